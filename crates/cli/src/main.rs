@@ -1,0 +1,3 @@
+//! Being laid.
+
+fn main() {}

@@ -1,0 +1,240 @@
+//! The encoding that entry bodies and checkpoints are made of.
+//!
+//! Fixed numbers are little-endian; `varint` is LEB128 (seven bits a byte, least significant first, at most ten
+//! bytes); byte strings are a varint length and the bytes. Nothing is self-describing: each model's `codec.rs` says
+//! what stands where, and `docs/file-format.md` shows it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Bytes that are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodecError {
+    /// What was expected.
+    pub expected: &'static str,
+    /// How many bytes were left when it was not there.
+    pub bytes_left: usize,
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected {} where {} bytes are left", self.expected, self.bytes_left)
+    }
+}
+
+impl core::error::Error for CodecError {}
+
+/// Writes values behind each other.
+#[derive(Debug, Default, Clone)]
+pub struct Encoder {
+    bytes: Vec<u8>,
+}
+
+impl Encoder {
+    /// An empty one.
+    pub fn new() -> Self {
+        Encoder::default()
+    }
+
+    /// One byte.
+    pub fn u8(&mut self, value: u8) -> &mut Self {
+        self.bytes.push(value);
+        self
+    }
+
+    /// Two bytes.
+    pub fn u16(&mut self, value: u16) -> &mut Self {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// One to ten bytes.
+    pub fn varint(&mut self, mut value: u64) -> &mut Self {
+        while value >= 0x80 {
+            self.bytes.push((value as u8) | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+        self
+    }
+
+    /// A length and the bytes.
+    pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
+        self.varint(value.len() as u64);
+        self.raw(value)
+    }
+
+    /// A length and the text.
+    pub fn str(&mut self, value: &str) -> &mut Self {
+        self.bytes(value.as_bytes())
+    }
+
+    /// The bytes alone; the reader knows how many, or takes the rest.
+    pub fn raw(&mut self, value: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(value);
+        self
+    }
+
+    /// What was written.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// Reads values in the order in which they were written.
+#[derive(Debug, Clone)]
+pub struct Decoder<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads from these bytes.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Decoder { rest: bytes }
+    }
+
+    const fn missing(&self, expected: &'static str) -> CodecError {
+        CodecError { expected, bytes_left: self.rest.len() }
+    }
+
+    fn chunk<const N: usize>(&mut self, expected: &'static str) -> Result<[u8; N], CodecError> {
+        let (chunk, rest) = self.rest.split_first_chunk::<N>().ok_or(self.missing(expected))?;
+        self.rest = rest;
+        Ok(*chunk)
+    }
+
+    /// One byte.
+    ///
+    /// # Errors
+    /// At the end of the bytes, as in all of these.
+    pub fn u8(&mut self) -> Result<u8, CodecError> {
+        Ok(self.chunk::<1>("one byte")?[0])
+    }
+
+    /// Two bytes.
+    ///
+    /// # Errors
+    /// At the end of the bytes.
+    pub fn u16(&mut self) -> Result<u16, CodecError> {
+        Ok(u16::from_le_bytes(self.chunk("two bytes")?))
+    }
+
+    /// Four bytes.
+    ///
+    /// # Errors
+    /// At the end of the bytes.
+    pub fn u32(&mut self) -> Result<u32, CodecError> {
+        Ok(u32::from_le_bytes(self.chunk("four bytes")?))
+    }
+
+    /// Eight bytes.
+    ///
+    /// # Errors
+    /// At the end of the bytes.
+    pub fn u64(&mut self) -> Result<u64, CodecError> {
+        Ok(u64::from_le_bytes(self.chunk("eight bytes")?))
+    }
+
+    /// One to ten bytes.
+    ///
+    /// # Errors
+    /// At the end of the bytes, or when the number does not fit 64 bits.
+    pub fn varint(&mut self) -> Result<u64, CodecError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(self.missing("a varint of at most 64 bits"))
+    }
+
+    /// A varint that fits 32 bits.
+    ///
+    /// # Errors
+    /// At the end of the bytes, or when the number does not fit 32 bits.
+    pub fn varint_u32(&mut self) -> Result<u32, CodecError> {
+        let value = self.varint()?;
+        u32::try_from(value).map_err(|_| self.missing("a varint of at most 32 bits"))
+    }
+
+    /// A length and so many bytes.
+    ///
+    /// # Errors
+    /// When the length is more than what is left.
+    pub fn bytes(&mut self) -> Result<&'a [u8], CodecError> {
+        let length = self.varint()?;
+        let length = usize::try_from(length).map_err(|_| self.missing("a length"))?;
+        self.raw(length)
+    }
+
+    /// A length and so many bytes of UTF-8.
+    ///
+    /// # Errors
+    /// When the length is more than what is left, or the bytes are not UTF-8.
+    pub fn str(&mut self) -> Result<&'a str, CodecError> {
+        let bytes = self.bytes()?;
+        core::str::from_utf8(bytes).map_err(|_| self.missing("UTF-8 text"))
+    }
+
+    /// [`Decoder::str`], owned.
+    ///
+    /// # Errors
+    /// As [`Decoder::str`].
+    pub fn string(&mut self) -> Result<String, CodecError> {
+        Ok(String::from(self.str()?))
+    }
+
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// When fewer are left.
+    pub fn raw(&mut self, length: usize) -> Result<&'a [u8], CodecError> {
+        let (bytes, rest) =
+            self.rest.split_at_checked(length).ok_or(self.missing("as many bytes as their length says"))?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    /// All that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.rest)
+    }
+
+    /// Whether nothing is left.
+    pub const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// That nothing is left.
+    ///
+    /// # Errors
+    /// When something is.
+    pub fn end(&self) -> Result<(), CodecError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.missing("the end")) }
+    }
+}

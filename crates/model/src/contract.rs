@@ -1,0 +1,84 @@
+//! The two verbs of a model.
+
+use alloc::vec::Vec;
+
+use crate::codec::{CodecError, Decoder, Encoder};
+use crate::{Effects, Entry, History, ModelId, Position, ReadError, Timestamp};
+
+/// What a decision may know of where and when it is made. Ids and times come from here and from
+/// [`Placed`](crate::Placed), so that every replay gives the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct At {
+    /// The position of the record.
+    pub position: Position,
+    /// The time of the record: never less than that of the record before.
+    pub time: Timestamp,
+}
+
+/// A deterministic state machine over the entries of one [`ModelId`].
+///
+/// Its state is what applying every entry of the model, in log order, to [`Default::default`] gives; nothing else may
+/// flow into it.
+pub trait Model: Default {
+    /// Which entries are this model's.
+    const ID: ModelId;
+    /// What a caller may ask for.
+    type Command<'c>;
+    /// The answer to an accepted command. It holds once the commit is acknowledged.
+    type Reply;
+    /// Why a command is refused: an answer, with the facts it met.
+    type Refusal;
+
+    /// Decides all of this model's commands of one commit, in order, against the state before the commit.
+    ///
+    /// Pushes the entries that make them happen and one reply a command. A later command sees what an earlier one of
+    /// the same commit does. Pure: nothing but `effects` and `replies` changes, and those are dropped when any model
+    /// refuses.
+    ///
+    /// # Errors
+    /// [`Denied::Refused`] with the index of the command that can't be; [`Denied::Unreadable`] when the history that
+    /// the decision needs can't be read.
+    fn decide(
+        &self,
+        history: &dyn History,
+        at: At,
+        commands: &[Self::Command<'_>],
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Self::Reply>,
+    ) -> Result<(), Denied<Self::Refusal>>;
+
+    /// Takes an entry of this model into the state. Live, after a restart, in a follower and in the simulator alike.
+    ///
+    /// It cannot fail: what it gets was accepted by `decide` and verified by the log. An entry that it can't
+    /// understand is a broken invariant, and panics.
+    fn apply(&mut self, entry: &Entry<'_>);
+
+    /// Writes the whole state. Equal states write equal bytes.
+    fn save(&self, out: &mut Encoder);
+
+    /// Reads a state that [`Model::save`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are not such a state; the caller then replays instead.
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError>;
+}
+
+/// Why a decision did not come about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Denied<R> {
+    /// A command is refused, and with it the commit.
+    Refused {
+        /// The index of the command among those given to `decide`.
+        command: usize,
+        /// Why.
+        refusal: R,
+    },
+    /// The history that the decision needs can't be read.
+    Unreadable(ReadError),
+}
+
+impl<R> From<ReadError> for Denied<R> {
+    fn from(error: ReadError) -> Self {
+        Denied::Unreadable(error)
+    }
+}

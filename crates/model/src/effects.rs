@@ -1,0 +1,51 @@
+//! What a decision leaves behind: the entries of a commit in the making.
+
+use crate::{At, EntryKind, Place, Sequence, Tag};
+
+/// An entry that a model wants in the record of the commit being decided.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEntry<'a> {
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its tags: at most 255, none twice. When the entry is `sequenced`, the first is the one it takes numbers of.
+    pub tags: &'a [Tag<'a>],
+    /// Whether it takes numbers of its first tag.
+    pub sequenced: Option<Sequenced>,
+    /// The body, in pieces that the log joins while it copies them to their place.
+    pub body: &'a [&'a [u8]],
+}
+
+/// How an entry takes numbers of its first tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequenced {
+    /// The number of the tag's first item ever: 0 for Kafka offsets, 1 for event positions. The same for every entry of
+    /// the tag.
+    pub origin: Sequence,
+    /// How many numbers it takes; at least 1.
+    pub count: u32,
+}
+
+/// Where the log put an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// Its place: final once the commit is acknowledged, and the source of ids.
+    pub place: Place,
+    /// Its first number within its first tag, when it asked for numbers.
+    pub sequence: Option<Sequence>,
+}
+
+/// The record being put together. Entries keep the order of the pushes; nothing is seen by anyone until the whole
+/// commit is appended, and nothing is left when it is refused.
+pub trait Effects {
+    /// The position and time that the record will have.
+    fn at(&self) -> At;
+
+    /// Where the next pushed entry will stand: how an entry can carry its own id as a tag.
+    fn next_place(&self) -> Place;
+
+    /// Adds an entry and says where it will stand.
+    ///
+    /// The numbers it takes follow those of earlier entries of the same tag, in the log and in this record. An entry
+    /// that makes the record larger than the log allows is taken all the same; the commit is then refused as a whole.
+    fn push(&mut self, entry: NewEntry<'_>) -> Placed;
+}

@@ -1,0 +1,119 @@
+//! An entry as it is read back: one part of a commit, borrowed from the log.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::{Place, Sequence, Tag, Timestamp};
+
+/// Which model made an entry or a tag. The numbers are part of the file format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModelId(u8);
+
+impl ModelId {
+    /// Streams: topics, partitions, consumer groups.
+    pub const STREAMS: ModelId = ModelId(1);
+    /// Events: stores with dynamic consistency boundaries.
+    pub const EVENTS: ModelId = ModelId(2);
+    /// Jobs: queues with leases.
+    pub const JOBS: ModelId = ModelId(3);
+    /// Graphs: blocks and edges.
+    pub const GRAPH: ModelId = ModelId(4);
+
+    /// The model with this number.
+    pub const fn new(number: u8) -> Self {
+        ModelId(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// What an entry is: its model, and the model's own number for the kind of effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryKind {
+    /// The model that made the entry and applies it.
+    pub model: ModelId,
+    /// The model's number for what happened. Part of the file format: numbers are never reused.
+    pub kind: u8,
+}
+
+/// One entry of a record.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    /// Where it stands.
+    pub place: Place,
+    /// The time of its record.
+    pub time: Timestamp,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its first number within its first tag; `None` when the entry takes no numbers.
+    pub sequence: Option<Sequence>,
+    /// How many numbers it takes within its first tag: 0 when `sequence` is `None`.
+    pub count: u32,
+    /// Its tags, in the order in which they were given.
+    pub tags: Tags<'a>,
+    /// What the model wrote.
+    pub body: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// The number that the next entry of the first tag takes: `sequence + count`.
+    ///
+    /// # Panics
+    /// When the entry takes no numbers.
+    pub fn next_sequence(&self) -> Sequence {
+        let first = self.sequence.expect("only asked of sequenced entries");
+        Sequence::new(first.get() + u64::from(self.count))
+    }
+}
+
+impl fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("place", &self.place)
+            .field("kind", &self.kind)
+            .field("sequence", &self.sequence)
+            .field("count", &self.count)
+            .field("tags", &self.tags.iter().collect::<Vec<_>>())
+            .field("body_bytes", &self.body.len())
+            .finish()
+    }
+}
+
+/// The tags of an entry, in their stored form: each a length (two bytes, least significant first) and its bytes.
+#[derive(Clone, Copy)]
+pub struct Tags<'a> {
+    encoded: &'a [u8],
+}
+
+impl<'a> Tags<'a> {
+    /// The tags encoded in these bytes.
+    ///
+    /// Only the log and the in-memory log make this, from bytes that they encoded and checked.
+    pub const fn from_encoded(encoded: &'a [u8]) -> Self {
+        Tags { encoded }
+    }
+
+    /// The tags, one after the other.
+    pub fn iter(self) -> impl Iterator<Item = Tag<'a>> + use<'a> {
+        let mut rest = self.encoded;
+        core::iter::from_fn(move || {
+            let (length, after) = rest.split_first_chunk::<2>()?;
+            let (tag, after) = after.split_at(usize::from(u16::from_le_bytes(*length)));
+            rest = after;
+            Some(Tag::new(tag))
+        })
+    }
+
+    /// Whether this tag is among them.
+    pub fn contains(self, tag: Tag<'_>) -> bool {
+        self.iter().any(|own| own == tag)
+    }
+
+    /// The first tag: the one that the entry's sequence belongs to.
+    pub fn first(self) -> Option<Tag<'a>> {
+        self.iter().next()
+    }
+}

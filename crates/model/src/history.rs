@@ -1,0 +1,58 @@
+//! How a model reads the log: by place, and along tags in both directions.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::{Entry, Place, Sequence, Tag};
+
+/// The log as a model may read it.
+///
+/// In `decide` it holds every record before the one being decided, also those whose durability is still under way; for
+/// a reader it ends at the published tail. Each call stands for itself, so a walk is a loop that goes on from
+/// [`Place::after`] of what it got.
+pub trait History {
+    /// The entry at this place, or `None` when there is none (any more).
+    ///
+    /// # Errors
+    /// When the bytes there can't be read or don't verify.
+    fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError>;
+
+    /// The first entry at or after `from` that carries all of `tags`; of no tags, the first entry at all.
+    ///
+    /// # Errors
+    /// When a candidate can't be read: it is never passed over in silence.
+    fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError>;
+
+    /// The last entry before `before` (which is excluded) that carries all of `tags`; of no tags, the last at all.
+    ///
+    /// # Errors
+    /// As [`History::next`].
+    fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError>;
+
+    /// The entry of a sequenced tag that holds number `sequence`, or the first after it when that number is gone;
+    /// `None` when the tag's numbers end before it.
+    ///
+    /// # Errors
+    /// As [`History::next`].
+    fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError>;
+}
+
+/// Stored bytes that could not be read back as they were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadError {
+    /// Where the entry should have been, when that is known.
+    pub place: Option<Place>,
+    /// What was met, in which file, at which byte.
+    pub message: String,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some(place) => write!(f, "entry {place} can't be read: {}", self.message),
+            None => write!(f, "the log can't be read: {}", self.message),
+        }
+    }
+}
+
+impl core::error::Error for ReadError {}

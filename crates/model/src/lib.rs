@@ -1,0 +1,39 @@
+//! The contract between the log, the database and the models.
+//!
+//! ```text
+//! commands ──decide──▶ effects ──the log──▶ entries ──apply──▶ state
+//!              ▲                                │
+//!              └── history (the log, by tag) ◀──┘
+//! ```
+//!
+//! * The words every part of Quire uses: [`Position`], [`Place`], [`Sequence`], [`Timestamp`], [`Tag`], [`Entry`].
+//! * [`Model`]: a state machine over entries. `decide` is pure and may refuse; `apply` cannot fail.
+//! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads entries back.
+//! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
+//! * [`memory`]: a naive log in memory, the oracle of the models' tests.
+//!
+//! A model does no I/O, reads no clock and draws no randomness: the time of a commit, and every id, comes from
+//! [`At`]. This crate has no dependencies and knows no model.
+
+#![no_std]
+
+extern crate alloc;
+
+mod contract;
+mod effects;
+mod entry;
+mod history;
+mod position;
+mod tag;
+mod time;
+
+pub mod codec;
+pub mod memory;
+
+pub use contract::{At, Denied, Model};
+pub use effects::{Effects, NewEntry, Placed, Sequenced};
+pub use entry::{Entry, EntryKind, ModelId, Tags};
+pub use history::{History, ReadError};
+pub use position::{Place, Position, Sequence};
+pub use tag::{TAG_BYTES_MAX, Tag, TagBuf};
+pub use time::Timestamp;

@@ -1,0 +1,224 @@
+//! A naive log in memory: the oracle of the real one, and the ground on which models are tested.
+//!
+//! [`MemoryLog`] keeps every entry in a vector and answers each read by looking at all of them. [`World`] drives one
+//! model over it the way the database does: decide, append, apply.
+
+use alloc::vec::Vec;
+
+use crate::codec::{Decoder, Encoder};
+use crate::{
+    At, Denied, Effects, Entry, EntryKind, History, Model, NewEntry, Place, Placed, Position, ReadError, Sequence, Tag,
+    Tags, Timestamp,
+};
+
+/// Every entry of a log, in order.
+#[derive(Debug, Default, Clone)]
+pub struct MemoryLog {
+    entries: Vec<Stored>,
+    tail: Position,
+    time: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+struct Stored {
+    place: Place,
+    time: Timestamp,
+    kind: EntryKind,
+    sequence: Option<Sequence>,
+    count: u32,
+    tags: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Stored {
+    fn view(&self) -> Entry<'_> {
+        Entry {
+            place: self.place,
+            time: self.time,
+            kind: self.kind,
+            sequence: self.sequence,
+            count: self.count,
+            tags: Tags::from_encoded(&self.tags),
+            body: &self.body,
+        }
+    }
+
+    fn carries(&self, tags: &[Tag<'_>]) -> bool {
+        tags.iter().all(|tag| self.view().tags.contains(*tag))
+    }
+}
+
+impl MemoryLog {
+    /// An empty log.
+    pub fn new() -> Self {
+        MemoryLog::default()
+    }
+
+    /// Begins the next record; the time never runs backwards.
+    pub fn draft(&self, time: Timestamp) -> MemoryDraft<'_> {
+        let at = At { position: self.tail.next(), time: time.max(self.time) };
+        MemoryDraft { log: self, at, entries: Vec::new() }
+    }
+
+    /// Appends the entries of a finished draft and gives them back as they stand in the log.
+    pub fn append(&mut self, draft: FinishedDraft) -> impl Iterator<Item = Entry<'_>> {
+        let from = self.entries.len();
+        self.tail = draft.at.position;
+        self.time = draft.at.time;
+        self.entries.extend(draft.entries);
+        self.entries[from..].iter().map(Stored::view)
+    }
+
+    /// Every entry, in order.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.entries.iter().map(Stored::view)
+    }
+
+    /// The position of the last record.
+    pub fn tail(&self) -> Position {
+        self.tail
+    }
+}
+
+impl History for MemoryLog {
+    fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        Ok(self.entries().find(|entry| entry.place == place))
+    }
+
+    fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        Ok(self.entries.iter().find(|stored| stored.place >= from && stored.carries(tags)).map(Stored::view))
+    }
+
+    fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        Ok(self.entries.iter().rev().find(|stored| stored.place < before && stored.carries(tags)).map(Stored::view))
+    }
+
+    fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
+        Ok(self.entries().find(|entry| {
+            entry.tags.first() == Some(tag) && entry.sequence.is_some() && entry.next_sequence() > sequence
+        }))
+    }
+}
+
+/// A record in the making over a [`MemoryLog`].
+#[derive(Debug)]
+pub struct MemoryDraft<'l> {
+    log: &'l MemoryLog,
+    at: At,
+    entries: Vec<Stored>,
+}
+
+/// A draft that no longer borrows its log, ready to be appended to it.
+#[derive(Debug)]
+pub struct FinishedDraft {
+    at: At,
+    entries: Vec<Stored>,
+}
+
+impl MemoryDraft<'_> {
+    /// Ends the record.
+    pub fn finish(self) -> FinishedDraft {
+        FinishedDraft { at: self.at, entries: self.entries }
+    }
+
+    fn next_sequence(&self, tag: Tag<'_>) -> Option<Sequence> {
+        let of_tag = |stored: &&Stored| stored.sequence.is_some() && stored.view().tags.first() == Some(tag);
+        let last = self.entries.iter().rev().find(of_tag).or_else(|| self.log.entries.iter().rev().find(of_tag));
+        last.map(|stored| stored.view().next_sequence())
+    }
+}
+
+impl Effects for MemoryDraft<'_> {
+    fn at(&self) -> At {
+        self.at
+    }
+
+    fn next_place(&self) -> Place {
+        Place::new(self.at.position, u32::try_from(self.entries.len()).expect("few entries"))
+    }
+
+    fn push(&mut self, entry: NewEntry<'_>) -> Placed {
+        let place = self.next_place();
+        let sequence = entry.sequenced.map(|sequenced| self.next_sequence(entry.tags[0]).unwrap_or(sequenced.origin));
+        let mut tags = Vec::new();
+        for tag in entry.tags {
+            tags.extend_from_slice(&u16::try_from(tag.as_bytes().len()).expect("a tag is short").to_le_bytes());
+            tags.extend_from_slice(tag.as_bytes());
+        }
+        self.entries.push(Stored {
+            place,
+            time: self.at.time,
+            kind: entry.kind,
+            sequence,
+            count: entry.sequenced.map_or(0, |sequenced| sequenced.count),
+            tags,
+            body: entry.body.concat(),
+        });
+        Placed { place, sequence }
+    }
+}
+
+/// One model over a [`MemoryLog`].
+#[derive(Debug, Default)]
+pub struct World<M> {
+    /// The log so far.
+    pub log: MemoryLog,
+    /// The model's state after it.
+    pub model: M,
+}
+
+impl<M: Model> World<M> {
+    /// An empty world.
+    pub fn new() -> Self {
+        World { log: MemoryLog::new(), model: M::default() }
+    }
+
+    /// Commits these commands at this time.
+    ///
+    /// # Errors
+    /// When the model denies them; nothing has changed then.
+    pub fn commit(
+        &mut self,
+        time: Timestamp,
+        commands: &[M::Command<'_>],
+    ) -> Result<Vec<M::Reply>, Denied<M::Refusal>> {
+        let mut draft = self.log.draft(time);
+        let mut replies = Vec::new();
+        let at = draft.at();
+        self.model.decide(&self.log, at, commands, &mut draft, &mut replies)?;
+        assert_eq!(replies.len(), commands.len(), "one reply a command");
+        let draft = draft.finish();
+        for entry in self.log.append(draft) {
+            self.model.apply(&entry);
+        }
+        Ok(replies)
+    }
+
+    /// The state that a restart finds: a checkpoint taken after `at`, and the replay of what follows.
+    ///
+    /// # Panics
+    /// When the model can't load what it saved.
+    pub fn restarted(&self, at: Position) -> M {
+        let mut before = M::default();
+        let mut entries = self.log.entries().peekable();
+        while let Some(entry) = entries.next_if(|entry| entry.place.position <= at) {
+            before.apply(&entry);
+        }
+        let mut checkpoint = Encoder::new();
+        before.save(&mut checkpoint);
+        let mut decoder = Decoder::new(checkpoint.as_slice());
+        let mut after = M::load(&mut decoder).expect("a model loads what it saved");
+        decoder.end().expect("a model reads all that it saved");
+        for entry in entries {
+            after.apply(&entry);
+        }
+        after
+    }
+
+    /// The state as bytes, to compare two of them.
+    pub fn saved(model: &M) -> Vec<u8> {
+        let mut out = Encoder::new();
+        model.save(&mut out);
+        out.into_bytes()
+    }
+}

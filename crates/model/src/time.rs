@@ -1,0 +1,49 @@
+//! The time of a record.
+//!
+//! The log reads the clock once per record, and never lets it run backwards from one record to the next; a model
+//! knows no other time.
+
+use core::fmt;
+
+/// Microseconds since 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The epoch.
+    pub const ZERO: Timestamp = Timestamp(0);
+    /// Later than every record.
+    pub const MAX: Timestamp = Timestamp(u64::MAX);
+
+    /// The time so many microseconds after the epoch.
+    pub const fn from_micros(micros: u64) -> Self {
+        Timestamp(micros)
+    }
+
+    /// The time so many milliseconds after the epoch; saturates.
+    pub const fn from_millis(millis: u64) -> Self {
+        Timestamp(millis.saturating_mul(1_000))
+    }
+
+    /// Microseconds since the epoch.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// Whole milliseconds since the epoch, rounded down.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// This time and so many microseconds; saturates.
+    #[must_use]
+    pub const fn plus_micros(self, micros: u64) -> Self {
+        Timestamp(self.0.saturating_add(micros))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
