@@ -1,1 +1,23 @@
-//! Being laid.
+//! Mapped files: the project's only `unsafe` code, behind an interface that is safe to use.
+//!
+//! * [`Appender`] and [`View`]: one mapping that grows a *settled* prefix. The one appender writes above the settled
+//!   mark and moves it; any number of views read below it.
+//! * [`SharedWords`]: a small mapped file seen as atomic 64-bit words.
+//!
+//! # Invariants
+//! Every `SAFETY` comment in this crate rests on one of these.
+//!
+//! * **Settled.** Bytes below the settled mark never change while the mapping lives. This crate never writes there; the
+//!   file belongs to this database alone (the log holds a lock on it), and is neither truncated nor rewritten below the
+//!   mark by anyone who holds that lock.
+//! * **One appender.** A mapping has one [`Appender`], which is not `Clone` and writes through `&mut self`. So bytes above
+//!   the mark are borrowed by one owner at a time.
+//! * **Bounds.** Every range is checked against the mapping's length before a pointer is made of it.
+//! * **Length.** The file is at least as long as its mapping for as long as the mapping lives. Who truncates it from
+//!   outside gets a bus error, as with every mapped file.
+
+mod region;
+mod words;
+
+pub use region::{Appender, View};
+pub use words::SharedWords;

@@ -1,0 +1,197 @@
+//! A mapping with a settled prefix: one writes above the mark, everyone reads below it.
+//!
+//! It does not know what the bytes mean, and makes nothing durable: that is the file's affair.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+
+#[derive(Debug)]
+struct Region {
+    raw: MmapRaw,
+    /// Bytes below never change. Only the appender moves it, and only upwards; a reader that loads it with `Acquire` sees
+    /// the bytes that were written before the `Release` store.
+    settled: AtomicUsize,
+}
+
+impl Region {
+    fn check(&self, range: &Range<usize>) {
+        let length = self.raw.len();
+        assert!(
+            range.start <= range.end && range.end <= length,
+            "bytes {range:?} are outside of a mapping of {length} bytes"
+        );
+    }
+}
+
+/// The one writer of a mapping.
+#[derive(Debug)]
+pub struct Appender {
+    region: Arc<Region>,
+}
+
+/// A reader of the settled bytes of a mapping; it keeps the mapping alive.
+#[derive(Debug, Clone)]
+pub struct View {
+    region: Arc<Region>,
+}
+
+impl Appender {
+    /// Maps the first `bytes` bytes of a file, of which the first `settled` hold what will never change.
+    ///
+    /// # Errors
+    /// When the file is shorter than `bytes`, or the kernel refuses the mapping.
+    ///
+    /// # Panics
+    /// When `settled` is greater than `bytes`.
+    pub fn of_file(file: &File, bytes: usize, settled: usize) -> io::Result<Self> {
+        assert!(settled <= bytes, "{settled} settled bytes in a mapping of {bytes}");
+        let length = file.metadata()?.len();
+        if length < bytes as u64 {
+            let message = format!("the file has {length} bytes where {bytes} are to be mapped");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        let raw = MmapOptions::new().len(bytes).map_raw(file)?;
+        Ok(Self::new(raw, settled))
+    }
+
+    /// Memory of so many zero bytes that behaves like a mapped file, for tests and simulations.
+    ///
+    /// # Errors
+    /// When the kernel has no such memory.
+    pub fn in_memory(bytes: usize) -> io::Result<Self> {
+        Ok(Self::new(MmapRaw::from(MmapMut::map_anon(bytes)?), 0))
+    }
+
+    fn new(raw: MmapRaw, settled: usize) -> Self {
+        Appender { region: Arc::new(Region { raw, settled: AtomicUsize::new(settled) }) }
+    }
+
+    /// How many bytes are mapped.
+    pub fn len(&self) -> usize {
+        self.region.raw.len()
+    }
+
+    /// Whether nothing is mapped.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the settled bytes end.
+    pub fn settled(&self) -> usize {
+        self.region.settled.load(Ordering::Relaxed)
+    }
+
+    /// Another reader.
+    pub fn view(&self) -> View {
+        View { region: Arc::clone(&self.region) }
+    }
+
+    /// Bytes on either side of the mark: what is there now, to look at before it is settled.
+    ///
+    /// # Panics
+    /// When the range is outside of the mapping.
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.region.check(&range);
+        // SAFETY: Bounds was checked. Below the mark, Settled holds; above it only this appender writes (One appender), and
+        // it can't while `self` is borrowed. The memory is initialised: a file's pages, or zeroes.
+        unsafe { std::slice::from_raw_parts(self.region.raw.as_ptr().wrapping_add(range.start), range.len()) }
+    }
+
+    /// Bytes above the mark, to write to.
+    ///
+    /// # Panics
+    /// When the range is outside of the mapping, or begins below the mark.
+    pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        self.region.check(&range);
+        let settled = self.settled();
+        assert!(range.start >= settled, "bytes {range:?} begin below the settled mark {settled}");
+        // SAFETY: Bounds was checked. The range is above the mark, where no view reads and only this appender writes (One
+        // appender), which is borrowed for as long as the slice lives.
+        unsafe { std::slice::from_raw_parts_mut(self.region.raw.as_mut_ptr().wrapping_add(range.start), range.len()) }
+    }
+
+    /// Moves the mark up: what lies below is from now on readable by every view, and never changes again.
+    ///
+    /// # Panics
+    /// When the mark would move down, or past the end.
+    pub fn settle(&mut self, mark: usize) {
+        assert!(
+            mark >= self.settled() && mark <= self.len(),
+            "the settled mark can't move from {} to {mark} of {}",
+            self.settled(),
+            self.len()
+        );
+        self.region.settled.store(mark, Ordering::Release);
+    }
+
+    /// Makes the pages of the whole mapping present and writable, so that no later write waits for a page fault.
+    ///
+    /// # Errors
+    /// When the kernel can't, for lack of memory or (on kernels before 5.14) of the call.
+    pub fn populate(&self) -> io::Result<()> {
+        self.region.raw.advise(Advice::PopulateWrite)
+    }
+}
+
+impl View {
+    /// Settled bytes; `None` when the range is not wholly below the mark.
+    pub fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
+        if range.start > range.end || range.end > self.region.settled.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: The range lies below the mark, which never passes the mapping's length (Bounds, Length), and what lies
+        // below the mark never changes (Settled). The `Acquire` load saw the store that came after the bytes.
+        Some(unsafe { std::slice::from_raw_parts(self.region.raw.as_ptr().wrapping_add(range.start), range.len()) })
+    }
+
+    /// Where the settled bytes end.
+    pub fn settled(&self) -> usize {
+        self.region.settled.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_reads_what_is_settled_and_nothing_more() {
+        let mut appender = Appender::in_memory(64).unwrap();
+        let view = appender.view();
+        appender.bytes_mut(0..5).copy_from_slice(b"quire");
+        assert_eq!(view.bytes(0..5), None);
+        appender.settle(5);
+        assert_eq!(view.bytes(0..5), Some(&b"quire"[..]));
+        assert_eq!(view.bytes(0..6), None);
+        assert_eq!(appender.bytes(5..7), [0, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "below the settled mark")]
+    fn settled_bytes_are_not_handed_out_for_writing() {
+        let mut appender = Appender::in_memory(64).unwrap();
+        appender.settle(8);
+        appender.bytes_mut(7..9);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside of a mapping")]
+    fn a_range_past_the_end_is_refused() {
+        let mut appender = Appender::in_memory(64).unwrap();
+        let end = appender.len() + 1;
+        appender.bytes_mut(0..end);
+    }
+
+    #[test]
+    #[should_panic(expected = "can't move")]
+    fn the_mark_never_moves_down() {
+        let mut appender = Appender::in_memory(64).unwrap();
+        appender.settle(8);
+        appender.settle(7);
+    }
+}
