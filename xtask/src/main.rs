@@ -1,3 +1,58 @@
-//! Being laid.
+//! The project's own chores: `cargo xtask test` and `cargo xtask tidy`.
+//!
+//! This file reads the command line and nothing else. `test` is what a contributor and continuous integration run;
+//! `tidy` is one of its steps, and holds the rules about the source that no compiler checks. A chore changes no
+//! tracked file unless its flag says so (`tidy --bless`).
 
-fn main() {}
+use std::env;
+use std::process::ExitCode;
+
+mod test;
+mod tidy;
+mod workspace;
+
+use workspace::Workspace;
+
+const HELP: &str = "\
+The chores of Quire.
+
+Usage: cargo xtask <CHORE>
+
+  test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, doc, kafka
+  tidy [--bless]                          check the rules about the source that no compiler checks;
+                                          --bless: the format page was reviewed and says what the code does
+  help                                    print this
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), String> {
+    let Some((chore, flags)) = arguments.split_first() else {
+        return Err(HELP.to_owned());
+    };
+    match chore.as_str() {
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        "test" => test::run(&Workspace::find()?, &test::Options::parse(flags)?),
+        "tidy" => {
+            let bless = match flags {
+                [] => false,
+                [flag] if flag == "--bless" => true,
+                _ => return Err(format!("`tidy` takes only --bless, not {}\n\n{HELP}", flags.join(" "))),
+            };
+            tidy::run(&Workspace::find()?, bless)
+        }
+        other => Err(format!("there is no chore `{other}`\n\n{HELP}")),
+    }
+}

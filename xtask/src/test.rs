@@ -1,0 +1,204 @@
+//! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
+//!
+//! ```text
+//! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ doc ─▶ kafka
+//! ```
+//!
+//! Each step is one command that a person could type. What a step prints is passed through. All building steps use
+//! the profile `test-fast`, so that dependencies are compiled once: optimised, but with debug assertions and overflow
+//! checks. The last line is always `N passed, M failed`, counting steps.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::tidy;
+use crate::workspace::{Workspace, cargo};
+
+mod demo;
+mod kafka;
+mod python;
+
+/// See the root manifest for what it is.
+const PROFILE: &str = "test-fast";
+
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&Workspace) -> Result<(), String>,
+}
+
+const STEPS: [Step; 6] = [
+    Step { name: "fmt", what: "the source is formatted", run: format },
+    Step { name: "clippy", what: "no lint warns", run: clippy },
+    Step {
+        name: "tidy",
+        what: "the source keeps the project's own rules",
+        run: |workspace| tidy::run(workspace, false),
+    },
+    Step { name: "test", what: "unit, property, integration, crash and doc tests", run: tests },
+    Step { name: "doc", what: "the documentation builds, and its links lead somewhere", run: document },
+    Step { name: "kafka", what: "a Kafka client reads what the demo made", run: kafka::run },
+];
+
+/// The step that needs Python.
+const PYTHON_STEP: &str = "kafka";
+
+/// Which steps to run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    skip_python: bool,
+    only: Vec<String>,
+}
+
+impl Options {
+    /// Reads the flags of `cargo xtask test`.
+    ///
+    /// # Errors
+    /// On a flag or a step that there is not, and when the flags leave no step.
+    pub(crate) fn parse(flags: &[String]) -> Result<Self, String> {
+        let mut options = Options::default();
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
+            match flag.as_str() {
+                "--skip-python" => options.skip_python = true,
+                "--only" => {
+                    let names = STEPS.map(|step| step.name).join(", ");
+                    let name = flags.next().ok_or(format!("--only wants a step: {names}"))?;
+                    if STEPS.iter().all(|step| step.name != name) {
+                        return Err(format!("there is no step `{name}`; the steps are: {names}"));
+                    }
+                    options.only.push(name.clone());
+                }
+                other => return Err(format!("`cargo xtask test` does not take `{other}`; see `cargo xtask help`")),
+            }
+        }
+        if STEPS.iter().all(|step| !options.wants(step.name)) {
+            return Err("these flags leave no step to run".to_owned());
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, step: &str) -> bool {
+        let is_named = self.only.is_empty() || self.only.iter().any(|name| name == step);
+        is_named && !(self.skip_python && step == PYTHON_STEP)
+    }
+}
+
+/// Runs the steps that `options` leave, in order, until one fails.
+///
+/// # Errors
+/// When a step fails. What failed and how to run it alone is printed by then; the error is the summary.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), String> {
+    if options.wants(PYTHON_STEP) {
+        // Before the minutes of building, not after them.
+        python::check_present()?;
+    }
+    let steps: Vec<_> = STEPS.iter().filter(|step| options.wants(step.name)).collect();
+    let begun = now();
+    let mut durations = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        println!("\n=== {}/{} {}: {}", index + 1, steps.len(), step.name, step.what);
+        let begun = now();
+        let result = (step.run)(workspace);
+        durations.push((step.name, begun.elapsed()));
+        if let Err(message) = result {
+            eprintln!("\n{message}");
+            eprintln!("=== {} FAILED after {}", step.name, seconds(begun.elapsed()));
+            eprintln!("    this step alone: cargo xtask test --only {}", step.name);
+            let left: Vec<_> = steps[index + 1..].iter().map(|step| step.name).collect();
+            if !left.is_empty() {
+                eprintln!("    not run: {}", left.join(", "));
+            }
+            return Err(format!("{index} passed, 1 failed"));
+        }
+        println!("=== {} passed in {}", step.name, seconds(begun.elapsed()));
+    }
+    let skipped: Vec<_> = STEPS.iter().filter(|step| !options.wants(step.name)).map(|step| step.name).collect();
+    let durations: Vec<_> = durations.iter().map(|(name, took)| format!("{name} {}", seconds(*took))).collect();
+    println!("\nin {}: {}", seconds(begun.elapsed()), durations.join(", "));
+    if !skipped.is_empty() {
+        println!("skipped: {}", skipped.join(", "));
+    }
+    println!("{} passed, 0 failed", steps.len());
+    Ok(())
+}
+
+fn format(workspace: &Workspace) -> Result<(), String> {
+    succeed(&mut in_root(workspace, &["fmt", "--all", "--check"]))
+        .map_err(|error| format!("{error}\nto format: cargo fmt --all"))
+}
+
+fn clippy(workspace: &Workspace) -> Result<(), String> {
+    let targets = ["clippy", "--workspace", "--all-targets", "--profile", PROFILE];
+    succeed(in_root(workspace, &targets).args(["--", "-D", "warnings"]))
+}
+
+fn tests(workspace: &Workspace) -> Result<(), String> {
+    succeed(&mut in_root(workspace, &["test", "--workspace", "--profile", PROFILE]))
+}
+
+/// Documents the libraries. The binary shares the name `quire` with the library, and with it the page.
+fn document(workspace: &Workspace) -> Result<(), String> {
+    let mut command = in_root(workspace, &["doc", "--workspace", "--no-deps", "--lib", "--profile", PROFILE]);
+    succeed(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// A cargo command in the root of the checkout.
+fn in_root(workspace: &Workspace, arguments: &[&str]) -> Command {
+    let mut command = Command::new(cargo());
+    command.current_dir(&workspace.root).args(arguments);
+    command
+}
+
+/// Runs a command to its end, with its output passed through.
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
+    let line = [program].into_iter().chain(arguments).collect::<Vec<_>>().join(" ");
+    println!("$ {line}");
+    let status = command.status().map_err(|error| format!("could not start `{line}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{line}` failed: {status}")) }
+}
+
+#[expect(clippy::disallowed_methods, reason = "durations for a person, and deadlines of a child process")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(flags: &[&str]) -> Result<Vec<&'static str>, String> {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let options = Options::parse(&flags)?;
+        Ok(STEPS.iter().map(|step| step.name).filter(|name| options.wants(name)).collect())
+    }
+
+    #[test]
+    fn flags_choose_the_steps() {
+        assert_eq!(wanted(&[]), Ok(vec!["fmt", "clippy", "tidy", "test", "doc", "kafka"]));
+        assert_eq!(wanted(&["--skip-python"]), Ok(vec!["fmt", "clippy", "tidy", "test", "doc"]));
+        assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
+    }
+
+    #[test]
+    fn flags_that_make_no_sense_are_refused() {
+        assert!(wanted(&["--only", "lint"]).unwrap_err().contains("the steps are: fmt, clippy"));
+        assert!(wanted(&["--only"]).unwrap_err().contains("wants a step"));
+        assert!(wanted(&["--fast"]).unwrap_err().contains("--fast"));
+        assert!(wanted(&["--only", "kafka", "--skip-python"]).unwrap_err().contains("no step"));
+    }
+
+    #[test]
+    fn a_command_that_fails_is_told_in_full() {
+        assert_eq!(succeed(Command::new("sh").args(["-c", "exit 0"])), Ok(()));
+        let error = succeed(Command::new("sh").args(["-c", "exit 3"])).unwrap_err();
+        assert_eq!(error, "`sh -c exit 3` failed: exit status: 3");
+    }
+}

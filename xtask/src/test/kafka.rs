@@ -1,0 +1,107 @@
+//! The step `kafka`: what the demo made, read and written by a Kafka client that we did not write.
+//!
+//! What the client checks stands in `tests/kafka/read_demo.py`. This file brings the two together, and checks that
+//! Ctrl-C stops the server cleanly afterwards.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::demo::{Demo, Report};
+use super::{PROFILE, in_root, python, succeed};
+use crate::workspace::Workspace;
+
+const SCRIPT: &str = "tests/kafka/read_demo.py";
+
+/// Runs the step.
+///
+/// # Errors
+/// When a part can't be had, the client finds something wrong, or the server does not stop with status 0.
+pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
+    let python = python::interpreter(workspace)?;
+    let quire = build(workspace)?;
+    let data = workspace.target.join("xtask-demo");
+    remove(&data)?;
+    let demo = Demo::start(&quire, &workspace.root, &data)?;
+    let read = succeed(Command::new(&python).arg(SCRIPT).args(arguments(&demo.report)).current_dir(&workspace.root));
+    // Stop the server in any case; what the client found matters more than how the server stopped.
+    let stopped = demo.interrupt();
+    read?;
+    let status = stopped?;
+    if !status.success() {
+        return Err(format!("the demo was to stop with status 0 on Ctrl-C, but: {status}"));
+    }
+    println!("the demo stopped on SIGINT: {status}");
+    remove(&data)
+}
+
+/// What the script is told of the demo's report.
+fn arguments(report: &Report) -> Vec<String> {
+    let values = [
+        ("--bootstrap", report.kafka.map(|address| address.to_string())),
+        ("--http", report.http.map(|address| address.to_string())),
+        ("--events", report.events.map(|count| count.to_string())),
+        ("--messages", report.messages.map(|count| count.to_string())),
+        ("--jobs", report.jobs.map(|count| count.to_string())),
+    ];
+    values.into_iter().flat_map(|(flag, value)| value.map(|value| [flag.to_owned(), value])).flatten().collect()
+}
+
+/// Builds the same units as the step `test`, so that after it there is nothing left to compile.
+fn build(workspace: &Workspace) -> Result<PathBuf, String> {
+    let units = ["build", "--workspace", "--bins", "--tests", "--profile", PROFILE];
+    let mut command = in_root(workspace, &units);
+    let output = command
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("could not start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("`quire` does not build".to_owned());
+    }
+    executable(&String::from_utf8_lossy(&output.stdout)).ok_or("cargo built no binary `quire`".to_owned())
+}
+
+/// Where cargo's messages say that the binary `quire` is.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let is_quire = |message: &Value| {
+        let is_binary = message["target"]["kind"][0] == "bin" && message["profile"]["test"] == false;
+        message["reason"] == "compiler-artifact" && message["target"]["name"] == "quire" && is_binary
+    };
+    let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    messages.find(is_quire)?["executable"].as_str().map(PathBuf::from)
+}
+
+fn remove(folder: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(format!("could not remove {}: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_is_found_among_cargos_messages() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"quire","kind":["lib"]},"profile":{"test":false}}
+{"reason":"compiler-artifact","target":{"name":"quire","kind":["bin"]},"profile":{"test":true},"executable":"/t/deps/quire-1"}
+not json
+{"reason":"compiler-artifact","target":{"name":"quire","kind":["bin"]},"profile":{"test":false},"executable":"/t/quire"}
+"#;
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/quire")));
+        assert_eq!(executable("{\"reason\":\"build-finished\"}"), None);
+    }
+
+    #[test]
+    fn the_script_is_told_what_the_report_says() {
+        let report = Report { kafka: "127.0.0.1:9092".parse().ok(), messages: Some(6_099), ..Report::default() };
+        assert_eq!(arguments(&report), ["--bootstrap", "127.0.0.1:9092", "--messages", "6099"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! The virtual environment that the Kafka client lives in: `venv` in the target folder.
+//!
+//! It is made once for a list of requirements, and made anew when the list changes. Nothing is installed elsewhere.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::succeed;
+use crate::workspace::Workspace;
+
+const REQUIREMENTS: &str = "tests/kafka/requirements.txt";
+
+/// That there is a Python that can make virtual environments.
+///
+/// # Errors
+/// When not, with how to go on without.
+pub(super) fn check_present() -> Result<(), String> {
+    let probe = Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null()).status();
+    let missing = match probe {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(_) => "python3 has no `venv` and `ensurepip` (Debian and Ubuntu: apt install python3-venv)".to_owned(),
+        Err(error) => format!("there is no python3: {error}"),
+    };
+    Err(format!("{missing}\nThe step `kafka` reads the demo with a Kafka client in Python. {}", how_to_skip()))
+}
+
+/// The environment's Python, with the requirements installed.
+///
+/// # Errors
+/// When the environment can't be made, or a requirement can't be installed.
+pub(super) fn interpreter(workspace: &Workspace) -> Result<PathBuf, String> {
+    check_present()?;
+    let folder = workspace.target.join("venv");
+    let python = folder.join("bin/python");
+    let wanted = fs::read_to_string(workspace.root.join(REQUIREMENTS))
+        .map_err(|error| format!("could not read {REQUIREMENTS}: {error}"))?;
+    // Written last, so that an environment that was not finished is not reused.
+    let installed = folder.join("installed.txt");
+    if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) && runs(&python) {
+        return Ok(python);
+    }
+    succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", REQUIREMENTS];
+    succeed(Command::new(&python).args(install).current_dir(&workspace.root))
+        .map_err(|error| format!("{error}\n{}", how_to_skip()))?;
+    fs::write(&installed, wanted).map_err(|error| format!("could not write {}: {error}", installed.display()))?;
+    Ok(python)
+}
+
+fn runs(python: &PathBuf) -> bool {
+    Command::new(python).args(["-c", ""]).status().is_ok_and(|status| status.success())
+}
+
+fn how_to_skip() -> &'static str {
+    "To go on without it: cargo xtask test --skip-python"
+}

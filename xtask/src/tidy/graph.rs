@@ -1,0 +1,174 @@
+//! Rule `graph`: which crate may use which.
+//!
+//! The tables below are the architecture. A new edge is a change here, in its own commit, with the reason.
+//! Dev-dependencies are free: a test may use what it likes.
+
+use serde_json::Value;
+
+use super::Violation;
+
+/// Each workspace crate and the workspace crates it may use.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("quire-mapped", &[]),
+    ("quire-model", &[]),
+    ("quire-log", &["quire-mapped", "quire-model"]),
+    ("quire-streams", &["quire-model"]),
+    ("quire-events", &["quire-model"]),
+    ("quire-jobs", &["quire-model"]),
+    ("quire-graph", &["quire-model"]),
+    ("quire", &["quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"]),
+    ("quire-kafka", &["quire"]),
+    ("quire-http", &["quire"]),
+    (
+        "quire-cli",
+        &[
+            "quire",
+            "quire-mapped",
+            "quire-log",
+            "quire-model",
+            "quire-streams",
+            "quire-events",
+            "quire-jobs",
+            "quire-graph",
+            "quire-kafka",
+            "quire-http",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Dependencies from outside that only these crates may have, and why.
+const ONLY_IN: &[(&str, &[&str], &str)] = &[
+    ("tokio", &["quire-kafka", "quire-http", "quire-cli"], "the core knows no async runtime"),
+    ("axum", &["quire-http"], "the database knows no wire format"),
+    ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
+    ("serde", &["quire-http", "quire-cli"], "stored formats are written by hand"),
+    ("serde_json", &["quire-http", "quire-cli", "xtask"], "stored formats are written by hand"),
+    ("clap", &["quire-cli"], "flags are read in one place"),
+    ("memmap2", &["quire-mapped"], "mappings are made in one place"),
+];
+
+/// Crates that use nothing at all.
+const ALONE: &[&str] = &["quire-model"];
+
+/// A crate of the workspace and what it depends on, dev-dependencies left out.
+#[derive(Debug)]
+pub(super) struct Package {
+    name: String,
+    uses: Vec<String>,
+}
+
+/// The crates of the workspace as `cargo metadata --no-deps` tells them.
+pub(super) fn packages(metadata: &Value) -> Result<Vec<Package>, String> {
+    let packages = metadata["packages"].as_array().ok_or("`cargo metadata` has no packages")?;
+    let package = |package: &Value| {
+        let name = package["name"].as_str()?.to_owned();
+        let dependencies = package["dependencies"].as_array()?.iter();
+        let lasting = dependencies.filter(|dependency| dependency["kind"].as_str() != Some("dev"));
+        let uses = lasting.map(|dependency| dependency["name"].as_str().map(str::to_owned)).collect::<Option<_>>()?;
+        Some(Package { name, uses })
+    };
+    packages.iter().map(|value| package(value).ok_or("`cargo metadata` has an odd package".to_owned())).collect()
+}
+
+pub(super) fn check(packages: &[Package]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut complain = |name: &str, message: String| violations.push(Violation::new("graph", name, message));
+    let is_member = |name: &str| packages.iter().any(|package| package.name == name);
+
+    for package in packages {
+        let name = &package.name;
+        let Some((_, allowed)) = MAY_USE.iter().find(|(row, _)| row == name) else {
+            complain(name, "this crate has no row in the table of xtask/src/tidy/graph.rs".to_owned());
+            continue;
+        };
+        for used in &package.uses {
+            if is_member(used) && !allowed.contains(&used.as_str()) {
+                complain(name, format!("it may not use `{used}`; it may use: {}", list(allowed)));
+            }
+            let only_in = ONLY_IN.iter().find(|(outside, ..)| outside == used);
+            if let Some((_, homes, reason)) = only_in
+                && !homes.contains(&name.as_str())
+            {
+                complain(name, format!("it may not use `{used}`, only {} may: {reason}", list(homes)));
+            }
+            if ALONE.contains(&name.as_str()) {
+                complain(name, format!("it uses `{used}`, but is to depend on nothing"));
+            }
+        }
+    }
+    for (row, _) in MAY_USE {
+        if !is_member(row) {
+            complain(
+                row,
+                "the table of xtask/src/tidy/graph.rs has a row for it, but there is no such crate".to_owned(),
+            );
+        }
+    }
+    violations
+}
+
+fn list(names: &[&str]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every crate of the table with every edge it may have.
+    fn full() -> Vec<Package> {
+        let package = |(name, uses): &(&str, &[&str])| Package {
+            name: (*name).to_owned(),
+            uses: uses.iter().map(|used| (*used).to_owned()).collect(),
+        };
+        MAY_USE.iter().map(package).collect()
+    }
+
+    #[track_caller]
+    fn check_with(name: &str, extra: &str, expect: &str) {
+        let mut packages = full();
+        packages.iter_mut().find(|package| package.name == name).expect("a row").uses.push(extra.to_owned());
+        let violations = check(&packages);
+        assert_eq!(violations.len(), usize::from(!expect.is_empty()), "{violations:?}");
+        assert!(violations.iter().all(|violation| violation.place == name && violation.message.contains(expect)));
+    }
+
+    #[test]
+    fn every_allowed_edge_passes() {
+        assert_eq!(check(&full()), []);
+        check_with("quire-log", "crc-fast", "");
+        check_with("quire-http", "tokio", "");
+    }
+
+    #[test]
+    fn an_edge_that_the_table_does_not_have_is_named() {
+        check_with("quire-http", "quire-log", "may not use `quire-log`; it may use: quire");
+        check_with("quire-events", "quire-jobs", "may not use `quire-jobs`");
+        check_with("quire-mapped", "quire-model", "it may use: nothing");
+        check_with("quire-log", "quire", "may not use `quire`");
+    }
+
+    #[test]
+    fn an_outside_dependency_stays_in_its_home() {
+        check_with("quire", "tokio", "the core knows no async runtime");
+        check_with("quire-kafka", "serde_json", "written by hand");
+        check_with("quire-model", "hashbrown", "depend on nothing");
+    }
+
+    #[test]
+    fn a_crate_without_a_row_and_a_row_without_a_crate_are_named() {
+        let mut packages = full();
+        packages[0].name = "quire-utils".to_owned();
+        let places: Vec<_> = check(&packages).into_iter().map(|violation| violation.place).collect();
+        assert_eq!(places, ["quire-utils", "quire-mapped"]);
+    }
+
+    #[test]
+    fn dev_dependencies_are_free_and_build_dependencies_are_not() {
+        let metadata = serde_json::json!({ "packages": [{ "name": "quire-model", "dependencies": [
+            { "name": "proptest", "kind": "dev" }, { "name": "cc", "kind": "build" }, { "name": "core", "kind": null },
+        ] }] });
+        assert_eq!(packages(&metadata).expect("packages")[0].uses, ["cc", "core"]);
+    }
+}

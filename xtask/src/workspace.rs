@@ -1,0 +1,83 @@
+//! The checkout as the chores see it: its root, what cargo says about it, and its text files.
+//!
+//! Files are found by walking the folders, so that a chore also sees what is not committed yet and runs in an export
+//! without `.git`. Hidden folders and build output are no part of the source; `.ci` is.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The checkout.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    /// The folder of the root manifest.
+    pub(crate) root: PathBuf,
+    /// Where cargo builds to.
+    pub(crate) target: PathBuf,
+    /// What `cargo metadata --no-deps` says.
+    pub(crate) metadata: Value,
+}
+
+/// A text file of the checkout.
+#[derive(Debug)]
+pub(crate) struct SourceFile {
+    /// Its path from the root, with `/` between the names.
+    pub(crate) path: String,
+    /// What is in it.
+    pub(crate) text: String,
+}
+
+impl Workspace {
+    /// The workspace that this program was built from.
+    pub(crate) fn find() -> Result<Self, String> {
+        let output = Command::new(cargo())
+            .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+            .output()
+            .map_err(|error| format!("could not start cargo: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("`cargo metadata` failed:\n{}", String::from_utf8_lossy(&output.stderr)));
+        }
+        let metadata: Value = serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("`cargo metadata` made no JSON: {error}"))?;
+        let folder = |key: &str| {
+            metadata[key].as_str().map(PathBuf::from).ok_or_else(|| format!("`cargo metadata` has no `{key}`"))
+        };
+        Ok(Workspace { root: folder("workspace_root")?, target: folder("target_directory")?, metadata })
+    }
+
+    /// Every text file of the source, ordered by path.
+    pub(crate) fn files(&self) -> Result<Vec<SourceFile>, String> {
+        let mut files = Vec::new();
+        self.walk(&self.root, &mut files)?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(files)
+    }
+
+    fn walk(&self, folder: &Path, files: &mut Vec<SourceFile>) -> Result<(), String> {
+        let unreadable = |error| format!("could not read {}: {error}", folder.display());
+        for entry in fs::read_dir(folder).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if entry.file_type().map_err(unreadable)?.is_dir() {
+                let is_source = name == ".ci" || !(name.starts_with('.') || name == "target" || name == "__pycache__");
+                if is_source && path != self.target {
+                    self.walk(&path, files)?;
+                }
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                let path = path.strip_prefix(&self.root).expect("the walk began at the root");
+                let names: Vec<_> = path.iter().map(|name| name.to_string_lossy()).collect();
+                files.push(SourceFile { path: names.join("/"), text });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The cargo that runs this program.
+pub(crate) fn cargo() -> PathBuf {
+    env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
+}
