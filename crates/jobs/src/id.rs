@@ -1,0 +1,97 @@
+//! The names of jobs and leases: places in the log, written `position-index`.
+//!
+//! An id is given once, by the log, and never again; a replay and a replica give the same. Nothing here knows whether
+//! a job of that id exists.
+
+use alloc::string::ToString;
+use core::fmt;
+use core::str::FromStr;
+
+use quire_model::{Place, Position};
+
+/// A job: the place of its enqueue entry. Older jobs have lesser ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(Place);
+
+/// A lease: the place of the entry that granted it. No two leases have the same token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseToken(Place);
+
+/// A text that is not `position-index`, two plain decimal numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParseIdError;
+
+impl JobId {
+    /// The job whose enqueue entry stands at this place.
+    pub const fn new(place: Place) -> Self {
+        JobId(place)
+    }
+
+    /// Where its enqueue entry stands.
+    pub const fn place(self) -> Place {
+        self.0
+    }
+}
+
+impl LeaseToken {
+    /// The lease that the entry at this place granted.
+    pub const fn new(place: Place) -> Self {
+        LeaseToken(place)
+    }
+
+    /// Where the entry that granted it stands.
+    pub const fn place(self) -> Place {
+        self.0
+    }
+}
+
+fn write_place(place: Place, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{}-{}", place.position, place.index)
+}
+
+fn parse_number<N: FromStr + ToString>(text: &str) -> Result<N, ParseIdError> {
+    let number: N = text.parse().map_err(|_| ParseIdError)?;
+    // One id, one text: no plus sign, no leading zeros.
+    if number.to_string() == text { Ok(number) } else { Err(ParseIdError) }
+}
+
+fn parse_place(text: &str) -> Result<Place, ParseIdError> {
+    let (position, index) = text.split_once('-').ok_or(ParseIdError)?;
+    Ok(Place::new(Position::new(parse_number(position)?), parse_number(index)?))
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(self.0, f)
+    }
+}
+
+impl fmt::Display for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(self.0, f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        parse_place(text).map(JobId)
+    }
+}
+
+impl FromStr for LeaseToken {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        parse_place(text).map(LeaseToken)
+    }
+}
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected position-index, such as 4711-0")
+    }
+}
+
+impl core::error::Error for ParseIdError {}
