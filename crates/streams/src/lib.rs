@@ -1,1 +1,71 @@
-//! Being laid.
+//! Streams: topics, partitions, Kafka record batches and the offsets of consumer groups, as a model.
+//!
+//! ```text
+//! bytes ──Batch::parse──▶ Command ──decide──▶ entries ──the log──▶ apply ──▶ Streams (catalogue, group offsets)
+//!        (once, outside                          │
+//!         any lock)                              └── along a partition's tag ──▶ fetch, offsets, offset_at_time
+//! ```
+//!
+//! * [`wire`]: the Kafka record batch, format v2. A batch is stored as the bytes that came in.
+//! * [`Command`], [`Reply`], [`Refusal`]: what may be asked, and the answers.
+//! * [`Streams`]: the model. One produced batch is one entry under its partition's tag, and takes as many numbers of
+//!   that tag as it has records: **a Kafka offset is the tag's sequence**. So a partition has no state of its own; where
+//!   it starts and ends is read from the log and stored nowhere else.
+//! * [`partition_for_key`]: the partition that Kafka's producers choose for a key.
+//!
+//! Topics and groups get small dense ids on their first use. Not here: compression (a compressed batch stays closed),
+//! group membership, and waiting for new records, which is the business of the database and its front ends.
+//!
+//! # Example
+//! ```
+//! use core::ops::ControlFlow;
+//! use quire_model::{Sequence, Timestamp, memory::World};
+//! use quire_streams::{Command, Reply, Streams, TopicRef, wire::BatchBuilder};
+//!
+//! let mut builder = BatchBuilder::new();
+//! builder.add(Some(b"JFK"), Some(b"departed"), &[], 1_700_000_000_000)?;
+//! let batch = builder.finish().expect("one record was added");
+//!
+//! let mut world = World::<Streams>::new();
+//! let produce = Command::Produce { topic: TopicRef::Name("departures"), partition: 0, batch, create_partitions: Some(1) };
+//! let replies = world.commit(Timestamp::ZERO, &[produce]).unwrap();
+//! let Reply::Produced(produced) = &replies[0] else { unreachable!() };
+//! assert_eq!(produced.base_offset, Sequence::new(0));
+//!
+//! world.model.fetch(&world.log, produced.topic, 0, Sequence::new(0), 1_000_000, &mut |stored| {
+//!     let record = stored.batch.records().unwrap().next().unwrap().unwrap();
+//!     assert_eq!(record.value, Some(&b"departed"[..]));
+//!     ControlFlow::Continue(())
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![no_std]
+
+extern crate alloc;
+
+mod name;
+pub mod wire;
+
+mod command;
+mod refusal;
+
+mod decide;
+
+mod codec;
+mod tag;
+
+mod apply;
+mod catalogue;
+mod state;
+
+mod partitioner;
+mod read;
+
+pub use command::{Command, GroupId, OffsetCommitted, Produced, Reply, TopicCreated, TopicId, TopicRef};
+pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
+pub use partitioner::partition_for_key;
+pub use read::{CommittedOffset, Fetched, GroupInfo, PartitionOffsets, Stored, StreamReadError, TimeOffset, TopicInfo};
+pub use refusal::{OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal};
+pub use state::Streams;
+pub use tag::{PartitionTag, partition_tag};

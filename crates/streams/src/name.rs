@@ -1,0 +1,72 @@
+//! Which names topics and groups may have.
+//!
+//! A topic's name follows Kafka's rule, so that every Kafka tool can say it. A group's name is any text: Kafka sets no
+//! rule for it, and what clients chose elsewhere must work here.
+
+use core::fmt;
+
+/// The most bytes a topic's name may have: Kafka's limit.
+pub const TOPIC_NAME_BYTES_MAX: usize = 249;
+
+/// The most bytes a group's name may have.
+pub const GROUP_NAME_BYTES_MAX: usize = 255;
+
+/// What is wrong with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameProblem {
+    /// It has no character.
+    Empty,
+    /// It is too long.
+    TooLong {
+        /// How many bytes it has.
+        bytes: usize,
+        /// How many it may have.
+        bytes_max: usize,
+    },
+    /// It is `.` or `..`.
+    Dots,
+    /// A character that may not be there.
+    Character {
+        /// The first of them.
+        character: char,
+    },
+}
+
+impl fmt::Display for NameProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NameProblem::Empty => write!(f, "it is empty"),
+            NameProblem::TooLong { bytes, bytes_max } => write!(f, "it has {bytes} bytes of at most {bytes_max}"),
+            NameProblem::Dots => write!(f, "`.` and `..` are reserved"),
+            NameProblem::Character { character } => {
+                write!(f, "it contains {character:?}; allowed are A-Z a-z 0-9 . _ -")
+            }
+        }
+    }
+}
+
+/// Checks the name of a topic.
+pub(crate) fn check_topic(name: &str) -> Result<(), NameProblem> {
+    check_length(name, TOPIC_NAME_BYTES_MAX)?;
+    if matches!(name, "." | "..") {
+        return Err(NameProblem::Dots);
+    }
+    let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '_' | '-');
+    match name.chars().find(|&character| !allowed(character)) {
+        Some(character) => Err(NameProblem::Character { character }),
+        None => Ok(()),
+    }
+}
+
+/// Checks the name of a group.
+pub(crate) fn check_group(name: &str) -> Result<(), NameProblem> {
+    check_length(name, GROUP_NAME_BYTES_MAX)
+}
+
+fn check_length(name: &str, bytes_max: usize) -> Result<(), NameProblem> {
+    match name.len() {
+        0 => Err(NameProblem::Empty),
+        bytes if bytes > bytes_max => Err(NameProblem::TooLong { bytes, bytes_max }),
+        _ => Ok(()),
+    }
+}

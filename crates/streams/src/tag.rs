@@ -1,0 +1,44 @@
+//! The tags of streams, built on the stack: the produce path allocates nothing.
+//!
+//! ```text
+//! 1 'p' topic u32 partition u32    a partition: its batches, numbered by offset from 0
+//! 1 't' topic u32                  a topic: its creation
+//! 1 'g' group u32                  a consumer group: its creation and the offsets it committed
+//! ```
+
+use quire_model::{ModelId, Tag};
+
+use crate::{GroupId, TopicId};
+
+/// The tag of a partition, owned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PartitionTag([u8; 10]);
+
+impl PartitionTag {
+    /// The tag.
+    pub fn tag(&self) -> Tag<'_> {
+        Tag::new(&self.0)
+    }
+}
+
+/// The tag that a partition's batches stand under: what to walk, and what to wait on for new records.
+pub fn partition_tag(topic: TopicId, partition: u32) -> PartitionTag {
+    let [t0, t1, t2, t3] = topic.get().to_le_bytes();
+    let [p0, p1, p2, p3] = partition.to_le_bytes();
+    PartitionTag([ModelId::STREAMS.get(), b'p', t0, t1, t2, t3, p0, p1, p2, p3])
+}
+
+/// The bytes of a topic's tag.
+pub(crate) fn topic_tag(topic: TopicId) -> [u8; 6] {
+    id_tag(b't', topic.get())
+}
+
+/// The bytes of a group's tag.
+pub(crate) fn group_tag(group: GroupId) -> [u8; 6] {
+    id_tag(b'g', group.get())
+}
+
+fn id_tag(role: u8, id: u32) -> [u8; 6] {
+    let [i0, i1, i2, i3] = id.to_le_bytes();
+    [ModelId::STREAMS.get(), role, i0, i1, i2, i3]
+}

@@ -1,0 +1,275 @@
+//! A view of one batch. Whoever holds a [`Batch`] holds bytes whose length, format, checksum and counts agree.
+//!
+//! The records inside are looked at only when they are asked for: what a producer put there is between it and its
+//! consumers, and [`Batch::records`] never goes beyond the bytes, whatever they say.
+
+use core::fmt;
+
+use super::checksum::checksum;
+use super::layout::{
+    ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CHECKSUM, HEADER_BYTES, LAST_OFFSET_DELTA,
+    LEADER_EPOCH, MAGIC, MAGIC_V2, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_BYTES_MIN, RECORD_COUNT, field,
+};
+use super::{Attributes, Codec, Records};
+
+/// One record batch of format v2, borrowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Batch<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Batch<'a> {
+    /// Checks that these bytes are one whole batch as a producer may send it, and nothing else.
+    ///
+    /// # Errors
+    /// [`BatchError`] with what was met. Base offset and leader epoch are not covered by any check: the log sets them.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, BatchError> {
+        let magic = *bytes.get(MAGIC).ok_or(BatchError::TooShort { bytes: bytes.len() })?;
+        if magic != MAGIC_V2 {
+            return Err(BatchError::Magic { magic });
+        }
+        if bytes.len() < HEADER_BYTES {
+            return Err(BatchError::TooShort { bytes: bytes.len() });
+        }
+        let length = i32::from_be_bytes(field(bytes, BATCH_LENGTH));
+        if usize::try_from(length) != Ok(bytes.len() - LEADER_EPOCH) {
+            return Err(BatchError::Length { length, length_met: bytes.len() - LEADER_EPOCH });
+        }
+        let batch = Batch { bytes };
+        let computed = checksum(bytes);
+        if batch.checksum() != computed {
+            return Err(BatchError::Checksum { stated: batch.checksum(), computed });
+        }
+        batch.check_counts()?;
+        Ok(batch)
+    }
+
+    fn check_counts(self) -> Result<(), BatchError> {
+        let codec_number = self.attributes().codec_number();
+        let codec = self.attributes().codec().ok_or(BatchError::Codec { number: codec_number })?;
+        let count = i32::from_be_bytes(field(self.bytes, RECORD_COUNT));
+        let last_offset_delta = i32::from_be_bytes(field(self.bytes, LAST_OFFSET_DELTA));
+        if count < 1 || last_offset_delta != count - 1 {
+            return Err(BatchError::Count { count, last_offset_delta });
+        }
+        // A few bytes must not take a billion offsets.
+        let records_bytes = self.bytes.len() - HEADER_BYTES;
+        let fits = count as usize <= records_bytes / RECORD_BYTES_MIN;
+        if codec == Codec::None && !fits {
+            return Err(BatchError::TooFewBytes { count, records_bytes });
+        }
+        Ok(())
+    }
+
+    /// A batch that was checked before it was stored. What comes back from the log is covered by the log's checksum.
+    ///
+    /// # Panics
+    /// When the bytes can't hold a header of format v2: they are not what was stored.
+    pub fn stored(bytes: &'a [u8]) -> Self {
+        assert!(bytes.len() >= HEADER_BYTES, "a stored batch holds its header, not {} bytes", bytes.len());
+        assert_eq!(bytes[MAGIC], MAGIC_V2, "a stored batch has format v2");
+        Batch { bytes }
+    }
+
+    /// The whole batch, as it came in.
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The offset of the first record: what the producer wrote, usually 0. Where a stored batch stands, the log knows.
+    pub fn base_offset(&self) -> i64 {
+        i64::from_be_bytes(field(self.bytes, BASE_OFFSET))
+    }
+
+    /// The epoch of the partition's leader, -1 when unknown.
+    pub fn leader_epoch(&self) -> i32 {
+        i32::from_be_bytes(field(self.bytes, LEADER_EPOCH))
+    }
+
+    /// The CRC-32C in the header.
+    pub fn checksum(&self) -> u32 {
+        u32::from_be_bytes(field(self.bytes, CHECKSUM))
+    }
+
+    /// The attribute bits.
+    pub fn attributes(&self) -> Attributes {
+        Attributes::from_bits(u16::from_be_bytes(field(self.bytes, ATTRIBUTES)))
+    }
+
+    /// How the records are compressed.
+    pub fn codec(&self) -> Codec {
+        self.attributes().codec().expect("a batch with an unknown codec is refused")
+    }
+
+    /// Whether the batch is a marker for consumers instead of data.
+    pub fn is_control(&self) -> bool {
+        self.attributes().is_control()
+    }
+
+    /// Whether the batch belongs to a transaction.
+    pub fn is_transactional(&self) -> bool {
+        self.attributes().is_transactional()
+    }
+
+    /// The offset of the last record, counted from the first: a batch takes one more offsets than this.
+    pub fn last_offset_delta(&self) -> u32 {
+        u32::from_be_bytes(field(self.bytes, LAST_OFFSET_DELTA))
+    }
+
+    /// The time that the records' times are counted from: milliseconds since 1970, -1 when they have none.
+    pub fn base_timestamp_ms(&self) -> i64 {
+        i64::from_be_bytes(field(self.bytes, BASE_TIMESTAMP))
+    }
+
+    /// The latest time of a record: milliseconds since 1970, -1 when they have none.
+    pub fn max_timestamp_ms(&self) -> i64 {
+        i64::from_be_bytes(field(self.bytes, MAX_TIMESTAMP))
+    }
+
+    /// The id of an idempotent producer, -1 of any other.
+    pub fn producer_id(&self) -> i64 {
+        i64::from_be_bytes(field(self.bytes, PRODUCER_ID))
+    }
+
+    /// The epoch of an idempotent producer, -1 of any other.
+    pub fn producer_epoch(&self) -> i16 {
+        i16::from_be_bytes(field(self.bytes, PRODUCER_EPOCH))
+    }
+
+    /// The first record's number in an idempotent producer's count, -1 of any other.
+    pub fn base_sequence(&self) -> i32 {
+        i32::from_be_bytes(field(self.bytes, BASE_SEQUENCE))
+    }
+
+    /// How many records there are; at least 1.
+    pub fn record_count(&self) -> u32 {
+        u32::from_be_bytes(field(self.bytes, RECORD_COUNT))
+    }
+
+    /// The bytes of the records, compressed or not.
+    pub fn records_bytes(&self) -> &'a [u8] {
+        &self.bytes[HEADER_BYTES..]
+    }
+
+    /// The records of an uncompressed batch.
+    ///
+    /// # Errors
+    /// [`Compressed`] with the codec; see [`Batch::records_from`].
+    pub fn records(&self) -> Result<Records<'a>, Compressed> {
+        match self.codec() {
+            Codec::None => Ok(self.records_from(self.records_bytes())),
+            codec => Err(Compressed { codec }),
+        }
+    }
+
+    /// The records of this batch, from what its [`Batch::records_bytes`] decompress to.
+    pub fn records_from<'b>(&self, decompressed: &'b [u8]) -> Records<'b> {
+        Records::new(self, decompressed)
+    }
+}
+
+impl fmt::Debug for Batch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("base_offset", &self.base_offset())
+            .field("record_count", &self.record_count())
+            .field("attributes", &self.attributes())
+            .field("max_timestamp_ms", &self.max_timestamp_ms())
+            .field("producer_id", &self.producer_id())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The records are compressed, and this crate does not decompress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compressed {
+    /// With what.
+    pub codec: Codec,
+}
+
+impl fmt::Display for Compressed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the records are compressed with {:?}", self.codec)
+    }
+}
+
+impl core::error::Error for Compressed {}
+
+/// Why bytes are not a batch that may be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchError {
+    /// There are fewer bytes than a header has.
+    TooShort {
+        /// How many there are.
+        bytes: usize,
+    },
+    /// Another format: 0 and 1 are what producers wrote before Kafka 0.11.
+    Magic {
+        /// Its number.
+        magic: u8,
+    },
+    /// The header states another length: the bytes were cut, or hold more than one batch.
+    Length {
+        /// What the header states.
+        length: i32,
+        /// What it should state.
+        length_met: usize,
+    },
+    /// The bytes are damaged.
+    Checksum {
+        /// The checksum in the header.
+        stated: u32,
+        /// The checksum of the bytes.
+        computed: u32,
+    },
+    /// A codec that Kafka does not have.
+    Codec {
+        /// Its number.
+        number: u8,
+    },
+    /// There is no record, or the offsets are not one a record.
+    Count {
+        /// How many records the header states.
+        count: i32,
+        /// The last offset it states, counted from the first.
+        last_offset_delta: i32,
+    },
+    /// So many records can't be in so few bytes.
+    TooFewBytes {
+        /// How many records the header states.
+        count: i32,
+        /// How many bytes follow it.
+        records_bytes: usize,
+    },
+}
+
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BatchError::TooShort { bytes } => write!(f, "{bytes} bytes are no record batch: its header alone has 61"),
+            BatchError::Magic { magic: magic @ 0..=1 } => {
+                write!(
+                    f,
+                    "message format {magic} is not supported: the producer must send format 2 (Kafka 0.11 or later)"
+                )
+            }
+            BatchError::Magic { magic } => write!(f, "message format {magic} is unknown; format 2 is supported"),
+            BatchError::Length { length, length_met } => {
+                write!(f, "the record batch states a length of {length} where {length_met} bytes follow")
+            }
+            BatchError::Checksum { stated, computed } => {
+                write!(f, "the record batch is damaged: its checksum is {computed:08x}, and it states {stated:08x}")
+            }
+            BatchError::Codec { number } => write!(f, "compression codec {number} is unknown"),
+            BatchError::Count { count, last_offset_delta } => {
+                write!(f, "{count} records can't end at offset delta {last_offset_delta}")
+            }
+            BatchError::TooFewBytes { count, records_bytes } => {
+                write!(f, "{count} records can't be in {records_bytes} bytes")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BatchError {}

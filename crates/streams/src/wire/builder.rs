@@ -1,0 +1,167 @@
+//! Puts records together to a batch, in one pass and without an allocation a record.
+//!
+//! A record begins with its own length. It is computed from the lengths of the parts, so that every byte is written
+//! once, at its final place. The buffer stays filled to its capacity (`length` says how far it is a batch), so that
+//! making room for a record is a comparison, and the buffer serves the next batch.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::checksum::checksum;
+use super::layout::{
+    ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CHECKSUM, HEADER_BYTES, LAST_OFFSET_DELTA,
+    LEADER_EPOCH, MAGIC, MAGIC_V2, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT, set_field,
+};
+use super::{Batch, Header, varint};
+
+/// The most bytes a batch can have: its length is a signed 32-bit number. The log's own limit is lower.
+pub const BATCH_BYTES_MAX: usize = i32::MAX as usize;
+
+/// Encodes records into a batch. Not compressed, not of an idempotent producer, counting from offset 0.
+#[derive(Debug, Clone, Default)]
+pub struct BatchBuilder {
+    /// Filled to the capacity; what lies behind `length` has no meaning.
+    buffer: Vec<u8>,
+    /// How far the buffer holds the batch; its header is left free until the end. 0 before the first record.
+    length: usize,
+    count: u32,
+    base_timestamp_ms: i64,
+    max_timestamp_ms: i64,
+}
+
+impl BatchBuilder {
+    /// An empty one. It allocates with the first record.
+    pub fn new() -> Self {
+        BatchBuilder::default()
+    }
+
+    /// Adds a record; `timestamp_ms` counts milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`BatchFull`] when the batch would be larger than [`BATCH_BYTES_MAX`]; it is as it was then.
+    #[inline]
+    pub fn add(
+        &mut self,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[Header<'_>],
+        timestamp_ms: i64,
+    ) -> Result<(), BatchFull> {
+        let start = self.length.max(HEADER_BYTES);
+        let base_timestamp_ms = if self.count == 0 { timestamp_ms } else { self.base_timestamp_ms };
+        let timestamp_delta = timestamp_ms.wrapping_sub(base_timestamp_ms);
+        let offset_delta = i64::from(self.count);
+
+        let body_bytes = 1
+            + varint::length(timestamp_delta)
+            + varint::length(offset_delta)
+            + nullable_bytes(key)
+            + nullable_bytes(value)
+            + varint::length(headers.len() as i64)
+            + headers
+                .iter()
+                .map(|header| nullable_bytes(Some(header.key)) + nullable_bytes(header.value))
+                .sum::<usize>();
+        let end = start + varint::length(body_bytes as i64) + body_bytes;
+        if end > BATCH_BYTES_MAX {
+            return Err(BatchFull { bytes: end });
+        }
+        if end > self.buffer.len() {
+            self.grow(end);
+        }
+
+        let out = &mut self.buffer[start..end];
+        let mut at = varint::put(out, 0, body_bytes as i64);
+        out[at] = 0;
+        at = varint::put(out, at + 1, timestamp_delta);
+        at = varint::put(out, at, offset_delta);
+        at = put_nullable(out, at, key);
+        at = put_nullable(out, at, value);
+        at = varint::put(out, at, headers.len() as i64);
+        for header in headers {
+            at = put_nullable(out, at, Some(header.key));
+            at = put_nullable(out, at, header.value);
+        }
+        debug_assert_eq!(at, out.len(), "a record has the length that was computed");
+
+        self.max_timestamp_ms = if self.count == 0 { timestamp_ms } else { self.max_timestamp_ms.max(timestamp_ms) };
+        self.base_timestamp_ms = base_timestamp_ms;
+        self.length = end;
+        self.count += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes_min: usize) {
+        let bytes = bytes_min.max(self.buffer.len() * 2).max(1024);
+        self.buffer.resize(bytes, 0);
+    }
+
+    /// How many records were added since the batch was begun.
+    pub fn record_count(&self) -> u32 {
+        self.count
+    }
+
+    /// How many bytes the batch has so far, its header included; 0 without a record.
+    pub fn bytes(&self) -> usize {
+        self.length
+    }
+
+    /// Completes the batch; `None` when no record was added. [`BatchBuilder::clear`] begins the next one.
+    pub fn finish(&mut self) -> Option<Batch<'_>> {
+        if self.count == 0 {
+            return None;
+        }
+        let batch = &mut self.buffer[..self.length];
+        let behind_length = i32::try_from(batch.len() - LEADER_EPOCH).expect("`add` keeps to BATCH_BYTES_MAX");
+        set_field(batch, BASE_OFFSET, 0i64.to_be_bytes());
+        set_field(batch, BATCH_LENGTH, behind_length.to_be_bytes());
+        set_field(batch, LEADER_EPOCH, (-1i32).to_be_bytes());
+        set_field(batch, MAGIC, [MAGIC_V2]);
+        set_field(batch, ATTRIBUTES, 0i16.to_be_bytes());
+        set_field(batch, LAST_OFFSET_DELTA, (self.count - 1).to_be_bytes());
+        set_field(batch, BASE_TIMESTAMP, self.base_timestamp_ms.to_be_bytes());
+        set_field(batch, MAX_TIMESTAMP, self.max_timestamp_ms.to_be_bytes());
+        set_field(batch, PRODUCER_ID, (-1i64).to_be_bytes());
+        set_field(batch, PRODUCER_EPOCH, (-1i16).to_be_bytes());
+        set_field(batch, BASE_SEQUENCE, (-1i32).to_be_bytes());
+        set_field(batch, RECORD_COUNT, self.count.to_be_bytes());
+        let checksum = checksum(batch);
+        set_field(batch, CHECKSUM, checksum.to_be_bytes());
+        Some(Batch::stored(batch))
+    }
+
+    /// Begins the next batch, in the same buffer.
+    pub fn clear(&mut self) {
+        self.length = 0;
+        self.count = 0;
+    }
+}
+
+#[inline]
+fn nullable_bytes(value: Option<&[u8]>) -> usize {
+    value.map_or(1, |value| varint::length(value.len() as i64) + value.len())
+}
+
+#[inline]
+fn put_nullable(out: &mut [u8], at: usize, value: Option<&[u8]>) -> usize {
+    let Some(value) = value else { return varint::put(out, at, -1) };
+    let at = varint::put(out, at, value.len() as i64);
+    out[at..at + value.len()].copy_from_slice(value);
+    at + value.len()
+}
+
+/// The record does not fit into the batch any more; the batch can be finished without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchFull {
+    /// How large the batch would be.
+    pub bytes: usize,
+}
+
+impl fmt::Display for BatchFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a record batch has at most {BATCH_BYTES_MAX} bytes, not {}", self.bytes)
+    }
+}
+
+impl core::error::Error for BatchFull {}

@@ -1,0 +1,27 @@
+//! The Kafka record batch, format v2, written and read by hand.
+//!
+//! ```text
+//! records ──BatchBuilder──▶ bytes ──Batch::parse──▶ Batch ──records()──▶ Record, Header
+//!                                                     └──prefix()/patch()──▶ the same bytes at their offset
+//! ```
+//!
+//! What comes in is checked once, by [`Batch::parse`]; a [`Batch`] is the proof of it. Nothing here decompresses:
+//! a compressed batch says so ([`Compressed`]) and is otherwise as good as any other.
+//!
+//! The source is Kafka's protocol guide, section "Record Batch" (KIP-98, KIP-82).
+
+mod attributes;
+mod batch;
+mod builder;
+mod checksum;
+mod layout;
+mod prefix;
+mod record;
+mod varint;
+
+pub use attributes::{Attributes, Codec};
+pub use batch::{Batch, BatchError, Compressed};
+pub use builder::{BATCH_BYTES_MAX, BatchBuilder, BatchFull};
+pub use layout::HEADER_BYTES;
+pub use prefix::{PREFIX_BYTES, patch};
+pub use record::{Header, Headers, Record, RecordError, Records};

@@ -1,0 +1,99 @@
+//! Zigzag varints as records use them: seven bits a byte, least significant first, the sign in the lowest bit.
+//!
+//! Reading never goes beyond the slice and takes at most five bytes for 32 bits and ten for 64, as Kafka does; it does
+//! not insist on the shortest form.
+
+/// Maps small numbers of either sign to small numbers without one.
+pub(super) const fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+const fn unzigzag(value: u64) -> i64 {
+    ((value >> 1) as i64) ^ -((value & 1) as i64)
+}
+
+/// How many bytes the varint of `value` takes. For a 32-bit number it is the same as in Kafka's 32-bit form.
+pub(super) const fn length(value: i64) -> usize {
+    // One byte for each begun seven bits: ceil(bits / 7) is (9 * bits + 64) / 64 for 1 to 64 bits.
+    let bits = 64 - (zigzag(value) | 1).leading_zeros();
+    ((bits * 9 + 64) / 64) as usize
+}
+
+/// Writes `value` at `at` and returns the place behind it. The caller has made room for [`length`] bytes.
+#[inline]
+pub(super) fn put(out: &mut [u8], mut at: usize, value: i64) -> usize {
+    let mut rest = zigzag(value);
+    while rest >= 0x80 {
+        out[at] = (rest as u8) | 0x80;
+        rest >>= 7;
+        at += 1;
+    }
+    out[at] = rest as u8;
+    at + 1
+}
+
+/// Takes a 32-bit number off the front; `None` when there is none.
+#[inline]
+pub(super) fn take_i32(from: &mut &[u8]) -> Option<i32> {
+    let value = take(from, 5)?;
+    Some(unzigzag(u64::from(u32::try_from(value).ok()?)) as i32)
+}
+
+/// Takes a 64-bit number off the front; `None` when there is none.
+#[inline]
+pub(super) fn take_i64(from: &mut &[u8]) -> Option<i64> {
+    take(from, 10).map(unzigzag)
+}
+
+#[inline]
+fn take(from: &mut &[u8], bytes_max: usize) -> Option<u64> {
+    let mut value = 0u64;
+    for (index, &byte) in from.iter().take(bytes_max).enumerate() {
+        let bits = u64::from(byte & 0x7f);
+        if index == 9 && bits > 1 {
+            return None;
+        }
+        value |= bits << (7 * index);
+        if byte & 0x80 == 0 {
+            *from = &from[index + 1..];
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_bytes_that_protocol_buffers_give_them() {
+        // https://protobuf.dev/programming-guides/encoding: sint64 0, -1, 1, -2, and 150 of zigzag 300.
+        for (value, bytes) in [(0, &[0][..]), (-1, &[1]), (1, &[2]), (-2, &[3]), (150, &[0xac, 0x02])] {
+            let mut out = [0; 10];
+            let end = put(&mut out, 0, value);
+            assert_eq!(&out[..end], bytes);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_number_comes_back_and_takes_the_room_that_was_computed(value: i64, shift in 0u32..64) {
+            let value = value >> shift;
+            let mut out = [0; 10];
+            let end = put(&mut out, 0, value);
+            assert_eq!(end, length(value));
+            let mut rest = &out[..end];
+            assert_eq!(take_i64(&mut rest), Some(value));
+            assert!(rest.is_empty());
+            assert_eq!(take_i32(&mut &out[..end]), i32::try_from(value).ok());
+            assert_eq!(take_i64(&mut &out[..end - 1]), None);
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused_without_panic(bytes: [u8; 12]) {
+            take_i32(&mut &bytes[..]);
+            take_i64(&mut &bytes[..]);
+        }
+    }
+}
