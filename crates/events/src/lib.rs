@@ -1,1 +1,56 @@
-//! Being laid.
+//! Event stores with dynamic consistency boundaries (DCB, see <https://dcb.events>), as a model over the log.
+//!
+//! An event has a type, tags and opaque data. A writer reads what its decision depends on with a [`Query`], and appends
+//! under a [`Condition`] that nothing else matched that query since: the boundary of consistency is the query, not a
+//! stream that someone drew beforehand.
+//!
+//! ```text
+//! Append ──decide──▶ is it a repetition? do its conditions hold? ──▶ one entry an event
+//!            │                                                         tags: store, type, user's tags, id
+//!            └── Selection: the query as walks over tags               body: id, metadata, data
+//!                    │
+//!                    └──read──▶ walks merged in log order ──▶ EventView, head
+//! ```
+//!
+//! * [`Append`], [`NewEvent`], [`Condition`] go in; [`Appended`] or a [`Refusal`] comes out.
+//! * [`Query`]: items joined by OR; an item is types joined by OR and tags joined by AND.
+//! * [`Events`]: the state, which is only the names of the stores and how many events each was given. Everything else
+//!   stays in the log.
+//! * [`Events::select`] resolves a query to a [`Selection`]; [`Selection::read`] walks it.
+//!
+//! A condition costs what follows its `after`, not what the store holds: each walk starts behind it and stops at its
+//! first event.
+
+#![no_std]
+
+extern crate alloc;
+
+mod command;
+mod event;
+mod id;
+mod position;
+mod query;
+
+mod limits;
+mod refusal;
+
+mod codec;
+mod decide;
+mod draft;
+mod state;
+
+mod read;
+mod select;
+
+pub use command::{Append, Appended, Command, Condition};
+pub use event::{EventView, NewEvent};
+pub use id::{EventId, NotAnEventId};
+pub use limits::{
+    CONDITIONS_MAX, EVENTS_MAX, NAME_BYTES_MAX, QUERY_WALKS_MAX, TAG_BYTES_MAX, TAGS_MAX, TYPE_BYTES_MAX,
+};
+pub use position::EventPosition;
+pub use query::{Query, QueryItem};
+pub use read::{ReadOptions, Reading};
+pub use refusal::{EventProblem, LabelProblem, NameProblem, QueryProblem, Refusal, SelectRefusal};
+pub use select::Selection;
+pub use state::{Events, StoreNumber};

@@ -1,0 +1,197 @@
+//! The entries of the model: kinds, tags and bodies.
+//!
+//! What stands in the tags (store, type, user's tags) is not repeated in the body. Numbers are as in
+//! [`quire_model::codec`].
+//!
+//! ```text
+//! kind 1  store created   tags: name      body: | name … |
+//! kind 2  event appended  tags: store (sequenced from 1), type, user's tags …, id if given
+//!                         body: | flags 1 | id 16, if flags & 1 | metadata length (varint) | metadata … | data … |
+//!
+//! tag     | model 1 | role 1 | store's number 4 | name: -   store: -   type: text   user's: bytes   id: 16 |
+//! role    name 'n'   store 's'   type 'e'   user's 't'   id 'i'
+//! ```
+
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{EntryKind, ModelId, Tag};
+
+use crate::{EventId, StoreNumber};
+
+/// A store got its name and number.
+pub(crate) const STORE_CREATED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 1 };
+/// An event.
+pub(crate) const EVENT_APPENDED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 2 };
+
+const HAS_ID: u8 = 1;
+
+/// What a tag of this model names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Role {
+    /// The creation of a store.
+    Name = b'n',
+    /// All events of a store: the tag that gives them their positions.
+    Store = b's',
+    /// The events of one type in a store.
+    Type = b'e',
+    /// The events in a store that a user's tag was put on.
+    Tag = b't',
+    /// The event in a store that has a client's id.
+    Id = b'i',
+}
+
+/// The bytes of a tag that stand before what it names in its store.
+const LABEL_AT: usize = 6;
+
+/// Several tags in one buffer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TagList {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl TagList {
+    /// Only this tag.
+    pub(crate) fn of(role: Role, store: StoreNumber, label: &[u8]) -> Self {
+        let mut list = TagList::default();
+        list.push(role, store, label);
+        list
+    }
+
+    /// Adds a tag, unless it is there.
+    pub(crate) fn push(&mut self, role: Role, store: StoreNumber, label: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(&[ModelId::EVENTS.get(), role as u8]);
+        self.bytes.extend_from_slice(&store.get().to_le_bytes());
+        self.bytes.extend_from_slice(label);
+        if self.iter().any(|other| other.as_bytes() == &self.bytes[from..]) {
+            self.bytes.truncate(from);
+        } else {
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    /// The same list with nothing in it.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// The tags, in the order of the pushes, none twice.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Tag<'_>> {
+        let mut from = 0;
+        self.ends.iter().map(move |end| Tag::new(&self.bytes[core::mem::replace(&mut from, *end)..*end]))
+    }
+
+    /// The first tag.
+    pub(crate) fn first(&self) -> Tag<'_> {
+        self.iter().next().expect("a list of tags has one")
+    }
+}
+
+/// The store that a tag of this model belongs to.
+pub(crate) fn store_of(tag: Tag<'_>) -> Option<StoreNumber> {
+    let number = tag.as_bytes().get(2..LABEL_AT)?.try_into().ok()?;
+    Some(StoreNumber::new(u32::from_le_bytes(number)))
+}
+
+/// What a tag names in its store, if it has this role.
+pub(crate) fn label_of(tag: Tag<'_>, role: Role) -> Option<&[u8]> {
+    let bytes = tag.as_bytes();
+    (bytes.get(1) == Some(&(role as u8))).then(|| &bytes[LABEL_AT..])
+}
+
+/// The body of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventBody<'a> {
+    pub(crate) id: Option<EventId>,
+    pub(crate) metadata: &'a [u8],
+    pub(crate) data: &'a [u8],
+}
+
+/// What stands in an event's body before its metadata and its data, which are copied only once, by the log.
+pub(crate) fn encode_event_head(id: Option<EventId>, metadata: &[u8]) -> Encoder {
+    let mut out = Encoder::new();
+    match id {
+        Some(id) => out.u8(HAS_ID).raw(id.as_bytes()),
+        None => out.u8(0),
+    };
+    out.varint(metadata.len() as u64);
+    out
+}
+
+/// Reads an event's body.
+pub(crate) fn decode_event(body: &[u8]) -> Result<EventBody<'_>, CodecError> {
+    let mut from = Decoder::new(body);
+    let unknown = CodecError { expected: "the flags of an event", bytes_left: body.len() };
+    let id = match from.u8()? {
+        0 => None,
+        HAS_ID => Some(EventId::from_bytes(from.raw(16)?.try_into().expect("16 bytes were asked for"))),
+        _ => return Err(unknown),
+    };
+    let metadata = from.bytes()?;
+    Ok(EventBody { id, metadata, data: from.rest() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_body_reads_back_as_it_was_written(
+            id in any::<Option<[u8; 16]>>(),
+            metadata in any::<Vec<u8>>(),
+            data in any::<Vec<u8>>(),
+        ) {
+            let id = id.map(EventId::from_bytes);
+            let mut body = encode_event_head(id, &metadata).into_bytes();
+            body.extend_from_slice(&metadata);
+            body.extend_from_slice(&data);
+            let expected = EventBody { id, metadata: &metadata, data: &data };
+            prop_assert_eq!(decode_event(&body), Ok(expected));
+        }
+
+        #[test]
+        fn a_body_cut_before_its_data_is_an_error(id in any::<Option<[u8; 16]>>(), metadata in any::<Vec<u8>>()) {
+            let mut body = encode_event_head(id.map(EventId::from_bytes), &metadata).into_bytes();
+            body.extend_from_slice(&metadata);
+            for length in 0..body.len() {
+                prop_assert!(decode_event(&body[..length]).is_err(), "{} of {} bytes", length, body.len());
+            }
+        }
+
+        #[test]
+        fn bytes_that_are_no_body_are_an_error_or_a_body_but_never_a_panic(body in any::<Vec<u8>>()) {
+            let _ = decode_event(&body);
+        }
+
+        #[test]
+        fn tags_read_back_once_each_in_their_order(
+            store in any::<u32>(),
+            labels in proptest::collection::vec(proptest::collection::vec(1u8..4, 1..3), 0..8),
+        ) {
+            let store = StoreNumber::new(store);
+            let mut list = TagList::of(Role::Store, store, b"");
+            let mut expected: Vec<&[u8]> = Vec::new();
+            for label in &labels {
+                list.push(Role::Tag, store, label);
+                if !expected.contains(&label.as_slice()) {
+                    expected.push(label);
+                }
+            }
+            let found: Vec<&[u8]> = list.iter().filter_map(|tag| label_of(tag, Role::Tag)).collect();
+            prop_assert_eq!(found, expected);
+            prop_assert!(list.iter().all(|tag| store_of(tag) == Some(store)));
+            prop_assert_eq!(label_of(list.first(), Role::Store), Some(&b""[..]));
+        }
+    }
+
+    #[test]
+    fn unknown_flags_are_an_error() {
+        assert!(decode_event(&[2, 0]).is_err());
+    }
+}

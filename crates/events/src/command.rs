@@ -1,0 +1,87 @@
+//! What a caller may ask of the model, and what it is answered.
+//!
+//! An append may come without conditions, and without events when it has a condition: it then guards the rest of its
+//! commit and writes nothing.
+
+use alloc::vec::Vec;
+
+use crate::{EventPosition, NewEvent, Query};
+
+/// A command to the event stores of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command<'c> {
+    /// Append events under conditions.
+    Append(Append<'c>),
+}
+
+/// Append `events`, in order, if every condition holds.
+///
+/// It is idempotent by the ids of its events: when they already stand in the store as the same run, the answer gives
+/// their positions, nothing is appended and no condition is checked. The same run means consecutive positions that one
+/// commit wrote, in the same order, with ids where this append has ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Append<'c> {
+    /// The store's name; the first append with events creates the store.
+    pub store: &'c str,
+    /// At most [`EVENTS_MAX`](crate::EVENTS_MAX). May be empty if there is a condition.
+    pub events: Vec<NewEvent<'c>>,
+    /// At most [`CONDITIONS_MAX`](crate::CONDITIONS_MAX); all must hold.
+    pub conditions: Vec<Condition<'c>>,
+}
+
+/// What must be so in a store for an append to be accepted.
+///
+/// It is checked against every event before the commit, and against those that earlier commands of the commit append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition<'c> {
+    /// No event behind `after` matches the query.
+    FailIfMatches {
+        /// Which events are a conflict.
+        query: Query<'c>,
+        /// Events up to and including this position are no conflict: what the decision has seen, best the head that
+        /// came with its read. [`EventPosition::ZERO`]: every match is a conflict.
+        after: EventPosition,
+    },
+    /// The last event that matches the query is exactly this one.
+    LastIs {
+        /// Of which events the last is meant.
+        query: Query<'c>,
+        /// Its position. [`EventPosition::ZERO`]: no event matches.
+        position: EventPosition,
+    },
+}
+
+impl<'c> Condition<'c> {
+    /// No event of the store matches.
+    pub const fn fail_if_matches(query: Query<'c>) -> Self {
+        Condition::FailIfMatches { query, after: EventPosition::ZERO }
+    }
+
+    /// No event behind `after` matches.
+    pub const fn fail_if_matches_after(query: Query<'c>, after: EventPosition) -> Self {
+        Condition::FailIfMatches { query, after }
+    }
+
+    /// The last match stands at `position`.
+    pub const fn last_is(query: Query<'c>, position: EventPosition) -> Self {
+        Condition::LastIs { query, position }
+    }
+
+    /// The query, whatever is asked of it.
+    pub const fn query(&self) -> &Query<'c> {
+        match self {
+            Condition::FailIfMatches { query, .. } | Condition::LastIs { query, .. } => query,
+        }
+    }
+}
+
+/// The answer to an [`Append`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The position of the first event; `None` when the append had no events.
+    pub first: Option<EventPosition>,
+    /// The position of the last event; `None` when the append had no events.
+    pub last: Option<EventPosition>,
+    /// Whether the events were there already, so that nothing was appended now.
+    pub duplicate: bool,
+}

@@ -1,0 +1,257 @@
+//! The decision on an append: is it well formed, is it a repetition, do its conditions hold?
+//!
+//! In this order, so that a client that repeats an append after a lost answer gets the first answer, although its own
+//! events are by then in the way of its conditions.
+
+use alloc::vec::Vec;
+
+use quire_model::{At, Denied, Effects, History, NewEntry, Place, ReadError, Sequence, Sequenced, Tag};
+
+use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, TagList, encode_event_head};
+use crate::draft::Draft;
+use crate::limits::check_append;
+use crate::{
+    Append, Appended, Condition, EventId, EventPosition, EventView, Events, NewEvent, Query, Refusal, Selection,
+    StoreNumber,
+};
+
+/// The decision on all appends of one commit.
+pub(crate) struct Decision<'a> {
+    state: &'a Events,
+    history: &'a dyn History,
+    at: At,
+    draft: Draft<'a>,
+}
+
+/// Why a command can't be decided for.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Refused(Refusal),
+    Unreadable(ReadError),
+}
+
+impl Stop {
+    /// As the contract says it.
+    pub(crate) fn denied(self, command: usize) -> Denied<Refusal> {
+        match self {
+            Stop::Refused(refusal) => Denied::Refused { command, refusal },
+            Stop::Unreadable(error) => Denied::Unreadable(error),
+        }
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        Stop::Unreadable(error)
+    }
+}
+
+impl<'a> Decision<'a> {
+    pub(crate) fn new(state: &'a Events, history: &'a dyn History, at: At) -> Self {
+        Decision { state, history, at, draft: Draft::default() }
+    }
+
+    /// Decides on the next command. What the last one appends is not kept: nobody will ask for it.
+    pub(crate) fn append(
+        &mut self,
+        append: &'a Append<'_>,
+        is_last: bool,
+        effects: &mut dyn Effects,
+    ) -> Result<Appended, Stop> {
+        check_append(append)?;
+        check_ids(&append.events)?;
+        let known = self.draft.store(self.state, append.store);
+        if let Some(store) = known
+            && let Some(first) = self.repeated(store, &append.events)?
+        {
+            return Ok(appended(first, append.events.len(), true));
+        }
+        for (index, condition) in append.conditions.iter().enumerate() {
+            self.check_condition(known, index, condition)?;
+        }
+        if append.events.is_empty() {
+            return Ok(Appended { first: None, last: None, duplicate: false });
+        }
+        let store = known.unwrap_or_else(|| self.create(append.store, effects));
+        let first = self.draft.last(self.state, store).next();
+        push_events(store, first, &append.events, effects);
+        if !is_last {
+            self.draft.append(store, first, self.at.time, &append.events);
+        }
+        Ok(appended(first, append.events.len(), false))
+    }
+
+    fn create(&mut self, name: &'a str, effects: &mut dyn Effects) -> StoreNumber {
+        let store = self.draft.create(self.state, name);
+        let tags = TagList::of(Role::Name, store, b"");
+        effects.push(NewEntry {
+            kind: STORE_CREATED,
+            tags: &[tags.first()],
+            sequenced: None,
+            body: &[name.as_bytes()],
+        });
+        store
+    }
+
+    fn check_condition(&self, store: Option<StoreNumber>, condition: usize, asked: &Condition<'_>) -> Result<(), Stop> {
+        let head = store.map_or(EventPosition::ZERO, |store| self.draft.last(self.state, store));
+        let met = match asked {
+            Condition::FailIfMatches { after, .. } if *after > head => {
+                return Err(Refusal::AfterAhead { condition, after: *after, head }.into());
+            }
+            Condition::FailIfMatches { query, after } => match store {
+                Some(store) => self.first_match(store, query, *after)?,
+                None => None,
+            },
+            Condition::LastIs { query, position } => {
+                let last = match store {
+                    Some(store) => self.last_match(store, query)?,
+                    None => None,
+                };
+                if last.unwrap_or(EventPosition::ZERO) == *position {
+                    return Ok(());
+                }
+                return Err(Refusal::ConditionFailed { condition, position: last }.into());
+            }
+        };
+        match met {
+            None => Ok(()),
+            Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into()),
+        }
+    }
+
+    /// The first match behind `after`. When nothing was appended behind it, the log is not asked.
+    fn first_match(
+        &self,
+        store: StoreNumber,
+        query: &Query<'_>,
+        after: EventPosition,
+    ) -> Result<Option<EventPosition>, ReadError> {
+        if after < self.state.last(store) {
+            let selection = Selection::of(store, query);
+            if let Some(entry) = selection.first_after(self.history, after)? {
+                return Ok(entry.sequence.map(EventPosition::from));
+            }
+        }
+        Ok(self.draft.first_match(store, query, after))
+    }
+
+    fn last_match(&self, store: StoreNumber, query: &Query<'_>) -> Result<Option<EventPosition>, ReadError> {
+        if let Some(position) = self.draft.last_match(store, query) {
+            return Ok(Some(position));
+        }
+        let last = Selection::of(store, query).last(self.history)?;
+        Ok(last.and_then(|entry| entry.sequence).map(EventPosition::from))
+    }
+
+    /// The position of the first of these events if all of them are in the store already, as one run.
+    fn repeated(&self, store: StoreNumber, events: &[NewEvent<'_>]) -> Result<Option<EventPosition>, Stop> {
+        for (index, event) in events.iter().enumerate() {
+            let Some(id) = event.id else { continue };
+            let pending = self.draft.position_of(store, id);
+            let found = match pending {
+                Some(position) => Some(position),
+                None => self.position_of(store, id)?,
+            };
+            let Some(position) = found else { continue };
+            let first = position.get().checked_sub(index as u64).filter(|first| *first > 0).map(EventPosition::new);
+            if let Some(first) = first {
+                let same = match pending {
+                    Some(_) => self.is_pending_run(store, first, events),
+                    None => self.is_stored_run(store, first, events)?,
+                };
+                if same {
+                    return Ok(Some(first));
+                }
+            }
+            return Err(Refusal::DuplicateEvent { event: index, id, position }.into());
+        }
+        Ok(None)
+    }
+
+    fn position_of(&self, store: StoreNumber, id: EventId) -> Result<Option<EventPosition>, ReadError> {
+        Ok(crate::read::find(self.history, store, id)?.map(|event| event.position))
+    }
+
+    fn is_pending_run(&self, store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>]) -> bool {
+        let mut stored = self.draft.events(store).skip_while(|(position, _)| *position < first);
+        self.state.last(store) < first
+            && events.iter().all(|event| {
+                stored.next().is_some_and(|(position, stored)| match event.id {
+                    Some(id) => self.draft.position_of(store, id) == Some(position),
+                    None => stored.id.is_none(),
+                })
+            })
+    }
+
+    fn is_stored_run(
+        &self,
+        store: StoreNumber,
+        first: EventPosition,
+        events: &[NewEvent<'_>],
+    ) -> Result<bool, ReadError> {
+        let tags = TagList::of(Role::Store, store, b"");
+        let mut from = match self.history.seek(tags.first(), first.sequence())? {
+            Some(entry) => entry.place,
+            None => return Ok(false),
+        };
+        let record = from.position;
+        for (index, event) in events.iter().enumerate() {
+            let Some(entry) = self.history.next(&[tags.first()], from)? else { return Ok(false) };
+            let stored = EventView::of(&entry).expect("only events carry a store's tag");
+            let same_id = match event.id {
+                Some(id) => stored.id() == id,
+                None => stored.given_id.is_none(),
+            };
+            if !same_id || stored.position != first.plus(index) || stored.place.position != record {
+                return Ok(false);
+            }
+            from = Place::after(entry.place);
+        }
+        Ok(true)
+    }
+}
+
+fn appended(first: EventPosition, count: usize, duplicate: bool) -> Appended {
+    Appended { first: Some(first), last: Some(first.plus(count - 1)), duplicate }
+}
+
+fn check_ids(events: &[NewEvent<'_>]) -> Result<(), Refusal> {
+    let mut ids: Vec<EventId> = events.iter().filter_map(|event| event.id).collect();
+    ids.sort_unstable();
+    match ids.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Refusal::RepeatedId(pair[0])),
+        None => Ok(()),
+    }
+}
+
+fn push_events(store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>], effects: &mut dyn Effects) {
+    let mut list = TagList::default();
+    for (index, event) in events.iter().enumerate() {
+        list.clear();
+        list.push(Role::Store, store, b"");
+        list.push(Role::Type, store, event.event_type.as_bytes());
+        for tag in &event.tags {
+            list.push(Role::Tag, store, tag);
+        }
+        if let Some(id) = event.id {
+            list.push(Role::Id, store, id.as_bytes());
+        }
+        let tags: Vec<Tag<'_>> = list.iter().collect();
+        let head = encode_event_head(event.id, event.metadata);
+        let placed = effects.push(NewEntry {
+            kind: EVENT_APPENDED,
+            tags: &tags,
+            sequenced: Some(Sequenced { origin: Sequence::new(1), count: 1 }),
+            body: &[head.as_slice(), event.metadata, event.data],
+        });
+        let expected = first.plus(index).sequence();
+        assert_eq!(placed.sequence, Some(expected), "the log and the state agree on a store's last position");
+    }
+}

@@ -1,0 +1,98 @@
+//! What earlier commands of a commit have appended: seen by later ones, and by nobody else.
+//!
+//! It borrows the commands' events rather than copying them. It keeps no index: a condition looks at every pending event
+//! of its store, which are as many as the commit brings.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use quire_model::Timestamp;
+
+use crate::{EventId, EventPosition, Events, NewEvent, Query, StoreNumber};
+
+/// The stores and events of the commit so far.
+#[derive(Debug, Default)]
+pub(crate) struct Draft<'a> {
+    created: Vec<(&'a str, StoreNumber)>,
+    runs: Vec<Run<'a>>,
+    by_id: BTreeMap<(StoreNumber, EventId), EventPosition>,
+}
+
+/// Events that one command appended.
+#[derive(Debug, Clone, Copy)]
+struct Run<'a> {
+    store: StoreNumber,
+    first: EventPosition,
+    events: &'a [NewEvent<'a>],
+}
+
+impl<'a> Draft<'a> {
+    /// The number of a store, created before the commit or in it.
+    pub(crate) fn store(&self, state: &Events, name: &str) -> Option<StoreNumber> {
+        let created = || self.created.iter().find(|(own, _)| *own == name).map(|(_, number)| *number);
+        state.store(name).or_else(created)
+    }
+
+    /// Gives a store its number.
+    pub(crate) fn create(&mut self, state: &Events, name: &'a str) -> StoreNumber {
+        let pending = u32::try_from(self.created.len()).expect("a commit creates few stores");
+        let number = StoreNumber::new(state.store_count() + pending);
+        self.created.push((name, number));
+        number
+    }
+
+    /// Takes in what a command appended.
+    pub(crate) fn append(
+        &mut self,
+        store: StoreNumber,
+        first: EventPosition,
+        time: Timestamp,
+        events: &'a [NewEvent<'a>],
+    ) {
+        for (index, event) in events.iter().enumerate() {
+            let position = first.plus(index);
+            let id = event.id.unwrap_or_else(|| EventId::derived(store, position, time));
+            self.by_id.insert((store, id), position);
+        }
+        self.runs.push(Run { store, first, events });
+    }
+
+    /// The last position of the store, the pending ones included.
+    pub(crate) fn last(&self, state: &Events, store: StoreNumber) -> EventPosition {
+        let run = self.runs.iter().rev().find(|run| run.store == store);
+        run.map_or_else(|| state.last(store), |run| EventPosition::new(run.first.get() - 1).plus(run.events.len()))
+    }
+
+    /// Where the pending event with this id stands.
+    pub(crate) fn position_of(&self, store: StoreNumber, id: EventId) -> Option<EventPosition> {
+        self.by_id.get(&(store, id)).copied()
+    }
+
+    /// The pending events of a store, in order.
+    pub(crate) fn events(
+        &self,
+        store: StoreNumber,
+    ) -> impl DoubleEndedIterator<Item = (EventPosition, &'a NewEvent<'a>)> {
+        let of_store = self.runs.iter().filter(move |run| run.store == store);
+        of_store.flat_map(|run| {
+            let first = run.first;
+            run.events.iter().enumerate().map(move |(index, event)| (first.plus(index), event))
+        })
+    }
+
+    /// The first pending match behind `after`.
+    pub(crate) fn first_match(
+        &self,
+        store: StoreNumber,
+        query: &Query<'_>,
+        after: EventPosition,
+    ) -> Option<EventPosition> {
+        let found = |(position, event): &(EventPosition, &NewEvent<'_>)| *position > after && query.matches(event);
+        self.events(store).find(found).map(|(position, _)| position)
+    }
+
+    /// The last pending match.
+    pub(crate) fn last_match(&self, store: StoreNumber, query: &Query<'_>) -> Option<EventPosition> {
+        self.events(store).rev().find(|(_, event)| query.matches(event)).map(|(position, _)| position)
+    }
+}

@@ -1,0 +1,119 @@
+//! What is too much, and the checks that say so before anything else is decided.
+//!
+//! The size of an event's data and metadata has no limit here: the log limits the size of a record.
+
+use crate::{Append, Condition, EventProblem, LabelProblem, NameProblem, NewEvent, Query, QueryProblem, Refusal};
+
+/// The most bytes in the name of a store.
+pub const NAME_BYTES_MAX: usize = 255;
+/// The most bytes in an event's type.
+pub const TYPE_BYTES_MAX: usize = 255;
+/// The most bytes in a tag.
+pub const TAG_BYTES_MAX: usize = 255;
+/// The most tags on an event, and in a query item.
+pub const TAGS_MAX: usize = 64;
+/// The most events in an append.
+pub const EVENTS_MAX: usize = 65_536;
+/// The most conditions on an append.
+pub const CONDITIONS_MAX: usize = 256;
+/// The most walks that a query may take: an item counts once for each type that it names, and once when it names none.
+pub const QUERY_WALKS_MAX: usize = 4_096;
+
+// An entry carries at most 255 tags: the store's, the type's, the user's and the id's.
+const _: () = assert!(TAGS_MAX + 3 <= 255);
+// A model's byte, a role and a store's number come before the user's bytes.
+const _: () = assert!(TAG_BYTES_MAX + 6 <= quire_model::TAG_BYTES_MAX);
+const _: () = assert!(TYPE_BYTES_MAX + 6 <= quire_model::TAG_BYTES_MAX);
+
+/// Checks everything about an append that does not depend on the store.
+pub(crate) fn check_append(append: &Append<'_>) -> Result<(), Refusal> {
+    check_name(append.store).map_err(Refusal::InvalidName)?;
+    if append.events.is_empty() && append.conditions.is_empty() {
+        return Err(Refusal::NothingAsked);
+    }
+    if append.events.len() > EVENTS_MAX {
+        return Err(Refusal::TooManyEvents { events: append.events.len() });
+    }
+    if append.conditions.len() > CONDITIONS_MAX {
+        return Err(Refusal::TooManyConditions { conditions: append.conditions.len() });
+    }
+    for (index, event) in append.events.iter().enumerate() {
+        check_event(event).map_err(|problem| Refusal::InvalidEvent { event: index, problem })?;
+    }
+    for (index, condition) in append.conditions.iter().enumerate() {
+        check_query(Condition::query(condition))
+            .map_err(|problem| Refusal::InvalidQuery { condition: index, problem })?;
+    }
+    Ok(())
+}
+
+/// Names are paths of segments: `[A-Za-z0-9._-]`, joined by single slashes.
+pub(crate) fn check_name(name: &str) -> Result<(), NameProblem> {
+    if name.is_empty() {
+        return Err(NameProblem::Empty);
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(NameProblem::TooLong { bytes: name.len() });
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'/');
+    if let Some(at) = name.bytes().position(|byte| !allowed(byte)) {
+        return Err(NameProblem::Character { at });
+    }
+    if name.split('/').any(str::is_empty) {
+        return Err(NameProblem::EmptySegment);
+    }
+    Ok(())
+}
+
+fn check_event(event: &NewEvent<'_>) -> Result<(), EventProblem> {
+    check_type(event.event_type).map_err(EventProblem::Type)?;
+    if event.tags.len() > TAGS_MAX {
+        return Err(EventProblem::TooManyTags { tags: event.tags.len() });
+    }
+    for (tag, bytes) in event.tags.iter().enumerate() {
+        check_tag(bytes).map_err(|problem| EventProblem::Tag { tag, problem })?;
+    }
+    Ok(())
+}
+
+/// Checks everything about a query; what no event could match is refused rather than answered with nothing.
+pub(crate) fn check_query(query: &Query<'_>) -> Result<(), QueryProblem> {
+    if query.items.is_empty() {
+        return Err(QueryProblem::NoItems);
+    }
+    let walks = query.items.iter().map(|item| item.walk_count()).sum();
+    if walks > QUERY_WALKS_MAX {
+        return Err(QueryProblem::TooManyWalks { walks });
+    }
+    for (item, asked) in query.items.iter().enumerate() {
+        for (index, event_type) in asked.types.iter().enumerate() {
+            check_type(event_type).map_err(|problem| QueryProblem::Type { item, index, problem })?;
+        }
+        if asked.tags.len() > TAGS_MAX {
+            return Err(QueryProblem::TooManyTags { item, tags: asked.tags.len() });
+        }
+        for (index, tag) in asked.tags.iter().enumerate() {
+            check_tag(tag).map_err(|problem| QueryProblem::Tag { item, index, problem })?;
+        }
+    }
+    Ok(())
+}
+
+fn check_type(event_type: &str) -> Result<(), LabelProblem> {
+    match event_type.len() {
+        0 => Err(LabelProblem::Empty),
+        bytes if bytes > TYPE_BYTES_MAX => Err(LabelProblem::TooLong { bytes, bytes_max: TYPE_BYTES_MAX }),
+        _ => Ok(()),
+    }
+}
+
+fn check_tag(tag: &[u8]) -> Result<(), LabelProblem> {
+    match tag.len() {
+        0 => Err(LabelProblem::Empty),
+        bytes if bytes > TAG_BYTES_MAX => Err(LabelProblem::TooLong { bytes, bytes_max: TAG_BYTES_MAX }),
+        _ => match tag.iter().position(|byte| *byte == 0) {
+            Some(at) => Err(LabelProblem::Nul { at }),
+            None => Ok(()),
+        },
+    }
+}

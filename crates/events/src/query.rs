@@ -1,0 +1,119 @@
+//! Queries: which events are meant.
+//!
+//! Items are joined by OR and never flattened into one another, so a further item can only widen the result. A query
+//! without items means nothing, and is refused wherever it is used: it is never taken for "all" or for "no condition".
+
+use alloc::borrow::Cow;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::NewEvent;
+
+/// Events that match at least one of its items.
+///
+/// ```
+/// use quire_events::{Query, QueryItem};
+///
+/// let course = QueryItem::new().event_type("CourseDefined").tag("course:c1");
+/// let seats = QueryItem::new().event_type("StudentSubscribed").event_type("StudentLeft").tag("course:c1");
+/// let query = Query::from(course).or(seats);
+/// assert_eq!(query.items.len(), 2);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query<'q> {
+    /// Joined by OR; at least one.
+    pub items: Vec<QueryItem<'q>>,
+}
+
+/// Events of one of its types that carry all of its tags. With neither types nor tags, every event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryItem<'q> {
+    /// Joined by OR; none means any type.
+    pub types: Vec<Cow<'q, str>>,
+    /// Joined by AND; none means any tags.
+    pub tags: Vec<Cow<'q, [u8]>>,
+    /// Of the events that match the item, read only the last. It has no meaning in a condition, which asks only
+    /// whether there is a match.
+    pub only_last_event: bool,
+}
+
+impl<'q> Query<'q> {
+    /// Every event.
+    pub fn all() -> Self {
+        Query::from(QueryItem::new())
+    }
+
+    /// Also the events that match this item.
+    #[must_use]
+    pub fn or(mut self, item: QueryItem<'q>) -> Self {
+        self.items.push(item);
+        self
+    }
+
+    /// The same query, owning its text: what a long-lived reader keeps.
+    pub fn into_owned(self) -> Query<'static> {
+        Query { items: self.items.into_iter().map(QueryItem::into_owned).collect() }
+    }
+
+    /// Whether an event that is still being appended matches.
+    pub(crate) fn matches(&self, event: &NewEvent<'_>) -> bool {
+        self.items.iter().any(|item| item.matches(event))
+    }
+}
+
+impl<'q> From<QueryItem<'q>> for Query<'q> {
+    fn from(item: QueryItem<'q>) -> Self {
+        Query { items: vec![item] }
+    }
+}
+
+impl<'q> QueryItem<'q> {
+    /// An item that every event matches.
+    pub fn new() -> Self {
+        QueryItem::default()
+    }
+
+    /// Of this type, or of one that was named before.
+    #[must_use]
+    pub fn event_type(mut self, event_type: impl Into<Cow<'q, str>>) -> Self {
+        self.types.push(event_type.into());
+        self
+    }
+
+    /// Carrying this tag too.
+    #[must_use]
+    pub fn tag(mut self, tag: &'q (impl AsRef<[u8]> + ?Sized)) -> Self {
+        self.tags.push(Cow::Borrowed(tag.as_ref()));
+        self
+    }
+
+    /// Only the last event that matches the item.
+    #[must_use]
+    pub fn only_last_event(mut self) -> Self {
+        self.only_last_event = true;
+        self
+    }
+
+    /// The same item, owning its text.
+    pub fn into_owned(self) -> QueryItem<'static> {
+        QueryItem {
+            types: self.types.into_iter().map(|event_type| Cow::Owned(event_type.into_owned())).collect(),
+            tags: self.tags.into_iter().map(|tag| Cow::Owned(tag.into_owned())).collect(),
+            only_last_event: self.only_last_event,
+        }
+    }
+
+    pub(crate) fn is_match_all(&self) -> bool {
+        self.types.is_empty() && self.tags.is_empty()
+    }
+
+    /// How many walks over the log answer this item.
+    pub(crate) fn walk_count(&self) -> usize {
+        self.types.len().max(1)
+    }
+
+    fn matches(&self, event: &NewEvent<'_>) -> bool {
+        (self.types.is_empty() || self.types.iter().any(|own| own == event.event_type))
+            && self.tags.iter().all(|tag| event.tags.contains(&tag.as_ref()))
+    }
+}

@@ -1,0 +1,245 @@
+//! Reads: the walks of a selection merged into one, in log order, each event once.
+//!
+//! A reading ends at the head that it found when it began, so that a decision made on it can be appended under the
+//! condition that nothing matches behind that head. Each walk holds one entry at a time: memory does not grow with the
+//! number of matches.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt;
+
+use quire_model::{Entry, History, Place, ReadError, Tag};
+
+use crate::codec::{Role, TagList};
+use crate::{EventId, EventPosition, EventView, Events, Selection, StoreNumber};
+
+/// Which part of the matching events to read, and in which order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Only events behind this position.
+    pub after: EventPosition,
+    /// Only events up to and including this position. An item's last event is then its last up to here.
+    pub up_to: Option<EventPosition>,
+    /// From the last to the first.
+    pub backwards: bool,
+    /// At most so many events.
+    pub limit: Option<u64>,
+}
+
+impl Events {
+    /// The position of the last event that this history shows of a store; zero when there is none.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn head(&self, history: &dyn History, store: &str) -> Result<EventPosition, ReadError> {
+        let Some(store) = self.store(store) else { return Ok(EventPosition::ZERO) };
+        let last = history.previous(&[TagList::of(Role::Store, store, b"").first()], Place::END)?;
+        Ok(last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from))
+    }
+
+    /// The event with this id, the client's own or derived; `None` when the store has none.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn event_by_id<'h>(
+        &self,
+        history: &'h dyn History,
+        store: &str,
+        id: EventId,
+    ) -> Result<Option<EventView<'h>>, ReadError> {
+        self.store(store).map_or(Ok(None), |store| find(history, store, id))
+    }
+
+    /// The event at this position; `None` when there is none (any more).
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn event_at<'h>(
+        &self,
+        history: &'h dyn History,
+        store: &str,
+        position: EventPosition,
+    ) -> Result<Option<EventView<'h>>, ReadError> {
+        self.store(store).map_or(Ok(None), |store| at(history, store, position))
+    }
+}
+
+/// Finds an event by its id: a client's by its tag, a derived one by the position that it names.
+pub(crate) fn find(history: &dyn History, store: StoreNumber, id: EventId) -> Result<Option<EventView<'_>>, ReadError> {
+    let tags = TagList::of(Role::Id, store, id.as_bytes());
+    if let Some(entry) = history.previous(&[tags.first()], Place::END)? {
+        return Ok(EventView::of(&entry));
+    }
+    let Some(position) = id.derived_position() else { return Ok(None) };
+    Ok(at(history, store, position)?.filter(|event| event.id() == id))
+}
+
+fn at(history: &dyn History, store: StoreNumber, position: EventPosition) -> Result<Option<EventView<'_>>, ReadError> {
+    let found = history.seek(TagList::of(Role::Store, store, b"").first(), position.sequence())?;
+    Ok(found.and_then(|entry| EventView::of(&entry)).filter(|event| event.position == position))
+}
+
+impl Selection {
+    /// Begins to read the selected events.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn read<'s, 'h>(
+        &'s self,
+        history: &'h dyn History,
+        options: ReadOptions,
+    ) -> Result<Reading<'s, 'h>, ReadError> {
+        let mut reading = Reading {
+            history,
+            head: EventPosition::ZERO,
+            start: Place::START,
+            end: Place::START,
+            backwards: options.backwards,
+            left: options.limit.unwrap_or(u64::MAX),
+            cursors: Vec::new(),
+            spent: Vec::new(),
+            queue: BinaryHeap::new(),
+        };
+        let Some(store) = &self.store else { return Ok(reading) };
+        let Some(last) = history.previous(&[store.first()], Place::END)? else { return Ok(reading) };
+        reading.head = last.sequence.expect("an event takes a number of its store").into();
+        let Some(start) = self.place_after(history, options.after)? else { return Ok(reading) };
+        reading.start = start;
+        reading.end = last.place.after();
+        if let Some(up_to) = options.up_to.filter(|up_to| *up_to < reading.head)
+            && let Some(behind) = history.seek(store.first(), up_to.next().sequence())?
+        {
+            reading.end = behind.place;
+        }
+        for item in &self.items {
+            let walks = item.walks.iter().map(|walk| walk.iter().collect::<Vec<_>>());
+            if item.only_last_event {
+                reading.cursors.push(Cursor::new(walks.collect(), true));
+            } else {
+                reading.cursors.extend(walks.map(|walk| Cursor::new(vec![walk], false)));
+            }
+        }
+        reading.spent.extend(0..reading.cursors.len());
+        Ok(reading)
+    }
+}
+
+/// Selected events, one after the other. After an error it ends.
+pub struct Reading<'s, 'h> {
+    history: &'h dyn History,
+    head: EventPosition,
+    /// Events stand at this place or behind it ...
+    start: Place,
+    /// ... and before this one.
+    end: Place,
+    backwards: bool,
+    left: u64,
+    cursors: Vec<Cursor<'s, 'h>>,
+    /// The cursors whose entry was given out, to be moved on when the next event is asked for.
+    spent: Vec<usize>,
+    /// The other cursors that have an entry, next event first.
+    queue: BinaryHeap<Reverse<(Rank, usize)>>,
+}
+
+/// A place as it orders in the direction of the reading: less is sooner.
+type Rank = (u64, u32);
+
+/// A walk, or the walks of an item of which only the last event is wanted.
+struct Cursor<'s, 'h> {
+    walks: Vec<Vec<Tag<'s>>>,
+    only_last_event: bool,
+    at: Option<Entry<'h>>,
+}
+
+impl<'s, 'h> Cursor<'s, 'h> {
+    fn new(walks: Vec<Vec<Tag<'s>>>, only_last_event: bool) -> Self {
+        Cursor { walks, only_last_event, at: None }
+    }
+
+    /// Moves to the next entry in `start..end`, or to none.
+    fn advance(
+        &mut self,
+        history: &'h dyn History,
+        start: Place,
+        end: Place,
+        backwards: bool,
+    ) -> Result<Option<Entry<'h>>, ReadError> {
+        let before = self.at.take();
+        let found = if self.only_last_event {
+            let mut last: Option<Entry<'h>> = None;
+            // Once its event is given out there is nothing more to find.
+            for walk in self.walks.drain(..) {
+                let found = history.previous(&walk, end)?;
+                last = last.into_iter().chain(found).max_by_key(|entry| entry.place);
+            }
+            last
+        } else if backwards {
+            history.previous(&self.walks[0], before.map_or(end, |entry| entry.place))?
+        } else {
+            history.next(&self.walks[0], before.map_or(start, |entry| entry.place.after()))?
+        };
+        self.at = found.filter(|entry| start <= entry.place && entry.place < end);
+        Ok(self.at)
+    }
+}
+
+impl<'h> Reading<'_, 'h> {
+    /// The last position of the store when the reading began: what follows it was not read.
+    ///
+    /// A decision on everything that a query selects is appended under the condition that nothing matches the query
+    /// behind this position. A reading cut short by `up_to` or `limit` does not support that.
+    pub fn head(&self) -> EventPosition {
+        self.head
+    }
+
+    fn rank(&self, place: Place) -> Rank {
+        let rank = (place.position.get(), place.index);
+        if self.backwards { (!rank.0, !rank.1) } else { rank }
+    }
+
+    fn step(&mut self) -> Result<Option<EventView<'h>>, ReadError> {
+        while let Some(index) = self.spent.pop() {
+            let cursor = &mut self.cursors[index];
+            if let Some(entry) = cursor.advance(self.history, self.start, self.end, self.backwards)? {
+                self.queue.push(Reverse((self.rank(entry.place), index)));
+            }
+        }
+        let Some(Reverse((rank, index))) = self.queue.pop() else { return Ok(None) };
+        self.spent.push(index);
+        // An event that several walks meet is given out once.
+        while let Some(Reverse((next, _))) = self.queue.peek()
+            && *next == rank
+        {
+            self.spent.extend(self.queue.pop().map(|Reverse((_, index))| index));
+        }
+        let entry = self.cursors[index].at.as_ref().expect("a cursor in the queue has an entry");
+        Ok(Some(EventView::of(entry).expect("only events carry the tags of a selection")))
+    }
+}
+
+impl<'h> Iterator for Reading<'_, 'h> {
+    type Item = Result<EventView<'h>, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let step = self.step();
+        self.left = if step.is_ok() { self.left - 1 } else { 0 };
+        step.transpose()
+    }
+}
+
+impl fmt::Debug for Reading<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading")
+            .field("head", &self.head)
+            .field("start", &self.start)
+            .field("end", &self.end)
+            .field("backwards", &self.backwards)
+            .field("walks", &self.cursors.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! A query resolved for one store: as walks over tags of the log.
+//!
+//! An item becomes one walk for each of its types, over that type's tag and the item's tags at once; an item without
+//! types one walk over its tags; an item without either the walk over the store. The answer to a query is the union of
+//! its walks, in log order.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use quire_model::{Entry, History, Place, ReadError, Tag};
+
+use crate::codec::{Role, TagList};
+use crate::limits::{check_name, check_query};
+use crate::{EventPosition, Events, Query, QueryItem, SelectRefusal, StoreNumber};
+
+/// Which walks over a store answer a query. It borrows nothing, so that a long-lived reader can keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// The tag of the store; `None` while nothing was appended to it.
+    pub(crate) store: Option<TagList>,
+    pub(crate) items: Vec<SelectedItem>,
+}
+
+/// The walks of one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SelectedItem {
+    pub(crate) only_last_event: bool,
+    pub(crate) walks: Vec<TagList>,
+}
+
+impl Events {
+    /// Resolves a query for a store. Of a store to which nothing was appended yet it selects nothing, now and later:
+    /// whoever waits for its first event selects again.
+    ///
+    /// # Errors
+    /// When the name can't be a store's, or the query can't be asked.
+    pub fn select(&self, store: &str, query: &Query<'_>) -> Result<Selection, SelectRefusal> {
+        check_name(store).map_err(SelectRefusal::InvalidName)?;
+        check_query(query).map_err(SelectRefusal::InvalidQuery)?;
+        Ok(match self.store(store) {
+            Some(store) => Selection::of(store, query),
+            None => Selection { store: None, items: Vec::new() },
+        })
+    }
+}
+
+impl Selection {
+    /// Resolves a query that was checked.
+    pub(crate) fn of(store: StoreNumber, query: &Query<'_>) -> Self {
+        let selects_all = |item: &&QueryItem<'_>| item.is_match_all() && !item.only_last_event;
+        let items = match query.items.iter().find(selects_all) {
+            // The walk over the store meets whatever the other items could add.
+            Some(all) => vec![SelectedItem::of(store, all)],
+            None => query.items.iter().map(|item| SelectedItem::of(store, item)).collect(),
+        };
+        Selection { store: Some(TagList::of(Role::Store, store, b"")), items }
+    }
+
+    /// The first match behind `after`.
+    pub(crate) fn first_after<'h>(
+        &self,
+        history: &'h dyn History,
+        after: EventPosition,
+    ) -> Result<Option<Entry<'h>>, ReadError> {
+        let Some(from) = self.place_after(history, after)? else { return Ok(None) };
+        let mut first: Option<Entry<'h>> = None;
+        for walk in self.walks() {
+            let tags: Vec<Tag<'_>> = walk.iter().collect();
+            let found = history.next(&tags, from)?;
+            first = first.into_iter().chain(found).min_by_key(|entry| entry.place);
+        }
+        Ok(first)
+    }
+
+    /// The last match of all.
+    pub(crate) fn last<'h>(&self, history: &'h dyn History) -> Result<Option<Entry<'h>>, ReadError> {
+        let mut last: Option<Entry<'h>> = None;
+        for walk in self.walks() {
+            let tags: Vec<Tag<'_>> = walk.iter().collect();
+            let found = history.previous(&tags, Place::END)?;
+            last = last.into_iter().chain(found).max_by_key(|entry| entry.place);
+        }
+        Ok(last)
+    }
+
+    /// Where a walk over the events behind `after` begins; `None` when there are none.
+    pub(crate) fn place_after(&self, history: &dyn History, after: EventPosition) -> Result<Option<Place>, ReadError> {
+        let Some(store) = &self.store else { return Ok(None) };
+        if after == EventPosition::ZERO {
+            return Ok(Some(Place::START));
+        }
+        Ok(history.seek(store.first(), after.next().sequence())?.map(|entry| entry.place))
+    }
+
+    fn walks(&self) -> impl Iterator<Item = &TagList> {
+        self.items.iter().flat_map(|item| &item.walks)
+    }
+}
+
+impl SelectedItem {
+    fn of(store: StoreNumber, item: &QueryItem<'_>) -> Self {
+        let mut tags = TagList::default();
+        for tag in &item.tags {
+            tags.push(Role::Tag, store, tag);
+        }
+        let walks = if !item.types.is_empty() {
+            let of_type = |event_type: &[u8]| {
+                let mut walk = tags.clone();
+                walk.push(Role::Type, store, event_type);
+                walk
+            };
+            item.types.iter().map(|event_type| of_type(event_type.as_bytes())).collect()
+        } else if !item.tags.is_empty() {
+            vec![tags]
+        } else {
+            vec![TagList::of(Role::Store, store, b"")]
+        };
+        SelectedItem { only_last_event: item.only_last_event, walks }
+    }
+}

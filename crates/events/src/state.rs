@@ -1,0 +1,140 @@
+//! The state: which stores there are, and the last position that each gave.
+//!
+//! It is a few bytes a store, whatever the stores hold: events and their index are the log's. The last positions are
+//! for decisions, which see every appended record; what a reader may know of the head comes from its own history
+//! ([`Reading::head`](crate::Reading::head)).
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId};
+
+use crate::codec::{EVENT_APPENDED, STORE_CREATED, store_of};
+use crate::decide::Decision;
+use crate::{Appended, Command, EventPosition, Refusal};
+
+/// The number of a store within its shard: 0, 1, 2, ... in the order of their creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreNumber(u32);
+
+impl StoreNumber {
+    /// The store with this number.
+    pub const fn new(number: u32) -> Self {
+        StoreNumber(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// The event stores of a shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Events {
+    /// By number.
+    stores: Vec<Store>,
+    by_name: BTreeMap<String, StoreNumber>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Store {
+    name: String,
+    /// The position of its last event, also when that event is gone by now.
+    last: EventPosition,
+}
+
+/// The version of the checkpoint.
+const VERSION: u8 = 1;
+
+impl Events {
+    /// The stores by name, in the order of their names.
+    pub fn stores(&self) -> impl Iterator<Item = (&str, StoreNumber)> {
+        self.by_name.iter().map(|(name, number)| (name.as_str(), *number))
+    }
+
+    /// The number of the store with this name, or `None` when nothing was appended to it yet.
+    pub fn store(&self, name: &str) -> Option<StoreNumber> {
+        self.by_name.get(name).copied()
+    }
+
+    /// How many stores there are; also the number of the next one.
+    pub(crate) fn store_count(&self) -> u32 {
+        u32::try_from(self.stores.len()).expect("memory ends before the numbers of stores")
+    }
+
+    /// The position of the last event appended to the store; zero for one that is only being created.
+    pub(crate) fn last(&self, store: StoreNumber) -> EventPosition {
+        self.stores.get(store.0 as usize).map_or(EventPosition::ZERO, |store| store.last)
+    }
+
+    fn create(&mut self, name: String, last: EventPosition) {
+        let number = StoreNumber(self.store_count());
+        let before = self.by_name.insert(name.clone(), number);
+        assert!(before.is_none(), "store {name} is created once");
+        self.stores.push(Store { name, last });
+    }
+}
+
+impl Model for Events {
+    const ID: ModelId = ModelId::EVENTS;
+    type Command<'c> = Command<'c>;
+    type Reply = Appended;
+    type Refusal = Refusal;
+
+    fn decide(
+        &self,
+        history: &dyn History,
+        at: At,
+        commands: &[Command<'_>],
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Appended>,
+    ) -> Result<(), Denied<Refusal>> {
+        let mut decision = Decision::new(self, history, at);
+        for (index, Command::Append(append)) in commands.iter().enumerate() {
+            let is_last = index + 1 == commands.len();
+            replies.push(decision.append(append, is_last, effects).map_err(|stop| stop.denied(index))?);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, entry: &Entry<'_>) {
+        match entry.kind {
+            STORE_CREATED => {
+                let name = core::str::from_utf8(entry.body).expect("a store's name is text");
+                self.create(String::from(name), EventPosition::ZERO);
+            }
+            EVENT_APPENDED => {
+                let store = entry.tags.first().and_then(store_of).expect("an event's first tag is its store's");
+                let store = self.stores.get_mut(store.0 as usize).expect("a store is created before its events");
+                store.last = entry.sequence.expect("an event takes a number of its store").into();
+            }
+            kind => panic!("an events entry of the unknown kind {}", kind.kind),
+        }
+    }
+
+    fn save(&self, out: &mut Encoder) {
+        out.u8(VERSION).varint(self.stores.len() as u64);
+        for store in &self.stores {
+            out.str(&store.name).varint(store.last.get());
+        }
+    }
+
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        if from.u8()? != VERSION {
+            return Err(CodecError { expected: "version 1 of the event stores", bytes_left: 0 });
+        }
+        let mut events = Events::default();
+        for _ in 0..from.varint_u32()? {
+            let name = from.string()?;
+            if events.by_name.contains_key(&name) {
+                return Err(CodecError { expected: "a store's name once", bytes_left: 0 });
+            }
+            let last = EventPosition::new(from.varint()?);
+            events.create(name, last);
+        }
+        Ok(events)
+    }
+}
