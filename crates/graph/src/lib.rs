@@ -1,1 +1,68 @@
-//! Being laid.
+//! The graph model: blocks, typed edges between them, and bounded walks along those.
+//!
+//! ```text
+//! Command ──decide──▶ Draft ──▶ Effect ──the log──▶ entries ──apply──▶ Graphs
+//!                     (overlay)  (codec)                                 │
+//!                                     Graph: block · edge · neighbours · walk ◀┘
+//! ```
+//!
+//! * A [`Graph`] has a name like `air/routes` and exists from the first put on.
+//! * A **block** has a [`BlockId`] of 16 bytes (given, or the hash of a name), a [`Version`], a kind, a source, tags,
+//!   metadata and content. A put replaces all of it; older versions stay in the log until retention.
+//! * An **edge** is directed and unique per source, edge type and target; putting it again replaces its properties.
+//! * Deleting a block deletes its edges, in both directions.
+//!
+//! Content, metadata and properties stay in the log; the state ([`Graphs`]) holds what it takes to find them and to walk
+//! ([`Graph::neighbours`], [`Graph::walk`]). Metadata and properties are bytes here: whoever promises that they are JSON
+//! checks it. Search by kind, tag, source or metadata, and reads as of an earlier position, are not offered.
+//!
+//! # Example
+//! ```
+//! use quire_graph::{BlockId, Command, Direction, Graphs, PutBlock, PutEdge};
+//! use quire_model::{Timestamp, memory::World};
+//!
+//! let mut world: World<Graphs> = World::new();
+//! let commands = [
+//!     Command::PutBlock(PutBlock { content: b"New York", ..PutBlock::new("air/routes", "JFK", "airport") }),
+//!     Command::PutBlock(PutBlock::new("air/routes", "LAX", "airport")),
+//!     Command::PutEdge(PutEdge::new("air/routes", "JFK", "flies_to", "LAX")),
+//! ];
+//! world.commit(Timestamp::from_millis(1), &commands).expect("accepted");
+//!
+//! let graph = world.model.graph("air/routes").expect("it was just made");
+//! let next = graph.neighbours(BlockId::of_name("JFK"), Direction::Outgoing, &["flies_to"], None).next();
+//! let lax = graph.block(&world.log, next.expect("one edge").block)?.expect("it is there");
+//! assert_eq!((lax.name, lax.version.get()), (Some("LAX"), 1));
+//! # Ok::<(), quire_model::ReadError>(())
+//! ```
+
+#![no_std]
+
+extern crate alloc;
+
+// In the order of a write, then of a read.
+mod command;
+mod id;
+mod refusal;
+
+mod decide;
+mod draft;
+mod effect;
+mod tags;
+
+mod apply;
+mod checkpoint;
+mod names;
+mod state;
+
+mod neighbours;
+mod read;
+mod walk;
+
+pub use command::{BlockRef, Command, DeleteBlock, DeleteEdge, PutBlock, PutEdge, Reply};
+pub use id::{BlockId, ParseBlockIdError, Version};
+pub use neighbours::{Direction, End, Neighbour};
+pub use read::{Block, Edge};
+pub use refusal::{Limit, Refusal};
+pub use state::{Graph, Graphs};
+pub use walk::{Bound, Visit, Walk, WalkPlan};

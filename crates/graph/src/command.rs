@@ -1,0 +1,163 @@
+//! What a caller may ask of the graphs, and the answers.
+//!
+//! Commands borrow what they carry; nothing is copied before it reaches the log. They check nothing: `decide` does.
+
+use crate::{BlockId, Version};
+
+/// Names a block by its id, or by the name that its id is the hash of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockRef<'c> {
+    /// By id.
+    Id(BlockId),
+    /// By name: 1 to 1,024 bytes of any script. A block put by name keeps it, also when it is put by id later.
+    Name(&'c str),
+}
+
+impl BlockRef<'_> {
+    /// The id.
+    pub fn id(self) -> BlockId {
+        match self {
+            BlockRef::Id(id) => id,
+            BlockRef::Name(name) => BlockId::of_name(name),
+        }
+    }
+}
+
+impl From<BlockId> for BlockRef<'_> {
+    fn from(id: BlockId) -> Self {
+        BlockRef::Id(id)
+    }
+}
+
+impl<'c> From<&'c str> for BlockRef<'c> {
+    fn from(name: &'c str) -> Self {
+        BlockRef::Name(name)
+    }
+}
+
+/// One change of one graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command<'c> {
+    /// Puts a block: creates it, or replaces all of it.
+    PutBlock(PutBlock<'c>),
+    /// Deletes a block and its edges.
+    DeleteBlock(DeleteBlock<'c>),
+    /// Puts an edge: creates it, or replaces its properties.
+    PutEdge(PutEdge<'c>),
+    /// Deletes an edge.
+    DeleteEdge(DeleteEdge<'c>),
+}
+
+/// Puts a block: creates it, or replaces all of it but its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PutBlock<'c> {
+    /// The graph, created when it is not there. Like `air/routes`: 1 to 255 of `A-Z a-z 0-9 . _ -`, in segments that
+    /// `/` parts.
+    pub graph: &'c str,
+    /// The block.
+    pub block: BlockRef<'c>,
+    /// What it is, like `airport`: 1 to 255 bytes without control characters.
+    pub kind: &'c str,
+    /// Where it comes from, like `file://src/main.rs#L10`; may be empty.
+    pub source: &'c str,
+    /// A set of tags; order and repetition mean nothing.
+    pub tags: &'c [&'c str],
+    /// Metadata, by convention JSON; may be empty.
+    pub metadata: &'c [u8],
+    /// The content; may be empty. As much as a record holds.
+    pub content: &'c [u8],
+    /// The version that the block must have for the put to be accepted; [`Version::ABSENT`]: it must not be there.
+    /// `None` puts in any case.
+    pub expect: Option<Version>,
+}
+
+impl<'c> PutBlock<'c> {
+    /// A block with nothing in it, to be put in any case.
+    pub fn new(graph: &'c str, block: impl Into<BlockRef<'c>>, kind: &'c str) -> Self {
+        PutBlock { graph, block: block.into(), kind, source: "", tags: &[], metadata: &[], content: &[], expect: None }
+    }
+}
+
+/// Deletes a block and all edges from and to it. Nothing happens when the block is not there; edges that were put with
+/// `allow_missing` then stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteBlock<'c> {
+    /// The graph.
+    pub graph: &'c str,
+    /// The block.
+    pub block: BlockRef<'c>,
+}
+
+/// Puts an edge: creates it, or replaces its properties.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PutEdge<'c> {
+    /// The graph, created when it is not there.
+    pub graph: &'c str,
+    /// Where the edge leaves.
+    pub source: BlockRef<'c>,
+    /// What it says, like `flies_to` or `calls`: 1 to 255 bytes without control characters. The set is open.
+    pub edge_type: &'c str,
+    /// Where the edge arrives; may be the source.
+    pub target: BlockRef<'c>,
+    /// Properties, by convention JSON; may be empty.
+    pub properties: &'c [u8],
+    /// Whether the edge may be put although one of its blocks is not there.
+    pub allow_missing: bool,
+}
+
+impl<'c> PutEdge<'c> {
+    /// An edge without properties between blocks that must be there.
+    pub fn new(
+        graph: &'c str,
+        source: impl Into<BlockRef<'c>>,
+        edge_type: &'c str,
+        target: impl Into<BlockRef<'c>>,
+    ) -> Self {
+        let (source, target) = (source.into(), target.into());
+        PutEdge { graph, source, edge_type, target, properties: &[], allow_missing: false }
+    }
+}
+
+/// Deletes an edge. Nothing happens when it is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteEdge<'c> {
+    /// The graph.
+    pub graph: &'c str,
+    /// Where the edge leaves.
+    pub source: BlockRef<'c>,
+    /// What it says.
+    pub edge_type: &'c str,
+    /// Where the edge arrives.
+    pub target: BlockRef<'c>,
+}
+
+/// The answer to an accepted command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The block is as put.
+    BlockPut {
+        /// Its id.
+        block: BlockId,
+        /// The version of what was put.
+        version: Version,
+        /// Whether it was not there before.
+        created: bool,
+    },
+    /// The block is not there, nor are the edges it had.
+    BlockDeleted {
+        /// Its id.
+        block: BlockId,
+        /// The version that was deleted; [`Version::ABSENT`] when the block was not there.
+        version: Version,
+    },
+    /// The edge is as put.
+    EdgePut {
+        /// Whether it was not there before.
+        created: bool,
+    },
+    /// The edge is not there.
+    EdgeDeleted {
+        /// Whether it was there before.
+        existed: bool,
+    },
+}

@@ -1,0 +1,164 @@
+//! Decides the commands of a commit, in order, each against the state and what those before it do.
+//!
+//! Each command: check what it carries, ask the draft, push what happens, note it in the draft, answer. It reads the
+//! log in one case only: a block that has a name is put by id, and must keep the name.
+
+use alloc::vec::Vec;
+
+use quire_model::{Denied, Effects, History, ReadError};
+
+use crate::command::{DeleteBlock, DeleteEdge, PutBlock, PutEdge};
+use crate::draft::{BlockDraft, Draft, DraftName};
+use crate::effect::{BlockPut, EdgeKey, Effect};
+use crate::refusal::{check_block, check_edge_type, check_graph, check_put};
+use crate::state::Graphs;
+use crate::{BlockRef, Command, End, Limit, Refusal, Reply, Version, read};
+
+/// Why one command stops the commit.
+enum Stop {
+    Refused(Refusal),
+    Unreadable(ReadError),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        Stop::Unreadable(error)
+    }
+}
+
+/// See [`quire_model::Model::decide`].
+pub(crate) fn decide<'a>(
+    state: &'a Graphs,
+    history: &'a dyn History,
+    commands: &'a [Command<'a>],
+    effects: &mut dyn Effects,
+    replies: &mut Vec<Reply>,
+) -> Result<(), Denied<Refusal>> {
+    let mut draft = Draft::new(state);
+    for (index, command) in commands.iter().enumerate() {
+        let reply = match command {
+            Command::PutBlock(put) => put_block(&mut draft, history, put, effects),
+            Command::DeleteBlock(delete) => delete_block(&mut draft, delete, effects),
+            Command::PutEdge(put) => put_edge(&mut draft, put, effects),
+            Command::DeleteEdge(delete) => delete_edge(&mut draft, delete, effects),
+        };
+        replies.push(reply.map_err(|stop| match stop {
+            Stop::Refused(refusal) => Denied::Refused { command: index, refusal },
+            Stop::Unreadable(error) => Denied::Unreadable(error),
+        })?);
+    }
+    Ok(())
+}
+
+fn put_block<'a>(
+    draft: &mut Draft<'a>,
+    history: &'a dyn History,
+    put: &'a PutBlock<'a>,
+    effects: &mut dyn Effects,
+) -> Result<Reply, Stop> {
+    check_put(put)?;
+    let mut tags: Vec<&str> = put.tags.to_vec();
+    tags.sort_unstable();
+    tags.dedup();
+    Limit::Tags.check(tags.len())?;
+
+    let id = put.block.id();
+    let graph = draft.open(put.graph, effects)?;
+    let before = graph.block(id);
+    let found = before.map_or(Version::ABSENT, |block| block.version);
+    if let Some(expected) = put.expect.filter(|expected| *expected != found) {
+        return Err(Refusal::VersionMismatch { block: id, expected, found }.into());
+    }
+    let name = match put.block {
+        BlockRef::Name(name) => Some(name),
+        BlockRef::Id(_) => kept_name(before, history)?,
+    };
+    let version = graph.next_version(found);
+    let kind = graph.kind(put.kind, effects)?;
+    let (source, metadata, content) = (put.source, put.metadata, put.content);
+    let put = BlockPut { graph: graph.number, id, version, kind, name, source, metadata, content };
+    Effect::BlockPut(put).push(&tags, effects);
+    graph.put_block(id, version, name);
+    Ok(Reply::BlockPut { block: id, version, created: before.is_none() })
+}
+
+/// The name that a block put by id keeps.
+fn kept_name<'a>(before: Option<BlockDraft<'a>>, history: &'a dyn History) -> Result<Option<&'a str>, ReadError> {
+    match before.map(|block| block.name) {
+        None => Ok(None),
+        Some(DraftName::Known(name)) => Ok(name),
+        Some(DraftName::At(place)) => Ok(read::block_entry(history, place)?.1.name),
+    }
+}
+
+fn delete_block<'a>(
+    draft: &mut Draft<'a>,
+    delete: &'a DeleteBlock<'a>,
+    effects: &mut dyn Effects,
+) -> Result<Reply, Stop> {
+    check_graph(delete.graph)?;
+    check_block(delete.block)?;
+    let id = delete.block.id();
+    let graph = draft.existing(delete.graph);
+    let Some((graph, block)) = graph.and_then(|graph| graph.block(id).map(|block| (graph, block))) else {
+        return Ok(Reply::BlockDeleted { block: id, version: Version::ABSENT });
+    };
+    Effect::BlockDeleted { graph: graph.number, id }.push(&[], effects);
+    graph.delete_block(id, block.version);
+    Ok(Reply::BlockDeleted { block: id, version: block.version })
+}
+
+fn put_edge<'a>(draft: &mut Draft<'a>, put: &'a PutEdge<'a>, effects: &mut dyn Effects) -> Result<Reply, Stop> {
+    check_graph(put.graph)?;
+    check_block(put.source)?;
+    check_edge_type(put.edge_type)?;
+    check_block(put.target)?;
+    Limit::PropertiesBytes.check(put.properties.len())?;
+
+    let graph = draft.open(put.graph, effects)?;
+    for (block, end) in [(put.source, End::Source), (put.target, End::Target)] {
+        if !put.allow_missing && graph.block(block.id()).is_none() {
+            let name = match block {
+                BlockRef::Name(name) => Some(name.into()),
+                BlockRef::Id(_) => None,
+            };
+            return Err(Refusal::MissingBlock { block: block.id(), name, end }.into());
+        }
+    }
+    let edge_type = graph.edge_type(put.edge_type, effects)?;
+    let key = EdgeKey { near: put.source.id(), edge_type, far: put.target.id() };
+    let created = !graph.has_edge(key);
+    Effect::EdgePut { graph: graph.number, key, properties: put.properties }.push(&[], effects);
+    graph.set_edge(key, true);
+    Ok(Reply::EdgePut { created })
+}
+
+fn delete_edge<'a>(
+    draft: &mut Draft<'a>,
+    delete: &'a DeleteEdge<'a>,
+    effects: &mut dyn Effects,
+) -> Result<Reply, Stop> {
+    check_graph(delete.graph)?;
+    check_block(delete.source)?;
+    check_edge_type(delete.edge_type)?;
+    check_block(delete.target)?;
+    let graph = draft.existing(delete.graph);
+    let Some((graph, edge_type)) =
+        graph.and_then(|graph| graph.known_edge_type(delete.edge_type).map(|edge_type| (graph, edge_type)))
+    else {
+        return Ok(Reply::EdgeDeleted { existed: false });
+    };
+    let key = EdgeKey { near: delete.source.id(), edge_type, far: delete.target.id() };
+    if !graph.has_edge(key) {
+        return Ok(Reply::EdgeDeleted { existed: false });
+    }
+    Effect::EdgeDeleted { graph: graph.number, key }.push(&[], effects);
+    graph.set_edge(key, false);
+    Ok(Reply::EdgeDeleted { existed: true })
+}

@@ -1,0 +1,267 @@
+//! What an entry says happened, and the bytes it is written in.
+//!
+//! An effect is decided fact: names have numbers, versions are given. Encoding and decoding are each other's inverse.
+//!
+//! ```text
+//! kind            body (v: varint, +: length and bytes, *: the rest)
+//! 1 GraphNamed    graph v | name *
+//! 2 KindNamed     graph v | number v | name *
+//! 3 EdgeTypeNamed graph v | number v | name *
+//! 4 BlockPut      graph v | id 16 | version v | kind v | name + (empty: none) | source + | metadata + | content *
+//! 5 BlockDeleted  graph v | id 16
+//! 6 EdgePut       graph v | source 16 | edge type v | target 16 | properties *
+//! 7 EdgeDeleted   graph v | source 16 | edge type v | target 16
+//! ```
+//!
+//! A block's user tags are not in the body: they are tags of the entry.
+
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Placed, Tag, TagBuf};
+
+use crate::{BlockId, Version, tags};
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect<'a> {
+    GraphNamed { graph: u32, name: &'a str },
+    KindNamed { graph: u32, number: u32, name: &'a str },
+    EdgeTypeNamed { graph: u32, number: u32, name: &'a str },
+    BlockPut(BlockPut<'a>),
+    BlockDeleted { graph: u32, id: BlockId },
+    EdgePut { graph: u32, key: EdgeKey, properties: &'a [u8] },
+    EdgeDeleted { graph: u32, key: EdgeKey },
+}
+
+/// A block as it stands in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockPut<'a> {
+    pub(crate) graph: u32,
+    pub(crate) id: BlockId,
+    pub(crate) version: Version,
+    pub(crate) kind: u32,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) source: &'a str,
+    pub(crate) metadata: &'a [u8],
+    pub(crate) content: &'a [u8],
+}
+
+/// An edge as seen from one of its ends. Orders by that end, then edge type, then the other end: neighbours of a block
+/// are a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EdgeKey {
+    pub(crate) near: BlockId,
+    pub(crate) edge_type: u32,
+    pub(crate) far: BlockId,
+}
+
+impl EdgeKey {
+    /// The same edge from its other end.
+    pub(crate) const fn reversed(self) -> Self {
+        EdgeKey { near: self.far, edge_type: self.edge_type, far: self.near }
+    }
+}
+
+const GRAPH_NAMED: u8 = 1;
+const KIND_NAMED: u8 = 2;
+const EDGE_TYPE_NAMED: u8 = 3;
+const BLOCK_PUT: u8 = 4;
+const BLOCK_DELETED: u8 = 5;
+const EDGE_PUT: u8 = 6;
+const EDGE_DELETED: u8 = 7;
+
+impl<'a> Effect<'a> {
+    /// Adds the entry that says so. `user_tags` are a block's, each once; other effects have none.
+    pub(crate) fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placed {
+        let mut head = Encoder::new();
+        let (kind, tags, tail): (u8, Vec<TagBuf>, [&[u8]; 2]) = match *self {
+            Effect::GraphNamed { graph, name } => {
+                head.varint(u64::from(graph));
+                (GRAPH_NAMED, [tags::catalogue()].into(), [name.as_bytes(), &[]])
+            }
+            Effect::KindNamed { graph, number, name } => {
+                head.varint(u64::from(graph)).varint(u64::from(number));
+                (KIND_NAMED, [tags::catalogue()].into(), [name.as_bytes(), &[]])
+            }
+            Effect::EdgeTypeNamed { graph, number, name } => {
+                head.varint(u64::from(graph)).varint(u64::from(number));
+                (EDGE_TYPE_NAMED, [tags::catalogue()].into(), [name.as_bytes(), &[]])
+            }
+            Effect::BlockPut(block) => {
+                block.encode_head(&mut head);
+                let mut all = Vec::with_capacity(2 + user_tags.len());
+                all.extend([tags::block(block.graph, block.id), tags::kind(block.graph, block.kind)]);
+                all.extend(user_tags.iter().map(|tag| tags::user(block.graph, tag)));
+                (BLOCK_PUT, all, [block.metadata, block.content])
+            }
+            Effect::BlockDeleted { graph, id } => {
+                head.varint(u64::from(graph)).raw(id.as_bytes());
+                let all = [tags::block(graph, id), tags::source(graph, id), tags::target(graph, id)];
+                (BLOCK_DELETED, all.into(), [&[], &[]])
+            }
+            Effect::EdgePut { graph, key, properties } => {
+                encode_edge(&mut head, graph, key);
+                (EDGE_PUT, edge_tags(graph, key), [properties, &[]])
+            }
+            Effect::EdgeDeleted { graph, key } => {
+                encode_edge(&mut head, graph, key);
+                (EDGE_DELETED, edge_tags(graph, key), [&[], &[]])
+            }
+        };
+        let tags: Vec<Tag<'_>> = tags.iter().map(TagBuf::tag).collect();
+        effects.push(NewEntry {
+            kind: EntryKind { model: ModelId::GRAPH, kind },
+            tags: &tags,
+            sequenced: None,
+            body: &[head.as_slice(), tail[0], tail[1]],
+        })
+    }
+
+    /// What this entry says.
+    ///
+    /// # Panics
+    /// When it is not one that [`Effect::push`] made: the log verifies what it gives.
+    pub(crate) fn of(entry: &Entry<'a>) -> Self {
+        assert_eq!(entry.kind.model, ModelId::GRAPH, "entry {} is another model's", entry.place);
+        match Effect::decode(entry.kind.kind, entry.body) {
+            Ok(effect) => effect,
+            Err(error) => panic!("entry {} is not a graph's: {error}", entry.place),
+        }
+    }
+
+    /// What an entry of this kind with this body says.
+    ///
+    /// # Errors
+    /// When the bytes are not what [`Effect::push`] writes.
+    fn decode(kind: u8, body: &'a [u8]) -> Result<Self, CodecError> {
+        let mut from = Decoder::new(body);
+        let graph = from.varint_u32()?;
+        let effect = match kind {
+            GRAPH_NAMED => Effect::GraphNamed { graph, name: rest_as_str(&mut from)? },
+            KIND_NAMED => Effect::KindNamed { graph, number: from.varint_u32()?, name: rest_as_str(&mut from)? },
+            EDGE_TYPE_NAMED => {
+                Effect::EdgeTypeNamed { graph, number: from.varint_u32()?, name: rest_as_str(&mut from)? }
+            }
+            BLOCK_PUT => Effect::BlockPut(BlockPut::decode(graph, &mut from)?),
+            BLOCK_DELETED => Effect::BlockDeleted { graph, id: decode_id(&mut from)? },
+            EDGE_PUT => Effect::EdgePut { graph, key: decode_edge(&mut from)?, properties: from.rest() },
+            EDGE_DELETED => Effect::EdgeDeleted { graph, key: decode_edge(&mut from)? },
+            _ => return Err(CodecError { expected: "a kind of entry that graphs have", bytes_left: body.len() }),
+        };
+        from.end()?;
+        Ok(effect)
+    }
+}
+
+impl<'a> BlockPut<'a> {
+    fn encode_head(&self, out: &mut Encoder) {
+        out.varint(u64::from(self.graph))
+            .raw(self.id.as_bytes())
+            .varint(self.version.get())
+            .varint(u64::from(self.kind))
+            .str(self.name.unwrap_or_default())
+            .str(self.source)
+            .varint(self.metadata.len() as u64);
+    }
+
+    fn decode(graph: u32, from: &mut Decoder<'a>) -> Result<Self, CodecError> {
+        Ok(BlockPut {
+            graph,
+            id: decode_id(from)?,
+            version: Version::new(from.varint()?),
+            kind: from.varint_u32()?,
+            name: Some(from.str()?).filter(|name| !name.is_empty()),
+            source: from.str()?,
+            metadata: from.bytes()?,
+            content: from.rest(),
+        })
+    }
+}
+
+fn edge_tags(graph: u32, key: EdgeKey) -> Vec<TagBuf> {
+    [tags::source(graph, key.near), tags::target(graph, key.far)].into()
+}
+
+fn encode_edge(out: &mut Encoder, graph: u32, key: EdgeKey) {
+    out.varint(u64::from(graph)).raw(key.near.as_bytes()).varint(u64::from(key.edge_type)).raw(key.far.as_bytes());
+}
+
+fn decode_edge(from: &mut Decoder<'_>) -> Result<EdgeKey, CodecError> {
+    Ok(EdgeKey { near: decode_id(from)?, edge_type: from.varint_u32()?, far: decode_id(from)? })
+}
+
+/// Reads the 16 bytes of an id.
+pub(crate) fn decode_id(from: &mut Decoder<'_>) -> Result<BlockId, CodecError> {
+    let bytes = from.raw(16)?;
+    Ok(BlockId::new(bytes.try_into().expect("as many as asked for")))
+}
+
+fn rest_as_str<'a>(from: &mut Decoder<'a>) -> Result<&'a str, CodecError> {
+    let bytes = from.rest();
+    core::str::from_utf8(bytes).map_err(|_| CodecError { expected: "UTF-8 text", bytes_left: bytes.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use quire_model::memory::MemoryLog;
+    use quire_model::{Position, Timestamp};
+
+    use super::*;
+
+    /// Writes the effect and gives its entry's kind, body and number of tags.
+    fn written(effect: &Effect<'_>, user_tags: &[&str]) -> (u8, Vec<u8>, Vec<String>) {
+        let mut log = MemoryLog::new();
+        let mut draft = log.draft(Timestamp::ZERO);
+        assert_eq!(effect.push(user_tags, &mut draft).place.position, Position::new(1));
+        let draft = draft.finish();
+        let entry = log.append(draft).next().expect("one entry");
+        assert_eq!(Effect::of(&entry), *effect);
+        (entry.kind.kind, entry.body.into(), tags::users(entry.tags).map(String::from).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_and_cut_bodies_are_never_taken_for_it(
+            (graph, number, version) in any::<(u32, u32, u64)>(),
+            (near, far) in any::<([u8; 16], [u8; 16])>(),
+            (name, source) in (".{1,9}", ".{0,9}"),
+            (metadata, content) in (vec(any::<u8>(), 0..200), vec(any::<u8>(), 0..9)),
+            user_tags in vec(".{1,5}", 0..4),
+        ) {
+            let (id, version) = (BlockId::new(near), Version::new(version));
+            let key = EdgeKey { near: id, edge_type: number, far: BlockId::new(far) };
+            let user_tags: Vec<&str> = user_tags.iter().map(String::as_str).collect();
+            let named = BlockPut {
+                graph, id, version, kind: number, name: Some(&name), source: &source, metadata: &metadata, content: &content,
+            };
+            let effects = [
+                Effect::GraphNamed { graph, name: &name },
+                Effect::KindNamed { graph, number, name: &name },
+                Effect::EdgeTypeNamed { graph, number, name: &name },
+                Effect::BlockPut(named),
+                Effect::BlockPut(BlockPut { name: None, ..named }),
+                Effect::BlockDeleted { graph, id },
+                Effect::EdgePut { graph, key, properties: &content },
+                Effect::EdgeDeleted { graph, key },
+            ];
+            for effect in effects {
+                let own_tags = if matches!(effect, Effect::BlockPut(_)) { &user_tags[..] } else { &[] };
+                let (kind, body, tags) = written(&effect, own_tags);
+                prop_assert_eq!(tags, own_tags);
+                for cut in 0..body.len() {
+                    prop_assert_ne!(Effect::decode(kind, &body[..cut]), Ok(effect));
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused_without_a_panic(kind in 0u8..9, body in vec(any::<u8>(), 0..80)) {
+            let _ = Effect::decode(kind, &body);
+        }
+    }
+}

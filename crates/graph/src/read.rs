@@ -1,0 +1,138 @@
+//! Reads of single blocks and edges.
+//!
+//! The state says where, the log has the bytes; what is found borrows both, and nothing is copied.
+
+use core::fmt;
+
+use quire_model::{Entry, History, Place, ReadError, Tags, Timestamp};
+
+use crate::effect::{BlockPut, EdgeKey, Effect};
+use crate::{BlockId, Graph, Version, tags};
+
+/// A block as it is read back.
+#[derive(Clone, Copy)]
+pub struct Block<'a> {
+    /// Its id.
+    pub id: BlockId,
+    /// Its version.
+    pub version: Version,
+    /// Its name, when it was ever put by name.
+    pub name: Option<&'a str>,
+    /// What it is.
+    pub kind: &'a str,
+    /// Where it comes from; empty when that was not said.
+    pub source: &'a str,
+    /// Its metadata.
+    pub metadata: &'a [u8],
+    /// Its content.
+    pub content: &'a [u8],
+    /// When this version was put.
+    pub time: Timestamp,
+    /// Where this version stands in the log.
+    pub place: Place,
+    tags: Tags<'a>,
+}
+
+impl<'a> Block<'a> {
+    /// Its tags, in order, each once.
+    pub fn tags(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        tags::users(self.tags)
+    }
+}
+
+impl fmt::Debug for Block<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block")
+            .field("id", &self.id)
+            .field("version", &self.version)
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .field("source", &self.source)
+            .field("metadata_bytes", &self.metadata.len())
+            .field("content_bytes", &self.content.len())
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An edge as it is read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge<'a> {
+    /// Its properties.
+    pub properties: &'a [u8],
+    /// When it was last put.
+    pub time: Timestamp,
+    /// Where that stands in the log.
+    pub place: Place,
+}
+
+impl Graph {
+    /// Whether a block is there. Does not read the log.
+    pub fn contains(&self, id: BlockId) -> bool {
+        self.blocks.contains_key(&id)
+    }
+
+    /// The version of a block; [`Version::ABSENT`] when it is not there. Does not read the log.
+    pub fn version(&self, id: BlockId) -> Version {
+        self.blocks.get(&id).map_or(Version::ABSENT, |slot| slot.version)
+    }
+
+    /// A block; `None` when it is not there.
+    ///
+    /// # Errors
+    /// When its entry can't be read.
+    pub fn block<'a>(&'a self, history: &'a dyn History, id: BlockId) -> Result<Option<Block<'a>>, ReadError> {
+        let Some(slot) = self.blocks.get(&id) else { return Ok(None) };
+        let (entry, put) = block_entry(history, slot.place)?;
+        assert_eq!((put.id, put.version), (id, slot.version), "entry {} is the block's newest", slot.place);
+        Ok(Some(Block {
+            id,
+            version: put.version,
+            name: put.name,
+            kind: self.kinds.name(put.kind),
+            source: put.source,
+            metadata: put.metadata,
+            content: put.content,
+            time: entry.time,
+            place: entry.place,
+            tags: entry.tags,
+        }))
+    }
+
+    /// The edge of this type from `source` to `target`; `None` when it is not there.
+    ///
+    /// # Errors
+    /// When its entry can't be read.
+    pub fn edge<'a>(
+        &self,
+        history: &'a dyn History,
+        source: BlockId,
+        edge_type: &str,
+        target: BlockId,
+    ) -> Result<Option<Edge<'a>>, ReadError> {
+        let Some(edge_type) = self.edge_types.number(edge_type) else { return Ok(None) };
+        let asked = EdgeKey { near: source, edge_type, far: target };
+        let Some(place) = self.outgoing.get(&asked).copied() else { return Ok(None) };
+        let (entry, effect) = read(history, place)?;
+        let Effect::EdgePut { key, properties, .. } = effect else { panic!("entry {place} puts an edge") };
+        assert_eq!(key, asked, "entry {place} is the edge's newest");
+        Ok(Some(Edge { properties, time: entry.time, place }))
+    }
+}
+
+/// The entry of a block's put at this place.
+pub(crate) fn block_entry(history: &dyn History, place: Place) -> Result<(Entry<'_>, BlockPut<'_>), ReadError> {
+    match read(history, place)? {
+        (entry, Effect::BlockPut(put)) => Ok((entry, put)),
+        _ => panic!("entry {place} puts a block"),
+    }
+}
+
+/// The entry that the state says is at this place, and what it says. That it is gone is damage: retention keeps what the
+/// state points to.
+fn read(history: &dyn History, place: Place) -> Result<(Entry<'_>, Effect<'_>), ReadError> {
+    let Some(entry) = history.entry(place)? else {
+        return Err(ReadError { place: Some(place), message: "the graph's state points to it, but it is gone".into() });
+    };
+    Ok((entry, Effect::of(&entry)))
+}

@@ -1,0 +1,183 @@
+//! Why a command is refused, the limits, and the checks of what users give as names.
+//!
+//! A refusal carries the facts that it met, so that a caller can act on it without asking again. Oversized input is
+//! named by its size, never quoted.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::{BlockId, BlockRef, End, PutBlock, Version};
+
+/// Why a command is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The block does not have the version that the put expects.
+    VersionMismatch {
+        /// The block.
+        block: BlockId,
+        /// What the command expects; [`Version::ABSENT`]: that the block is not there.
+        expected: Version,
+        /// What it has; [`Version::ABSENT`] when it is not there.
+        found: Version,
+    },
+    /// A block of the edge is not there.
+    MissingBlock {
+        /// The block.
+        block: BlockId,
+        /// Its name, when the command gave it.
+        name: Option<String>,
+        /// Which end of the edge it would be.
+        end: End,
+    },
+    /// A name is not of the form that its kind of name has.
+    InvalidName {
+        /// The name.
+        name: String,
+        /// What it was to name, and what such a name is.
+        rule: &'static str,
+    },
+    /// Something is larger, or there are more, than the limit allows.
+    OverLimit {
+        /// The limit.
+        limit: Limit,
+        /// What the command would make it.
+        found: usize,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::VersionMismatch { block, expected: Version::ABSENT, found } => {
+                write!(f, "block {block} is there already, with version {found}")
+            }
+            Refusal::VersionMismatch { block, expected, found: Version::ABSENT } => {
+                write!(f, "block {block} is not there; version {expected} was expected")
+            }
+            Refusal::VersionMismatch { block, expected, found } => {
+                write!(f, "block {block} has version {found}; {expected} was expected")
+            }
+            Refusal::MissingBlock { block, name, end } => {
+                let end = if *end == End::Target { "target" } else { "source" };
+                match name {
+                    Some(name) => write!(f, "the edge's {end} {name:?} ({block}) is not there"),
+                    None => write!(f, "the edge's {end} {block} is not there"),
+                }
+            }
+            Refusal::InvalidName { name, rule } => write!(f, "{name:?} is not a valid name: {rule}"),
+            Refusal::OverLimit { limit, found } => write!(f, "{found} is over the limit {limit} of {}", limit.max()),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes of a graph's name: 255.
+    GraphNameBytes,
+    /// Bytes of a block's name: 1,024.
+    BlockNameBytes,
+    /// Bytes of a kind: 255.
+    KindBytes,
+    /// Bytes of an edge type: 255.
+    EdgeTypeBytes,
+    /// Bytes of a block's source: 8,192.
+    SourceBytes,
+    /// Bytes of a block's tag: 255.
+    TagBytes,
+    /// Different tags of a block: 200.
+    Tags,
+    /// Bytes of a block's metadata: 1,048,576.
+    MetadataBytes,
+    /// Bytes of an edge's properties: 1,048,576.
+    PropertiesBytes,
+    /// Graphs of a shard: 1,000,000.
+    Graphs,
+    /// Kinds of a graph: 65,536.
+    Kinds,
+    /// Edge types of a graph: 65,536.
+    EdgeTypes,
+}
+
+impl Limit {
+    /// The most that is allowed.
+    pub const fn max(self) -> usize {
+        match self {
+            Limit::GraphNameBytes | Limit::KindBytes | Limit::EdgeTypeBytes | Limit::TagBytes => 255,
+            Limit::BlockNameBytes => 1_024,
+            Limit::SourceBytes => 8_192,
+            Limit::Tags => 200,
+            Limit::MetadataBytes | Limit::PropertiesBytes => 1 << 20,
+            Limit::Graphs => 1_000_000,
+            Limit::Kinds | Limit::EdgeTypes => 1 << 16,
+        }
+    }
+
+    pub(crate) fn check(self, found: usize) -> Result<(), Refusal> {
+        if found > self.max() { Err(Refusal::OverLimit { limit: self, found }) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Limit::GraphNameBytes => "graph_name_bytes_max",
+            Limit::BlockNameBytes => "block_name_bytes_max",
+            Limit::KindBytes => "kind_bytes_max",
+            Limit::EdgeTypeBytes => "edge_type_bytes_max",
+            Limit::SourceBytes => "source_bytes_max",
+            Limit::TagBytes => "tag_bytes_max",
+            Limit::Tags => "tags_max",
+            Limit::MetadataBytes => "metadata_bytes_max",
+            Limit::PropertiesBytes => "properties_bytes_max",
+            Limit::Graphs => "graphs_max",
+            Limit::Kinds => "kinds_max",
+            Limit::EdgeTypes => "edge_types_max",
+        })
+    }
+}
+
+fn named(limit: Limit, name: &str, valid: bool, rule: &'static str) -> Result<(), Refusal> {
+    limit.check(name.len())?;
+    if valid { Ok(()) } else { Err(Refusal::InvalidName { name: name.into(), rule }) }
+}
+
+/// That a graph may have this name.
+pub(crate) fn check_graph(name: &str) -> Result<(), Refusal> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let valid = name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
+    named(Limit::GraphNameBytes, name, valid, "a graph's is made of A-Z a-z 0-9 . _ - in segments that single / part")
+}
+
+/// That a block may have this name.
+pub(crate) fn check_block(block: BlockRef<'_>) -> Result<(), Refusal> {
+    match block {
+        BlockRef::Id(_) => Ok(()),
+        BlockRef::Name(name) => named(Limit::BlockNameBytes, name, !name.is_empty(), "a block's is not empty"),
+    }
+}
+
+/// That a graph may have an edge type of this name.
+pub(crate) fn check_edge_type(name: &str) -> Result<(), Refusal> {
+    let rule = "an edge type's is not empty and has no control characters";
+    named(Limit::EdgeTypeBytes, name, is_printable(name), rule)
+}
+
+/// That what a put carries is within the limits. How many *different* tags there are is seen when they are sorted.
+pub(crate) fn check_put(put: &PutBlock<'_>) -> Result<(), Refusal> {
+    check_graph(put.graph)?;
+    check_block(put.block)?;
+    named(Limit::KindBytes, put.kind, is_printable(put.kind), "a kind's is not empty and has no control characters")?;
+    Limit::SourceBytes.check(put.source.len())?;
+    Limit::MetadataBytes.check(put.metadata.len())?;
+    for tag in put.tags {
+        named(Limit::TagBytes, tag, !tag.is_empty(), "a tag is not empty")?;
+    }
+    Ok(())
+}
+
+fn is_printable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(char::is_control)
+}

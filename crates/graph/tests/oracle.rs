@@ -1,0 +1,293 @@
+//! Random commits against a naive graph made of a map and a list, and against restarts at every position.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use quire_graph::{
+    BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, Direction, End, Graphs, PutBlock, PutEdge, Refusal, Reply,
+    Version, WalkPlan,
+};
+use quire_model::memory::World;
+use quire_model::{Denied, Position, Timestamp};
+
+const GRAPHS: [&str; 2] = ["a", "b/c"];
+const TYPES: [&str; 3] = ["z", "y", "x"];
+const BLOCKS: usize = 6;
+
+/// A command before its borrows.
+#[derive(Debug, Clone)]
+enum Step {
+    PutBlock { graph: usize, block: usize, by_name: bool, expect: Option<u64>, tags: Vec<u8>, content: Vec<u8> },
+    DeleteBlock { graph: usize, block: usize },
+    PutEdge { graph: usize, edge: (usize, usize, usize), properties: Vec<u8>, allow_missing: bool },
+    DeleteEdge { graph: usize, edge: (usize, usize, usize) },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let graph = 0..GRAPHS.len();
+    let edge = (0..BLOCKS, 0..TYPES.len(), 0..BLOCKS);
+    let expect = prop_oneof![9 => Just(None), 1 => (0u64..4).prop_map(Some)];
+    let bytes = || vec(any::<u8>(), 0..4);
+    prop_oneof![
+        5 => (graph.clone(), 0..BLOCKS, any::<bool>(), expect, vec(0u8..5, 0..4), bytes()).prop_map(
+            |(graph, block, by_name, expect, tags, content)| {
+                Step::PutBlock { graph, block, by_name, expect, tags, content }
+            }
+        ),
+        2 => (graph.clone(), 0..BLOCKS).prop_map(|(graph, block)| Step::DeleteBlock { graph, block }),
+        6 => (graph.clone(), edge.clone(), bytes(), prop::bool::weighted(0.7)).prop_map(
+            |(graph, edge, properties, allow_missing)| Step::PutEdge { graph, edge, properties, allow_missing }
+        ),
+        2 => (graph, edge).prop_map(|(graph, edge)| Step::DeleteEdge { graph, edge }),
+    ]
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct NaiveBlock {
+    version: u64,
+    name: Option<String>,
+    tags: BTreeSet<String>,
+    content: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct NaiveGraph {
+    blocks: BTreeMap<BlockId, NaiveBlock>,
+    /// Source, edge type, target, properties.
+    edges: Vec<(BlockId, String, BlockId, Vec<u8>)>,
+    /// In the order of first use.
+    types: Vec<String>,
+    /// Every version that a block ever had.
+    versions: BTreeSet<(BlockId, u64)>,
+}
+
+impl NaiveGraph {
+    /// Type and block at the other end, in the order that is promised.
+    fn neighbours(&self, block: BlockId, end: End) -> Vec<(&str, BlockId)> {
+        let mut found: Vec<(usize, BlockId)> = Vec::new();
+        for (source, edge_type, target, _) in &self.edges {
+            let (near, far) = if end == End::Target { (source, target) } else { (target, source) };
+            if *near == block {
+                found.push((self.types.iter().position(|name| name == edge_type).unwrap(), *far));
+            }
+        }
+        found.sort();
+        found.into_iter().map(|(edge_type, far)| (&*self.types[edge_type], far)).collect()
+    }
+
+    fn walk(&self, start: BlockId) -> Vec<(BlockId, usize)> {
+        let (mut seen, mut queue, mut visits) = (BTreeSet::from([start]), VecDeque::from([(start, 0)]), Vec::new());
+        while let Some((block, depth)) = queue.pop_front() {
+            visits.push((block, depth));
+            for (_, next) in self.neighbours(block, End::Target) {
+                if seen.insert(next) {
+                    queue.push_back((next, depth + 1));
+                }
+            }
+        }
+        visits
+    }
+}
+
+type Naive = BTreeMap<&'static str, NaiveGraph>;
+
+fn name(block: usize) -> String {
+    format!("block {block}")
+}
+
+fn id(block: usize) -> BlockId {
+    BlockId::of_name(&name(block))
+}
+
+/// Applies a step to the naive graphs; `None` when it must be refused. New versions are taken over from the reply, since
+/// the promise is only that they grow.
+fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option<Reply> {
+    match step {
+        Step::PutBlock { graph, block, by_name, expect, tags, content } => {
+            let graph = naive.entry(GRAPHS[*graph]).or_default();
+            let before = graph.blocks.get(&id(*block)).cloned();
+            let found = before.as_ref().map_or(0, |before| before.version);
+            if expect.is_some_and(|expect| expect != found) {
+                return None;
+            }
+            let version = match reply {
+                Some(Reply::BlockPut { version, .. }) => version.get(),
+                _ => 0,
+            };
+            if reply.is_some() {
+                let newest = graph.versions.range((id(*block), 0)..=(id(*block), u64::MAX)).next_back();
+                assert!(newest.is_none_or(|(_, newest)| *newest < version), "versions grow");
+                graph.versions.insert((id(*block), version));
+            }
+            let kept = before.as_ref().and_then(|before| before.name.clone());
+            let name = if *by_name { Some(name(*block)) } else { kept };
+            let tags = tags.iter().map(u8::to_string).collect();
+            graph.blocks.insert(id(*block), NaiveBlock { version, name, tags, content: content.clone() });
+            Some(Reply::BlockPut { block: id(*block), version: Version::new(version), created: before.is_none() })
+        }
+        Step::DeleteBlock { graph, block } => {
+            let id = id(*block);
+            let mut version = 0;
+            if let Some(graph) = naive.get_mut(GRAPHS[*graph])
+                && let Some(block) = graph.blocks.remove(&id)
+            {
+                version = block.version;
+                graph.edges.retain(|(source, _, target, _)| *source != id && *target != id);
+            }
+            Some(Reply::BlockDeleted { block: id, version: Version::new(version) })
+        }
+        Step::PutEdge { graph, edge: (source, edge_type, target), properties, allow_missing } => {
+            let graph = naive.entry(GRAPHS[*graph]).or_default();
+            let (source, target) = (id(*source), id(*target));
+            let is_whole = graph.blocks.contains_key(&source) && graph.blocks.contains_key(&target);
+            if !is_whole && !allow_missing {
+                return None;
+            }
+            let edge_type = TYPES[*edge_type].to_owned();
+            if !graph.types.contains(&edge_type) {
+                graph.types.push(edge_type.clone());
+            }
+            let count = graph.edges.len();
+            graph.edges.retain(|edge| (edge.0, &edge.1, edge.2) != (source, &edge_type, target));
+            let created = graph.edges.len() == count;
+            graph.edges.push((source, edge_type, target, properties.clone()));
+            Some(Reply::EdgePut { created })
+        }
+        Step::DeleteEdge { graph, edge: (source, edge_type, target) } => {
+            let mut existed = false;
+            if let Some(graph) = naive.get_mut(GRAPHS[*graph]) {
+                let count = graph.edges.len();
+                graph.edges.retain(|edge| (edge.0, &*edge.1, edge.2) != (id(*source), TYPES[*edge_type], id(*target)));
+                existed = graph.edges.len() < count;
+            }
+            Some(Reply::EdgeDeleted { existed })
+        }
+    }
+}
+
+/// Whether a step puts or deletes this block.
+fn touches(step: &Step, graph: usize, block: usize) -> bool {
+    match step {
+        Step::PutBlock { graph: of, block: other, .. } | Step::DeleteBlock { graph: of, block: other } => {
+            (*of, *other) == (graph, block)
+        }
+        Step::PutEdge { .. } | Step::DeleteEdge { .. } => false,
+    }
+}
+
+/// Commits the steps as one commit to both and compares the answers.
+fn commit(world: &mut World<Graphs>, naive: &mut Naive, steps: &[Step]) {
+    let names: Vec<String> = (0..BLOCKS).map(name).collect();
+    let tags: Vec<Vec<String>> = steps
+        .iter()
+        .map(|step| match step {
+            Step::PutBlock { tags, .. } => tags.iter().map(u8::to_string).collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    let tags: Vec<Vec<&str>> = tags.iter().map(|tags| tags.iter().map(String::as_str).collect()).collect();
+    let named = |block: usize| BlockRef::Name(&names[block]);
+    let commands: Vec<Command<'_>> = steps
+        .iter()
+        .zip(&tags)
+        .map(|(step, tags)| match step {
+            Step::PutBlock { graph, block, by_name, expect, content, .. } => Command::PutBlock(PutBlock {
+                tags,
+                content,
+                expect: expect.map(Version::new),
+                ..PutBlock::new(GRAPHS[*graph], if *by_name { named(*block) } else { id(*block).into() }, "kind")
+            }),
+            Step::DeleteBlock { graph, block } => {
+                Command::DeleteBlock(DeleteBlock { graph: GRAPHS[*graph], block: named(*block) })
+            }
+            Step::PutEdge { graph, edge, properties, allow_missing } => Command::PutEdge(PutEdge {
+                properties,
+                allow_missing: *allow_missing,
+                ..PutEdge::new(GRAPHS[*graph], named(edge.0), TYPES[edge.1], named(edge.2))
+            }),
+            Step::DeleteEdge { graph, edge } => Command::DeleteEdge(DeleteEdge {
+                graph: GRAPHS[*graph],
+                source: named(edge.0),
+                edge_type: TYPES[edge.1],
+                target: named(edge.2),
+            }),
+        })
+        .collect();
+
+    let mut after = naive.clone();
+    match world.commit(Timestamp::from_millis(7), &commands) {
+        Ok(replies) => {
+            for (step, reply) in steps.iter().zip(&replies) {
+                assert_eq!(expect_reply(&mut after, step, Some(reply)), Some(*reply), "{step:?}");
+            }
+            *naive = after;
+        }
+        Err(Denied::Refused { command, refusal }) => {
+            // Versions given within the refused commit are not known, and not compared.
+            for step in &steps[..command] {
+                expect_reply(&mut after, step, None);
+            }
+            match (&steps[command], refusal) {
+                (Step::PutBlock { graph, block, expect, .. }, Refusal::VersionMismatch { expected, found, .. }) => {
+                    assert_eq!(Some(expected.get()), *expect);
+                    assert_ne!(expected, found);
+                    if steps[..command].iter().all(|step| !touches(step, *graph, *block)) {
+                        let before = naive.get(GRAPHS[*graph]).and_then(|graph| graph.blocks.get(&id(*block)));
+                        assert_eq!(found.get(), before.map_or(0, |before| before.version));
+                    }
+                }
+                (step, Refusal::MissingBlock { .. }) => assert_eq!(expect_reply(&mut after, step, None), None),
+                (step, refusal) => panic!("{step:?} is refused: {refusal}"),
+            }
+        }
+        Err(Denied::Unreadable(error)) => panic!("{error}"),
+    }
+}
+
+/// Compares everything that can be read.
+fn compare(world: &World<Graphs>, naive: &Naive) {
+    assert_eq!(world.model.iter().map(|(name, _)| name).collect::<Vec<_>>(), naive.keys().copied().collect::<Vec<_>>());
+    for (graph, naive) in naive {
+        let graph = world.model.graph(graph).expect("it is there");
+        assert_eq!((graph.block_count(), graph.edge_count()), (naive.blocks.len(), naive.edges.len()));
+        for (source, edge_type, target, properties) in &naive.edges {
+            let edge = graph.edge(&world.log, *source, edge_type, *target).unwrap().expect("it is there");
+            assert_eq!(edge.properties, properties);
+        }
+        for id in (0..BLOCKS).map(id) {
+            let block = graph.block(&world.log, id).unwrap().map(|block| NaiveBlock {
+                version: block.version.get(),
+                name: block.name.map(Into::into),
+                tags: block.tags().map(Into::into).collect(),
+                content: block.content.into(),
+            });
+            assert_eq!(block.as_ref(), naive.blocks.get(&id));
+            for (direction, end) in [(Direction::Outgoing, End::Target), (Direction::Incoming, End::Source)] {
+                let found: Vec<_> =
+                    graph.neighbours(id, direction, &[], None).map(|n| (n.edge_type, n.block)).collect();
+                assert_eq!(found, naive.neighbours(id, end));
+            }
+            let walk = graph.walk(id, WalkPlan::default());
+            let visits =
+                walk.map(|walk| walk.visits.iter().map(|visit| (visit.block, visit.depth)).collect::<Vec<_>>());
+            assert_eq!(visits, naive.blocks.contains_key(&id).then(|| naive.walk(id)));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_commits_agree_with_a_map_and_a_list_and_survive_restarts(commits in vec(vec(step(), 1..6), 1..30)) {
+        let (mut world, mut naive) = (World::new(), Naive::new());
+        for steps in &commits {
+            commit(&mut world, &mut naive, steps);
+            compare(&world, &naive);
+        }
+        let live = World::saved(&world.model);
+        for position in 0..=world.log.tail().get() {
+            let restarted = world.restarted(Position::new(position));
+            prop_assert_eq!(World::saved(&restarted), live.clone());
+        }
+    }
+}

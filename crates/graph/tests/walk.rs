@@ -1,0 +1,141 @@
+//! Walks: order, bounds, and shapes that break a careless walk (long chains, stars, cycles).
+
+use quire_graph::{BlockId, Bound, Command, DeleteBlock, Direction, Graph, Graphs, PutBlock, PutEdge, Visit, WalkPlan};
+use quire_model::Timestamp;
+use quire_model::memory::World;
+
+const G: &str = "g";
+
+/// A graph with the blocks and edges that these numbers name.
+fn world(edges: &[(u32, &str, u32)]) -> World<Graphs> {
+    let mut world = World::new();
+    let mut numbers: Vec<u32> = edges.iter().flat_map(|(source, _, target)| [*source, *target]).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let puts = numbers.iter().map(|number| Command::PutBlock(PutBlock::new(G, id(*number), "n")));
+    let links = edges
+        .iter()
+        .map(|(source, edge_type, target)| Command::PutEdge(PutEdge::new(G, id(*source), edge_type, id(*target))));
+    let commands: Vec<Command<'_>> = puts.chain(links).collect();
+    world.commit(Timestamp::ZERO, &commands).expect("accepted");
+    world
+}
+
+/// Ids that order as their numbers do.
+fn id(number: u32) -> BlockId {
+    BlockId::new(u128::from(number).to_be_bytes())
+}
+
+fn number(id: BlockId) -> u32 {
+    u128::from_be_bytes(*id.as_bytes()).try_into().expect("a small one")
+}
+
+fn graph(world: &World<Graphs>) -> &Graph {
+    world.model.graph(G).expect("the graph is there")
+}
+
+/// The visits as (block, depth), and the bound.
+fn walk(world: &World<Graphs>, start: u32, plan: WalkPlan<'_>) -> (Vec<(u32, usize)>, Option<Bound>) {
+    let walk = graph(world).walk(id(start), plan).expect("the start is there");
+    (walk.visits.iter().map(|visit| (number(visit.block), visit.depth)).collect(), walk.bound)
+}
+
+fn everything() -> WalkPlan<'static> {
+    WalkPlan { depth_max: usize::MAX, visited_max: usize::MAX, ..WalkPlan::default() }
+}
+
+const DIAMOND: &[(u32, &str, u32)] =
+    &[(1, "a", 3), (1, "b", 2), (3, "a", 4), (2, "a", 4), (4, "a", 5), (5, "a", 1), (2, "b", 2)];
+
+#[test]
+fn each_block_is_visited_once_nearest_first_in_the_order_of_neighbours() {
+    let world = world(DIAMOND);
+    assert_eq!(walk(&world, 1, everything()), (vec![(1, 0), (3, 1), (2, 1), (4, 2), (5, 3)], None));
+    let incoming = WalkPlan { direction: Direction::Incoming, ..everything() };
+    assert_eq!(walk(&world, 4, incoming), (vec![(4, 0), (2, 1), (3, 1), (1, 2), (5, 3)], None));
+    let both = WalkPlan { direction: Direction::Both, ..everything() };
+    assert_eq!(walk(&world, 4, both), (vec![(4, 0), (5, 1), (2, 1), (3, 1), (1, 2)], None));
+    let only_a = WalkPlan { edge_types: &["a"], ..everything() };
+    assert_eq!(walk(&world, 1, only_a), (vec![(1, 0), (3, 1), (4, 2), (5, 3)], None));
+    assert_eq!(walk(&world, 1, WalkPlan { edge_types: &["c"], ..everything() }), (vec![(1, 0)], None));
+}
+
+#[test]
+fn a_visit_says_where_it_came_from() {
+    let world = world(DIAMOND);
+    let walk = graph(&world).walk(id(1), everything()).unwrap();
+    assert_eq!(walk.visits[0], Visit { block: id(1), depth: 0, from: None });
+    assert_eq!(walk.visits[3], Visit { block: id(4), depth: 2, from: Some(id(3)) });
+}
+
+#[test]
+fn a_walk_says_which_bound_it_met_and_only_when_it_kept_something_from_it() {
+    let world = world(DIAMOND);
+    let bounded = |depth_max, visited_max| {
+        let (visits, bound) = walk(&world, 1, WalkPlan { depth_max, visited_max, ..WalkPlan::default() });
+        (visits.len(), bound)
+    };
+    assert_eq!(bounded(0, 9), (1, Some(Bound::Depth)));
+    assert_eq!(bounded(1, 9), (3, Some(Bound::Depth)));
+    assert_eq!(bounded(2, 9), (4, Some(Bound::Depth)));
+    assert_eq!(bounded(3, 9), (5, None), "the edge back to the start leads to nothing new");
+    assert_eq!(bounded(9, 5), (5, None));
+    assert_eq!(bounded(9, 4), (4, Some(Bound::Visited)));
+    assert_eq!(bounded(9, 1), (1, Some(Bound::Visited)));
+    assert_eq!(bounded(9, 0), (0, Some(Bound::Visited)));
+}
+
+#[test]
+fn a_walk_from_a_block_that_is_not_there_is_none() {
+    let mut world = world(DIAMOND);
+    assert!(graph(&world).walk(id(9), everything()).is_none());
+    let delete = Command::DeleteBlock(DeleteBlock { graph: G, block: id(1).into() });
+    world.commit(Timestamp::ZERO, &[delete]).expect("accepted");
+    assert!(graph(&world).walk(id(1), everything()).is_none());
+    assert_eq!(walk(&world, 4, everything()), (vec![(4, 0), (5, 1)], None));
+}
+
+#[test]
+fn a_chain_of_100_000_hops_is_walked_to_its_end() {
+    const HOPS: u32 = 100_000;
+    let edges: Vec<_> = (0..HOPS).map(|number| (number, "next", number + 1)).collect();
+    let world = world(&edges);
+    let (visits, bound) = walk(&world, 0, everything());
+    assert_eq!((visits.len(), visits.last(), bound), (100_001, Some(&(HOPS, 100_000)), None));
+    let (visits, bound) =
+        walk(&world, 0, WalkPlan { depth_max: 99_999, visited_max: usize::MAX, ..WalkPlan::default() });
+    assert_eq!((visits.len(), bound), (100_000, Some(Bound::Depth)));
+}
+
+#[test]
+fn a_cycle_of_100_000_hops_is_walked_once() {
+    let edges: Vec<_> = (0..100_000).map(|number| (number, "next", (number + 1) % 100_000)).collect();
+    let (visits, bound) = walk(&world(&edges), 7, everything());
+    assert_eq!((visits.len(), visits.last(), bound), (100_000, Some(&(6, 99_999)), None));
+}
+
+#[test]
+fn a_star_of_100_000_edges_is_walked_paged_counted_and_deleted() {
+    const RAYS: u32 = 100_000;
+    let edges: Vec<_> = (1..=RAYS).map(|ray| (0, "ray", ray)).collect();
+    let mut world = world(&edges);
+    let (visits, bound) = walk(&world, 0, everything());
+    assert_eq!((visits.len(), bound), (100_001, None));
+    let both = WalkPlan { direction: Direction::Both, ..everything() };
+    assert_eq!(walk(&world, 5, both).0.len(), 100_001);
+
+    let (mut last, mut count) = (None, 0);
+    loop {
+        let page: Vec<_> = graph(&world).neighbours(id(0), Direction::Outgoing, &[], last).take(999).collect();
+        count += page.len();
+        let Some(end) = page.last() else { break };
+        last = Some(*end);
+    }
+    assert_eq!(count, 100_000);
+    assert_eq!(graph(&world).degree(id(0), Direction::Outgoing, &[]), 100_000);
+
+    let delete = Command::DeleteBlock(DeleteBlock { graph: G, block: id(0).into() });
+    world.commit(Timestamp::ZERO, &[delete]).expect("accepted");
+    assert_eq!((graph(&world).block_count(), graph(&world).edge_count()), (100_000, 0));
+    assert_eq!(graph(&world).degree(id(5), Direction::Both, &[]), 0);
+}
