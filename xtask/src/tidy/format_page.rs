@@ -3,7 +3,8 @@
 //! The page carries two comments: which sources define formats (a path that ends in `/` means every Rust file below),
 //! and the hash they had when someone last compared the page with them. The hash is FNV-1a (64 bits) over each
 //! source's path and text, without comments and with blanks made one, so that rewording and reformatting don't count.
-//! Sources that define formats by the rules of ARCHITECTURE.md must be listed. It can't tell whether the page is right.
+//! What is known to define a format must be listed: `codec.rs` of the contract and the models, the log's `record/`, and
+//! every file that writes a magic `QUIRE...`. The rule can't tell whether the page is right.
 
 use super::{Violation, is_rust, lexer};
 use crate::workspace::SourceFile;
@@ -12,7 +13,14 @@ use crate::workspace::SourceFile;
 pub(super) const PAGE: &str = "docs/file-format.md";
 
 /// The crates whose `codec.rs` writes what is kept on disk.
-const CODECS: [&str; 7] = ["log", "model", "streams", "events", "jobs", "graph", "quire"];
+const CODECS: [&str; 5] = ["model", "streams", "events", "jobs", "graph"];
+
+/// Folders in which every Rust file defines a format.
+const FOLDERS: [&str; 1] = ["crates/log/src/record/"];
+
+/// What the files of a database begin with. Tools and tests may name it.
+const MAGIC: &str = "b\"QUIRE";
+const MAGIC_AT: [&str; 2] = ["crates/log/src/", "crates/quire/src/"];
 
 const PARTED: &str =
     "the format page and the code parted: review docs/file-format.md, then run cargo xtask tidy --bless";
@@ -24,9 +32,12 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
         Err(message) => return vec![complain(message)],
     };
     let mut violations = Vec::new();
-    for file in files.iter().filter(|file| defines_a_format(&file.path)) {
+    for file in files.iter().filter(|file| defines_a_format(file)) {
         if !sources.iter().any(|source| source.path == file.path) {
-            violations.push(complain(format!("`{}` defines a format, but is not among the page's sources", file.path)));
+            violations.push(complain(format!(
+                "`{}` defines a format: describe it, and add it to `<!-- sources: ... -->`",
+                file.path
+            )));
         }
     }
     let found = hash(&sources);
@@ -47,9 +58,13 @@ pub(super) fn bless(files: &[SourceFile]) -> Result<String, String> {
     Ok(page.text.replacen(&old, &format!("<!-- layout: {} -->", hash(&sources)), 1))
 }
 
-fn defines_a_format(path: &str) -> bool {
-    let is_codec = CODECS.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")));
-    is_rust(path) && ((is_codec && path.ends_with("/codec.rs")) || path.starts_with("crates/log/src/record/"))
+fn defines_a_format(file: &SourceFile) -> bool {
+    let path = &file.path;
+    let is_codec = CODECS.iter().any(|name| *path == format!("crates/{name}/src/codec.rs"));
+    let is_in = |folders: &[&str]| is_rust(path) && folders.iter().any(|folder| path.starts_with(folder));
+    let is_test = path.ends_with("/tests.rs") || path.contains("/tests/");
+    let has_magic = is_in(&MAGIC_AT) && !is_test && lexer::without_comments(&file.text).contains(MAGIC);
+    is_codec || is_in(&FOLDERS) || has_magic
 }
 
 fn page_and_sources(files: &[SourceFile]) -> Result<(&SourceFile, Vec<&SourceFile>), String> {
@@ -122,10 +137,16 @@ mod tests {
 
     #[test]
     fn a_format_that_the_page_does_not_list_is_named() {
-        let mut files = checkout("", "");
-        files.push(file("crates/jobs/src/codec.rs", ""));
-        assert_eq!(messages(&files).len(), 1);
-        assert!(messages(&files)[0].contains("crates/jobs/src/codec.rs"));
+        let also = |path, text| {
+            let mut files = checkout("", "");
+            files.push(file(path, text));
+            messages(&files).join("\n")
+        };
+        assert!(also("crates/jobs/src/codec.rs", "").contains("`crates/jobs/src/codec.rs` defines a format"));
+        assert!(also("crates/quire/src/meta.rs", "const MAGIC: &[u8; 8] = b\"QUIREMET\";").contains("meta.rs"));
+        assert_eq!(also("crates/quire/src/tests.rs", "const MAGIC: &[u8; 8] = b\"QUIREMET\";"), "");
+        assert_eq!(also("crates/http/src/codec.rs", "const MAGIC: &[u8; 8] = b\"QUIREMET\";"), "");
+        assert!(also("crates/log/src/record/entry.rs", "").contains(PARTED), "the page lists the whole folder");
     }
 
     #[test]
