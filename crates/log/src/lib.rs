@@ -1,1 +1,50 @@
-//! Being laid.
+//! The tagged log: one totally ordered sequence of records on disk, readable by place and along tags.
+//!
+//! ```text
+//! Writer::begin ─▶ Draft (Effects) ─▶ append ─▶ segment bytes, tag index, tail ─▶ publish ─▶ Reader (History)
+//!                                                        │                            ▲
+//!                                                        └─ Syncer: fdatasync ────────┘  (sync shards)
+//! ```
+//!
+//! * [`Log`] is the shared side: readers, tickets' waiting, syncing, checkpoints. Cheap to clone.
+//! * [`Writer`] is the one appender. Whoever holds it decides what comes next; it is not `Clone`.
+//! * A record is visible to [`Log::reader`] once it is *published*: at once in an `os` log, after the sync that covers it
+//!   in a `sync` log. The writer's own [`Reader`] sees every appended record.
+//!
+//! # What can be relied on
+//! * Bytes below the tail never change; a position is given once; records are appended whole or not at all.
+//! * On open, every record is verified; see `docs/file-format.md` for what is cut and what is refused.
+//! * After a failed sync nothing is acknowledged any more and nothing is appended: the log has to be opened anew.
+//!
+//! # What is not here
+//! Any knowledge of a model. Several processes, sealed index files and compaction come with their own issue; for now one
+//! process owns a directory, and the indexes of sealed segments are kept in memory.
+
+mod checkpoint;
+mod checksum;
+mod clock;
+mod control;
+mod directory;
+mod draft;
+mod error;
+mod log;
+mod prepare;
+mod publish;
+mod reader;
+mod record;
+mod recovery;
+mod segment;
+mod sequences;
+mod settings;
+mod sync;
+mod writer;
+
+pub use checkpoint::{Checkpoint, Mark};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use draft::Draft;
+pub use error::{Error, Result};
+pub use log::{Identity, Log, Opened, Publication, Statistics};
+pub use reader::Reader;
+pub use recovery::{Cut, Recovery};
+pub use settings::{Durability, Settings};
+pub use writer::{Appended, Writer};

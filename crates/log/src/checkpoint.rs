@@ -1,0 +1,94 @@
+//! Checkpoints: the models' state after a record, so that a restart replays only what came later.
+//!
+//! The log keeps the payload as bytes. A checkpoint counts only when the log still holds the record it was taken after,
+//! with the same checksum: one of another past is passed over, and an older one, or none, is used instead.
+
+use quire_model::Position;
+
+use crate::checksum::crc32c_of_two;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+
+const MAGIC: &[u8; 8] = b"QUIRECKP";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 40;
+const SUFFIX: &str = ".checkpoint";
+/// The newest, and one to fall back on.
+const KEPT: usize = 2;
+
+/// A record, known by its position and its checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The record's position; [`Position::ZERO`] before the first.
+    pub position: Position,
+    /// Its checksum, which the next record chains to.
+    pub chain: u32,
+}
+
+/// The models' state after a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The record it was taken after.
+    pub mark: Mark,
+    /// What was saved.
+    pub payload: Vec<u8>,
+}
+
+/// Writes a checkpoint and removes those that are no longer needed.
+pub(crate) fn save(directory: &Directory, mark: Mark, payload: &[u8]) -> Result<()> {
+    let mut header = [0; HEADER_BYTES];
+    header[0..8].copy_from_slice(MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[16..24].copy_from_slice(&mark.position.get().to_le_bytes());
+    header[24..28].copy_from_slice(&mark.chain.to_le_bytes());
+    header[32..40].copy_from_slice(&(payload.len() as u64).to_le_bytes());
+    let crc = checksum(&header, payload);
+    header[12..16].copy_from_slice(&crc.to_le_bytes());
+    directory.write_whole(&format!("{:020}{SUFFIX}", mark.position), &[&header, payload])?;
+    let names = names(directory)?;
+    names.iter().skip(KEPT).try_for_each(|name| directory.remove(name))
+}
+
+/// The checkpoints whose bytes verify, newest first.
+pub(crate) fn load(directory: &Directory) -> Result<impl Iterator<Item = Result<Checkpoint>>> {
+    let names = names(directory)?;
+    Ok(names.into_iter().filter_map(move |name| match directory.read(&name) {
+        Err(error) => Some(Err(error)),
+        Ok(bytes) => decode(bytes, &name, directory).transpose(),
+    }))
+}
+
+/// The names of the checkpoint files, newest first.
+fn names(directory: &Directory) -> Result<Vec<String>> {
+    let mut names = directory.names()?;
+    names.retain(|name| name.ends_with(SUFFIX));
+    names.reverse();
+    Ok(names)
+}
+
+/// A file that does not verify is no checkpoint; one of a newer version is an error, for its log may be, too.
+fn decode(mut bytes: Vec<u8>, name: &str, directory: &Directory) -> Result<Option<Checkpoint>> {
+    let Some(header) = bytes.first_chunk::<HEADER_BYTES>().copied() else { return Ok(None) };
+    let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+    let u64_at = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+    if &header[..8] != MAGIC || u64_at(32) != (bytes.len() - HEADER_BYTES) as u64 {
+        return Ok(None);
+    }
+    if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) {
+        return Ok(None);
+    }
+    if u32_at(8) > VERSION {
+        return Err(Error::NewerFormat { path: directory.path_of(name), version: u32_at(8), supported: VERSION });
+    }
+    let mark = Mark { position: Position::new(u64_at(16)), chain: u32_at(24) };
+    bytes.drain(..HEADER_BYTES);
+    Ok(Some(Checkpoint { mark, payload: bytes }))
+}
+
+fn checksum(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
+    // The fields around the checksum's own place are brought together first.
+    let mut fields = [0; HEADER_BYTES - 4];
+    fields[..12].copy_from_slice(&header[..12]);
+    fields[12..].copy_from_slice(&header[16..]);
+    crc32c_of_two(&fields, payload)
+}

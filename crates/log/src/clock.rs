@@ -1,0 +1,49 @@
+//! Where a log gets its time from: the one place in the core that may read the system's clock.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use quire_model::Timestamp;
+
+/// A source of time. It may step backwards; the log does not.
+pub trait Clock: fmt::Debug + Send + Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The system's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "this is the component that everyone else is to use")]
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_micros(u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+/// A clock that stands until it is set, for tests and simulations.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    micros: AtomicU64,
+}
+
+impl ManualClock {
+    /// A clock that shows this time.
+    pub fn new(now: Timestamp) -> Self {
+        ManualClock { micros: AtomicU64::new(now.as_micros()) }
+    }
+
+    /// Sets the time, forwards or backwards.
+    pub fn set(&self, now: Timestamp) {
+        self.micros.store(now.as_micros(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.micros.load(Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,117 @@
+//! The control file: what is known of how far the log reached, beyond what the log itself shows.
+//!
+//! Numbers that count are sealed: 48 bits of number and 16 bits of checksum in one word, so that a single atomic store
+//! changes both and a damaged word is noticed. The layout is drawn in `docs/file-format.md`.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quire_mapped::SharedWords;
+use quire_model::Position;
+
+use crate::checksum::crc32c;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::log::Identity;
+
+const WORDS: usize = 512;
+const NAME: &str = "control";
+const MAGIC: u64 = u64::from_le_bytes(*b"QUIRECTL");
+const VERSION: u64 = 1;
+
+const DATABASE: usize = 2;
+const SHARD: usize = 4;
+const TAIL: usize = 8;
+const DURABLE: usize = 16;
+pub(crate) const OWNER: usize = 24;
+
+/// The mapped control file, locked for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Control {
+    words: SharedWords,
+    /// Holds the lock.
+    _file: File,
+}
+
+/// What the control file said when the log was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Known {
+    /// The last record that was appended, when it is known.
+    pub(crate) tail: Option<Position>,
+    /// The last record that was synced, when it is known.
+    pub(crate) durable: Option<Position>,
+}
+
+impl Control {
+    /// Locks the shard for this process and says what was known of it.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] when another process has it.
+    pub(crate) fn open(directory: &Directory, identity: Identity) -> Result<(Self, Known)> {
+        let (file, words) = directory.lock_words(NAME, WORDS)?;
+        let control = Control { words, _file: file };
+        let expected =
+            [MAGIC, VERSION, identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
+        let word = |index: usize| control.words.words()[index].load(Ordering::Acquire);
+        if word(0) == MAGIC && word(1) > VERSION {
+            let version = u32::try_from(word(1)).unwrap_or(u32::MAX);
+            return Err(Error::NewerFormat { path: directory.path_of(NAME), version, supported: VERSION as u32 });
+        }
+        debug_assert_eq!((DATABASE, SHARD), (2, expected.len() - 1));
+        let known = if (0..expected.len()).all(|index| word(index) == expected[index]) {
+            Known { tail: unseal(word(TAIL)), durable: unseal(word(DURABLE)) }
+        } else {
+            Known::default()
+        };
+        for (index, value) in expected.into_iter().enumerate() {
+            control.words.words()[index].store(value, Ordering::Release);
+        }
+        control.words.words()[OWNER].store(std::process::id().into(), Ordering::Release);
+        Ok((control, known))
+    }
+
+    /// Notes the last record appended.
+    pub(crate) fn set_tail(&self, position: Position) {
+        self.word(TAIL).store(seal(position), Ordering::Release);
+    }
+
+    /// Notes the last record synced.
+    pub(crate) fn set_durable(&self, position: Position) {
+        self.word(DURABLE).store(seal(position), Ordering::Release);
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        &self.words.words()[index]
+    }
+}
+
+fn check(number: u64) -> u64 {
+    u64::from(crc32c(&number.to_le_bytes()[..6])) << 48
+}
+
+fn seal(position: Position) -> u64 {
+    let number = position.get();
+    assert!(number < 1 << 48, "positions have 48 bits");
+    number | check(number)
+}
+
+fn unseal(word: u64) -> Option<Position> {
+    let number = word & ((1 << 48) - 1);
+    (word == number | check(number)).then_some(Position::new(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_word_comes_back_and_no_flipped_bit_is_taken_for_one() {
+        for number in [0, 1, 77, 48_213, (1 << 48) - 1] {
+            let sealed = seal(Position::new(number));
+            assert_eq!(unseal(sealed), Some(Position::new(number)));
+            for bit in 0..64 {
+                assert_eq!(unseal(sealed ^ (1 << bit)), None, "bit {bit} of {number}");
+            }
+        }
+    }
+}

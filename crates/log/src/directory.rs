@@ -1,0 +1,196 @@
+//! The directory of a shard and its files: every call to the file system that the log makes.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quire_mapped::{Appender, SharedWords};
+
+use crate::error::{Error, Result};
+
+/// How much is written at a time when a segment is filled with zeros.
+const FILL_BYTES: usize = 1 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    handle: File,
+}
+
+impl Directory {
+    /// Opens a directory that is there.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let handle = File::open(path).map_err(|error| Error::io("open", path, error))?;
+        Ok(Directory { path: path.to_owned(), handle })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The names in the directory that are text, in order.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let list = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&self.path)? {
+                names.extend(entry?.file_name().into_string());
+            }
+            names.sort_unstable();
+            Ok(names)
+        };
+        list().map_err(|error| Error::io("list", &self.path, error))
+    }
+
+    /// Makes what was created, renamed and removed in the directory durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.handle.sync_all().map_err(|error| Error::io("sync", &self.path, error))
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let from = self.path_of(from);
+        fs::rename(&from, self.path_of(to)).map_err(|error| Error::io("rename", &from, error))
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path_of(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let path = self.path_of(name);
+        fs::read(&path).map_err(|error| Error::io("read", &path, error))
+    }
+
+    /// The first bytes of a file, fewer when it is shorter.
+    pub(crate) fn read_head(&self, name: &str, bytes: usize) -> Result<Vec<u8>> {
+        let path = self.path_of(name);
+        let read = || -> io::Result<Vec<u8>> {
+            let mut head = Vec::with_capacity(bytes);
+            File::open(&path)?.take(bytes as u64).read_to_end(&mut head)?;
+            Ok(head)
+        };
+        read().map_err(|error| Error::io("read", &path, error))
+    }
+
+    /// Writes a file of its own, whole and durable before it has its name.
+    pub(crate) fn write_whole(&self, name: &str, pieces: &[&[u8]]) -> Result<()> {
+        let beside = format!("{name}.new");
+        let path = self.path_of(&beside);
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&path)?;
+            for piece in pieces {
+                io::Write::write_all(&mut file, piece)?;
+            }
+            file.sync_all()
+        };
+        write().map_err(|error| Error::io("write", &path, error))?;
+        // Commit point: the name stands for the whole file from here on, or for nothing.
+        self.rename(&beside, name)?;
+        self.sync()
+    }
+
+    /// Makes a segment file of zeros whose blocks are written, so that a later sync of it has no metadata to write.
+    pub(crate) fn create_segment(&self, name: &str, bytes: u64) -> Result<SegmentFile> {
+        let path = self.path_of(name);
+        let create = || -> io::Result<File> {
+            let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+            fill_with_zeros(&file, 0, bytes)?;
+            file.sync_all()?;
+            Ok(file)
+        };
+        match create() {
+            Ok(file) => Ok(SegmentFile { file: Arc::new(file), path }),
+            Err(error) => {
+                // What was taken of a full disk is given back; the first error is the one to tell.
+                let _ = fs::remove_file(&path);
+                Err(Error::io("create", &path, error))
+            }
+        }
+    }
+
+    pub(crate) fn open_segment(&self, name: &str) -> Result<SegmentFile> {
+        let path = self.path_of(name);
+        let file =
+            File::options().read(true).write(true).open(&path).map_err(|error| Error::io("open", &path, error))?;
+        Ok(SegmentFile { file: Arc::new(file), path })
+    }
+
+    /// Opens or makes the control file, locks it for this process and maps its words.
+    pub(crate) fn lock_words(&self, name: &str, count: usize) -> Result<(File, SharedWords)> {
+        let path = self.path_of(name);
+        let failed = |error| Error::io("open", &path, error);
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let locked = file.try_lock();
+        let bytes = (count * 8) as u64;
+        if let Err(TryLockError::Error(error)) = locked {
+            return Err(Error::io("lock", &path, error));
+        }
+        if file.metadata().map_err(failed)?.len() < bytes {
+            if locked.is_err() {
+                return Err(Error::InUse { directory: self.path.clone(), process: None });
+            }
+            fill_with_zeros(&file, 0, bytes).map_err(failed)?;
+        }
+        let words = SharedWords::of_file(&file, count).map_err(failed)?;
+        if locked.is_err() {
+            let process = words.words()[crate::control::OWNER].load(std::sync::atomic::Ordering::Relaxed);
+            return Err(Error::InUse { directory: self.path.clone(), process: (process != 0).then_some(process) });
+        }
+        Ok((file, words))
+    }
+}
+
+fn fill_with_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; FILL_BYTES];
+    let mut at = from;
+    while at < to {
+        let bytes = zeros.len().min(usize::try_from(to - at).unwrap_or(usize::MAX));
+        file.write_all_at(&zeros[..bytes], at)?;
+        at += bytes as u64;
+    }
+    Ok(())
+}
+
+/// An open segment file.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentFile {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl SegmentFile {
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|error| Error::io("stat", &self.path, error))?.len())
+    }
+
+    /// Makes a file that lost its end as long as it was, with zeros.
+    pub(crate) fn extend(&self, bytes: u64) -> Result<()> {
+        let length = self.bytes()?;
+        fill_with_zeros(&self.file, length, bytes).map_err(|error| Error::io("extend", &self.path, error))
+    }
+
+    pub(crate) fn map(&self, bytes: u64, settled: usize) -> Result<Appender> {
+        let bytes = usize::try_from(bytes).expect("a segment is shorter than 4 GiB");
+        Appender::of_file(&self.file, bytes, settled).map_err(|error| Error::io("map", &self.path, error))
+    }
+
+    /// Writes through the file; mappings of it show the same bytes.
+    pub(crate) fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, offset as u64).map_err(|error| Error::io("write", &self.path, error))
+    }
+
+    /// Makes every byte written so far durable, through the file or a mapping.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+    }
+}

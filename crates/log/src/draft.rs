@@ -1,0 +1,138 @@
+//! A record in the making: where a decision's effects go.
+//!
+//! Entries are encoded once, to where they will stay: an `os` log writes them into the mapped segment behind the tail, a
+//! `sync` log into a buffer that is then written through the file. Until the header is sealed and the tail has moved they
+//! are nothing, so a draft that is dropped leaves the log as it was.
+
+use std::ops::Range;
+
+use quire_model::{At, Effects, NewEntry, Place, Placed, Sequence, Tag};
+
+use crate::error::{Error, Result};
+use crate::record::{ALIGNMENT, HEADER_BYTES, SEQUENCED_TAG_AT, entry_bytes, write_entry};
+use crate::writer::{Appended, Core};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Draft<'w> {
+    core: &'w mut Core,
+    at: At,
+    entries: u32,
+    /// Bytes so far, the header's included.
+    bytes: usize,
+    /// Whether the bytes are in the core's buffer, rather than in the segment.
+    buffered: bool,
+    /// Numbers taken by this draft: the tag's bytes within the record, and the tag's next number.
+    taken: Vec<(Range<usize>, Sequence)>,
+}
+
+impl<'w> Draft<'w> {
+    pub(crate) fn new(core: &'w mut Core, at: At) -> Self {
+        let buffered = !core.writes_in_place();
+        if buffered {
+            core.buffer.clear();
+            core.buffer.resize(HEADER_BYTES, 0);
+        }
+        let taken = std::mem::take(&mut core.taken);
+        Draft { core, at, entries: 0, bytes: HEADER_BYTES, buffered, taken }
+    }
+
+    /// Whether nothing was pushed: a commit without effects takes no place in the log.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Appends the record, whole or not at all. From then on the writer's reader sees it.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::NoSpace`] and other errors of the file system: nothing was appended.
+    /// [`Error::Failed`] after an earlier failure.
+    ///
+    /// # Panics
+    /// When the draft is empty.
+    pub fn append(mut self) -> Result<Appended> {
+        assert!(!self.is_empty(), "an empty commit is not appended");
+        let whole = self.bytes.next_multiple_of(ALIGNMENT);
+        if whole as u64 > self.core.record_bytes_max() {
+            return Err(Error::TooLarge { bytes: whole as u64, bytes_max: self.core.record_bytes_max() });
+        }
+        let padding = whole - self.bytes;
+        self.room(padding).fill(0);
+        self.core.append(self.at, self.entries, whole, self.buffered)
+    }
+
+    /// Room for so many bytes behind those that stand.
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        let range = self.bytes..self.bytes + bytes;
+        self.bytes = range.end;
+        if !self.buffered && !self.core.fits(range.end.next_multiple_of(ALIGNMENT)) {
+            self.core.buffer_draft(range.start);
+            self.buffered = true;
+        }
+        if self.buffered {
+            self.core.buffer.resize(range.end, 0);
+            &mut self.core.buffer[range]
+        } else {
+            self.core.in_place(range)
+        }
+    }
+
+    fn next_sequence(&self, tag: Tag<'_>) -> Option<Sequence> {
+        let own = self.taken.iter().find(|(range, _)| {
+            let bytes =
+                if self.buffered { &self.core.buffer[range.clone()] } else { self.core.in_place_read(range.clone()) };
+            bytes == tag.as_bytes()
+        });
+        own.map(|(_, next)| *next).or_else(|| self.core.sequences.next(tag))
+    }
+
+    fn take_numbers(&mut self, tag: Tag<'_>, tag_at: usize, first: Sequence, count: u32) {
+        let next = Sequence::new(first.get() + u64::from(count));
+        let known = self.taken.iter().position(|(range, _)| {
+            let bytes =
+                if self.buffered { &self.core.buffer[range.clone()] } else { self.core.in_place_read(range.clone()) };
+            bytes == tag.as_bytes()
+        });
+        match known {
+            Some(index) => self.taken[index].1 = next,
+            None => self.taken.push((tag_at..tag_at + tag.as_bytes().len(), next)),
+        }
+    }
+}
+
+impl Effects for Draft<'_> {
+    fn at(&self) -> At {
+        self.at
+    }
+
+    fn next_place(&self) -> Place {
+        Place::new(self.at.position, self.entries)
+    }
+
+    fn push(&mut self, entry: NewEntry<'_>) -> Placed {
+        let place = self.next_place();
+        let sequence = entry.sequenced.map(|sequenced| {
+            assert!(sequenced.count > 0, "a sequenced entry takes at least one number");
+            self.next_sequence(entry.tags[0]).unwrap_or(sequenced.origin)
+        });
+        self.entries += 1;
+        let begin = self.bytes;
+        if (begin + entry_bytes(&entry)) as u64 > self.core.record_bytes_max() {
+            // Too large already: the bytes are counted, so that the refusal can say how many, and not kept.
+            self.bytes += entry_bytes(&entry);
+            return Placed { place, sequence };
+        }
+        write_entry(&entry, sequence, |bytes| self.room(bytes));
+        if let (Some(first), Some(sequenced)) = (sequence, entry.sequenced) {
+            self.take_numbers(entry.tags[0], begin + SEQUENCED_TAG_AT, first, sequenced.count);
+        }
+        Placed { place, sequence }
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        self.taken.clear();
+        std::mem::swap(&mut self.core.taken, &mut self.taken);
+    }
+}

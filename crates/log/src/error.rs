@@ -1,0 +1,138 @@
+//! What can go wrong with a log, by what the owner can do about it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use quire_model::{Position, ReadError};
+
+/// The result of an operation on a log.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation on a log failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another process has the directory open.
+    InUse {
+        /// The shard's directory.
+        directory: PathBuf,
+        /// The process that has it, when it said so.
+        process: Option<u64>,
+    },
+    /// A file is not what it should be.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The first byte that is not as it should be.
+        offset: u64,
+        /// The record it would be part of, when that is known.
+        position: Option<Position>,
+        /// What was met.
+        message: String,
+    },
+    /// A file was written by a newer version of Quire.
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format version.
+        version: u32,
+        /// The newest version that this program reads.
+        supported: u32,
+    },
+    /// The settings can't be used.
+    Settings {
+        /// Every problem, one sentence each.
+        problems: Vec<String>,
+    },
+    /// A record has more bytes than the settings allow. Nothing was appended.
+    TooLarge {
+        /// The bytes the record would have.
+        bytes: u64,
+        /// The most it may have.
+        bytes_max: u64,
+    },
+    /// The disk is full. Nothing was appended; appends work again when there is space.
+    NoSpace {
+        /// The file that could not be made.
+        path: PathBuf,
+    },
+    /// An earlier failure left the log without a promise it could keep: nothing more is appended or acknowledged until it
+    /// is opened anew.
+    Failed {
+        /// What failed.
+        message: String,
+    },
+    /// Stored bytes could not be read back.
+    Unreadable(ReadError),
+    /// The operating system refused an operation.
+    Io {
+        /// What was attempted.
+        attempt: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// An I/O error, told apart from a full disk.
+    pub(crate) fn io(attempt: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::NoSpace { path },
+            _ => Error::Io { attempt, path, source },
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::InUse { directory, process } => {
+                write!(f, "{} is in use by another process", directory.display())?;
+                process.map_or(Ok(()), |process| write!(f, " (process {process})"))?;
+                f.write_str("; stop it, or use its server")
+            }
+            Error::Damaged { path, offset, position, message } => {
+                write!(f, "{} is damaged at byte {offset}", path.display())?;
+                position.map_or(Ok(()), |position| write!(f, " (record {position})"))?;
+                write!(f, ": {message}; restore it from a backup")
+            }
+            Error::NewerFormat { path, version, supported } => write!(
+                f,
+                "{} has format version {version}, and this program reads up to {supported}; use a newer program",
+                path.display()
+            ),
+            Error::Settings { problems } => write!(f, "the settings can't be used: {}", problems.join("; ")),
+            Error::TooLarge { bytes, bytes_max } => {
+                write!(f, "the commit takes {bytes} bytes, and at most {bytes_max} are allowed; split it")
+            }
+            Error::NoSpace { path } => {
+                write!(f, "no space left on the disk for {}; free some, and writing goes on", path.display())
+            }
+            Error::Failed { message } => {
+                write!(f, "the log stopped after a failure and has to be opened anew: {message}")
+            }
+            Error::Unreadable(error) => error.fmt(f),
+            Error::Io { attempt, path, source } => write!(f, "can't {attempt} {}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            Error::Unreadable(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Error::Unreadable(error)
+    }
+}

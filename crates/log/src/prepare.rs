@@ -1,0 +1,121 @@
+//! The next segment, made ready before it is needed.
+//!
+//! Filling a file with zeros and syncing it takes milliseconds; a thread of its own does it while the segment before is
+//! being written. A full disk shows here, as a clear error of the append that needed the segment, and the next append
+//! tries again.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use quire_mapped::Appender;
+
+use crate::directory::{Directory, SegmentFile};
+use crate::error::{Error, Result};
+
+/// The name under which a segment waits for its records.
+pub(crate) const SPARE: &str = "spare";
+
+/// A file of zeros, mapped.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) file: SegmentFile,
+    pub(crate) appender: Appender,
+    pub(crate) bytes: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Preparer {
+    bytes: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    wanted: bool,
+    ready: Option<Result<Prepared>>,
+    stopping: bool,
+}
+
+impl Preparer {
+    pub(crate) fn new(bytes: u64) -> Self {
+        Preparer { bytes, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// The next segment; waits when it is not ready yet, and has the one after it made.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] and [`Error::Io`] of making it.
+    pub(crate) fn take(&self) -> Result<Prepared> {
+        let mut state = self.lock();
+        // What went wrong while nobody waited may have passed: it is tried again, and that outcome counts.
+        state.ready.take_if(|ready| ready.is_err());
+        loop {
+            if let Some(ready) = state.ready.take() {
+                if ready.is_ok() {
+                    self.want(&mut state);
+                }
+                return ready;
+            }
+            if state.stopping {
+                return Err(Error::Failed { message: "the log is being closed".to_owned() });
+            }
+            self.want(&mut state);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Puts a segment there that was made elsewhere.
+    pub(crate) fn put(&self, prepared: Prepared) {
+        self.lock().ready = Some(Ok(prepared));
+    }
+
+    /// Has a segment made without waiting for it.
+    pub(crate) fn begin(&self) {
+        self.want(&mut self.lock());
+    }
+
+    fn want(&self, state: &mut State) {
+        state.wanted = true;
+        self.changed.notify_all();
+    }
+
+    /// The background thread.
+    pub(crate) fn run(&self, directory: &Directory) {
+        let mut state = self.lock();
+        loop {
+            state = self
+                .changed
+                .wait_while(state, |state| !(state.stopping || state.wanted && state.ready.is_none()))
+                .unwrap_or_else(PoisonError::into_inner);
+            if state.stopping {
+                return;
+            }
+            state.wanted = false;
+            drop(state);
+            let made = prepare(directory, self.bytes);
+            state = self.lock();
+            state.ready = Some(made);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Ends the background thread.
+    pub(crate) fn stop(&self) {
+        self.lock().stopping = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a segment ready.
+pub(crate) fn prepare(directory: &Directory, bytes: u64) -> Result<Prepared> {
+    let file = directory.create_segment(SPARE, bytes)?;
+    let appender = file.map(bytes, 0)?;
+    // Only speed depends on it, and kernels before 5.14 do not know the call.
+    let _ = appender.populate();
+    Ok(Prepared { file, appender, bytes })
+}

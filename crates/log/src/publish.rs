@@ -1,0 +1,156 @@
+//! The published tail, and who waits for it to move.
+//!
+//! A publish that nobody waits for costs a store, a fence and a load. Waiting is exact: whoever waits for a position is
+//! woken by the publish that reaches it, and not by a timer.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use quire_model::Position;
+
+use crate::error::{Error, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Published {
+    position: AtomicU64,
+    /// How many wait, on the condition or with a waker. Raised before the position is looked at again, so that either the
+    /// publisher sees the waiter or the waiter sees the position.
+    waiting: AtomicUsize,
+    /// Whether `Waiters::failed` is set, to look at without the lock.
+    has_failed: AtomicBool,
+    waiters: Mutex<Waiters>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiters {
+    wakers: Vec<Waiting>,
+    next_key: u64,
+    failed: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    key: u64,
+    position: u64,
+    waker: Waker,
+}
+
+impl Published {
+    pub(crate) fn new(position: Position) -> Self {
+        Published {
+            position: AtomicU64::new(position.get()),
+            waiting: AtomicUsize::new(0),
+            has_failed: AtomicBool::new(false),
+            waiters: Mutex::default(),
+            moved: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        Position::new(self.position.load(Ordering::Acquire))
+    }
+
+    /// Moves the published tail and wakes who waited for it. Only the commit path and the syncer call this.
+    pub(crate) fn publish(&self, position: Position) {
+        self.position.store(position.get(), Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.wake(|waiting| waiting.position <= position.get());
+        }
+    }
+
+    /// From now on nothing more is published: everyone who waits is told.
+    pub(crate) fn fail(&self, message: &str) {
+        self.lock().failed.get_or_insert_with(|| message.into());
+        self.has_failed.store(true, Ordering::Release);
+        self.wake(|_| true);
+    }
+
+    /// That publishing has not failed.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.lock().failed.as_ref().map_or(Ok(()), |message| Err(failed(message)))
+    }
+
+    /// Waits until a position is published, and at most so long; says whether it is.
+    pub(crate) fn wait(&self, position: Position, at_most: Duration) -> Result<bool> {
+        if self.position() >= position {
+            return Ok(true);
+        }
+        let guard = self.lock();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let (guard, _) = self
+            .moved
+            .wait_timeout_while(guard, at_most, |waiters| self.position() < position && waiters.failed.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        match &guard.failed {
+            _ if self.position() >= position => Ok(true),
+            Some(message) => Err(failed(message)),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a position is published; if not, wakes `waker` when it is. `key` is the registration of this waiter, to be
+    /// given back to [`Published::forget`].
+    pub(crate) fn poll(&self, position: Position, waker: &Waker, key: &mut Option<u64>) -> Poll<Result<()>> {
+        if self.position() >= position {
+            return Poll::Ready(Ok(()));
+        }
+        let mut waiters = self.lock();
+        match key.and_then(|key| waiters.wakers.iter_mut().find(|waiting| waiting.key == key)) {
+            Some(waiting) => waiting.waker.clone_from(waker),
+            None => {
+                let fresh = waiters.next_key;
+                waiters.next_key += 1;
+                waiters.wakers.push(Waiting { key: fresh, position: position.get(), waker: waker.clone() });
+                *key = Some(fresh);
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        fence(Ordering::SeqCst);
+        if self.position() >= position {
+            return Poll::Ready(Ok(()));
+        }
+        match &waiters.failed {
+            Some(message) => Poll::Ready(Err(failed(message))),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Ends a registration; one that was woken is gone already.
+    pub(crate) fn forget(&self, key: u64) {
+        let mut waiters = self.lock();
+        if let Some(index) = waiters.wakers.iter().position(|waiting| waiting.key == key) {
+            waiters.wakers.swap_remove(index);
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn wake(&self, whom: impl Fn(&Waiting) -> bool) {
+        let woken: Vec<Waiting> = {
+            let mut waiters = self.lock();
+            let woken: Vec<Waiting> = waiters.wakers.extract_if(.., |waiting| whom(waiting)).collect();
+            self.waiting.fetch_sub(woken.len(), Ordering::SeqCst);
+            self.moved.notify_all();
+            woken
+        };
+        for waiting in woken {
+            waiting.waker.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed(message: &Arc<str>) -> Error {
+    Error::Failed { message: message.to_string() }
+}

@@ -1,0 +1,132 @@
+//! The 40 bytes in front of a record's entries.
+
+use std::fmt;
+
+use quire_model::{Position, Timestamp};
+
+use super::ALIGNMENT;
+use crate::checksum::crc32c;
+
+/// The bytes of a record's header.
+pub(crate) const HEADER_BYTES: usize = 40;
+
+const KIND_COMMIT: u8 = 1;
+
+/// A record's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    /// CRC of everything behind it in the record.
+    pub(crate) crc: u32,
+    /// Bytes of the whole record, padding included.
+    pub(crate) length: u32,
+    pub(crate) position: Position,
+    pub(crate) time: Timestamp,
+    /// CRC of the record before: the chain.
+    pub(crate) previous: u32,
+    /// Raft's term; 0 on one machine.
+    pub(crate) term: u32,
+    /// How many entries follow.
+    pub(crate) entries: u32,
+}
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// There is nothing: the eight bytes where it would begin are zero, or the file ends.
+    End,
+    /// The length can't be.
+    Length(u32),
+    /// The checksum is not that of the bytes.
+    Checksum { stored: u32, computed: u32 },
+    /// The checksum is right, but the kind is unknown to this version.
+    Kind(u8),
+    /// The checksum is right, but the entries do not add up.
+    Entries,
+    /// A sound record, but not the one that belongs here.
+    Position { found: Position, expected: Position },
+    /// A sound record of the right position, but of another past.
+    Chain { found: u32, expected: u32 },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::End => f.write_str("the log ends here"),
+            Fault::Length(length) => write!(f, "a record can't have {length} bytes here"),
+            Fault::Checksum { stored, computed } => {
+                write!(f, "the checksum is {computed:08x} where {stored:08x} is stored")
+            }
+            Fault::Kind(kind) => write!(f, "records of kind {kind} are unknown to this version"),
+            Fault::Entries => f.write_str("the entries do not fill their record"),
+            Fault::Position { found, expected } => write!(f, "record {found} stands where {expected} belongs"),
+            Fault::Chain { found, expected } => {
+                write!(f, "the record follows one with checksum {found:08x}, and the one before has {expected:08x}")
+            }
+        }
+    }
+}
+
+impl RecordHeader {
+    /// Writes the header in front of a record whose entries and padding stand already, and seals it with the CRC,
+    /// which it returns.
+    pub(crate) fn seal(mut self, record: &mut [u8]) -> u32 {
+        debug_assert_eq!(self.length as usize, record.len());
+        record[4..8].copy_from_slice(&self.length.to_le_bytes());
+        record[8..16].copy_from_slice(&self.position.get().to_le_bytes());
+        record[16..24].copy_from_slice(&self.time.as_micros().to_le_bytes());
+        record[24..28].copy_from_slice(&self.previous.to_le_bytes());
+        record[28..32].copy_from_slice(&self.term.to_le_bytes());
+        record[32..36].copy_from_slice(&self.entries.to_le_bytes());
+        record[36..40].copy_from_slice(&[KIND_COMMIT, 0, 0, 0]);
+        self.crc = crc32c(&record[4..]);
+        record[0..4].copy_from_slice(&self.crc.to_le_bytes());
+        self.crc
+    }
+
+    /// Reads the header of a record that was verified before.
+    pub(crate) fn read(bytes: &[u8]) -> Self {
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        RecordHeader {
+            crc: u32_at(0),
+            length: u32_at(4),
+            position: Position::new(u64_at(8)),
+            time: Timestamp::from_micros(u64_at(16)),
+            previous: u32_at(24),
+            term: u32_at(28),
+            entries: u32_at(32),
+        }
+    }
+
+    /// Verifies length, checksum and kind of the record that these bytes begin with.
+    pub(super) fn verify(bytes: &[u8]) -> Result<Self, Fault> {
+        if bytes.len() < 8 || bytes[..8] == [0; 8] {
+            return Err(Fault::End);
+        }
+        let length = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
+        let whole = length as usize;
+        if whole < HEADER_BYTES || !whole.is_multiple_of(ALIGNMENT) || whole > bytes.len() {
+            return Err(Fault::Length(length));
+        }
+        let header = RecordHeader::read(bytes);
+        let computed = crc32c(&bytes[4..whole]);
+        if computed != header.crc {
+            return Err(Fault::Checksum { stored: header.crc, computed });
+        }
+        match bytes[36] {
+            KIND_COMMIT => Ok(header),
+            kind => Err(Fault::Kind(kind)),
+        }
+    }
+
+    /// Checks that this is the record which follows.
+    pub(crate) fn follows(&self, position: Position, previous: u32) -> Result<(), Fault> {
+        if self.position != position {
+            return Err(Fault::Position { found: self.position, expected: position });
+        }
+        if self.previous != previous {
+            return Err(Fault::Chain { found: self.previous, expected: previous });
+        }
+        Ok(())
+    }
+}

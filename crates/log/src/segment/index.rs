@@ -1,0 +1,208 @@
+//! The index of a segment: where its records and entries stand, and which entries carry a tag.
+//!
+//! Entries are numbered within the segment, from 0, in log order (their *ordinals*). A tag is known by a 64-bit hash that is
+//! seeded by the database's id; who finds an entry by it compares the tag itself, so a collision costs time, never a wrong
+//! answer. The index is derived from the records alone.
+
+use hashbrown::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use quire_model::{Place, Position, Tag};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::record::RecordView;
+
+/// The hash of a tag, in one database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TagHash(u64);
+
+impl TagHash {
+    /// Stands where no hash stands yet.
+    pub(crate) const NONE: TagHash = TagHash(0);
+
+    pub(crate) fn of(tag: Tag<'_>, seed: u64) -> Self {
+        TagHash(xxh3_64_with_seed(tag.as_bytes(), seed))
+    }
+
+    pub(crate) fn get(self) -> u64 {
+        self.0
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RecordAt {
+    offset: u32,
+    first_ordinal: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct EntryAt {
+    offset: u32,
+    record: u32,
+}
+
+/// Where an entry stands in its segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Located {
+    pub(crate) place: Place,
+    /// Byte offsets in the segment.
+    pub(crate) record_offset: usize,
+    pub(crate) entry_offset: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SegmentIndex {
+    first: Position,
+    seed: u64,
+    records: Vec<RecordAt>,
+    entries: Vec<EntryAt>,
+    postings: HashMap<TagHash, Postings, BuildHasherDefault<Identity64>>,
+}
+
+impl SegmentIndex {
+    pub(crate) fn new(first: Position, seed: u64) -> Self {
+        SegmentIndex { first, seed, records: Vec::new(), entries: Vec::new(), postings: HashMap::default() }
+    }
+
+    /// Takes in the next record, which stands at byte `offset`.
+    pub(crate) fn add(&mut self, record: RecordView<'_>, offset: usize) {
+        debug_assert_eq!(record.header.position, self.end());
+        let record_number = self.records.len() as u32;
+        let first_ordinal = self.entries.len() as u32;
+        self.records.push(RecordAt { offset: narrow(offset), first_ordinal });
+        for (ordinal, (entry_offset, entry)) in (first_ordinal..).zip(record.entries()) {
+            self.entries.push(EntryAt { offset: narrow(offset + entry_offset), record: record_number });
+            for tag in entry.tags.iter() {
+                let hash = TagHash::of(tag, self.seed);
+                self.postings.entry(hash).and_modify(|list| list.push(ordinal)).or_insert(Postings::One(ordinal));
+            }
+        }
+    }
+
+    /// The first ordinal at or after a place; the number of entries when there is none.
+    pub(crate) fn ordinal_at(&self, place: Place) -> u32 {
+        let Some(record) = place.position.get().checked_sub(self.first.get()) else { return 0 };
+        let first_of = |record: u64| match usize::try_from(record).ok().and_then(|record| self.records.get(record)) {
+            Some(record) => record.first_ordinal,
+            None => self.entries.len() as u32,
+        };
+        let (begin, end) = (first_of(record), first_of(record.saturating_add(1)));
+        begin.saturating_add(place.index).min(end)
+    }
+
+    /// Where the entry with this ordinal stands.
+    pub(crate) fn locate(&self, ordinal: u32) -> Option<Located> {
+        let entry = self.entries.get(ordinal as usize)?;
+        let record = self.records[entry.record as usize];
+        let position = Position::new(self.first.get() + u64::from(entry.record));
+        Some(Located {
+            place: Place::new(position, ordinal - record.first_ordinal),
+            record_offset: record.offset as usize,
+            entry_offset: entry.offset as usize,
+        })
+    }
+
+    /// The byte offset of a record.
+    pub(crate) fn record_offset(&self, position: Position) -> Option<usize> {
+        let record = position.get().checked_sub(self.first.get())?;
+        Some(self.records.get(usize::try_from(record).ok()?)?.offset as usize)
+    }
+
+    /// The position that the next record gets.
+    pub(crate) fn end(&self) -> Position {
+        Position::new(self.first.get() + self.records.len() as u64)
+    }
+
+    /// The least ordinal, at or after `from`, that every one of these tags' postings hold; of no tags, `from` itself.
+    pub(crate) fn next(&self, tags: &[TagHash], from: u32) -> Option<u32> {
+        let mut candidate = from;
+        // Leapfrog: each list moves the candidate up to its own next ordinal, until all agree.
+        'search: loop {
+            if candidate as usize >= self.entries.len() {
+                return None;
+            }
+            for tag in tags {
+                let list = self.postings.get(tag)?.as_slice();
+                let found = *list.get(list.partition_point(|ordinal| *ordinal < candidate))?;
+                if found > candidate {
+                    candidate = found;
+                    continue 'search;
+                }
+            }
+            return Some(candidate);
+        }
+    }
+
+    /// The greatest ordinal below `before` that every one of these tags' postings hold.
+    pub(crate) fn previous(&self, tags: &[TagHash], before: u32) -> Option<u32> {
+        let mut candidate = before.min(self.entries.len() as u32).checked_sub(1)?;
+        'search: loop {
+            for tag in tags {
+                let list = self.postings.get(tag)?.as_slice();
+                let found = list[..list.partition_point(|ordinal| *ordinal <= candidate)].last().copied()?;
+                if found < candidate {
+                    candidate = found;
+                    continue 'search;
+                }
+            }
+            return Some(candidate);
+        }
+    }
+
+    /// The ordinals of a tag, in order; none when no entry here carries it.
+    pub(crate) fn postings(&self, tag: TagHash) -> &[u32] {
+        self.postings.get(&tag).map_or(&[], Postings::as_slice)
+    }
+}
+
+fn narrow(offset: usize) -> u32 {
+    u32::try_from(offset).expect("a segment is shorter than 4 GiB")
+}
+
+/// The ordinals of one tag. Most tags of most workloads occur once a segment, and take no allocation of their own.
+#[derive(Debug)]
+enum Postings {
+    One(u32),
+    Many(Vec<u32>),
+}
+
+impl Postings {
+    fn push(&mut self, ordinal: u32) {
+        match self {
+            // An entry carries a tag once; two tags of one entry that collide count as one.
+            Postings::One(last) if *last == ordinal => {}
+            Postings::One(first) => *self = Postings::Many(vec![*first, ordinal]),
+            Postings::Many(list) => {
+                if list.last() != Some(&ordinal) {
+                    list.push(ordinal);
+                }
+            }
+        }
+    }
+
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            Postings::One(ordinal) => std::slice::from_ref(ordinal),
+            Postings::Many(list) => list,
+        }
+    }
+}
+
+/// Passes a [`TagHash`] on: it is a hash already.
+#[derive(Debug, Default)]
+struct Identity64(u64);
+
+impl Hasher for Identity64 {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a tag hash is one u64");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}

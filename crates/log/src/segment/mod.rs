@@ -1,0 +1,73 @@
+//! A segment: one file of the log, its settled bytes and its index.
+//!
+//! Readers share it behind an `Arc`. Only the writer (or recovery, before anyone reads) takes records in, and always in
+//! this order: settle the bytes, then index them. So whoever finds an entry in the index can read its bytes.
+
+mod header;
+mod index;
+
+use std::path::PathBuf;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use quire_mapped::View;
+use quire_model::{Entry, Place, Position};
+
+pub(crate) use header::{HEADER_BYTES, SegmentHeader};
+pub(crate) use index::{Located, SegmentIndex, TagHash};
+
+use crate::directory::SegmentFile;
+use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView, entry_at};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) path: PathBuf,
+    pub(crate) first: Position,
+    pub(crate) file: SegmentFile,
+    view: View,
+    /// Held for writing only while one record is taken in.
+    index: RwLock<SegmentIndex>,
+}
+
+impl Segment {
+    pub(crate) fn new(path: PathBuf, first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
+        Segment { path, first, file, view, index: RwLock::new(index) }
+    }
+
+    /// The index, to read. A writer that panicked within it has left it as it was, or with one record more.
+    pub(crate) fn index(&self) -> RwLockReadGuard<'_, SegmentIndex> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Indexes a record whose bytes are settled at `offset`.
+    pub(crate) fn take_in(&self, record: RecordView<'_>, offset: usize) {
+        self.index.write().unwrap_or_else(PoisonError::into_inner).add(record, offset);
+    }
+
+    /// The header of a record.
+    pub(crate) fn record_header(&self, position: Position) -> Option<RecordHeader> {
+        let offset = self.index().record_offset(position)?;
+        Some(RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES)))
+    }
+
+    /// The entry that the index located.
+    pub(crate) fn entry(&self, located: Located) -> Entry<'_> {
+        let header = RecordHeader::read(self.settled(located.record_offset, RECORD_HEADER_BYTES));
+        let record_end = located.record_offset + header.length as usize;
+        let bytes = self.settled(located.entry_offset, record_end - located.entry_offset);
+        entry_at(bytes, located.place, header.time).0
+    }
+
+    /// The entry at a place.
+    pub(crate) fn entry_at(&self, place: Place) -> Option<Entry<'_>> {
+        let located = {
+            let index = self.index();
+            index.locate(index.ordinal_at(place))?
+        };
+        (located.place == place).then(|| self.entry(located))
+    }
+
+    fn settled(&self, offset: usize, bytes: usize) -> &[u8] {
+        self.view.bytes(offset..offset + bytes).expect("indexed bytes are settled")
+    }
+}

@@ -1,0 +1,79 @@
+//! What an owner may choose about a log.
+
+use std::fmt;
+
+use crate::record::RECORD_OVERHEAD_MAX;
+use crate::segment::HEADER_BYTES;
+
+/// When a record counts as kept, and so when it is published and its commit acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// At once, from memory that the operating system owns: survives the death of every process, not the loss of power.
+    /// Synced in the background, see [`Settings::sync_interval_ms`].
+    Os,
+    /// After the `fdatasync` that covers it: survives the loss of power.
+    #[default]
+    Sync,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Durability::Os => "os",
+            Durability::Sync => "sync",
+        })
+    }
+}
+
+/// The settings of a log.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// When a record counts as kept. Default: [`Durability::Sync`].
+    pub durability: Durability,
+    /// The length of a segment file in bytes, preallocated. Default: 64 MiB; 4 KiB to 4 GiB - 1. Segments that are there
+    /// keep their length.
+    pub segment_bytes: u64,
+    /// The most bytes one record may have, its header and tags included. Default: 16 MiB; at most `segment_bytes` less 128.
+    pub record_bytes_max: u64,
+    /// How often an `os` log syncs what was appended, in milliseconds. Default: 100; at least 1. A `sync` log takes no
+    /// notice of it.
+    pub sync_interval_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            durability: Durability::default(),
+            segment_bytes: 64 << 20,
+            record_bytes_max: 16 << 20,
+            sync_interval_ms: 100,
+        }
+    }
+}
+
+impl Settings {
+    /// Every problem with these settings, one sentence each; none when they can be used.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let range = 4096..=u64::from(u32::MAX);
+        if !range.contains(&self.segment_bytes) {
+            problems.push(format!(
+                "segment_bytes is {}, and must lie in {}..={}",
+                self.segment_bytes,
+                range.start(),
+                range.end()
+            ));
+        }
+        let record_bytes_most = self.segment_bytes.saturating_sub((HEADER_BYTES + RECORD_OVERHEAD_MAX) as u64);
+        if self.record_bytes_max < 64 || self.record_bytes_max > record_bytes_most {
+            problems.push(format!(
+                "record_bytes_max is {}, and must lie in 64..={record_bytes_most} for segments of {} bytes",
+                self.record_bytes_max, self.segment_bytes
+            ));
+        }
+        if self.sync_interval_ms == 0 {
+            problems.push("sync_interval_ms is 0, and must be at least 1".to_owned());
+        }
+        problems
+    }
+}

@@ -1,0 +1,192 @@
+//! Group commit without a timer, and the background sync of an `os` log.
+//!
+//! Whoever first needs a position synced does it for everyone: it notes the appended tail, syncs, and moves the durable
+//! mark there. Who comes during that sync waits, and the first of them does the next one for all of them. The sync is the
+//! batching window. (The scheme is DeWitt et al., "Implementation techniques for main memory database systems", 1984.)
+//!
+//! A failed sync is final: the kernel may have dropped the pages, so a second try could succeed without them ("fsyncgate").
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quire_model::Position;
+
+use crate::control::Control;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::publish::Published;
+use crate::segment::Segment;
+use crate::settings::Durability;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Syncer {
+    durability: Durability,
+    /// The last record appended. A segment is among `unsynced` before a record in it is counted here.
+    appended: AtomicU64,
+    durable: AtomicU64,
+    syncs: AtomicU64,
+    state: Mutex<State>,
+    /// A sync has ended.
+    ended: Condvar,
+    /// The background thread has something to do.
+    work: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Somebody is syncing.
+    running: bool,
+    /// Segments with records behind the durable mark, oldest first; the last one is the active segment.
+    unsynced: Vec<Arc<Segment>>,
+    /// A file was created since the directory was last synced.
+    directory_changed: bool,
+    /// What the background thread was asked to sync.
+    asked: Position,
+    stopping: bool,
+    failed: Option<Arc<str>>,
+}
+
+impl Syncer {
+    pub(crate) fn new(durability: Durability, durable: Position) -> Self {
+        Syncer {
+            durability,
+            appended: AtomicU64::new(durable.get()),
+            durable: AtomicU64::new(durable.get()),
+            syncs: AtomicU64::new(0),
+            state: Mutex::default(),
+            ended: Condvar::new(),
+            work: Condvar::new(),
+        }
+    }
+
+    /// A new segment takes records from now on.
+    pub(crate) fn begin_segment(&self, segment: Arc<Segment>) {
+        let mut state = self.lock();
+        state.unsynced.push(segment);
+        state.directory_changed = true;
+    }
+
+    /// A record was appended.
+    pub(crate) fn appended(&self, position: Position) {
+        self.appended.store(position.get(), Ordering::Release);
+    }
+
+    pub(crate) fn last_appended(&self) -> Position {
+        Position::new(self.appended.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn durable(&self) -> Position {
+        Position::new(self.durable.load(Ordering::Acquire))
+    }
+
+    /// How many syncs there were.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Returns once every record up to `position` is on the disk: by a sync of its own or by somebody else's.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when a sync failed, now or earlier.
+    pub(crate) fn sync_to(
+        &self,
+        position: Position,
+        directory: &Directory,
+        control: &Control,
+        published: &Published,
+    ) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            if self.durable() >= position {
+                return Ok(());
+            }
+            if let Some(message) = &state.failed {
+                return Err(Error::Failed { message: message.to_string() });
+            }
+            if state.running {
+                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.running = true;
+            let target = self.last_appended();
+            let segments = state.unsynced.clone();
+            let sync_directory = std::mem::take(&mut state.directory_changed);
+            drop(state);
+
+            let outcome = if sync_directory { directory.sync() } else { Ok(()) }
+                .and_then(|()| segments.iter().try_for_each(|segment| segment.file.sync()));
+
+            state = self.lock();
+            state.running = false;
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            match outcome {
+                Ok(()) => {
+                    // The last of them may take more records; the others are full.
+                    state.unsynced.drain(..segments.len() - 1);
+                    // Commit point of a `sync` log: everything up to the target is on the disk.
+                    self.durable.store(target.get(), Ordering::Release);
+                    control.set_durable(target);
+                    if self.durability == Durability::Sync {
+                        published.publish(target);
+                    }
+                }
+                Err(error) => {
+                    let message = error.to_string();
+                    state.failed = Some(message.as_str().into());
+                    published.fail(&message);
+                }
+            }
+            self.ended.notify_all();
+        }
+    }
+
+    /// Asks the background thread to sync, without waiting.
+    pub(crate) fn request(&self, position: Position) {
+        let mut state = self.lock();
+        state.asked = state.asked.max(position);
+        self.work.notify_one();
+    }
+
+    /// The background thread: carries out requests and, every `interval` in an `os` log, syncs what was appended.
+    pub(crate) fn run(&self, interval: Duration, directory: &Directory, control: &Control, published: &Published) {
+        let mut state = self.lock();
+        while !state.stopping && state.failed.is_none() {
+            let wanted = match self.durability {
+                Durability::Sync => state.asked,
+                Durability::Os => self.last_appended(),
+            };
+            if wanted > self.durable() {
+                drop(state);
+                // A failure is kept in the state, and ends the loop.
+                let _ = self.sync_to(wanted, directory, control, published);
+                state = self.lock();
+            }
+            state = match self.durability {
+                Durability::Sync => self
+                    .work
+                    .wait_while(state, |state| {
+                        !state.stopping && state.failed.is_none() && state.asked <= self.durable()
+                    })
+                    .unwrap_or_else(PoisonError::into_inner),
+                Durability::Os => {
+                    self.work
+                        .wait_timeout_while(state, interval, |state| !state.stopping)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+    }
+
+    /// Ends the background thread.
+    pub(crate) fn stop(&self) {
+        self.lock().stopping = true;
+        self.work.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

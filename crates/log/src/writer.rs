@@ -1,0 +1,201 @@
+//! The one appender of a log.
+//!
+//! An append goes through these steps, in this order: bytes in place, tail moved, tags indexed, numbers counted, the
+//! control file told, and in an `os` log published. Whoever dies between two of them leaves a whole record or none.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use quire_mapped::Appender;
+use quire_model::{At, Position, Timestamp};
+
+use crate::checkpoint::Mark;
+use crate::draft::Draft;
+use crate::error::Result;
+use crate::log::Shared;
+use crate::reader::Reader;
+use crate::record::{HEADER_BYTES, RecordHeader, RecordView, TERMINATOR_BYTES};
+use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
+use crate::sequences::Sequences;
+use crate::settings::Durability;
+
+/// The one appender of a log. Whoever holds it decides what the next record is.
+#[derive(Debug)]
+pub struct Writer {
+    core: Core,
+    /// Sees every appended record, published or not.
+    reader: Reader,
+}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// The position and time that it has.
+    pub at: At,
+    /// How many entries it holds.
+    pub entries: u32,
+}
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
+        let reader = Reader::new(shared.segments(), Position::MAX, shared.seed());
+        let core = Core { shared, active, sequences, mark, time, buffer: Vec::new(), taken: Vec::new() };
+        Writer { core, reader }
+    }
+
+    /// Begins the next record: what can be read to decide on it, and where its entries go.
+    pub fn begin(&mut self) -> (&Reader, Draft<'_>) {
+        if !self.reader.reads(&self.core.active.segment) {
+            self.reader = Reader::new(self.core.shared.segments(), Position::MAX, self.core.shared.seed());
+        }
+        let time = self.core.shared.clock().now().max(self.core.time);
+        let at = At { position: self.core.mark.position.next(), time };
+        (&self.reader, Draft::new(&mut self.core, at))
+    }
+
+    /// The last appended record: what a checkpoint of the state now belongs to.
+    pub fn mark(&self) -> Mark {
+        self.core.mark
+    }
+}
+
+/// The segment that takes records.
+#[derive(Debug)]
+pub(crate) struct Active {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) appender: Appender,
+}
+
+/// What a draft needs of the writer.
+#[derive(Debug)]
+pub(crate) struct Core {
+    shared: Arc<Shared>,
+    active: Active,
+    pub(crate) sequences: Sequences,
+    mark: Mark,
+    time: Timestamp,
+    /// Where a draft stands that is not written in place.
+    pub(crate) buffer: Vec<u8>,
+    /// Kept between drafts for its capacity; empty.
+    pub(crate) taken: Vec<(Range<usize>, quire_model::Sequence)>,
+}
+
+impl Core {
+    pub(crate) fn writes_in_place(&self) -> bool {
+        self.shared.settings().durability == Durability::Os
+    }
+
+    pub(crate) fn record_bytes_max(&self) -> u64 {
+        self.shared.settings().record_bytes_max
+    }
+
+    /// Whether a record of so many bytes fits behind the tail.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        self.active.appender.settled() + bytes <= self.active.appender.len()
+    }
+
+    /// Bytes of the record in the making, in the segment.
+    pub(crate) fn in_place(&mut self, range: Range<usize>) -> &mut [u8] {
+        let tail = self.active.appender.settled();
+        self.active.appender.bytes_mut(tail + range.start..tail + range.end)
+    }
+
+    pub(crate) fn in_place_read(&self, range: Range<usize>) -> &[u8] {
+        let tail = self.active.appender.settled();
+        self.active.appender.bytes(tail + range.start..tail + range.end)
+    }
+
+    /// Moves the first `bytes` bytes of the record in the making from the segment to the buffer.
+    pub(crate) fn buffer_draft(&mut self, bytes: usize) {
+        let tail = self.active.appender.settled();
+        self.buffer.clear();
+        self.buffer.extend_from_slice(self.active.appender.bytes(tail..tail + bytes));
+    }
+
+    /// Appends the record whose entries and padding stand in place or in the buffer.
+    pub(crate) fn append(&mut self, at: At, entries: u32, bytes: usize, buffered: bool) -> Result<Appended> {
+        self.shared.published().check()?;
+        if !self.fits(bytes) {
+            debug_assert!(buffered, "what does not fit the segment was moved to the buffer");
+            self.roll(at.time)?;
+        }
+        let header = RecordHeader {
+            crc: 0,
+            length: u32::try_from(bytes).expect("a record is shorter than its segment"),
+            position: at.position,
+            time: at.time,
+            previous: self.mark.chain,
+            term: 0,
+            entries,
+        };
+        let tail = self.active.appender.settled();
+        let terminator = TERMINATOR_BYTES.min(self.active.appender.len() - tail - bytes);
+        let chain = if self.writes_in_place() {
+            let place = self.active.appender.bytes_mut(tail..tail + bytes + terminator);
+            if buffered {
+                place[HEADER_BYTES..bytes].copy_from_slice(&self.buffer[HEADER_BYTES..bytes]);
+            }
+            place[bytes..].fill(0);
+            header.seal(&mut place[..bytes])
+        } else {
+            let chain = header.seal(&mut self.buffer[..bytes]);
+            self.buffer.resize(bytes + terminator, 0);
+            if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer) {
+                // Part of it may stand behind the tail, and what the device keeps of it is unknown.
+                self.shared.published().fail(&error.to_string());
+                return Err(error);
+            }
+            chain
+        };
+        // Commit point for every process: from here on the record is part of the log.
+        self.active.appender.settle(tail + bytes);
+        let record = RecordView::sealed(self.active.appender.bytes(tail..tail + bytes));
+        self.active.segment.take_in(record, tail);
+        for (_, entry) in record.entries() {
+            self.sequences.take_in(&entry);
+        }
+        self.mark = Mark { position: at.position, chain };
+        self.time = at.time;
+        self.shared.note_append(at.position, entries, bytes);
+        Ok(Appended { at, entries })
+    }
+
+    /// Goes on in a new segment.
+    fn roll(&mut self, time: Timestamp) -> Result<()> {
+        let active = self.shared.begin_segment(self.mark, time)?;
+        self.active = active;
+        Ok(())
+    }
+}
+
+impl Active {
+    /// Gives a prepared file of zeros its header and its name.
+    pub(crate) fn begin(shared: &Shared, mark: Mark, time: Timestamp) -> Result<Self> {
+        let prepared = shared.take_prepared()?;
+        let header = SegmentHeader {
+            identity: shared.identity(),
+            previous: mark.chain,
+            first: mark.position.next(),
+            time,
+            bytes: prepared.bytes,
+        };
+        let mut appender = prepared.appender;
+        match shared.settings().durability {
+            Durability::Os => appender.bytes_mut(0..SEGMENT_HEADER_BYTES).copy_from_slice(&header.encode()),
+            Durability::Sync => prepared.file.write_at(0, &header.encode())?,
+        }
+        appender.settle(SEGMENT_HEADER_BYTES);
+        let name = segment_name(header.first);
+        // Commit point: the segment is the log's last from here on, empty.
+        shared.directory().rename(crate::prepare::SPARE, &name)?;
+        let index = SegmentIndex::new(header.first, shared.seed());
+        let path = shared.directory().path_of(&name);
+        let segment = Arc::new(Segment::new(path, header.first, prepared.file, appender.view(), index));
+        Ok(Active { segment, appender })
+    }
+}
+
+/// The name of the segment whose first record has this position.
+pub(crate) fn segment_name(first: Position) -> String {
+    format!("{first:020}.log")
+}
