@@ -180,7 +180,9 @@ fn later_commands_of_a_commit_see_earlier_ones() {
 
     let missing = s.refused(1, &[delete("LGA"), link("JFK", "LGA")]);
     assert!(matches!(missing, Refusal::MissingBlock { end: End::Target, .. }));
-    s.commit(&[link("LGA", "JFK"), delete("LGA")]);
+    let replies = s.commit(&[link("LGA", "JFK"), delete("LGA"), put("LGA"), unlink("LGA", "JFK"), link("LGA", "JFK")]);
+    assert_eq!((replies[3], replies[4]), (gone(false), edge(true)), "the deletion of its block took it along");
+    s.commit(&[link("JFK", "JFK"), delete("JFK")]);
     assert_eq!(s.graph().edge_count(), 0);
 }
 

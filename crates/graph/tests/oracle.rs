@@ -278,7 +278,7 @@ fn compare(world: &World<Graphs>, naive: &Naive) {
 
 proptest! {
     #[test]
-    fn random_commits_agree_with_a_map_and_a_list_and_survive_restarts(commits in vec(vec(step(), 1..6), 1..30)) {
+    fn random_commits_agree_with_a_map_and_a_list_and_survive_restarts(commits in vec(vec(step(), 1..9), 1..30)) {
         let (mut world, mut naive) = (World::new(), Naive::new());
         for steps in &commits {
             commit(&mut world, &mut naive, steps);
