@@ -6,7 +6,7 @@
 use quire_model::Entry;
 
 use crate::Graph;
-use crate::effect::Effect;
+use crate::codec::Effect;
 use crate::state::{Graphs, Slot};
 
 /// Takes in the entry.

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Place, Position};
 
-use crate::effect::{EdgeKey, decode_id};
+use crate::codec::{EdgeKey, decode_id};
 use crate::names::Names;
 use crate::state::{Graph, Graphs, Slot};
 use crate::{BlockId, Version};

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use quire_model::{Denied, Effects, History, ReadError};
 
+use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, PutBlock, PutEdge};
 use crate::draft::{BlockDraft, Draft, DraftName};
-use crate::effect::{BlockPut, EdgeKey, Effect};
 use crate::refusal::{check_block, check_edge_type, check_graph, check_put};
 use crate::state::Graphs;
 use crate::{BlockRef, Command, End, Limit, Refusal, Reply, Version, read};

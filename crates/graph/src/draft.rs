@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 
 use quire_model::{Effects, Place};
 
-use crate::effect::{EdgeKey, Effect};
+use crate::codec::{EdgeKey, Effect};
 use crate::names::Names;
 use crate::state::{Graph, Graphs};
 use crate::{BlockId, Limit, Refusal, Version};

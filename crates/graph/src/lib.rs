@@ -45,9 +45,9 @@ mod command;
 mod id;
 mod refusal;
 
+mod codec;
 mod decide;
 mod draft;
-mod effect;
 mod tags;
 
 mod apply;

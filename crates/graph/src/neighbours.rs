@@ -10,7 +10,7 @@ use core::ops::Bound::{Excluded, Included};
 
 use quire_model::Place;
 
-use crate::effect::EdgeKey;
+use crate::codec::EdgeKey;
 use crate::{BlockId, Graph};
 
 /// Which way to follow edges.

@@ -6,7 +6,7 @@ use core::fmt;
 
 use quire_model::{Entry, History, Place, ReadError, Tags, Timestamp};
 
-use crate::effect::{BlockPut, EdgeKey, Effect};
+use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::{BlockId, Graph, Version, tags};
 
 /// A block as it is read back.

@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Place};
 
-use crate::effect::EdgeKey;
+use crate::codec::EdgeKey;
 use crate::id::BuildIdHasher;
 use crate::names::Names;
 use crate::{BlockId, Command, Refusal, Reply, Version, apply, checkpoint, decide};
