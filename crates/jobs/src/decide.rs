@@ -180,7 +180,10 @@ impl Decision<'_> {
 
     /// The job, when this lease holds it still.
     fn held(&mut self, id: JobId, token: LeaseToken) -> Result<Job, Stop> {
-        self.settle([id]);
+        // A lease that this commit granted or extended can't have run out.
+        if !self.draft.has_changed(id) {
+            self.settle([id]);
+        }
         let state = match self.draft.job(id) {
             Some(Standing::Live(job)) if matches!(job.phase, Phase::Active { token: held, .. } if held == token) => {
                 return Ok(job);

@@ -44,6 +44,8 @@ mod command;
 mod refusal;
 
 mod codec;
+#[cfg(test)]
+mod codec_tests;
 mod name;
 
 mod decide;

@@ -1,0 +1,10 @@
+//! The job queues as their users see them: each test commits commands in a world that restarts after every commit.
+
+mod leases;
+mod limits;
+mod model;
+mod naive;
+mod order;
+mod reads;
+mod transitions;
+mod yard;

@@ -1,0 +1,100 @@
+//! Which job comes next, and that none is hidden.
+
+use quire_jobs::{Command, JobId, NewJob, Priority, Reply, Retry};
+
+use crate::yard::{LEASE_MICROS, Yard};
+
+fn ids(yard: &mut Yard, queues: &[&str], count: u32) -> Vec<JobId> {
+    yard.fetch(queues, count).into_iter().map(|job| job.job).collect()
+}
+
+#[test]
+fn the_urgent_go_first_and_the_older_among_equals() {
+    let mut yard = Yard::new();
+    let mut add = |priority| yard.enqueue("q", NewJob { priority, ..NewJob::new(b"{}") });
+    let normal = [add(Priority::NORMAL), add(Priority::NORMAL)];
+    let low = add(Priority::LOW);
+    let high = add(Priority::HIGH);
+    let critical = add(Priority::CRITICAL);
+    assert_eq!(ids(&mut yard, &["q"], 10), [critical, high, normal[0], normal[1], low]);
+}
+
+#[test]
+fn queues_are_emptied_in_the_order_given() {
+    let mut yard = Yard::new();
+    let a = yard.enqueue("a", NewJob::new(b"{}"));
+    let b = yard.enqueue("b", NewJob { priority: Priority::CRITICAL, ..NewJob::new(b"{}") });
+    let more = yard.enqueue("b", NewJob::new(b"{}"));
+    assert_eq!(ids(&mut yard, &["nobody-used-it", "a", "b"], 2), [a, b]);
+    assert_eq!(ids(&mut yard, &["a", "b"], 2), [more]);
+}
+
+#[test]
+fn a_retried_job_keeps_its_place() {
+    let mut yard = Yard::new();
+    let first = yard.enqueue("q", NewJob::new(b"{}"));
+    let second = yard.enqueue("q", NewJob::new(b"{}"));
+    let job = yard.fetch(&["q"], 1).remove(0);
+    yard.one(Command::Fail { job: first, token: job.token, error: "no", retry: Retry::At(yard.now.plus_micros(9)) });
+    yard.wait(9);
+    assert_eq!(ids(&mut yard, &["q"], 2), [first, second]);
+}
+
+#[test]
+fn a_job_that_may_not_run_yet_hides_none_that_may() {
+    let mut yard = Yard::new();
+    let later = yard.now.plus_micros(50);
+    let scheduled =
+        yard.enqueue("q", NewJob { run_at: Some(later), priority: Priority::CRITICAL, ..NewJob::new(b"{}") });
+    let now = yard.enqueue("q", NewJob { priority: Priority::LOW, ..NewJob::new(b"{}") });
+    assert_eq!(ids(&mut yard, &["q"], 1), [now]);
+    yard.wait(50);
+    assert_eq!(ids(&mut yard, &["q"], 1), [scheduled]);
+}
+
+#[test]
+fn a_fetch_delivers_whatever_waits_in_other_queues() {
+    let mut yard = Yard::new();
+    let later = yard.now.plus_micros(5);
+    let many: Vec<Command<'_>> = (0..3_000)
+        .map(|_| Command::Enqueue { queue: "crowd", job: NewJob { run_at: Some(later), ..NewJob::new(b"{}") } })
+        .collect();
+    yard.commit(&many).expect("accepted");
+    let alone = yard.enqueue("alone", NewJob { run_at: Some(later), ..NewJob::new(b"{}") });
+    yard.wait(5);
+    assert_eq!(ids(&mut yard, &["alone"], 1), [alone]);
+}
+
+#[test]
+fn a_tick_takes_in_a_bounded_number_and_says_when_there_are_more() {
+    let mut yard = Yard::new();
+    let later = yard.now.plus_micros(5);
+    let job = NewJob { run_at: Some(later), ..NewJob::new(b"{}") };
+    yard.commit(&vec![Command::Enqueue { queue: "q", job }; 1_500]).expect("accepted");
+    assert_eq!(yard.world.model.next_due(), Some(later));
+    yard.wait(5);
+    assert_eq!(yard.one(Command::Tick), Reply::Ticked { jobs: 1_024, more: true });
+    assert_eq!(yard.stats("q").pending, 1_024);
+    assert_eq!(yard.one(Command::Tick), Reply::Ticked { jobs: 476, more: false });
+    assert_eq!(yard.world.model.next_due(), None);
+}
+
+#[test]
+fn two_ticks_of_one_commit_do_not_take_in_the_same() {
+    let mut yard = Yard::new();
+    yard.enqueue("q", NewJob { run_at: Some(yard.now.plus_micros(5)), ..NewJob::new(b"{}") });
+    yard.wait(5);
+    let replies = yard.commit(&[Command::Tick, Command::Tick]).expect("accepted");
+    assert_eq!(replies, [Reply::Ticked { jobs: 1, more: false }, Reply::Ticked { jobs: 0, more: false }]);
+}
+
+#[test]
+fn what_finds_nothing_writes_nothing() {
+    let mut yard = Yard::new();
+    yard.enqueue("q", NewJob { run_at: Some(yard.now.plus_micros(LEASE_MICROS)), ..NewJob::new(b"{}") });
+    let before = yard.world.log.entries().count();
+    assert_eq!(yard.fetch(&["q", "nobody-used-it"], 10), []);
+    assert_eq!(yard.one(Command::Tick), Reply::Ticked { jobs: 0, more: false });
+    assert_eq!(yard.world.log.entries().count(), before);
+    assert_eq!(yard.world.model.queue_stats("nobody-used-it"), None, "to look is not to create");
+}

@@ -1,0 +1,168 @@
+//! What can be read of jobs and queues.
+
+use quire_jobs::{
+    Command, Failure, JobId, JobState, LeaseToken, NewJob, Page, Priority, QueueStats, Reply, Retry, Status,
+    TransitionKind,
+};
+use quire_model::Place;
+
+use crate::yard::{LEASE_MICROS, Yard};
+
+fn view(yard: &Yard, job: JobId) -> quire_jobs::JobView {
+    yard.world.model.job(&yard.world.log, job).expect("readable").expect("there")
+}
+
+#[test]
+fn a_job_tells_what_its_producer_gave() {
+    let mut yard = Yard::new();
+    let job = NewJob {
+        kind: "notify",
+        priority: Priority::HIGH,
+        run_at: Some(yard.now.plus_micros(7)),
+        attempts_max: 3,
+        tags: &["plane:N14228", "airline:UA", "plane:N14228"],
+        ..NewJob::new(b"{}")
+    };
+    let id = yard.enqueue("air/delays", job);
+    let view = view(&yard, id);
+    assert_eq!((view.id, view.queue.as_str(), view.kind.as_str()), (id, "air/delays", "notify"));
+    assert_eq!((view.payload.as_slice(), view.priority, view.attempts_max), (&b"{}"[..], Priority::HIGH, 3));
+    assert_eq!(view.tags, ["airline:UA", "plane:N14228"], "one given twice counts once");
+    assert_eq!((view.enqueued_at, view.run_at), (yard.now, yard.now.plus_micros(7)));
+    assert_eq!((view.attempt, view.status), (0, Status::Scheduled { run_at: yard.now.plus_micros(7) }));
+}
+
+#[test]
+fn a_job_tells_where_it_stands_all_its_life() {
+    let mut yard = Yard::new();
+    let id = yard.enqueue("q", NewJob::new(b"{}"));
+    assert_eq!(view(&yard, id).status, Status::Pending);
+
+    let job = yard.fetch(&["q"], 1).remove(0);
+    let active = Status::Active { token: job.token, deadline: job.deadline, worker: "w1".into() };
+    assert_eq!((view(&yard, id).status, view(&yard, id).last_failure), (active, None));
+
+    let due = yard.now.plus_micros(5);
+    yard.one(Command::Fail { job: id, token: job.token, error: "boom", retry: Retry::At(due) });
+    let boom = Some(Failure::Error("boom".into()));
+    assert_eq!((view(&yard, id).status, view(&yard, id).last_failure), (Status::Retrying { due }, boom.clone()));
+
+    yard.wait(5);
+    let job = yard.fetch(&["q"], 1).remove(0);
+    assert_eq!((view(&yard, id).state(), view(&yard, id).last_failure), (JobState::Active, boom));
+
+    yard.wait(LEASE_MICROS);
+    yard.one(Command::Tick);
+    assert_eq!((view(&yard, id).status, view(&yard, id).last_failure), (Status::Pending, Some(Failure::LeaseExpired)));
+    assert_ne!(yard.fetch(&["q"], 1)[0].token, job.token);
+
+    let Status::Active { token, .. } = view(&yard, id).status else { panic!("active") };
+    yard.one(Command::Ack { job: id, token, result: b"42" });
+    let completed = view(&yard, id);
+    assert_eq!(completed.status, Status::Completed { at: yard.now, result: b"42".to_vec() });
+    assert_eq!((completed.attempt, completed.queue.as_str()), (3, "q"));
+}
+
+#[test]
+fn the_history_of_a_job_has_every_step_with_its_time() {
+    let mut yard = Yard::new();
+    let begin = yard.now;
+    let id = yard.enqueue("q", NewJob { run_at: Some(begin.plus_micros(10)), ..NewJob::new(b"{}") });
+    yard.wait(10);
+    let job = yard.fetch(&["q"], 1).remove(0);
+    yard.wait(1);
+    yard.one(Command::Heartbeat { job: id, token: job.token, lease_micros: 100 });
+    yard.wait(1);
+    yard.one(Command::Fail { job: id, token: job.token, error: "boom", retry: Retry::Never });
+
+    let steps = yard.world.model.history(&yard.world.log, id, Place::START, 100).expect("readable");
+    let times: Vec<(u64, JobState)> =
+        steps.iter().map(|step| (step.time.as_micros() - begin.as_micros(), step.state)).collect();
+    let states = [
+        (0, JobState::Scheduled),
+        (10, JobState::Pending),
+        (10, JobState::Active),
+        (11, JobState::Active),
+        (12, JobState::Dead),
+    ];
+    assert_eq!(times, states);
+    assert_eq!(LeaseToken::new(steps[2].place), job.token);
+    let failed = TransitionKind::Failed { attempt: 1, failure: Failure::Error("boom".into()), retry_at: None };
+    assert_eq!(steps[4].kind, failed);
+
+    let rest = yard.world.model.history(&yard.world.log, id, steps[1].place.after(), 2).expect("readable");
+    assert_eq!(rest, steps[2..4]);
+}
+
+#[test]
+fn ids_that_are_no_jobs_read_as_none() {
+    let mut yard = Yard::new();
+    yard.enqueue("q", NewJob::new(b"{}"));
+    let token = yard.fetch(&["q"], 1)[0].token;
+    for place in [Place::START, Place::END, token.place()] {
+        let id = JobId::new(place);
+        assert_eq!(yard.world.model.job(&yard.world.log, id), Ok(None), "{id}");
+        assert_eq!(yard.world.model.history(&yard.world.log, id, Place::START, 9), Ok(vec![]), "{id}");
+    }
+}
+
+#[test]
+fn queues_count_their_jobs_by_state() {
+    let mut yard = Yard::new();
+    let later = Some(yard.now.plus_micros(5));
+    yard.enqueue("b", NewJob { run_at: later, ..NewJob::new(b"{}") });
+    for _ in 0..5 {
+        yard.enqueue("a", NewJob::new(b"{}"));
+    }
+    let jobs = yard.fetch(&["a"], 4);
+    yard.one(Command::Ack { job: jobs[0].job, token: jobs[0].token, result: b"" });
+    yard.one(Command::Fail { job: jobs[1].job, token: jobs[1].token, error: "", retry: Retry::Never });
+    yard.one(Command::Fail { job: jobs[2].job, token: jobs[2].token, error: "", retry: Retry::Backoff });
+    let a = QueueStats { scheduled: 0, pending: 1, active: 1, retrying: 1, completed: 1, dead: 1 };
+    let b = QueueStats { scheduled: 1, ..QueueStats::default() };
+    assert_eq!(yard.world.model.queues().collect::<Vec<_>>(), [("a", a), ("b", b)]);
+}
+
+#[test]
+fn pages_neither_skip_nor_repeat_while_jobs_come_and_go() {
+    for state in [JobState::Pending, JobState::Completed, JobState::Dead] {
+        let mut yard = Yard::new();
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            ids.push(yard.enqueue("q", NewJob::new(b"{}")));
+            yard.enqueue("other", NewJob::new(b"{}"));
+        }
+        let end = |yard: &mut Yard| {
+            let job = yard.fetch(&["q"], 1).remove(0);
+            let (job, token) = (job.job, job.token);
+            match state {
+                JobState::Completed => yard.one(Command::Ack { job, token, result: b"" }),
+                JobState::Dead => yard.one(Command::Fail { job, token, error: "", retry: Retry::Never }),
+                _ => Reply::Acked,
+            }
+        };
+        let list = |yard: &Yard, after| yard.world.model.list(&yard.world.log, "q", state, after, 2).expect("readable");
+        if state != JobState::Pending {
+            (0..4).for_each(|_| drop(end(&mut yard)));
+        }
+        let mut listed = Vec::new();
+        let first = list(&yard, None);
+        assert_eq!(first.jobs, ids[..2], "{state}");
+        listed.extend(first.jobs);
+        // The oldest leaves the pending, or one more ends: neither shifts the pages behind the cursor.
+        end(&mut yard);
+        let mut next = first.next;
+        while let Some(after) = next {
+            let page = list(&yard, Some(after));
+            listed.extend(page.jobs);
+            next = page.next;
+        }
+        assert_eq!(listed, ids, "{state}");
+    }
+}
+
+#[test]
+fn an_unknown_queue_lists_nothing() {
+    let yard = Yard::new();
+    assert_eq!(yard.world.model.list(&yard.world.log, "q", JobState::Pending, None, 9), Ok(Page::default()));
+}
