@@ -82,6 +82,11 @@ fn is_rust(path: &str) -> bool {
     path.ends_with(".rs")
 }
 
+/// Whether this file holds tests alone: `tests.rs`, `codec_tests.rs`, anything in a folder `tests`.
+fn is_test(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.ends_with("_tests.rs") || path.contains("/tests/")
+}
+
 #[cfg(test)]
 fn file(path: &str, text: &str) -> crate::workspace::SourceFile {
     crate::workspace::SourceFile { path: path.to_owned(), text: text.to_owned() }

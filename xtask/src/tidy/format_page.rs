@@ -6,7 +6,7 @@
 //! What is known to define a format must be listed: `codec.rs` of the contract and the models, the log's `record/`, and
 //! every file that writes a magic `QUIRE...`. The rule can't tell whether the page is right.
 
-use super::{Violation, is_rust, lexer};
+use super::{Violation, is_rust, is_test, lexer};
 use crate::workspace::SourceFile;
 
 /// The page's path.
@@ -62,8 +62,7 @@ fn defines_a_format(file: &SourceFile) -> bool {
     let path = &file.path;
     let is_codec = CODECS.iter().any(|name| *path == format!("crates/{name}/src/codec.rs"));
     let is_in = |folders: &[&str]| is_rust(path) && folders.iter().any(|folder| path.starts_with(folder));
-    let is_test = path.ends_with("/tests.rs") || path.contains("/tests/");
-    let has_magic = is_in(&MAGIC_AT) && !is_test && lexer::without_comments(&file.text).contains(MAGIC);
+    let has_magic = is_in(&MAGIC_AT) && !is_test(path) && lexer::without_comments(&file.text).contains(MAGIC);
     is_codec || is_in(&FOLDERS) || has_magic
 }
 
