@@ -1,7 +1,7 @@
 //! CRC-32C (Castagnoli, RFC 3720 appendix B.4), the one checksum of the file format.
 
-/// The CRC-32C of some bytes.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+/// The CRC-32C of some bytes: the checksum of every file of a database.
+pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 

@@ -40,6 +40,7 @@ mod sync;
 mod writer;
 
 pub use checkpoint::{Checkpoint, Mark};
+pub use checksum::crc32c;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use draft::Draft;
 pub use error::{Error, Result};

@@ -27,6 +27,14 @@ impl Reader {
         self.limit
     }
 
+    /// The entries of the record at a position, in order; `None` when it is not there, or beyond the limit.
+    pub fn record(&self, position: Position) -> Option<impl Iterator<Item = Entry<'_>>> {
+        if position > self.limit {
+            return None;
+        }
+        self.segments.get(self.segment_of(position))?.record(position)
+    }
+
     /// Whether this segment is the last it reads.
     pub(crate) fn reads(&self, segment: &Arc<Segment>) -> bool {
         self.segments.last().is_some_and(|last| Arc::ptr_eq(last, segment))

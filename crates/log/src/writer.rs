@@ -53,6 +53,22 @@ impl Writer {
         (&self.reader, Draft::new(&mut self.core, at))
     }
 
+    /// The entries of an appended record, in order.
+    ///
+    /// # Panics
+    /// When there is no such record.
+    pub fn entries(&mut self, position: Position) -> impl Iterator<Item = quire_model::Entry<'_>> {
+        if !self.reader.reads(&self.core.active.segment) {
+            self.reader = Reader::new(self.core.shared.segments(), Position::MAX, self.core.shared.seed());
+        }
+        self.reader.record(position).expect("the record was appended")
+    }
+
+    /// The reader that sees every appended record, published or not.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.core.shared.segments(), Position::MAX, self.core.shared.seed())
+    }
+
     /// The last appended record: what a checkpoint of the state now belongs to.
     pub fn mark(&self) -> Mark {
         self.core.mark

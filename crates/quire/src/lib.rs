@@ -1,1 +1,96 @@
-//! Being laid.
+//! One durable log that serves four models: streams, events, jobs and graphs.
+//!
+//! One commit may append events under a condition, produce to a topic, enqueue or acknowledge a job, commit a consumer's
+//! offset and change a graph: all of it or none.
+//!
+//! ```
+//! use quire::{Commit, Database, Durability, Message};
+//! use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
+//! use quire::graph::{PutBlock, PutEdge};
+//! use quire::jobs::NewJob;
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("data");
+//! let db = Database::builder(&path).durability(Durability::Os).open()?;
+//!
+//! let unseen = Query::from(QueryItem::new().event_type("Departed").tag("flight:UA1545"));
+//! let commit = Commit::new()
+//!     .append_if(
+//!         "air/flights",
+//!         [NewEvent::new("Departed").tag("flight:UA1545").tag("plane:N14228").data(br#"{"dest":"IAH","delay":42}"#)],
+//!         [Condition::fail_if_matches(unseen)],
+//!     )
+//!     .produce("departures", Message::new("UA1545 to IAH").key("EWR"))
+//!     .enqueue("air/delays", NewJob::new(b"UA1545 is 42 minutes late"))
+//!     .put_block(PutBlock::new("air/routes", "EWR", "airport"))
+//!     .put_block(PutBlock::new("air/routes", "IAH", "airport"))
+//!     .put_edge(PutEdge::new("air/routes", "EWR", "flies_to", "IAH"));
+//!
+//! let done = db.commit(&commit)?.committed()?;      // durable as the builder said, in all four models
+//! let refused = db.commit(&commit)?.refused();      // the flight has departed: nothing of the second one happened
+//! assert!(refused.unwrap().to_string().contains("event 1"));
+//!
+//! let job = db.queue("air/delays").fetch("worker-1", 1)?.remove(0);
+//! db.commit(
+//!     &Commit::new()
+//!         .ack(job.job, job.token, b"")
+//!         .append("air/flights", [NewEvent::new("PassengersNotified").tag("flight:UA1545")]),
+//! )?
+//! .committed()?;
+//! assert_eq!(db.events("air/flights").head()?, EventPosition::new(2));
+//! # assert_eq!(done.at.position.get(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The nouns
+//! * [`Database`]: a directory, opened by one process. Cheap to clone, to be used from any thread.
+//! * [`Commit`]: the parts that are to happen together. [`Outcome`]: what became of it, committed or refused.
+//! * [`Ticket`]: an answer that is not to be told before it is durable. Wait for it, or `.await` it; no runtime is needed.
+//! * [`Topic`], [`EventStore`], [`Queue`] and [`Graph`]: handles on the named things of the four models.
+//!
+//! # The path of a write
+//! ```text
+//! Commit ─▶ decide: every model, against the state after the last appended record ─▶ refusal, nothing written
+//!              │ all accept
+//!              ▼
+//!           append the effects as one record ─▶ apply them to the models ─▶ Ticket ─▶ published ─▶ Outcome
+//! ```
+//!
+//! # What it is not
+//! A server (see the `quire` command, and the crates `quire-http` and `quire-kafka`), a query language, or, yet, a
+//! database that several processes open at once or that is replicated.
+
+mod commit;
+mod outcome;
+mod ticket;
+
+mod decide;
+mod models;
+
+mod checkpoint;
+mod duties;
+mod meta;
+
+mod builder;
+mod database;
+mod error;
+mod handles;
+
+pub use builder::{Builder, Opening};
+pub use commit::{Commit, Message, Part};
+pub use database::{Arrival, Database, Statistics, View};
+pub use error::{Error, ErrorKind, Result};
+pub use handles::{Event, EventStore, Events, Graph, Producer, Queue, Record, Records, Topic};
+pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
+pub use quire_log::{Clock, Cut, Durability, ManualClock, Reader, Recovery, SystemClock};
+pub use quire_model::{At, History, Place, Position, Sequence, Timestamp};
+pub use ticket::Ticket;
+
+/// Commands, answers and reads of event stores.
+pub use quire_events as events;
+/// Commands, answers and reads of graphs.
+pub use quire_graph as graph;
+/// Commands, answers and reads of job queues.
+pub use quire_jobs as jobs;
+/// Commands, answers and reads of topics, and the record batch format.
+pub use quire_streams as streams;

@@ -50,6 +50,13 @@ impl Segment {
         Some(RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES)))
     }
 
+    /// The entries of a record.
+    pub(crate) fn record(&self, position: Position) -> Option<impl Iterator<Item = Entry<'_>>> {
+        let offset = self.index().record_offset(position)?;
+        let header = RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES));
+        Some(RecordView::sealed(self.settled(offset, header.length as usize)).entries().map(|(_, entry)| entry))
+    }
+
     /// The entry that the index located.
     pub(crate) fn entry(&self, located: Located) -> Entry<'_> {
         let header = RecordHeader::read(self.settled(located.record_offset, RECORD_HEADER_BYTES));

@@ -1,0 +1,132 @@
+//! Opening a database: settings, and the components that act.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quire_log::{Clock, Durability, Identity, Log, Recovery, Settings, SystemClock};
+
+use crate::Result;
+use crate::database::Database;
+use crate::decide::State;
+use crate::error::{Error, ErrorKind};
+use crate::meta::{Meta, SHARD};
+use crate::models::Models;
+
+/// How a database is to be opened. See [`Database::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is opened"]
+pub struct Builder {
+    path: PathBuf,
+    create: bool,
+    log: Settings,
+    checkpoint_bytes: u64,
+    clock: Arc<dyn Clock>,
+}
+
+/// A database that was opened, and what was found.
+#[derive(Debug)]
+pub struct Opening {
+    /// The database.
+    pub database: Database,
+    /// What the log went through: how much there is, and what was cut off a torn tail.
+    pub recovery: Recovery,
+}
+
+impl Builder {
+    pub(crate) fn new(path: &Path) -> Self {
+        Builder {
+            path: path.to_owned(),
+            create: true,
+            log: Settings::default(),
+            checkpoint_bytes: 64 << 20,
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// When a commit counts as kept. Default: [`Durability::Sync`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.log.durability = durability;
+        self
+    }
+
+    /// Whether a directory without a database becomes one. Default: yes.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// The length of a segment file in bytes. Default: 64 MiB; 4 KiB to 4 GiB - 1.
+    pub fn segment_bytes(mut self, bytes: u64) -> Self {
+        self.log.segment_bytes = bytes;
+        self
+    }
+
+    /// The most bytes that one commit may take in the log. Default: 16 MiB, or what a smaller segment holds.
+    pub fn commit_bytes_max(mut self, bytes: u64) -> Self {
+        self.log.record_bytes_max = bytes;
+        self
+    }
+
+    /// How often a database with [`Durability::Os`] syncs in the background, in milliseconds. Default: 100.
+    pub fn sync_interval_ms(mut self, interval_ms: u64) -> Self {
+        self.log.sync_interval_ms = interval_ms;
+        self
+    }
+
+    /// After how many bytes of log the models' state is saved, so that a restart has at most so much to replay. Default:
+    /// 64 MiB; at least 4 KiB.
+    pub fn checkpoint_bytes(mut self, bytes: u64) -> Self {
+        self.checkpoint_bytes = bytes;
+        self
+    }
+
+    /// Where the time comes from. Default: [`SystemClock`].
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotADatabase`], [`ErrorKind::InUse`], [`ErrorKind::NewerFormat`], [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Invalid`] for settings, [`ErrorKind::NoSpace`] and [`ErrorKind::Io`].
+    pub fn open(self) -> Result<Database> {
+        Ok(self.open_and_report()?.database)
+    }
+
+    /// Opens the database and says what was found.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open_and_report(mut self) -> Result<Opening> {
+        self.log.record_bytes_max = self.log.record_bytes_max.min(self.log.segment_bytes.saturating_sub(128));
+        let mut problems = self.log.problems();
+        if self.checkpoint_bytes < 4096 {
+            problems.push(format!("checkpoint_bytes is {}, and must be at least 4096", self.checkpoint_bytes));
+        }
+        if !problems.is_empty() {
+            return Err(quire_log::Error::Settings { problems }.into());
+        }
+        let meta = Meta::open_or_create(&self.path, self.create)?;
+        if meta.shards != 1 {
+            let message = format!("{} has {} shards, and this program opens one", self.path.display(), meta.shards);
+            return Err(Error::new(ErrorKind::NewerFormat, message));
+        }
+        let identity = Identity { database: meta.database, shard: 0 };
+        let opened = Log::open(&self.path.join(SHARD), identity, self.log, self.clock)?;
+        let mut replay_from = quire_model::Position::ZERO;
+        let mut models = Models::default();
+        // A checkpoint that an older or newer program wrote in another way is passed over: the log has everything.
+        if let Some(checkpoint) = opened.checkpoint
+            && let Ok(saved) = Models::load(&checkpoint.payload)
+        {
+            models = saved;
+            replay_from = checkpoint.mark.position;
+        }
+        let mut state = State { writer: opened.writer, models };
+        state.replay(replay_from)?;
+        let database = Database::start(opened.log, state, self.checkpoint_bytes);
+        Ok(Opening { database, recovery: opened.recovery })
+    }
+}

@@ -1,0 +1,133 @@
+//! The one path of a write: decide all parts against the same state, append their effects as one record, apply them.
+//!
+//! Every commit goes through [`State::commit`], whoever asks and whatever it holds.
+
+use quire_log::Writer;
+use quire_model::{At, Denied, Effects, History, Model, Position};
+
+use crate::models::{Models, UnknownModel};
+use crate::outcome::{Reason, Refused};
+use crate::{Error, ErrorKind, Result, events, graph, jobs, streams};
+
+/// What a writer holds while it decides: the log's end and the state that follows from it.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) writer: Writer,
+    pub(crate) models: Models,
+}
+
+/// The commands of a commit, by model; in each, in the order of the parts.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Commands<'p, 'c> {
+    pub(crate) streams: &'p [streams::Command<'c>],
+    pub(crate) events: &'p [events::Command<'c>],
+    pub(crate) jobs: &'p [jobs::Command<'c>],
+    pub(crate) graph: &'p [graph::Command<'c>],
+}
+
+/// The answers, by model; in each, in the order of the commands.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    pub(crate) streams: Vec<streams::Reply>,
+    pub(crate) events: Vec<events::Appended>,
+    pub(crate) jobs: Vec<jobs::Reply>,
+    pub(crate) graph: Vec<graph::Reply>,
+}
+
+/// A decision, and what it rests on: it may be told once that position is published.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) rests_on: Position,
+    /// A refusal counts the commands of its model; see [`Refused::part`].
+    pub(crate) verdict: Result<(At, Replies), Refused>,
+}
+
+impl State {
+    /// Commits these commands, all or none.
+    pub(crate) fn commit(&mut self, commands: Commands<'_, '_>) -> Result<Decided> {
+        let before = self.writer.mark().position;
+        let (history, mut draft) = self.writer.begin();
+        let at = draft.at();
+        let replies = match decide(&self.models, history, at, commands, &mut draft) {
+            Ok(replies) => replies,
+            Err(Denial::Refused(refused)) => return Ok(Decided { rests_on: before, verdict: Err(refused) }),
+            Err(Denial::Unreadable(error)) => return Err(error),
+        };
+        if draft.is_empty() {
+            return Ok(Decided { rests_on: before, verdict: Ok((at, replies)) });
+        }
+        draft.append()?;
+        for entry in self.writer.entries(at.position) {
+            self.models.apply(&entry).expect("what the models pushed is theirs");
+        }
+        Ok(Decided { rests_on: at.position, verdict: Ok((at, replies)) })
+    }
+}
+
+impl State {
+    /// Takes in every record behind `from`: what a restart does with the log behind its checkpoint.
+    ///
+    /// # Errors
+    /// When a record holds entries of a model that this program does not know.
+    pub(crate) fn replay(&mut self, from: Position) -> Result<()> {
+        let mut position = from.next();
+        while position <= self.writer.mark().position {
+            for entry in self.writer.entries(position) {
+                self.models.apply(&entry).map_err(|UnknownModel(model)| {
+                    let message = format!(
+                        "record {position} holds an entry of model {}, which this program does not know; use a newer program",
+                        model.get()
+                    );
+                    Error::new(ErrorKind::NewerFormat, message)
+                })?;
+            }
+            position = position.next();
+        }
+        Ok(())
+    }
+}
+
+enum Denial {
+    Refused(Refused),
+    Unreadable(Error),
+}
+
+fn decide(
+    models: &Models,
+    history: &dyn History,
+    at: At,
+    commands: Commands<'_, '_>,
+    effects: &mut dyn Effects,
+) -> Result<Replies, Denial> {
+    let mut replies = Replies::default();
+    ask(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
+    ask(&models.events, history, at, commands.events, effects, &mut replies.events, Reason::Events)?;
+    ask(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
+    ask(&models.graphs, history, at, commands.graph, effects, &mut replies.graph, Reason::Graph)?;
+    Ok(replies)
+}
+
+/// Has one model decide all its commands of the commit at once.
+fn ask<M: Model>(
+    model: &M,
+    history: &dyn History,
+    at: At,
+    commands: &[M::Command<'_>],
+    effects: &mut dyn Effects,
+    replies: &mut Vec<M::Reply>,
+    reason: fn(M::Refusal) -> Reason,
+) -> Result<(), Denial> {
+    if commands.is_empty() {
+        return Ok(());
+    }
+    match model.decide(history, at, commands, effects, replies) {
+        Ok(()) => {
+            assert_eq!(replies.len(), commands.len(), "a model answers every command");
+            Ok(())
+        }
+        Err(Denied::Refused { command, refusal }) => {
+            Err(Denial::Refused(Refused { part: command, reason: reason(refusal) }))
+        }
+        Err(Denied::Unreadable(error)) => Err(Denial::Unreadable(error.into())),
+    }
+}

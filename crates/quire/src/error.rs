@@ -1,0 +1,107 @@
+//! The public error: a kind that says what the caller should do, and a message that says what was met.
+
+use std::fmt;
+
+use quire_model::ReadError;
+
+use crate::outcome::Refused;
+
+/// The result of an operation on a database.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What the caller should do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Open another directory: this one holds something that is not a database.
+    NotADatabase,
+    /// Stop the process that has the database open, or use its server.
+    InUse,
+    /// Use a newer program: the files are of a newer format.
+    NewerFormat,
+    /// Restore from a backup: files are damaged. The message names file and byte.
+    Damaged,
+    /// Correct the call: a setting, a name or an argument can't be.
+    Invalid,
+    /// Correct the call: what it names is not there.
+    NotFound,
+    /// Split the commit: it takes more bytes than a record may have.
+    TooLarge,
+    /// Decide again: a part of the commit was refused, and nothing was done. Only from [`Outcome::committed`](crate::Outcome::committed).
+    Refused,
+    /// Free disk space; reads work, and writes work again when there is space.
+    NoSpace,
+    /// Open the database anew: after a failure it can't keep its promises in this process any more.
+    Failed,
+    /// Look at the system: it refused an operation on a file.
+    Io,
+}
+
+/// What went wrong.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into(), source: None }
+    }
+
+    pub(crate) fn io(attempt: &str, path: &std::path::Path, error: std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            _ => ErrorKind::Io,
+        };
+        let message = format!("can't {attempt} {}: {error}", path.display());
+        Error { kind, message, source: Some(Box::new(error)) }
+    }
+
+    /// What to do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<quire_log::Error> for Error {
+    fn from(error: quire_log::Error) -> Self {
+        use quire_log::Error as Log;
+        let kind = match &error {
+            Log::InUse { .. } => ErrorKind::InUse,
+            Log::Damaged { .. } | Log::Unreadable(_) => ErrorKind::Damaged,
+            Log::NewerFormat { .. } => ErrorKind::NewerFormat,
+            Log::Settings { .. } => ErrorKind::Invalid,
+            Log::TooLarge { .. } => ErrorKind::TooLarge,
+            Log::NoSpace { .. } => ErrorKind::NoSpace,
+            Log::Failed { .. } => ErrorKind::Failed,
+            _ => ErrorKind::Io,
+        };
+        Error { kind, message: error.to_string(), source: Some(Box::new(error)) }
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Error { kind: ErrorKind::Damaged, message: error.to_string(), source: Some(Box::new(error)) }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        Error::new(ErrorKind::Refused, refused.to_string())
+    }
+}

@@ -1,0 +1,20 @@
+//! Handles on the named things of the four models: the everyday calls, each of them a commit or a read like any other.
+
+mod events;
+mod graph;
+mod queue;
+mod topic;
+
+pub use events::{Event, EventStore, Events};
+pub use graph::Graph;
+pub use queue::Queue;
+pub use topic::{Producer, Record, Records, Topic};
+
+use crate::outcome::Refused;
+use crate::{Error, Result};
+
+/// The one answer to the one command of a commit, or the refusal as an error.
+fn only<T>(verdict: std::result::Result<Vec<T>, Refused>) -> Result<T> {
+    let mut replies = verdict.map_err(Error::from)?;
+    Ok(replies.pop().expect("one command has one answer"))
+}

@@ -1,0 +1,225 @@
+//! A topic, by name.
+
+use std::ops::ControlFlow;
+
+use quire_model::Sequence;
+
+use crate::commit::Message;
+use crate::database::{Database, produce_command};
+use crate::decide::Commands;
+use crate::error::{Error, ErrorKind, Result};
+use crate::handles::only;
+use crate::streams::wire::BatchBuilder;
+use crate::streams::{Command, PartitionOffsets, Produced, Reply, StreamReadError, TopicId, TopicRef};
+
+/// A topic. See [`Database::topic`].
+#[derive(Debug, Clone, Copy)]
+pub struct Topic<'a> {
+    database: &'a Database,
+    name: &'a str,
+}
+
+/// A record, copied out of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its offset.
+    pub offset: Sequence,
+    /// Its time, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+    /// Its value; `None` is a tombstone.
+    pub value: Option<Vec<u8>>,
+    /// Its headers: names and values, which may be absent.
+    pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// What a fetch found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Records {
+    /// The records, in order.
+    pub records: Vec<Record>,
+    /// Where the next fetch goes on.
+    pub next_offset: Sequence,
+}
+
+impl<'a> Topic<'a> {
+    pub(crate) fn new(database: &'a Database, name: &'a str) -> Self {
+        Topic { database, name }
+    }
+
+    /// Creates the topic with so many partitions, and waits until it is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] when it is there already or can't be, and the errors of [`Database::commit`].
+    pub fn create(&self, partitions: u32) -> Result<TopicId> {
+        match self.commit(Command::CreateTopic { name: self.name, partitions })? {
+            Reply::TopicCreated(created) => Ok(created.topic),
+            other => unreachable!("a creation is answered by one, not by {other:?}"),
+        }
+    }
+
+    /// Produces a message, and waits until it is durable. A topic that is not there is created with one partition.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
+    pub fn produce(&self, message: &Message<'_>) -> Result<Produced> {
+        self.producer().produce(std::slice::from_ref(message))
+    }
+
+    /// A producer, which keeps its buffers from one batch to the next.
+    pub fn producer(&self) -> Producer<'a> {
+        Producer { topic: *self, id: None, batch: BatchBuilder::new() }
+    }
+
+    /// Notes where a consumer group goes on, and waits until it is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
+    pub fn commit_offset(&self, group: &str, partition: u32, offset: Sequence) -> Result<()> {
+        let topic = TopicRef::Name(self.name);
+        self.commit(Command::CommitOffset { group, topic, partition, offset, leader_epoch: None, metadata: "" })?;
+        Ok(())
+    }
+
+    /// Where a consumer group goes on; `None` when it never said.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when the topic is not there; [`ErrorKind::Failed`].
+    pub fn committed_offset(&self, group: &str, partition: u32) -> Result<Option<Sequence>> {
+        let found = self.database.read(|view| {
+            let topic = view.streams.topic_named(self.name)?;
+            Some(view.streams.committed(group, topic.id, partition).map(|committed| committed.offset))
+        })?;
+        found.wait()?.ok_or_else(|| self.not_found())
+    }
+
+    /// Where a partition begins and ends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`].
+    pub fn offsets(&self, partition: u32) -> Result<PartitionOffsets> {
+        let found = self.database.read_published(|view| {
+            let topic = view.streams.topic_named(self.name)?;
+            Some(view.streams.offsets(view.history, topic.id, partition))
+        })?;
+        found.ok_or_else(|| self.not_found())?.map_err(unreadable)
+    }
+
+    /// Reads the records from an offset on, copied: at most `bytes_max` bytes of batches, and at least one batch. Records
+    /// in compressed batches are an error.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when the partition or the offset is not there; [`ErrorKind::Invalid`] for a compressed
+    /// batch; [`ErrorKind::Damaged`].
+    pub fn fetch(&self, partition: u32, from: Sequence, bytes_max: usize) -> Result<Records> {
+        let mut records = Vec::new();
+        let mut problem = None;
+        let found = self.database.read_published(|view| {
+            let topic = view.streams.topic_named(self.name)?;
+            Some(view.streams.fetch(view.history, topic.id, partition, from, bytes_max, &mut |stored| match copy(
+                &stored,
+                from,
+                &mut records,
+            ) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    problem = Some(error);
+                    ControlFlow::Break(())
+                }
+            }))
+        })?;
+        let fetched = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
+        match problem {
+            Some(problem) => Err(problem),
+            None => Ok(Records { records, next_offset: fetched.next_offset }),
+        }
+    }
+
+    fn commit(&self, command: Command<'_>) -> Result<Reply> {
+        let ticket = self.database.decide(Commands { streams: &[command], ..Commands::default() })?;
+        only(ticket.wait()?.map(|(_, replies)| replies.streams))
+    }
+
+    fn not_found(&self) -> Error {
+        Error::new(ErrorKind::NotFound, format!("there is no topic {}", self.name))
+    }
+}
+
+fn copy(stored: &crate::streams::Stored<'_>, from: Sequence, records: &mut Vec<Record>) -> Result<()> {
+    let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
+    let in_batch = stored.batch.records().map_err(|compressed| {
+        invalid(format!("the batch at offset {} is not readable here: {compressed}", stored.base_offset))
+    })?;
+    for record in in_batch {
+        let record =
+            record.map_err(|error| invalid(format!("the batch at offset {} holds {error}", stored.base_offset)))?;
+        let offset = Sequence::new(stored.base_offset.get() + u64::from(record.offset_delta));
+        if offset < from {
+            continue;
+        }
+        records.push(Record {
+            offset,
+            timestamp_ms: record.timestamp_ms,
+            key: record.key.map(<[u8]>::to_vec),
+            value: record.value.map(<[u8]>::to_vec),
+            headers: record
+                .headers
+                .iter()
+                .map(|header| (header.key.to_vec(), header.value.map(<[u8]>::to_vec)))
+                .collect(),
+        });
+    }
+    Ok(())
+}
+
+fn unreadable(error: StreamReadError) -> Error {
+    let kind = match &error {
+        StreamReadError::Unreadable(_) => ErrorKind::Damaged,
+        _ => ErrorKind::NotFound,
+    };
+    Error::new(kind, error.to_string())
+}
+
+/// Produces batches to one topic. See [`Topic::producer`].
+#[derive(Debug)]
+pub struct Producer<'a> {
+    topic: Topic<'a>,
+    /// Known after the first batch; saves looking the name up.
+    id: Option<TopicId>,
+    batch: BatchBuilder,
+}
+
+impl Producer<'_> {
+    /// Produces messages as one batch to the partition of the first, and waits until it is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when there is none or one can't be encoded, [`ErrorKind::Refused`], and the errors of
+    /// [`Database::commit`].
+    pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<Produced> {
+        let database = self.topic.database;
+        let first =
+            messages.first().ok_or_else(|| Error::new(ErrorKind::Invalid, "a batch has at least one message"))?;
+        let partition = match (first.partition, first.key) {
+            (Some(partition), _) => partition,
+            (None, None) => 0,
+            (None, Some(_)) => database.read_published(|view| first.partition_in(self.topic.name, view.streams))?,
+        };
+        let now = database.now();
+        self.batch.clear();
+        for message in messages {
+            message.add_to(&mut self.batch, now)?;
+        }
+        let batch = self.batch.finish().expect("at least one message was added");
+        let topic = self.id.map_or(TopicRef::Name(self.topic.name), TopicRef::Id);
+        let command = produce_command(topic, partition, batch);
+        let ticket = database.decide(Commands { streams: &[command], ..Commands::default() })?;
+        match only(ticket.wait()?.map(|(_, replies)| replies.streams))? {
+            Reply::Produced(produced) => {
+                self.id = Some(produced.topic);
+                Ok(produced)
+            }
+            other => unreachable!("a batch is answered by its offsets, not by {other:?}"),
+        }
+    }
+}

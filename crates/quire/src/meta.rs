@@ -1,0 +1,158 @@
+//! `quire.meta`: what makes a directory a database. The layout is drawn in `docs/file-format.md`.
+//!
+//! It is the last thing that creation makes. A directory in which creation was interrupted holds `quire.meta.new` and is
+//! created again; nothing can have been committed to it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+
+const NAME: &str = "quire.meta";
+const BESIDE: &str = "quire.meta.new";
+const MAGIC: &[u8; 8] = b"QUIREMET";
+const VERSION: u32 = 1;
+const BYTES: usize = 40;
+
+/// The directory of the only shard that there is yet.
+pub(crate) const SHARD: &str = "shard-0000";
+
+/// What `quire.meta` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// A random number that all files of the database carry.
+    pub(crate) database: u128,
+    pub(crate) shards: u32,
+}
+
+impl Meta {
+    /// Reads the database's, or creates a database where there is nothing yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotADatabase`] when the directory holds something else.
+    pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Self> {
+        match fs::read(path.join(NAME)) {
+            Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {
+                check_creatable(path, create)?;
+                create_database(path)
+            }
+            Err(error) => Err(Error::io("read", &path.join(NAME), error)),
+        }
+    }
+
+    fn encode(self) -> [u8; BYTES] {
+        let mut out = [0; BYTES];
+        out[0..8].copy_from_slice(MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[16..32].copy_from_slice(&self.database.to_le_bytes());
+        out[32..36].copy_from_slice(&self.shards.to_le_bytes());
+        let crc = checksum(&out);
+        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
+        let damaged = |message: &str| {
+            let message = format!("{} is damaged: {message}; restore it from a backup", path.display());
+            Error::new(ErrorKind::Damaged, message)
+        };
+        let Some(fixed) = bytes.first_chunk::<BYTES>() else { return Err(damaged("it is too short")) };
+        let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
+        if &fixed[..8] != MAGIC {
+            return Err(damaged("it does not begin as it should"));
+        }
+        if u32_at(8) > VERSION {
+            let message = format!(
+                "{} has format version {}, and this program reads up to {VERSION}; use a newer program",
+                path.display(),
+                u32_at(8)
+            );
+            return Err(Error::new(ErrorKind::NewerFormat, message));
+        }
+        if u32_at(12) != checksum(fixed) {
+            return Err(damaged("its checksum is not that of its bytes"));
+        }
+        let database = u128::from_le_bytes(fixed[16..32].try_into().expect("sixteen bytes"));
+        Ok(Meta { database, shards: u32_at(32) })
+    }
+}
+
+fn checksum(bytes: &[u8; BYTES]) -> u32 {
+    let mut fields = [0; BYTES - 4];
+    fields[..12].copy_from_slice(&bytes[..12]);
+    fields[12..].copy_from_slice(&bytes[16..]);
+    quire_log::crc32c(&fields)
+}
+
+/// That the path is free, or holds what an interrupted creation left and nothing else.
+fn check_creatable(path: &Path, create: bool) -> Result<()> {
+    let not_a_database = |what: String| {
+        let message = format!("{} is not a Quire database: {what}", path.display());
+        Error::new(ErrorKind::NotADatabase, message)
+    };
+    let names = match fs::read_dir(path) {
+        Ok(entries) => {
+            let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
+            names.map_err(|error| Error::io("list", path, error))?
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(not_a_database("it is a file; name a directory".to_owned()));
+        }
+        Err(error) => return Err(Error::io("list", path, error)),
+    };
+    if !create {
+        return Err(not_a_database("it holds no quire.meta, and it is not to be created".to_owned()));
+    }
+    let interrupted = names.iter().any(|name| name == BESIDE);
+    match names.iter().find(|name| !(interrupted && (*name == BESIDE || *name == SHARD))) {
+        Some(other) => Err(not_a_database(format!(
+            "it holds {} and no quire.meta; name an empty or a new directory",
+            other.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Makes an empty database, or finds that another process just did.
+fn create_database(path: &Path) -> Result<Meta> {
+    let failed = |error| Error::io("create a database in", path, error);
+    fs::create_dir_all(path).map_err(failed)?;
+    let beside = path.join(BESIDE);
+    // Not truncated: it may be another process's, and its database by the time it is locked.
+    let file = File::options().write(true).create(true).truncate(false).open(&beside).map_err(failed)?;
+    if file.try_lock().is_err() {
+        let message = format!("{} is being created by another process; try again", path.display());
+        return Err(Error::new(ErrorKind::InUse, message));
+    }
+    match fs::read(path.join(NAME)) {
+        Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
+        Err(_) => fill_database(path, file).map_err(failed),
+    }
+}
+
+/// Makes the files of an empty database. A crash at any line leaves a directory that is created again.
+fn fill_database(path: &Path, mut file: File) -> io::Result<Meta> {
+    let meta = Meta { database: uuid::Uuid::new_v4().as_u128(), shards: 1 };
+    let directory = File::open(path)?;
+    file.set_len(0)?;
+    file.write_all(&meta.encode())?;
+    file.sync_all()?;
+    directory.sync_all()?;
+    let shard = path.join(SHARD);
+    match fs::remove_dir_all(&shard) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::create_dir(&shard)?;
+    directory.sync_all()?;
+    // Commit point: from here on it is a database.
+    fs::rename(path.join(BESIDE), path.join(NAME))?;
+    directory.sync_all()?;
+    if let Some(parent) = path.canonicalize()?.parent() {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(meta)
+}
