@@ -102,8 +102,10 @@ impl Directory {
     /// Makes a segment file of zeros whose blocks are written, so that a later sync of it has no metadata to write.
     pub(crate) fn create_segment(&self, name: &str, bytes: u64) -> Result<SegmentFile> {
         let path = self.path_of(name);
+        // One that is left over goes; whoever still has it mapped keeps its bytes.
+        self.remove(name)?;
         let create = || -> io::Result<File> {
-            let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
             fill_with_zeros(&file, 0, bytes)?;
             file.sync_all()?;
             Ok(file)

@@ -28,7 +28,7 @@ pub struct Draft<'w> {
 
 impl<'w> Draft<'w> {
     pub(crate) fn new(core: &'w mut Core, at: At) -> Self {
-        let buffered = !core.writes_in_place();
+        let buffered = !(core.writes_in_place() && core.fits(HEADER_BYTES));
         if buffered {
             core.buffer.clear();
             core.buffer.resize(HEADER_BYTES, 0);

@@ -121,6 +121,7 @@ impl Log {
                 let sealed = unsynced.into_iter().filter(|segment| !Arc::ptr_eq(segment, &active.segment));
                 sealed.for_each(|segment| shared.syncer.begin_segment(segment));
                 shared.syncer.begin_segment(Arc::clone(&active.segment));
+                shared.preparer.begin();
                 active
             }
             None => {
@@ -331,6 +332,8 @@ impl Shared {
         let mut list = Vec::clone(&segments);
         list.push(Arc::clone(&active.segment));
         *segments = Arc::new(list);
+        drop(segments);
+        self.preparer.begin();
         Ok(active)
     }
 
@@ -383,7 +386,6 @@ impl Threads {
         let sync = move || syncing.syncer.run(interval, &syncing.directory, &syncing.control, &syncing.published);
         let prepare = move || preparing.preparer.run(&preparing.directory);
         let running = vec![spawn("quire-sync", Box::new(sync)), spawn("quire-prepare", Box::new(prepare))];
-        shared.preparer.begin();
         Threads { shared, running: Mutex::new(running) }
     }
 }

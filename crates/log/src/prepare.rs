@@ -3,6 +3,9 @@
 //! Filling a file with zeros and syncing it takes milliseconds; a thread of its own does it while the segment before is
 //! being written. A full disk shows here, as a clear error of the append that needed the segment, and the next append
 //! tries again.
+//!
+//! There is one spare at a time. It is made under a name that must be free, so that a file which somebody has mapped is never
+//! truncated.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -42,7 +45,7 @@ impl Preparer {
         Preparer { bytes, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// The next segment; waits when it is not ready yet, and has the one after it made.
+    /// The next segment; waits when it is not ready yet. The one after it may be begun once this one has a name of its own.
     ///
     /// # Errors
     /// [`Error::NoSpace`] and [`Error::Io`] of making it.
@@ -52,9 +55,6 @@ impl Preparer {
         state.ready.take_if(|ready| ready.is_err());
         loop {
             if let Some(ready) = state.ready.take() {
-                if ready.is_ok() {
-                    self.want(&mut state);
-                }
                 return ready;
             }
             if state.stopping {
