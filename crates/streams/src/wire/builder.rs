@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::checksum::checksum;
+use super::encode::{NewRecord, WORD_BYTES};
 use super::layout::{
     ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CHECKSUM, HEADER_BYTES, LAST_OFFSET_DELTA,
     LEADER_EPOCH, MAGIC, MAGIC_V2, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT, set_field,
@@ -48,53 +49,52 @@ impl BatchBuilder {
         timestamp_ms: i64,
     ) -> Result<(), BatchFull> {
         let start = self.length.max(HEADER_BYTES);
-        let base_timestamp_ms = if self.count == 0 { timestamp_ms } else { self.base_timestamp_ms };
-        let timestamp_delta = timestamp_ms.wrapping_sub(base_timestamp_ms);
-        let offset_delta = i64::from(self.count);
-
-        let body_bytes = 1
-            + varint::length(timestamp_delta)
-            + varint::length(offset_delta)
-            + nullable_bytes(key)
-            + nullable_bytes(value)
-            + varint::length(headers.len() as i64)
-            + headers
-                .iter()
-                .map(|header| nullable_bytes(Some(header.key)) + nullable_bytes(header.value))
-                .sum::<usize>();
-        let end = start + varint::length(body_bytes as i64) + body_bytes;
-        if end > BATCH_BYTES_MAX {
-            return Err(BatchFull { bytes: end });
+        if self.count == 0 {
+            self.base_timestamp_ms = timestamp_ms;
+            self.max_timestamp_ms = timestamp_ms;
         }
-        if end > self.buffer.len() {
-            self.grow(end);
-        }
-
-        let out = &mut self.buffer[start..end];
-        let mut at = varint::put(out, 0, body_bytes as i64);
-        out[at] = 0;
-        at = varint::put(out, at + 1, timestamp_delta);
-        at = varint::put(out, at, offset_delta);
-        at = put_nullable(out, at, key);
-        at = put_nullable(out, at, value);
-        at = varint::put(out, at, headers.len() as i64);
-        for header in headers {
-            at = put_nullable(out, at, Some(header.key));
-            at = put_nullable(out, at, header.value);
-        }
-        debug_assert_eq!(at, out.len(), "a record has the length that was computed");
-
-        self.max_timestamp_ms = if self.count == 0 { timestamp_ms } else { self.max_timestamp_ms.max(timestamp_ms) };
-        self.base_timestamp_ms = base_timestamp_ms;
+        let record = NewRecord {
+            key,
+            value,
+            headers,
+            timestamp_delta: timestamp_ms.wrapping_sub(self.base_timestamp_ms),
+            offset_delta: i64::from(self.count),
+        };
+        let end = match record.numbers() {
+            Some(numbers) => {
+                let end = start + numbers.record_bytes;
+                self.make_room(end)?;
+                record.write_short(&mut self.buffer[start..end + WORD_BYTES], &numbers);
+                end
+            }
+            None => {
+                let body_bytes = record.body_bytes();
+                let end = start + varint::length(body_bytes as i64) + body_bytes;
+                self.make_room(end)?;
+                record.write(&mut self.buffer[start..end], body_bytes);
+                end
+            }
+        };
+        self.max_timestamp_ms = self.max_timestamp_ms.max(timestamp_ms);
         self.length = end;
         self.count += 1;
         Ok(())
     }
 
+    /// Makes room for a batch of so many bytes, and a word behind it.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) -> Result<(), BatchFull> {
+        if bytes + WORD_BYTES > self.buffer.len() { self.grow(bytes) } else { Ok(()) }
+    }
+
     #[cold]
-    fn grow(&mut self, bytes_min: usize) {
-        let bytes = bytes_min.max(self.buffer.len() * 2).max(1024);
-        self.buffer.resize(bytes, 0);
+    fn grow(&mut self, bytes: usize) -> Result<(), BatchFull> {
+        if bytes > BATCH_BYTES_MAX {
+            return Err(BatchFull { bytes });
+        }
+        let room = (bytes + WORD_BYTES).max(self.buffer.len() * 2);
+        self.buffer.resize(room.clamp(1024, BATCH_BYTES_MAX + WORD_BYTES), 0);
+        Ok(())
     }
 
     /// How many records were added since the batch was begun.
@@ -136,19 +136,6 @@ impl BatchBuilder {
         self.length = 0;
         self.count = 0;
     }
-}
-
-#[inline]
-fn nullable_bytes(value: Option<&[u8]>) -> usize {
-    value.map_or(1, |value| varint::length(value.len() as i64) + value.len())
-}
-
-#[inline]
-fn put_nullable(out: &mut [u8], at: usize, value: Option<&[u8]>) -> usize {
-    let Some(value) = value else { return varint::put(out, at, -1) };
-    let at = varint::put(out, at, value.len() as i64);
-    out[at..at + value.len()].copy_from_slice(value);
-    at + value.len()
 }
 
 /// The record does not fit into the batch any more; the batch can be finished without it.

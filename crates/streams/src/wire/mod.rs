@@ -14,6 +14,7 @@ mod attributes;
 mod batch;
 mod builder;
 mod checksum;
+mod encode;
 mod layout;
 mod prefix;
 mod record;

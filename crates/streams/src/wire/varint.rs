@@ -14,13 +14,11 @@ const fn unzigzag(value: u64) -> i64 {
 
 /// How many bytes the varint of `value` takes. For a 32-bit number it is the same as in Kafka's 32-bit form.
 pub(super) const fn length(value: i64) -> usize {
-    // One byte for each begun seven bits: ceil(bits / 7) is (9 * bits + 64) / 64 for 1 to 64 bits.
     let bits = 64 - (zigzag(value) | 1).leading_zeros();
-    ((bits * 9 + 64) / 64) as usize
+    bits.div_ceil(7) as usize
 }
 
 /// Writes `value` at `at` and returns the place behind it. The caller has made room for [`length`] bytes.
-#[inline]
 pub(super) fn put(out: &mut [u8], mut at: usize, value: i64) -> usize {
     let mut rest = zigzag(value);
     while rest >= 0x80 {
@@ -30,6 +28,40 @@ pub(super) fn put(out: &mut [u8], mut at: usize, value: i64) -> usize {
     }
     out[at] = rest as u8;
     at + 1
+}
+
+/// A varint in a register, first byte lowest: how the numbers of nearly every record are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Short {
+    pub(super) bytes: u64,
+    pub(super) length: usize,
+}
+
+/// What the [`zigzag`] form of a number must be less than to be [`Short`]: three bytes.
+pub(super) const SHORT_LIMIT: u64 = 1 << 21;
+
+impl Short {
+    /// The varint of a number in [`zigzag`] form, less than [`SHORT_LIMIT`].
+    #[inline]
+    pub(super) const fn new(zigzag: u64) -> Self {
+        debug_assert!(zigzag < SHORT_LIMIT);
+        // Neighbouring records have numbers of the same length: the branches are predicted.
+        if zigzag < 1 << 7 {
+            return Short { bytes: zigzag, length: 1 };
+        }
+        let low = (zigzag & 0x7f) | 0x80;
+        if zigzag < 1 << 14 {
+            return Short { bytes: low | (zigzag >> 7) << 8, length: 2 };
+        }
+        let middle = ((zigzag >> 7) & 0x7f) | 0x80;
+        Short { bytes: low | middle << 8 | (zigzag >> 14) << 16, length: 3 }
+    }
+
+    /// This one and `next` behind it, of at most eight bytes together.
+    #[inline]
+    pub(super) const fn then(self, next: Short) -> Self {
+        Short { bytes: self.bytes | next.bytes << (8 * self.length), length: self.length + next.length }
+    }
 }
 
 /// Takes a 32-bit number off the front; `None` when there is none.
@@ -47,6 +79,20 @@ pub(super) fn take_i64(from: &mut &[u8]) -> Option<i64> {
 
 #[inline]
 fn take(from: &mut &[u8], bytes_max: usize) -> Option<u64> {
+    match **from {
+        [first @ ..0x80, ref rest @ ..] => {
+            *from = rest;
+            Some(u64::from(first))
+        }
+        [first, second @ ..0x80, ref rest @ ..] => {
+            *from = rest;
+            Some(u64::from(first & 0x7f) | u64::from(second) << 7)
+        }
+        _ => take_long(from, bytes_max),
+    }
+}
+
+fn take_long(from: &mut &[u8], bytes_max: usize) -> Option<u64> {
     let mut value = 0u64;
     for (index, &byte) in from.iter().take(bytes_max).enumerate() {
         let bits = u64::from(byte & 0x7f);
@@ -83,6 +129,10 @@ mod tests {
             let mut out = [0; 10];
             let end = put(&mut out, 0, value);
             assert_eq!(end, length(value));
+            if zigzag(value) < SHORT_LIMIT {
+                let short = Short::new(zigzag(value));
+                assert_eq!(&short.bytes.to_le_bytes()[..short.length], &out[..end]);
+            }
             let mut rest = &out[..end];
             assert_eq!(take_i64(&mut rest), Some(value));
             assert!(rest.is_empty());
