@@ -124,17 +124,21 @@ impl Model for Events {
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != VERSION {
-            return Err(CodecError { expected: "version 1 of the event stores", bytes_left: 0 });
+            return Err(unlike("version 1 of the event stores", from));
         }
         let mut events = Events::default();
         for _ in 0..from.varint_u32()? {
             let name = from.string()?;
             if events.by_name.contains_key(&name) {
-                return Err(CodecError { expected: "a store's name once", bytes_left: 0 });
+                return Err(unlike("the name of another store", from));
             }
             let last = EventPosition::new(from.varint()?);
             events.create(name, last);
         }
         Ok(events)
     }
+}
+
+fn unlike(expected: &'static str, from: &Decoder<'_>) -> CodecError {
+    CodecError { expected, bytes_left: from.clone().rest().len() }
 }

@@ -1,0 +1,213 @@
+//! What a decision and a read ask of the log, and what they do when it can't answer.
+
+use std::cell::{Cell, RefCell};
+
+use quire_events::{Append, Appended, Command, Condition, NewEvent, Query, ReadOptions, Refusal};
+use quire_model::memory::MemoryLog;
+use quire_model::{Denied, Effects, Entry, History, Model, Place, ReadError, Sequence, Tag, Timestamp};
+
+use crate::support::{STORE, School, at, query};
+
+/// A log that notes what it is asked, and stops answering after so many questions.
+struct Watched<'l> {
+    log: &'l MemoryLog,
+    answers_max: usize,
+    asked: RefCell<Vec<Asked>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Entry,
+    Next { from: Place },
+    Previous,
+    Seek(Sequence),
+}
+
+impl<'l> Watched<'l> {
+    fn new(log: &'l MemoryLog) -> Self {
+        Watched { log, answers_max: usize::MAX, asked: RefCell::default() }
+    }
+
+    fn note(&self, asked: Asked) -> Result<(), ReadError> {
+        self.asked.borrow_mut().push(asked);
+        if self.asked.borrow().len() > self.answers_max { Err(broken()) } else { Ok(()) }
+    }
+}
+
+fn broken() -> ReadError {
+    ReadError { place: None, message: "the disk is gone".into() }
+}
+
+impl History for Watched<'_> {
+    fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.note(Asked::Entry).and_then(|()| self.log.entry(place))
+    }
+
+    fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.note(Asked::Next { from }).and_then(|()| self.log.next(tags, from))
+    }
+
+    fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.note(Asked::Previous).and_then(|()| self.log.previous(tags, before))
+    }
+
+    fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
+        self.note(Asked::Seek(sequence)).and_then(|()| self.log.seek(tag, sequence))
+    }
+}
+
+/// Decides on one append against a watched log.
+fn decide(
+    school: &School,
+    history: &Watched<'_>,
+    events: Vec<NewEvent<'_>>,
+    condition: Condition<'_>,
+) -> Result<Vec<Appended>, Denied<Refusal>> {
+    let commands = [Command::Append(Append { store: STORE, events, conditions: vec![condition] })];
+    let mut draft = school.world.log.draft(Timestamp::MAX);
+    let mut replies = Vec::new();
+    school.world.model.decide(history, draft.at(), &commands, &mut draft, &mut replies)?;
+    Ok(replies)
+}
+
+/// A hundred events, of which every second has `tag`.
+fn hundred() -> School {
+    School::with(&"Noted tag\nOther\n".repeat(50))
+}
+
+#[test]
+fn a_condition_behind_the_head_asks_the_log_nothing() {
+    let school = hundred();
+    let log = Watched::new(&school.world.log);
+    let condition = Condition::fail_if_matches_after(query("tag | Other"), at(100));
+    decide(&school, &log, vec![NewEvent::new("Noted")], condition).unwrap();
+    assert_eq!(*log.asked.borrow(), []);
+}
+
+#[test]
+fn a_condition_starts_each_walk_behind_its_after_and_stops_at_the_first_match() {
+    let school = hundred();
+    let log = Watched::new(&school.world.log);
+    let condition = Condition::fail_if_matches_after(query("tag | Noted,Other absent"), at(90));
+    let refusal = Refusal::ConditionFailed { condition: 0, position: Some(at(91)) };
+    let answer = decide(&school, &log, vec![NewEvent::new("Noted")], condition);
+    assert_eq!(answer, Err(Denied::Refused { command: 0, refusal }));
+    let from = school.world.model.event_at(&school.world.log, STORE, at(91)).unwrap().unwrap().place;
+    let walk = Asked::Next { from };
+    assert_eq!(*log.asked.borrow(), [Asked::Seek(Sequence::new(91)), walk, walk, walk]);
+}
+
+#[test]
+fn a_read_asks_for_no_more_events_than_its_limit() {
+    let school = hundred();
+    let log = Watched::new(&school.world.log);
+    let selection = school.world.model.select(STORE, &query("tag")).unwrap();
+    let options = ReadOptions { limit: Some(2), backwards: true, ..ReadOptions::default() };
+    assert_eq!(selection.read(&log, options).unwrap().count(), 2);
+    assert_eq!(*log.asked.borrow(), [Asked::Previous; 3], "one for the head, and one an event");
+}
+
+/// A log that grows as soon as it has answered once.
+struct Growing<'l> {
+    before: &'l MemoryLog,
+    after: &'l MemoryLog,
+    has_grown: Cell<bool>,
+}
+
+impl Growing<'_> {
+    fn log(&self) -> &MemoryLog {
+        if self.has_grown.replace(true) { self.after } else { self.before }
+    }
+}
+
+impl History for Growing<'_> {
+    fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.log().entry(place)
+    }
+
+    fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.log().next(tags, from)
+    }
+
+    fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.log().previous(tags, before)
+    }
+
+    fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
+        self.log().seek(tag, sequence)
+    }
+}
+
+#[test]
+fn a_reading_gives_nothing_behind_its_head_though_the_log_grows_meanwhile() {
+    let mut school = hundred();
+    let before = school.world.log.clone();
+    school.append("Noted tag", &[]).unwrap();
+    let up_to = Some(at(101));
+    for (asked, expected) in [("tag", 50), ("*", 100), ("tag last", 1), ("Other last | tag", 51)] {
+        for (backwards, up_to) in [(false, None), (true, None), (false, up_to), (true, up_to)] {
+            let log = Growing { before: &before, after: &school.world.log, has_grown: Cell::new(false) };
+            let selection = school.world.model.select(STORE, &query(asked)).unwrap();
+            let options = ReadOptions { backwards, up_to, ..ReadOptions::default() };
+            let reading = selection.read(&log, options).unwrap();
+            assert_eq!(reading.head(), at(100));
+            let positions: Vec<u64> = reading.map(|event| event.unwrap().position.get()).collect();
+            assert_eq!(positions.len(), expected, "{asked} {options:?}");
+            assert!(positions.iter().all(|position| *position <= 100), "{asked} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_cant_be_read_is_an_error_and_not_an_empty_store() {
+    let school = hundred();
+    let selection = school.world.model.select(STORE, &query("tag | Other last")).unwrap();
+    let reads = |answers_max| {
+        let log = Watched { answers_max, ..Watched::new(&school.world.log) };
+        let mut events = 0;
+        for event in selection.read(&log, ReadOptions::default())? {
+            events += usize::from(event.is_ok());
+            event?;
+        }
+        Ok(events)
+    };
+    assert_eq!(reads(usize::MAX), Ok(51));
+    // The head, both walks' first events, and one question for each further event and for the end of the one walk.
+    let questions = 1 + 2 + 50;
+    assert_eq!(reads(questions), Ok(51));
+    for answers in 0..questions {
+        assert_eq!(reads(answers), Err(broken()), "after {answers} answers");
+    }
+}
+
+#[test]
+fn a_reading_ends_with_its_error() {
+    let school = hundred();
+    let selection = school.world.model.select(STORE, &Query::all()).unwrap();
+    let log = Watched { answers_max: 3, ..Watched::new(&school.world.log) };
+    let read: Vec<bool> = selection.read(&log, ReadOptions::default()).unwrap().map(|event| event.is_ok()).collect();
+    assert_eq!(read, [true, true, false]);
+}
+
+#[test]
+fn a_decision_on_a_log_that_cant_be_read_is_no_acceptance() {
+    let school = hundred();
+    let event = NewEvent::new("Noted").id(quire_events::EventId::from_bytes([1; 16]));
+    let conditions = [
+        Condition::fail_if_matches_after(query("absent"), at(50)),
+        Condition::fail_if_matches(query("absent")),
+        Condition::last_is(query("absent"), at(0)),
+    ];
+    for condition in conditions {
+        for answers_max in 0.. {
+            let log = Watched { answers_max, ..Watched::new(&school.world.log) };
+            let answer = decide(&school, &log, vec![event.clone()], condition.clone());
+            if log.asked.borrow().len() <= answers_max {
+                assert_eq!(answer.map(|answers| answers[0].first), Ok(Some(at(101))));
+                assert!(answers_max >= 2, "the id and the query are both looked up");
+                break;
+            }
+            assert_eq!(answer, Err(Denied::Unreadable(broken())), "after {answers_max} answers");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What a user of the event stores can see, over a log in memory.
+
+mod support;
+
+mod conditions;
+mod limits;
+mod query;
+mod repetition;
+
+mod cost;
+mod model;

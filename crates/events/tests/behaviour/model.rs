@@ -1,0 +1,307 @@
+//! Random commits and reads against a store that is written as plainly as possible.
+//!
+//! [`Plain`] keeps events in a vector and answers by looking at all of them: it shares no code with the model, neither
+//! for queries nor for conditions or repetitions.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use quire_events::{
+    Append, Appended, Command, Condition, EventId, EventPosition, Events, NewEvent, Query, QueryItem, ReadOptions,
+    Refusal,
+};
+use quire_model::codec::Decoder;
+use quire_model::memory::World;
+use quire_model::{Denied, Model, Position, Timestamp};
+
+const STORES: [&str; 2] = ["one", "two"];
+const TYPES: [&str; 3] = ["A", "B", "C"];
+const TAGS: [&str; 4] = ["a", "b", "ab", "c"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Happened {
+    id: Option<u8>,
+    event_type: &'static str,
+    tags: Vec<&'static str>,
+    data: Vec<u8>,
+    metadata: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct Item {
+    types: Vec<&'static str>,
+    tags: Vec<&'static str>,
+    only_last_event: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Asked {
+    FailIfMatches(Vec<Item>, u64),
+    LastIs(Vec<Item>, u64),
+}
+
+#[derive(Debug, Clone)]
+struct Request {
+    store: usize,
+    events: Vec<Happened>,
+    conditions: Vec<Asked>,
+}
+
+/// Per store its events, each with the number of the commit that wrote it.
+#[derive(Debug, Clone, Default)]
+struct Plain {
+    stores: [Vec<(usize, Happened)>; 2],
+    commits: usize,
+}
+
+impl Item {
+    fn matches(&self, event: &Happened) -> bool {
+        let type_fits = self.types.is_empty() || self.types.contains(&event.event_type);
+        type_fits && self.tags.iter().all(|tag| event.tags.contains(tag))
+    }
+}
+
+impl Plain {
+    /// The positions at which something of the query stands.
+    fn matches(&self, store: usize, items: &[Item]) -> Vec<u64> {
+        let events = self.stores[store].iter().zip(1..);
+        let any = |event: &Happened| items.iter().any(|item| item.matches(event));
+        events.filter(|((_, event), _)| any(event)).map(|(_, position)| position).collect()
+    }
+
+    fn append(&mut self, request: &Request) -> Result<Appended, Refusal> {
+        let appended = |first: u64, duplicate| Appended {
+            first: Some(EventPosition::new(first)),
+            last: Some(EventPosition::new(first + request.events.len() as u64 - 1)),
+            duplicate,
+        };
+        if request.events.is_empty() && request.conditions.is_empty() {
+            return Err(Refusal::NothingAsked);
+        }
+        let mut ids: Vec<u8> = request.events.iter().filter_map(|event| event.id).collect();
+        ids.sort();
+        if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Refusal::RepeatedId(id(pair[0])));
+        }
+        let stored = &self.stores[request.store];
+        let with_id = |wanted| stored.iter().position(|(_, event)| event.id == Some(wanted));
+        let known = request.events.iter().enumerate().find_map(|(index, event)| {
+            let number = event.id?;
+            Some((index, number, with_id(number)?))
+        });
+        if let Some((index, number, at)) = known {
+            let run = at.checked_sub(index).and_then(|first| stored.get(first..first + request.events.len()));
+            if let Some(run) = run
+                && run.iter().all(|(commit, _)| *commit == run[0].0)
+                && run.iter().map(|(_, event)| event.id).eq(request.events.iter().map(|event| event.id))
+            {
+                return Ok(appended((at - index) as u64 + 1, true));
+            }
+            let position = EventPosition::new(at as u64 + 1);
+            return Err(Refusal::DuplicateEvent { event: index, id: id(number), position });
+        }
+        let head = stored.len() as u64;
+        for (condition, asked) in request.conditions.iter().enumerate() {
+            let failed = |position: Option<u64>| {
+                Err(Refusal::ConditionFailed { condition, position: position.map(EventPosition::new) })
+            };
+            match asked {
+                Asked::FailIfMatches(_, after) if *after > head => {
+                    let (after, head) = (EventPosition::new(*after), EventPosition::new(head));
+                    return Err(Refusal::AfterAhead { condition, after, head });
+                }
+                Asked::FailIfMatches(items, after) => {
+                    let met = self.matches(request.store, items).into_iter().find(|position| position > after);
+                    if met.is_some() {
+                        return failed(met);
+                    }
+                }
+                Asked::LastIs(items, position) => {
+                    let last = self.matches(request.store, items).pop();
+                    if last.unwrap_or(0) != *position {
+                        return failed(last);
+                    }
+                }
+            }
+        }
+        if request.events.is_empty() {
+            return Ok(Appended { first: None, last: None, duplicate: false });
+        }
+        let commit = self.commits;
+        self.stores[request.store].extend(request.events.iter().map(|event| (commit, event.clone())));
+        Ok(appended(head + 1, false))
+    }
+
+    fn commit(&mut self, requests: &[Request]) -> Result<Vec<Appended>, Denied<Refusal>> {
+        let mut after = self.clone();
+        after.commits += 1;
+        let mut answers = Vec::new();
+        for (command, request) in requests.iter().enumerate() {
+            answers.push(after.append(request).map_err(|refusal| Denied::Refused { command, refusal })?);
+        }
+        *self = after;
+        Ok(answers)
+    }
+
+    fn read(&self, store: usize, items: &[Item], options: ReadOptions) -> Vec<u64> {
+        let up_to = options.up_to.map_or(u64::MAX, EventPosition::get);
+        let mut positions: Vec<u64> = Vec::new();
+        for item in items {
+            let mut of_item = self.matches(store, std::slice::from_ref(item));
+            of_item.retain(|position| *position <= up_to);
+            if item.only_last_event {
+                of_item.drain(..of_item.len().saturating_sub(1));
+            }
+            positions.extend(of_item);
+        }
+        positions.retain(|position| *position > options.after.get());
+        positions.sort();
+        positions.dedup();
+        if options.backwards {
+            positions.reverse();
+        }
+        positions.truncate(options.limit.map_or(usize::MAX, |limit| limit as usize));
+        positions
+    }
+}
+
+fn id(number: u8) -> EventId {
+    EventId::from_bytes([number; 16])
+}
+
+fn query(items: &[Item]) -> Query<'static> {
+    let item = |item: &Item| {
+        let built = item.types.iter().fold(QueryItem::new(), |built, event_type| built.event_type(*event_type));
+        let built = item.tags.iter().fold(built, |built, tag| built.tag(*tag));
+        if item.only_last_event { built.only_last_event() } else { built }
+    };
+    Query { items: items.iter().map(item).collect() }
+}
+
+fn command(request: &Request) -> Command<'_> {
+    let event = |event: &'static str| NewEvent::new(event);
+    let events = request.events.iter().map(|happened| {
+        let new = happened.tags.iter().fold(event(happened.event_type), |new, tag| new.tag(*tag));
+        NewEvent { id: happened.id.map(id), data: &happened.data, metadata: &happened.metadata, ..new }
+    });
+    let conditions = request.conditions.iter().map(|asked| match asked {
+        Asked::FailIfMatches(items, after) => {
+            Condition::fail_if_matches_after(query(items), EventPosition::new(*after))
+        }
+        Asked::LastIs(items, position) => Condition::last_is(query(items), EventPosition::new(*position)),
+    });
+    Command::Append(Append { store: STORES[request.store], events: events.collect(), conditions: conditions.collect() })
+}
+
+fn happened() -> impl Strategy<Value = Happened> {
+    let bytes = || vec(any::<u8>(), 0..3);
+    let id = proptest::option::weighted(0.3, 0..12u8);
+    (id, select(&TYPES[..]), subsequence(&TAGS[..], 0..=3), bytes(), bytes())
+        .prop_map(|(id, event_type, tags, data, metadata)| Happened { id, event_type, tags, data, metadata })
+}
+
+fn items() -> impl Strategy<Value = Vec<Item>> {
+    let item = (subsequence(&TYPES[..], 0..=2), subsequence(&TAGS[..], 0..=2), proptest::bool::weighted(0.2));
+    vec(item.prop_map(|(types, tags, only_last_event)| Item { types, tags, only_last_event }), 1..4)
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    prop_oneof![
+        (items(), 0..16u64).prop_map(|(items, after)| Asked::FailIfMatches(items, after)),
+        (items(), 0..12u64).prop_map(|(items, position)| Asked::LastIs(items, position)),
+    ]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    (0..2usize, vec(happened(), 0..4), vec(asked(), 0..2)).prop_map(|(store, events, conditions)| Request {
+        store,
+        events,
+        conditions,
+    })
+}
+
+/// Some commits send an earlier one again.
+fn commits() -> impl Strategy<Value = Vec<Vec<Request>>> {
+    vec((vec(request(), 1..4), any::<Option<prop::sample::Index>>()), 1..24).prop_map(|drawn| {
+        let mut commits: Vec<Vec<Request>> = Vec::new();
+        for (index, (fresh, again)) in drawn.into_iter().enumerate() {
+            let repeated = again.filter(|_| index % 3 == 2).map(|again| again.get(&commits).clone());
+            commits.push(repeated.unwrap_or(fresh));
+        }
+        commits
+    })
+}
+
+fn options() -> impl Strategy<Value = ReadOptions> {
+    let position = || (0..40u64).prop_map(EventPosition::new);
+    let after = prop_oneof![Just(EventPosition::ZERO), position()];
+    (after, proptest::option::of(position()), any::<bool>(), proptest::option::of(0..5u64))
+        .prop_map(|(after, up_to, backwards, limit)| ReadOptions { after, up_to, backwards, limit })
+}
+
+/// What a read gives: the positions, and that each event there is the one that was appended.
+fn read(world: &World<Events>, plain: &Plain, store: usize, items: &[Item], options: ReadOptions) -> Vec<u64> {
+    let selection = world.model.select(STORES[store], &query(items)).expect("the query can be asked");
+    let reading = selection.read(&world.log, options).expect("memory can be read");
+    assert_eq!(reading.head().get(), plain.stores[store].len() as u64);
+    let events = reading.map(|event| event.expect("memory can be read"));
+    let positions = events.map(|event| {
+        let (_, given) = &plain.stores[store][event.position.get() as usize - 1];
+        assert_eq!(event.event_type, given.event_type);
+        assert_eq!(event.given_id, given.id.map(id));
+        assert_eq!(event.data, given.data);
+        assert_eq!(event.metadata, given.metadata);
+        assert!(event.tags().eq(given.tags.iter().map(|tag| tag.as_bytes())));
+        event.position.get()
+    });
+    positions.collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn answers_and_reads_are_those_of_a_plain_store(
+        commits in commits(),
+        reads in vec((0..2usize, items(), options()), 1..24),
+    ) {
+        let (mut world, mut plain) = (World::<Events>::new(), Plain::default());
+        for requests in &commits {
+            let commands: Vec<Command<'_>> = requests.iter().map(command).collect();
+            let answer = world.commit(Timestamp::from_millis(plain.commits as u64), &commands);
+            prop_assert_eq!(answer, plain.commit(requests));
+        }
+        for (store, items, options) in &reads {
+            let found = read(&world, &plain, *store, items, *options);
+            prop_assert_eq!(found, plain.read(*store, items, *options));
+        }
+        for (store, name) in STORES.iter().enumerate() {
+            for ((_, event), position) in plain.stores[store].iter().zip(1..) {
+                if let Some(number) = event.id {
+                    let found = world.model.event_by_id(&world.log, name, id(number)).expect("memory can be read");
+                    prop_assert_eq!(found.map(|event| event.position.get()), Some(position));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_restart_anywhere_finds_the_same_state(commits in commits()) {
+        let mut world = World::<Events>::new();
+        for requests in &commits {
+            let commands: Vec<Command<'_>> = requests.iter().map(command).collect();
+            let _ = world.commit(Timestamp::ZERO, &commands);
+        }
+        let live = World::saved(&world.model);
+        for position in 0..=world.log.tail().get() {
+            let restarted = world.restarted(Position::new(position));
+            prop_assert_eq!(&World::saved(&restarted), &live);
+            prop_assert_eq!(&restarted, &world.model);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_checkpoint_are_an_error_and_not_a_panic(bytes in any::<Vec<u8>>()) {
+        let _ = Events::load(&mut Decoder::new(&bytes));
+    }
+}

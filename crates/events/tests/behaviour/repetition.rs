@@ -1,0 +1,109 @@
+//! Appends that are sent again: by the ids of their events they are answered as the first time.
+
+use crate::support::{STORE, School, append, at, event};
+use quire_events::{Condition, EventId, NewEvent, Query, ReadOptions, Refusal};
+
+fn id(number: u8) -> EventId {
+    EventId::from_bytes([number; 16])
+}
+
+fn with_id(number: u8) -> NewEvent<'static> {
+    event("Noted about:this").id(id(number))
+}
+
+fn once() -> Vec<Condition<'static>> {
+    vec![Condition::fail_if_matches(Query::all())]
+}
+
+#[test]
+fn a_repeated_append_is_answered_with_its_first_positions_and_appends_nothing() {
+    let mut school = School::default();
+    let first = school.append_events(vec![with_id(1), with_id(2)], &once()).unwrap();
+    school.append("Noted", &[]).unwrap();
+    // Its own events are in the way of its condition by now; a repetition is noticed before that.
+    let again = school.append_events(vec![with_id(1), with_id(2)], &once()).unwrap();
+    assert!(!first.duplicate && again.duplicate);
+    assert_eq!((again.first, again.last), (first.first, first.last));
+    assert_eq!(school.positions("*", ReadOptions::default()), "1 2 3");
+}
+
+#[test]
+fn an_append_that_is_there_in_part_is_refused() {
+    let mut school = School::default();
+    school.append("Noted", &[]).unwrap();
+    school.append_events(vec![with_id(1), with_id(2)], &[]).unwrap();
+    let refused =
+        |event, number, position| Err(Refusal::DuplicateEvent { event, id: id(number), position: at(position) });
+    assert_eq!(school.append_events(vec![with_id(1), with_id(3)], &[]), refused(0, 1, 2));
+    assert_eq!(school.append_events(vec![with_id(3), with_id(2)], &[]), refused(1, 2, 3));
+    assert_eq!(school.append_events(vec![with_id(2), with_id(1)], &[]), refused(0, 2, 3));
+    assert_eq!(school.append_events(vec![with_id(1), with_id(2), with_id(3)], &[]), refused(0, 1, 2));
+    assert_eq!(school.append_events(vec![event("Noted"), event("A"), event("A"), with_id(1)], &[]), refused(3, 1, 2));
+    assert_eq!(school.positions("*", ReadOptions::default()), "1 2 3");
+}
+
+#[test]
+fn events_without_ids_are_part_of_the_run_only_if_the_same_commit_wrote_them() {
+    let mut school = School::default();
+    school.append_events(vec![with_id(1), event("A")], &[]).unwrap();
+    assert!(school.append_events(vec![with_id(1), event("A")], &[]).unwrap().duplicate);
+
+    school.append_events(vec![with_id(2)], &[]).unwrap();
+    school.append("A", &[]).unwrap();
+    let refused = Refusal::DuplicateEvent { event: 0, id: id(2), position: at(3) };
+    assert_eq!(school.append_events(vec![with_id(2), event("A")], &[]), Err(refused));
+}
+
+#[test]
+fn events_without_ids_are_never_taken_for_repetitions() {
+    let school = School::with("Noted\nNoted");
+    assert_eq!(school.positions("*", ReadOptions::default()), "1 2");
+}
+
+#[test]
+fn an_id_twice_in_an_append_is_refused() {
+    let refused = School::default().append_events(vec![with_id(1), event("A"), with_id(1)], &[]);
+    assert_eq!(refused, Err(Refusal::RepeatedId(id(1))));
+}
+
+#[test]
+fn a_repetition_within_one_commit_is_noticed() {
+    let mut school = School::default();
+    let run = || append(vec![with_id(1), with_id(2)], once());
+    let answers = school.commit(&[run(), run()]).unwrap();
+    assert_eq!((answers[0].duplicate, answers[1].duplicate), (false, true));
+    assert_eq!((answers[1].first, answers[1].last), (Some(at(1)), Some(at(2))));
+    assert_eq!(school.positions("*", ReadOptions::default()), "1 2");
+
+    let part = append(vec![with_id(4), with_id(5)], vec![]);
+    let refused = Refusal::DuplicateEvent { event: 1, id: id(4), position: at(3) };
+    assert_eq!(school.commit(&[part, append(vec![with_id(6), with_id(4)], vec![])]), Err((1, refused)));
+}
+
+#[test]
+fn an_id_belongs_to_its_store() {
+    let mut school = School::default();
+    school.append_events(vec![with_id(1)], &[]).unwrap();
+    let other = quire_events::Append { store: "other", events: vec![with_id(1)], conditions: vec![] };
+    assert!(!school.commit(&[quire_events::Command::Append(other)]).unwrap()[0].duplicate);
+}
+
+#[test]
+fn an_event_read_and_sent_again_under_its_derived_id_is_a_repetition() {
+    let mut school = School::with("Noted a\nNoted b");
+    let mut derived = Vec::new();
+    school.read(&Query::all(), ReadOptions::default(), |event| derived.push(event.id()));
+    let again = school.append_events(vec![event("Noted b").id(derived[1])], &[]).unwrap();
+    assert_eq!((again.first, again.duplicate), (Some(at(2)), true));
+    assert_eq!(school.positions("*", ReadOptions::default()), "1 2");
+}
+
+#[test]
+fn an_event_is_found_by_the_id_that_was_given() {
+    let mut school = School::with("Noted");
+    school.append_events(vec![with_id(1)], &[]).unwrap();
+    let found = school.world.model.event_by_id(&school.world.log, STORE, id(1)).unwrap().unwrap();
+    assert_eq!((found.position, found.id(), found.given_id), (at(2), id(1), Some(id(1))));
+    assert_eq!(found.tags().collect::<Vec<_>>(), [b"about:this"], "the id is no tag of the user's");
+    assert!(school.world.model.event_by_id(&school.world.log, STORE, id(2)).unwrap().is_none());
+}
