@@ -10,8 +10,10 @@ use quire_mapped::{Appender, SharedWords};
 
 use crate::error::{Error, Result};
 
-/// How much is written at a time when a segment is filled with zeros.
-const FILL_BYTES: usize = 1 << 20;
+/// How much is written at a time when a segment is filled with zeros. The kernel caches a file in pieces as large as its writes, and
+/// the first store to a clean piece of a mapping costs in proportion: 2 µs after fills of 64 KiB, 10 µs after fills of 1 MiB
+/// (Linux 6.18, ext4).
+const FILL_BYTES: usize = 64 << 10;
 
 /// See the module.
 #[derive(Debug)]

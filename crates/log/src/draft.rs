@@ -1,7 +1,7 @@
 //! A record in the making: where a decision's effects go.
 //!
-//! Entries are encoded once, to where they will stay: an `os` log writes them into the mapped segment behind the tail, a
-//! `sync` log into a buffer that is then written through the file. Until the header is sealed and the tail has moved they
+//! Entries are encoded once: in an `os` log into the mapped segment behind the tail, where they stay; in a `sync` log, and when they
+//! are many, into a buffer that is then written through the file. Until the header is sealed and the tail has moved they
 //! are nothing, so a draft that is dropped leaves the log as it was.
 
 use std::ops::Range;
@@ -11,6 +11,10 @@ use quire_model::{At, Effects, NewEntry, Place, Placed, Sequence, Tag};
 use crate::error::{Error, Result};
 use crate::record::{ALIGNMENT, HEADER_BYTES, SEQUENCED_TAG_AT, entry_bytes, write_entry};
 use crate::writer::{Appended, Core};
+
+/// Above this, a record is written through the file even in an `os` log: one call for all its pages is cheaper than a page
+/// fault for each (0.5 against 2 µs a page on Linux 6.18, ext4).
+const IN_PLACE_BYTES_MAX: usize = 64 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -65,7 +69,8 @@ impl<'w> Draft<'w> {
     fn room(&mut self, bytes: usize) -> &mut [u8] {
         let range = self.bytes..self.bytes + bytes;
         self.bytes = range.end;
-        if !self.buffered && !self.core.fits(range.end.next_multiple_of(ALIGNMENT)) {
+        let whole = range.end.next_multiple_of(ALIGNMENT);
+        if !self.buffered && (whole > IN_PLACE_BYTES_MAX || !self.core.fits(whole)) {
             self.core.buffer_draft(range.start);
             self.buffered = true;
         }

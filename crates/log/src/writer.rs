@@ -14,7 +14,7 @@ use crate::draft::Draft;
 use crate::error::Result;
 use crate::log::Shared;
 use crate::reader::Reader;
-use crate::record::{HEADER_BYTES, RecordHeader, RecordView, TERMINATOR_BYTES};
+use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
 use crate::sequences::Sequences;
 use crate::settings::Durability;
@@ -146,11 +146,8 @@ impl Core {
         };
         let tail = self.active.appender.settled();
         let terminator = TERMINATOR_BYTES.min(self.active.appender.len() - tail - bytes);
-        let chain = if self.writes_in_place() {
+        let chain = if !buffered {
             let place = self.active.appender.bytes_mut(tail..tail + bytes + terminator);
-            if buffered {
-                place[HEADER_BYTES..bytes].copy_from_slice(&self.buffer[HEADER_BYTES..bytes]);
-            }
             place[bytes..].fill(0);
             header.seal(&mut place[..bytes])
         } else {
