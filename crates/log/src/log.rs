@@ -217,6 +217,11 @@ impl Log {
         checkpoint::save(&shared.directory, mark, payload)
     }
 
+    /// How many bytes were appended since the log was opened.
+    pub fn appended_bytes(&self) -> u64 {
+        self.shared().counts.bytes.load(Ordering::Relaxed)
+    }
+
     /// Counts since the log was opened.
     pub fn statistics(&self) -> Statistics {
         let shared = self.shared();

@@ -126,7 +126,7 @@ impl Builder {
         }
         let mut state = State { writer: opened.writer, models };
         state.replay(replay_from)?;
-        let database = Database::start(opened.log, state, self.checkpoint_bytes);
+        let database = Database::start(meta.database, opened.log, state, self.checkpoint_bytes);
         Ok(Opening { database, recovery: opened.recovery })
     }
 }

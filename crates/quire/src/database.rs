@@ -87,9 +87,10 @@ impl Database {
         Builder::new(path.as_ref())
     }
 
-    pub(crate) fn start(log: Log, state: State, checkpoint_bytes: u64) -> Self {
+    pub(crate) fn start(id: u128, log: Log, state: State, checkpoint_bytes: u64) -> Self {
         let due = state.models.jobs.next_due();
         let shared = Arc::new(Shared {
+            id,
             log,
             state: RwLock::new(state),
             duties: Duties::default(),
@@ -233,6 +234,11 @@ impl Database {
         self.shared.checkpoint()
     }
 
+    /// The number drawn at random when the database was created: no two have the same.
+    pub fn id(&self) -> u128 {
+        self.shared.id
+    }
+
     /// When a commit counts as kept.
     pub fn durability(&self) -> Durability {
         self.shared.log.settings().durability
@@ -359,6 +365,7 @@ fn part_of(parts: &[Part<'_>], refused: &crate::Refused) -> usize {
 /// What the handles and the background thread share.
 #[derive(Debug)]
 struct Shared {
+    id: u128,
     log: Log,
     /// The state after the last appended record, and the only way to append.
     state: RwLock<State>,
@@ -392,7 +399,7 @@ impl Shared {
         if let Some(due) = due {
             self.duties.next_due(due);
         }
-        let bytes = self.log.statistics().bytes;
+        let bytes = self.log.appended_bytes();
         let last = self.checkpointed_bytes.load(Ordering::Relaxed);
         if bytes - last.min(bytes) >= self.checkpoint_bytes
             && self.checkpointed_bytes.compare_exchange(last, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
