@@ -179,15 +179,15 @@ impl<'a> Decision<'a> {
         Ok(crate::read::find(self.history, store, id)?.map(|event| event.position))
     }
 
+    /// One of the events was found among the pending ones: its position holds the run in place.
     fn is_pending_run(&self, store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>]) -> bool {
         let mut stored = self.draft.events(store).skip_while(|(position, _)| *position < first);
-        self.state.last(store) < first
-            && events.iter().all(|event| {
-                stored.next().is_some_and(|(position, stored)| match event.id {
-                    Some(id) => self.draft.position_of(store, id) == Some(position),
-                    None => stored.id.is_none(),
-                })
+        events.iter().all(|event| {
+            stored.next().is_some_and(|(position, stored)| match event.id {
+                Some(id) => self.draft.position_of(store, id) == Some(position),
+                None => stored.id.is_none(),
             })
+        })
     }
 
     fn is_stored_run(

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use quire_events::{Append, Appended, Command, Condition, NewEvent, Query, ReadOptions, Refusal};
+use quire_events::{Append, Appended, Command, Condition, NewEvent, ReadOptions, Refusal};
 use quire_model::memory::MemoryLog;
 use quire_model::{Denied, Effects, Entry, History, Model, Place, ReadError, Sequence, Tag, Timestamp};
 
@@ -183,10 +183,13 @@ fn a_log_that_cant_be_read_is_an_error_and_not_an_empty_store() {
 #[test]
 fn a_reading_ends_with_its_error() {
     let school = hundred();
-    let selection = school.world.model.select(STORE, &Query::all()).unwrap();
-    let log = Watched { answers_max: 3, ..Watched::new(&school.world.log) };
-    let read: Vec<bool> = selection.read(&log, ReadOptions::default()).unwrap().map(|event| event.is_ok()).collect();
-    assert_eq!(read, [true, true, false]);
+    let read = |asked, answers_max| -> Vec<bool> {
+        let selection = school.world.model.select(STORE, &query(asked)).unwrap();
+        let log = Watched { answers_max, ..Watched::new(&school.world.log) };
+        selection.read(&log, ReadOptions::default()).unwrap().map(|event| event.is_ok()).collect()
+    };
+    assert_eq!(read("*", 3), [true, true, false]);
+    assert_eq!(read("tag | Other", 1), [false], "also when other walks are still to be made");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a query means, and what a read gives back.
 
 use crate::support::{STORE, School, at, query};
-use quire_events::{Events, NewEvent, Query, QueryProblem, ReadOptions, SelectRefusal};
+use quire_events::{EventView, Events, NewEvent, Query, QueryProblem, ReadOptions, SelectRefusal};
 use quire_model::memory::World;
 
 const COURSES: &str = "
@@ -247,4 +247,14 @@ fn a_derived_id_is_the_same_on_every_read_and_finds_its_event() {
     let mut elsewhere = *ids[0].as_bytes();
     elsewhere[0] ^= 1;
     assert!(model.event_by_id(log, STORE, quire_events::EventId::from_bytes(elsewhere)).unwrap().is_none());
+}
+
+#[test]
+fn who_walks_the_log_tells_events_from_other_entries() {
+    let school = School::with(COURSES);
+    let log = &school.world.log;
+    let events: Vec<_> = log.entries().filter_map(|entry| EventView::of(&entry)).collect();
+    assert_eq!(log.entries().count(), 8, "the store's creation, and seven events");
+    assert_eq!(events.iter().map(|event| event.position.get()).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
+    assert!(events.iter().all(|event| school.world.model.store(STORE) == Some(event.store)));
 }

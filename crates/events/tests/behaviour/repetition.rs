@@ -76,6 +76,9 @@ fn a_repetition_within_one_commit_is_noticed() {
     assert_eq!(school.positions("*", ReadOptions::default()), "1 2");
 
     let part = append(vec![with_id(4), with_id(5)], vec![]);
+    let without = append(vec![with_id(4), event("Noted about:this")], vec![]);
+    let refused = Refusal::DuplicateEvent { event: 0, id: id(4), position: at(3) };
+    assert_eq!(school.commit(&[part.clone(), without]), Err((1, refused)));
     let refused = Refusal::DuplicateEvent { event: 1, id: id(4), position: at(3) };
     assert_eq!(school.commit(&[part, append(vec![with_id(6), with_id(4)], vec![])]), Err((1, refused)));
 }
