@@ -67,8 +67,8 @@ pub enum Command<'c> {
         /// As in [`Command::Fetch`].
         lease_micros: u64,
     },
-    /// Takes in what time has brought: leases that ran out, jobs that may run now; up to 1,024 of them, the longest due
-    /// first. Answered by [`Reply::Ticked`]. Costs no log space when nothing is due.
+    /// Takes in what time has brought: leases that ran out, jobs that may run now; up to 1,024 of them, queue by queue,
+    /// the longest due first. Answered by [`Reply::Ticked`]. Costs no log space when nothing is due.
     Tick,
 }
 

@@ -20,6 +20,28 @@
 //!   [`Command::Tick`] does so for all, and [`Jobs::next_due`] says when the next one is worth while. An ack, fail or
 //!   heartbeat whose lease has run out is refused even when nothing has noticed yet.
 //!
+//! # Example
+//!
+//! The database drives a model as the tests' [`World`](quire_model::memory::World) does: decide, append, apply.
+//!
+//! ```
+//! use quire_jobs::{Command, Jobs, NewJob, Reply};
+//! use quire_model::{Timestamp, memory::World};
+//!
+//! let mut world = World::<Jobs>::new();
+//! let now = Timestamp::from_millis(1_000);
+//! let job = NewJob { kind: "notify", ..NewJob::new(b"{\"plane\":\"N14228\"}") };
+//! world.commit(now, &[Command::Enqueue { queue: "air/delays", job }]).unwrap();
+//!
+//! let fetch = Command::Fetch { queues: &["air/delays"], count: 1, lease_micros: 30_000_000, worker: "w1" };
+//! let Reply::Fetched(jobs) = &world.commit(now, &[fetch]).unwrap()[0] else { unreachable!() };
+//! let (job, token) = (jobs[0].job, jobs[0].token);
+//! assert_eq!((job.to_string().as_str(), token.to_string().as_str()), ("1-1", "2-0"));
+//!
+//! world.commit(now, &[Command::Ack { job, token, result: b"" }]).unwrap();
+//! assert_eq!(world.model.queue_stats("air/delays").unwrap().completed, 1);
+//! ```
+//!
 //! # Transitions
 //!
 //! Every event that has no row leaves a job as it is: a lease command is refused, a fetch passes it by.
@@ -28,7 +50,7 @@
 //!
 //! # In memory
 //!
-//! A live job takes about a hundred bytes, whatever its payload. A completed job takes none. A dead one keeps its id,
+//! A live job takes about 200 bytes, whatever its payload. A completed job takes none. A dead one keeps its id,
 //! so that dead letters can be listed without a walk: this set has no bound but what users leave in it.
 //!
 //! Not here: unique keys, pausing, limits, cancelling, holding, workflows.

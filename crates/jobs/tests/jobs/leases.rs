@@ -189,7 +189,7 @@ fn the_wait_between_attempts_doubles_up_to_its_maximum() {
     let backoff = Backoff { base_micros: 100, max_micros: 350 };
     yard.enqueue("q", NewJob { backoff, ..NewJob::new(b"{}") });
     let mut waits = Vec::new();
-    loop {
+    for _ in 0..10 {
         let job = yard.fetch(&["q"], 1).remove(0);
         let Reply::Failed { retry_at } = yard.one(fail(&job, Retry::Backoff)) else { panic!("failed") };
         let Some(retry_at) = retry_at else { break };

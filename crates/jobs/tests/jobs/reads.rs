@@ -33,6 +33,14 @@ fn a_job_tells_what_its_producer_gave() {
 }
 
 #[test]
+fn a_job_of_a_time_that_is_past_runs_at_once() {
+    let mut yard = Yard::new();
+    let past = Some(quire_model::Timestamp::from_micros(1));
+    let id = yard.enqueue("q", NewJob { run_at: past, ..NewJob::new(b"{}") });
+    assert_eq!((view(&yard, id).run_at, view(&yard, id).status), (yard.now, Status::Pending));
+}
+
+#[test]
 fn a_job_tells_where_it_stands_all_its_life() {
     let mut yard = Yard::new();
     let id = yard.enqueue("q", NewJob::new(b"{}"));
