@@ -59,13 +59,15 @@ mod apply;
 mod catalogue;
 mod state;
 
+mod partition;
 mod partitioner;
 mod read;
 
 pub use command::{Command, GroupId, OffsetCommitted, Produced, Reply, TopicCreated, TopicId, TopicRef};
 pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
+pub use partition::{Fetched, Partition, PartitionOffsets, Stored, TimeOffset};
 pub use partitioner::partition_for_key;
-pub use read::{CommittedOffset, Fetched, GroupInfo, PartitionOffsets, Stored, StreamReadError, TimeOffset, TopicInfo};
+pub use read::{CommittedOffset, GroupInfo, StreamReadError, TopicInfo};
 pub use refusal::{OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal};
 pub use state::Streams;
 pub use tag::{PartitionTag, partition_tag};

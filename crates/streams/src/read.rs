@@ -1,17 +1,14 @@
 //! The reads: the catalogue and the groups' offsets from the state, everything about records from the log.
 //!
-//! A partition is the walk over its tag. Its high watermark is the number behind the tag's last entry and is stored
-//! nowhere else, so it can't disagree with what is there. Nothing here waits for records to come.
+//! What needs the log only is in `partition.rs`; here it is for those who have the state at hand anyway.
 
 use core::fmt;
 use core::ops::ControlFlow;
 
-use quire_model::{Entry, History, Place, ReadError, Sequence, Timestamp};
+use quire_model::{History, ReadError, Sequence, Timestamp};
 
 use crate::state::Committed;
-use crate::tag::partition_tag;
-use crate::wire::Batch;
-use crate::{GroupId, PartitionTag, Streams, TopicId};
+use crate::{Fetched, GroupId, Partition, PartitionOffsets, Stored, Streams, TimeOffset, TopicId};
 
 /// A topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,56 +43,6 @@ pub struct CommittedOffset<'a> {
     pub metadata: &'a str,
     /// When it was committed.
     pub time: Timestamp,
-}
-
-/// Where a partition begins and ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartitionOffsets {
-    /// The offset of the first record that is still there; that of the next one when there is none.
-    pub start: Sequence,
-    /// The offset that the next record gets: the high watermark.
-    pub next: Sequence,
-}
-
-/// A batch where it stands.
-#[derive(Debug, Clone, Copy)]
-pub struct Stored<'a> {
-    /// The offset of its first record. The batch's own bytes say 0: see [`Batch::prefix`].
-    pub base_offset: Sequence,
-    /// When it was appended.
-    pub time: Timestamp,
-    /// The batch, as its producer sent it.
-    pub batch: Batch<'a>,
-}
-
-impl<'a> Stored<'a> {
-    fn new(entry: &Entry<'a>) -> Self {
-        let base_offset = entry.sequence.expect("every batch has its offsets");
-        Stored { base_offset, time: entry.time, batch: Batch::stored(entry.body) }
-    }
-
-    /// The offset behind its last record.
-    pub fn next_offset(&self) -> Sequence {
-        Sequence::new(self.base_offset.get() + u64::from(self.batch.last_offset_delta()) + 1)
-    }
-}
-
-/// What a fetch handed out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fetched {
-    /// Where the next fetch goes on: behind the last batch, or the offset asked for when there was none.
-    pub next_offset: Sequence,
-    /// How many bytes of batches.
-    pub bytes: usize,
-}
-
-/// A record found by its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeOffset {
-    /// Its offset.
-    pub offset: Sequence,
-    /// Its time: milliseconds since 1970.
-    pub timestamp_ms: i64,
 }
 
 impl Streams {
@@ -147,16 +94,13 @@ impl Streams {
         topic: TopicId,
         partition: u32,
     ) -> Result<PartitionOffsets, StreamReadError> {
-        offsets(history, &self.existing(topic, partition)?)
+        Ok(self.partition(topic, partition)?.offsets(history)?)
     }
 
-    /// Hands out the stored batches from the one that holds offset `from`, until the next one would take them over
-    /// `bytes_max` bytes, the partition ends, or `visit` breaks. The first batch is handed out whatever its size, and
-    /// may begin before `from`: the reader passes over what it has.
+    /// Hands out the stored batches from the one that holds offset `from` on. See [`Partition::fetch`].
     ///
     /// # Errors
-    /// [`StreamReadError::OffsetOutOfRange`] when `from` lies before the first record or beyond the end; at the end
-    /// there is nothing to hand out, and no error. When the partition is not there, or the log can't be read.
+    /// As [`Partition::fetch`], and when the partition is not there.
     pub fn fetch(
         &self,
         history: &dyn History,
@@ -166,35 +110,10 @@ impl Streams {
         bytes_max: usize,
         visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
     ) -> Result<Fetched, StreamReadError> {
-        let tag = self.existing(topic, partition)?;
-        let mut fetched = Fetched { next_offset: from, bytes: 0 };
-        let mut entry = history.seek(tag.tag(), from)?;
-        // The batch that holds `from` proves that it is in range; anything else needs a look at the partition's ends.
-        if entry.is_none_or(|entry| Stored::new(&entry).base_offset > from) {
-            let PartitionOffsets { start, next } = offsets(history, &tag)?;
-            if from < start || from > next {
-                return Err(StreamReadError::OffsetOutOfRange { from, start, next });
-            }
-        }
-        while let Some(found) = entry {
-            let stored = Stored::new(&found);
-            let bytes = fetched.bytes.saturating_add(found.body.len());
-            if fetched.bytes > 0 && bytes > bytes_max {
-                break;
-            }
-            fetched = Fetched { next_offset: stored.next_offset(), bytes };
-            if visit(stored).is_break() {
-                break;
-            }
-            entry = history.next(&[tag.tag()], found.place.after())?;
-        }
-        Ok(fetched)
+        self.partition(topic, partition)?.fetch(history, from, bytes_max, visit)
     }
 
-    /// The first record that is not earlier than `timestamp_ms`; `None` when every record is.
-    ///
-    /// Producers set times as they like, so this looks at the batches one by one, from the start. A compressed batch is
-    /// not opened: the answer is then its first record with the batch's base timestamp, which may be earlier.
+    /// The first record that is not earlier than `timestamp_ms`. See [`Partition::offset_at_time`].
     ///
     /// # Errors
     /// When the partition is not there, or the log can't be read.
@@ -205,47 +124,20 @@ impl Streams {
         partition: u32,
         timestamp_ms: i64,
     ) -> Result<Option<TimeOffset>, StreamReadError> {
-        let tag = self.existing(topic, partition)?;
-        let mut entry = history.next(&[tag.tag()], Place::START)?;
-        while let Some(found) = entry {
-            let stored = Stored::new(&found);
-            if stored.batch.max_timestamp_ms() >= timestamp_ms {
-                return Ok(Some(first_at_time(&stored, timestamp_ms)));
-            }
-            entry = history.next(&[tag.tag()], found.place.after())?;
-        }
-        Ok(None)
+        Ok(self.partition(topic, partition)?.offset_at_time(history, timestamp_ms)?)
     }
 
-    fn existing(&self, topic: TopicId, partition: u32) -> Result<PartitionTag, StreamReadError> {
+    /// The partition, to be read with nothing but the log.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn partition(&self, topic: TopicId, partition: u32) -> Result<Partition, StreamReadError> {
         let (_, found) = self.topic_at(topic).ok_or(StreamReadError::UnknownTopic { topic })?;
         let partitions = found.partitions;
         if partition >= partitions {
             return Err(StreamReadError::UnknownPartition { topic, partition, partitions });
         }
-        Ok(partition_tag(topic, partition))
-    }
-}
-
-fn offsets(history: &dyn History, tag: &PartitionTag) -> Result<PartitionOffsets, StreamReadError> {
-    let last = history.previous(&[tag.tag()], Place::END)?;
-    let next = last.map_or(Sequence::new(0), |last| last.next_sequence());
-    let first = history.seek(tag.tag(), Sequence::new(0))?;
-    let start = first.and_then(|first| first.sequence).unwrap_or(next);
-    Ok(PartitionOffsets { start, next })
-}
-
-/// The first record of the batch that is late enough. A producer may state a max timestamp that no record has, or write
-/// what can't be read; the batch's start is then the safe answer, for nothing is passed over.
-fn first_at_time(stored: &Stored<'_>, timestamp_ms: i64) -> TimeOffset {
-    let records = stored.batch.records().into_iter().flatten();
-    let found = records.map_while(Result::ok).find(|record| record.timestamp_ms >= timestamp_ms);
-    match found {
-        Some(record) => TimeOffset {
-            offset: Sequence::new(stored.base_offset.get() + u64::from(record.offset_delta)),
-            timestamp_ms: record.timestamp_ms,
-        },
-        None => TimeOffset { offset: stored.base_offset, timestamp_ms: stored.batch.base_timestamp_ms() },
+        Ok(Partition::new(topic, partition))
     }
 }
 

@@ -1,0 +1,157 @@
+//! A partition that was looked up: its records are read from the log alone, whatever the state does meanwhile.
+//!
+//! A partition is the walk over its tag. Its high watermark is the number behind the tag's last entry and is stored
+//! nowhere else, so it can't disagree with what is there. Nothing here waits for records to come.
+
+use core::ops::ControlFlow;
+
+use quire_model::{Entry, History, Place, ReadError, Sequence, Timestamp};
+
+use crate::tag::partition_tag;
+use crate::wire::Batch;
+use crate::{PartitionTag, StreamReadError, TopicId};
+
+/// A partition that is there. See [`Streams::partition`](crate::Streams::partition).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partition {
+    tag: PartitionTag,
+}
+
+/// Where a partition begins and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionOffsets {
+    /// The offset of the first record that is still there; that of the next one when there is none.
+    pub start: Sequence,
+    /// The offset that the next record gets: the high watermark.
+    pub next: Sequence,
+}
+
+/// A batch where it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Stored<'a> {
+    /// The offset of its first record. The batch's own bytes say 0: see [`Batch::prefix`].
+    pub base_offset: Sequence,
+    /// When it was appended.
+    pub time: Timestamp,
+    /// The batch, as its producer sent it.
+    pub batch: Batch<'a>,
+}
+
+impl<'a> Stored<'a> {
+    fn new(entry: &Entry<'a>) -> Self {
+        let base_offset = entry.sequence.expect("every batch has its offsets");
+        Stored { base_offset, time: entry.time, batch: Batch::stored(entry.body) }
+    }
+
+    /// The offset behind its last record.
+    pub fn next_offset(&self) -> Sequence {
+        Sequence::new(self.base_offset.get() + u64::from(self.batch.last_offset_delta()) + 1)
+    }
+}
+
+/// What a fetch handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fetched {
+    /// Where the next fetch goes on: behind the last batch, or the offset asked for when there was none.
+    pub next_offset: Sequence,
+    /// How many bytes of batches.
+    pub bytes: usize,
+}
+
+/// A record found by its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeOffset {
+    /// Its offset.
+    pub offset: Sequence,
+    /// Its time: milliseconds since 1970.
+    pub timestamp_ms: i64,
+}
+
+impl Partition {
+    pub(crate) fn new(topic: TopicId, partition: u32) -> Self {
+        Partition { tag: partition_tag(topic, partition) }
+    }
+
+    /// Where the partition begins and ends.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, ReadError> {
+        let last = history.previous(&[self.tag.tag()], Place::END)?;
+        let next = last.map_or(Sequence::new(0), |last| last.next_sequence());
+        let first = history.seek(self.tag.tag(), Sequence::new(0))?;
+        let start = first.and_then(|first| first.sequence).unwrap_or(next);
+        Ok(PartitionOffsets { start, next })
+    }
+
+    /// Hands out the stored batches from the one that holds offset `from`, until the next one would take them over
+    /// `bytes_max` bytes, the partition ends, or `visit` breaks. The first batch is handed out whatever its size, and
+    /// may begin before `from`: the reader passes over what it has.
+    ///
+    /// # Errors
+    /// [`StreamReadError::OffsetOutOfRange`] when `from` lies before the first record or beyond the end; at the end
+    /// there is nothing to hand out, and no error. [`StreamReadError::Unreadable`] when the log can't be read.
+    pub fn fetch(
+        &self,
+        history: &dyn History,
+        from: Sequence,
+        bytes_max: usize,
+        visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
+    ) -> Result<Fetched, StreamReadError> {
+        let mut fetched = Fetched { next_offset: from, bytes: 0 };
+        let mut entry = history.seek(self.tag.tag(), from)?;
+        // The batch that holds `from` proves that it is in range; anything else needs a look at the partition's ends.
+        if entry.is_none_or(|entry| Stored::new(&entry).base_offset > from) {
+            let PartitionOffsets { start, next } = self.offsets(history)?;
+            if from < start || from > next {
+                return Err(StreamReadError::OffsetOutOfRange { from, start, next });
+            }
+        }
+        while let Some(found) = entry {
+            let stored = Stored::new(&found);
+            let bytes = fetched.bytes.saturating_add(found.body.len());
+            if fetched.bytes > 0 && bytes > bytes_max {
+                break;
+            }
+            fetched = Fetched { next_offset: stored.next_offset(), bytes };
+            if visit(stored).is_break() {
+                break;
+            }
+            entry = history.next(&[self.tag.tag()], found.place.after())?;
+        }
+        Ok(fetched)
+    }
+
+    /// The first record that is not earlier than `timestamp_ms`; `None` when every record is.
+    ///
+    /// Producers set times as they like, so this looks at the batches one by one, from the start. A compressed batch is
+    /// not opened: the answer is then its first record with the batch's base timestamp, which may be earlier.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn offset_at_time(&self, history: &dyn History, timestamp_ms: i64) -> Result<Option<TimeOffset>, ReadError> {
+        let mut entry = history.next(&[self.tag.tag()], Place::START)?;
+        while let Some(found) = entry {
+            let stored = Stored::new(&found);
+            if stored.batch.max_timestamp_ms() >= timestamp_ms {
+                return Ok(Some(first_at_time(&stored, timestamp_ms)));
+            }
+            entry = history.next(&[self.tag.tag()], found.place.after())?;
+        }
+        Ok(None)
+    }
+}
+
+/// The first record of the batch that is late enough. A producer may state a max timestamp that no record has, or write
+/// what can't be read; the batch's start is then the safe answer, for nothing is passed over.
+fn first_at_time(stored: &Stored<'_>, timestamp_ms: i64) -> TimeOffset {
+    let records = stored.batch.records().into_iter().flatten();
+    let found = records.map_while(Result::ok).find(|record| record.timestamp_ms >= timestamp_ms);
+    match found {
+        Some(record) => TimeOffset {
+            offset: Sequence::new(stored.base_offset.get() + u64::from(record.offset_delta)),
+            timestamp_ms: record.timestamp_ms,
+        },
+        None => TimeOffset { offset: stored.base_offset, timestamp_ms: stored.batch.base_timestamp_ms() },
+    }
+}
