@@ -41,6 +41,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("tokio", &["quire-kafka", "quire-http", "quire-cli"], "the core knows no async runtime"),
     ("axum", &["quire-http"], "the database knows no wire format"),
+    ("hyper", &["quire-http"], "the database knows no wire format"),
+    ("hyper-util", &["quire-http"], "the database knows no wire format"),
+    ("base64", &["quire-http", "quire-cli"], "bytes are written as text only where a protocol needs it"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
     ("serde", &["quire-http", "quire-cli"], "stored formats are written by hand"),
     ("serde_json", &["quire-http", "quire-cli", "xtask"], "stored formats are written by hand"),
