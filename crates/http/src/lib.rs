@@ -1,1 +1,36 @@
-//! Being laid.
+//! HTTP and JSON in front of Quire: commits across all models, reads of each, health and metrics.
+//!
+//! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and what came of it becomes JSON.
+//! Errors and refusals are `{"code", "message", ...}` with the facts that were met; the codes stand in one table, which
+//! `docs/http.md` repeats.
+//!
+//! ```no_run
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let database = quire::Database::open("data")?;
+//! let server = quire_http::Server::bind(database, "127.0.0.1:7070".parse()?).await?;
+//! println!("listening on http://{}", server.address());
+//! server.run(async { tokio::signal::ctrl_c().await.expect("signals can be caught") }).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # The path of a request
+//! ```text
+//! Server ─▶ connection ─▶ routes ─▶ commit/request ─▶ Database ─▶ commit/reply, commit/refusal
+//!                             ├───▶ events · topics · queues · jobs · graphs (reads)
+//!                             └───▶ stats · health · metrics
+//! ```
+//!
+//! # What it is not
+//! A gateway: there is no TLS, no authentication and no HTTP/2 here. Bind it to loopback, or put a proxy in front.
+
+mod connection;
+mod server;
+
+mod app;
+mod routes;
+
+mod error;
+
+mod health;
+
+pub use server::Server;

@@ -1,0 +1,99 @@
+//! The server: a listener, and the tasks that serve its connections.
+//!
+//! Invariant: when [`Server::run`] returns, no task of it is left, so nothing of it holds the database open. It speaks
+//! plain HTTP/1.1; what a request means is the routes' business.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire::Database;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::app::App;
+use crate::{connection, routes};
+
+/// How many connections are served at once; further ones wait in the listener's queue.
+const CONNECTIONS_MAX: usize = 4_096;
+
+/// How long connections have to end once the server is told to stop, in seconds.
+const GRACE_S: u64 = 5;
+
+/// An HTTP server for one database, bound to its address.
+#[derive(Debug)]
+pub struct Server {
+    database: Database,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Listens on an address; port 0 takes a free one. Requests wait until [`Server::run`].
+    ///
+    /// # Errors
+    /// When the address can't be listened on; the message names it.
+    pub async fn bind(database: Database, address: SocketAddr) -> io::Result<Server> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("can't listen on {address}: {error}"));
+        let listener = TcpListener::bind(address).await.map_err(named)?;
+        let address = listener.local_addr().map_err(named)?;
+        Ok(Server { database, listener, address })
+    }
+
+    /// The address it listens on, with the real port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown`. Then it accepts no more, answers what is under way (a long poll at once, with what there
+    /// is), and returns after at most a few seconds.
+    ///
+    /// # Errors
+    /// None so far: a connection that fails ends alone.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        let (closing, closed) = watch::channel(false);
+        let router = routes::router(App::new(self.database));
+        let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut connections = JoinSet::new();
+        tokio::pin!(shutdown);
+        loop {
+            let next = async {
+                let permit = Arc::clone(&free).acquire_owned().await.expect("the semaphore is never closed");
+                (accept(&self.listener).await, permit)
+            };
+            tokio::select! {
+                () = &mut shutdown => break,
+                (stream, permit) = next => {
+                    let (router, closed) = (router.clone(), closed.clone());
+                    connections.spawn(async move {
+                        connection::serve(stream, router, closed).await;
+                        drop(permit);
+                    });
+                }
+                // Takes the finished out of the set as they come.
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            }
+        }
+        drop(self.listener);
+        closing.send_replace(true);
+        let all_ended = async { while connections.join_next().await.is_some() {} };
+        let in_time = tokio::time::timeout(Duration::from_secs(GRACE_S), all_ended).await;
+        if in_time.is_err() {
+            connections.shutdown().await;
+        }
+        Ok(())
+    }
+}
+
+/// The next connection. A failure to accept is that one connection's, or passes (no free file handle): it is tried again.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
