@@ -280,6 +280,16 @@ struct Counts {
     bytes: AtomicU64,
 }
 
+impl Counts {
+    /// Counts a record. There is one writer, so a load and a store do where others need an exchange.
+    fn add(&self, entries: u32, bytes: usize) {
+        let add = |count: &AtomicU64, more: u64| count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        add(&self.records, 1);
+        add(&self.entries, entries.into());
+        add(&self.bytes, bytes as u64);
+    }
+}
+
 /// What the writer, the readers and the threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -344,9 +354,7 @@ impl Shared {
 
     /// A record was appended: tells the control file and the syncer, and in an `os` log everyone.
     pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize) {
-        self.counts.records.fetch_add(1, Ordering::Relaxed);
-        self.counts.entries.fetch_add(entries.into(), Ordering::Relaxed);
-        self.counts.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counts.add(entries, bytes);
         self.control.set_tail(position);
         self.syncer.appended(position);
         if self.settings.durability == Durability::Os {

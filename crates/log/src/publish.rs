@@ -1,6 +1,6 @@
 //! The published tail, and who waits for it to move.
 //!
-//! A publish that nobody waits for costs a store, a fence and a load. Waiting is exact: whoever waits for a position is
+//! A publish that nobody waits for costs an exchange and a load. Waiting is exact: whoever waits for a position is
 //! woken by the publish that reaches it, and not by a timer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -56,9 +56,9 @@ impl Published {
 
     /// Moves the published tail and wakes who waited for it. Only the commit path and the syncer call this.
     pub(crate) fn publish(&self, position: Position) {
-        self.position.store(position.get(), Ordering::Release);
-        fence(Ordering::SeqCst);
-        if self.waiting.load(Ordering::Relaxed) > 0 {
+        // Sequentially consistent, so that the waiters are looked at after the position has moved.
+        self.position.swap(position.get(), Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
             self.wake(|waiting| waiting.position <= position.get());
         }
     }

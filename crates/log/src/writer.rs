@@ -39,18 +39,31 @@ pub struct Appended {
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
         let reader = Reader::new(shared.segments(), Position::MAX, shared.seed());
-        let core = Core { shared, active, sequences, mark, time, buffer: Vec::new(), taken: Vec::new() };
+        let core = Core { shared, active, sequences, mark, time, last: 0..0, buffer: Vec::new(), taken: Vec::new() };
         Writer { core, reader }
     }
 
-    /// Begins the next record: what can be read to decide on it, and where its entries go.
+    /// Begins the next record, now: what can be read to decide on it, and where its entries go.
     pub fn begin(&mut self) -> (&Reader, Draft<'_>) {
+        let now = self.core.shared.clock().now();
+        self.begin_at(now)
+    }
+
+    /// Begins the next record at the time `now`, which was read from the log's clock a moment ago; or at that of the record
+    /// before, when it is later.
+    pub fn begin_at(&mut self, now: Timestamp) -> (&Reader, Draft<'_>) {
         if !self.reader.reads(&self.core.active.segment) {
             self.reader = Reader::new(self.core.shared.segments(), Position::MAX, self.core.shared.seed());
         }
-        let time = self.core.shared.clock().now().max(self.core.time);
+        let time = now.max(self.core.time);
         let at = At { position: self.core.mark.position.next(), time };
         (&self.reader, Draft::new(&mut self.core, at))
+    }
+
+    /// The entries of the record that was appended last, in order.
+    pub fn appended(&self) -> impl Iterator<Item = quire_model::Entry<'_>> {
+        let record = (!self.core.last.is_empty()).then(|| self.core.last_record());
+        record.into_iter().flat_map(|record| record.entries().map(|(_, entry)| entry))
     }
 
     /// The entries of an appended record, in order.
@@ -90,6 +103,8 @@ pub(crate) struct Core {
     pub(crate) sequences: Sequences,
     mark: Mark,
     time: Timestamp,
+    /// Where the last record stands in the active segment; empty before the first append.
+    last: Range<usize>,
     /// Where a draft stands that is not written in place.
     pub(crate) buffer: Vec<u8>,
     /// Kept between drafts for its capacity; empty.
@@ -162,7 +177,8 @@ impl Core {
         };
         // Commit point for every process: from here on the record is part of the log.
         self.active.appender.settle(tail + bytes);
-        let record = RecordView::sealed(self.active.appender.bytes(tail..tail + bytes));
+        self.last = tail..tail + bytes;
+        let record = RecordView::sealed(self.active.appender.bytes(self.last.clone()));
         self.active.segment.take_in(record, tail);
         for (_, entry) in record.entries() {
             self.sequences.take_in(&entry);
@@ -171,6 +187,10 @@ impl Core {
         self.time = at.time;
         self.shared.note_append(at.position, entries, bytes);
         Ok(Appended { at, entries })
+    }
+
+    fn last_record(&self) -> RecordView<'_> {
+        RecordView::sealed(self.active.appender.bytes(self.last.clone()))
     }
 
     /// Goes on in a new segment.

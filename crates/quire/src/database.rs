@@ -278,8 +278,21 @@ impl Database {
         &self,
         commands: Commands<'_, '_>,
     ) -> Result<Ticket<Result<(quire_model::At, Replies), crate::Refused>>> {
-        let decided = self.shared.commit(commands)?;
+        let decided = self.shared.commit(self.now(), commands)?;
         Ok(Ticket::new(self.shared.log.clone(), decided.rests_on, decided.verdict))
+    }
+}
+
+impl Database {
+    /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that is waited for at once.
+    pub(crate) fn commit_and_wait(
+        &self,
+        now: Timestamp,
+        commands: Commands<'_, '_>,
+    ) -> Result<Result<(quire_model::At, Replies), crate::Refused>> {
+        let decided = self.shared.commit(now, commands)?;
+        self.shared.log.wait(decided.rests_on)?;
+        Ok(decided.verdict)
     }
 }
 
@@ -386,10 +399,10 @@ impl Shared {
         self.state.write().map_err(|_| broken())
     }
 
-    fn commit(&self, commands: Commands<'_, '_>) -> Result<Decided> {
+    fn commit(&self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
         let (decided, due) = {
             let mut state = self.state_mut()?;
-            let decided = state.commit(commands)?;
+            let decided = state.commit(now, commands)?;
             let due = if commands.jobs.is_empty() { None } else { Some(state.models.jobs.next_due()) };
             (decided, due)
         };
@@ -433,7 +446,7 @@ impl Shared {
     /// Takes in what time has brought to the queues, a bounded number of jobs at a time.
     fn tick(&self) -> Result<()> {
         let commands = Commands { jobs: &[jobs::Command::Tick], ..Commands::default() };
-        self.commit(commands).map(|_| ())
+        self.commit(self.log.clock().now(), commands).map(|_| ())
     }
 }
 

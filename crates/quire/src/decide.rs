@@ -3,7 +3,7 @@
 //! Every commit goes through [`State::commit`], whoever asks and whatever it holds.
 
 use quire_log::Writer;
-use quire_model::{At, Denied, Effects, History, Model, Position};
+use quire_model::{At, Denied, Effects, History, Model, Position, Timestamp};
 
 use crate::models::{Models, UnknownModel};
 use crate::outcome::{Reason, Refused};
@@ -43,10 +43,10 @@ pub(crate) struct Decided {
 }
 
 impl State {
-    /// Commits these commands, all or none.
-    pub(crate) fn commit(&mut self, commands: Commands<'_, '_>) -> Result<Decided> {
+    /// Commits these commands, all or none, at the time `now`.
+    pub(crate) fn commit(&mut self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
         let before = self.writer.mark().position;
-        let (history, mut draft) = self.writer.begin();
+        let (history, mut draft) = self.writer.begin_at(now);
         let at = draft.at();
         let replies = match decide(&self.models, history, at, commands, &mut draft) {
             Ok(replies) => replies,
@@ -57,7 +57,7 @@ impl State {
             return Ok(Decided { rests_on: before, verdict: Ok((at, replies)) });
         }
         draft.append()?;
-        for entry in self.writer.entries(at.position) {
+        for entry in self.writer.appended() {
             self.models.apply(&entry).expect("what the models pushed is theirs");
         }
         Ok(Decided { rests_on: at.position, verdict: Ok((at, replies)) })

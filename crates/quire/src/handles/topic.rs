@@ -213,8 +213,8 @@ impl Producer<'_> {
         let batch = self.batch.finish().expect("at least one message was added");
         let topic = self.id.map_or(TopicRef::Name(self.topic.name), TopicRef::Id);
         let command = produce_command(topic, partition, batch);
-        let ticket = database.decide(Commands { streams: &[command], ..Commands::default() })?;
-        match only(ticket.wait()?.map(|(_, replies)| replies.streams))? {
+        let verdict = database.commit_and_wait(now, Commands { streams: &[command], ..Commands::default() })?;
+        match only(verdict.map(|(_, replies)| replies.streams))? {
             Reply::Produced(produced) => {
                 self.id = Some(produced.topic);
                 Ok(produced)
