@@ -1,0 +1,85 @@
+//! ListOffsets: where a partition begins, where it ends, and the first record that is not earlier than a time.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
+use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use quire::{History, Sequence};
+
+use crate::broker::{Broker, LEADER_EPOCH};
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::partition::Partition;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics;
+
+/// Replica, isolation, topics of (name, partitions of (number, leader epoch, time)).
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 6,
+    body: fields(&[
+        Field(0, LAST, Shape::Fixed(4)),
+        Field(2, LAST, Shape::Fixed(1)),
+        Field(0, LAST, Shape::Structs(&TOPIC)),
+        Field(10, LAST, Shape::Fixed(4)),
+    ]),
+};
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&PARTITION))]);
+static PARTITION: Struct =
+    fields(&[Field(0, LAST, Shape::Fixed(4)), Field(4, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Fixed(8))]);
+
+/// The times that stand for the end and the beginning.
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+
+/// An offset and its record's time; -1 where there is none.
+struct Listed {
+    offset: i64,
+    timestamp_ms: i64,
+}
+
+/// Answers each partition by itself.
+pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<ListOffsetsResponse, Closed> {
+    let decoded: ListOffsetsRequest = request.decode()?;
+    let mut topics = Vec::with_capacity(decoded.topics.len());
+    for topic in decoded.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for wanted in &topic.partitions {
+            let response = ListOffsetsPartitionResponse::default().with_partition_index(wanted.partition_index);
+            partitions.push(match list(broker, topic.name.as_str(), wanted) {
+                Ok(listed) => response
+                    .with_offset(listed.offset)
+                    .with_timestamp(listed.timestamp_ms)
+                    .with_leader_epoch(LEADER_EPOCH),
+                Err(failure) => response.with_error_code(failure.code.code()),
+            });
+        }
+        topics.push(ListOffsetsTopicResponse::default().with_name(topic.name).with_partitions(partitions));
+    }
+    Ok(ListOffsetsResponse::default().with_topics(topics))
+}
+
+fn list(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<Listed, Failure> {
+    if wanted.current_leader_epoch > LEADER_EPOCH {
+        return Err(Failure::unknown_epoch(wanted.current_leader_epoch));
+    }
+    let database = broker.database.id();
+    let partition = broker.database.read_published(|view| {
+        let topic = topics::named(database, view, topic).ok_or_else(Failure::unknown_topic)?;
+        Partition::of(view, &topic, wanted.partition_index)
+    })??;
+    find(&partition, &broker.database.history(), wanted.timestamp)
+}
+
+fn find(partition: &Partition, history: &dyn History, timestamp_ms: i64) -> Result<Listed, Failure> {
+    let at = |sequence: Sequence| i64::try_from(sequence.get()).expect("an offset has 63 bits");
+    match timestamp_ms {
+        LATEST => Ok(Listed { offset: at(partition.offsets(history)?.next), timestamp_ms: -1 }),
+        EARLIEST => Ok(Listed { offset: at(partition.offsets(history)?.start), timestamp_ms: -1 }),
+        0.. => Ok(match partition.offset_at_time(history, timestamp_ms)? {
+            Some(found) => Listed { offset: at(found.offset), timestamp_ms: found.timestamp_ms },
+            None => Listed { offset: -1, timestamp_ms: -1 },
+        }),
+        _ => Err(Failure::new(ResponseError::InvalidRequest, format!("{timestamp_ms} is no time to list offsets at"))),
+    }
+}

@@ -1,0 +1,123 @@
+//! Metadata: the broker, and the topics with their partitions. Asking about a topic may create it.
+
+use std::net::SocketAddr;
+
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use quire::streams::{Command, Refusal};
+use quire::{Commit, Outcome, Part, Reason, View};
+use uuid::Uuid;
+
+use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, Topic};
+
+/// Topics of (id, name), whether to create them, which rights to tell of.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 9,
+    body: fields(&[
+        Field(0, LAST, Shape::Structs(&TOPIC)),
+        Field(4, LAST, Shape::Fixed(1)),
+        Field(8, 10, Shape::Fixed(1)),
+        Field(8, LAST, Shape::Fixed(1)),
+    ]),
+};
+static TOPIC: Struct = fields(&[Field(10, LAST, Shape::Fixed(16)), Field(0, LAST, Shape::Text)]);
+
+/// Tells of the topics that are asked about, or of all.
+pub(crate) async fn handle(broker: &Broker, local: SocketAddr, request: &Request) -> Result<MetadataResponse, Closed> {
+    let decoded: MetadataRequest = request.decode()?;
+    let create = broker.settings.auto_create_topics && decoded.allow_auto_topic_creation;
+    let topics = match decoded.topics {
+        // In version 0 there is no null, and none are all.
+        Some(asked) if request.version > 0 || !asked.is_empty() => {
+            let mut topics = Vec::with_capacity(asked.len());
+            for topic in asked {
+                topics.push(named(broker, topic, create).await?);
+            }
+            topics
+        }
+        _ => read(broker, topics::all).await?.into_iter().map(describe).collect(),
+    };
+    let (host, port) = match &broker.settings.advertised {
+        Some(advertised) => (advertised.host.clone(), advertised.port),
+        None => (local.ip().to_string(), local.port()),
+    };
+    let node = MetadataResponseBroker::default()
+        .with_node_id(BROKER_ID.into())
+        .with_host(StrBytes::from_string(host))
+        .with_port(i32::from(port));
+    Ok(MetadataResponse::default()
+        .with_brokers(vec![node])
+        .with_cluster_id(Some(StrBytes::from_string(Uuid::from_u128(broker.database.id()).to_string())))
+        .with_controller_id(BROKER_ID.into())
+        .with_topics(topics))
+}
+
+/// One topic that was asked about, created if it may be.
+async fn named(broker: &Broker, asked: MetadataRequestTopic, create: bool) -> Result<MetadataResponseTopic, Closed> {
+    let id = asked.topic_id;
+    let Some(name) = asked.name.filter(|_| id.is_nil()) else {
+        let found = read(broker, |database, view| topics::with_uuid(database, view, id)).await?;
+        let unknown = || failed(Failure::unknown_topic_id()).with_topic_id(id).with_name(None);
+        return Ok(found.map_or_else(unknown, describe));
+    };
+    let found = find(broker, &name).await?;
+    let found = match found {
+        None if create => match create_topic(broker, &name).await {
+            Ok(()) => find(broker, &name).await?,
+            Err(failure) => return Ok(failed(failure).with_name(Some(name))),
+        },
+        found => found,
+    };
+    let unknown = || failed(Failure::unknown_topic()).with_name(Some(name));
+    Ok(found.map_or_else(unknown, describe))
+}
+
+async fn find(broker: &Broker, name: &str) -> Result<Option<Topic>, Closed> {
+    read(broker, |database, view| topics::named(database, view, name)).await
+}
+
+/// Creates a topic, or finds that someone else just did.
+async fn create_topic(broker: &Broker, name: &str) -> Result<(), Failure> {
+    let command = Command::CreateTopic { name, partitions: broker.settings.auto_create_partitions };
+    let submitted = broker.database.submit(&Commit::new().part(Part::Streams(command)))?;
+    match submitted.await? {
+        Outcome::Committed(_) => Ok(()),
+        Outcome::Refused(refused) if matches!(refused.reason, Reason::Streams(Refusal::TopicExists { .. })) => Ok(()),
+        Outcome::Refused(refused) => Err(refused.into()),
+    }
+}
+
+/// Looks at the catalogue. What is told of it is durable.
+async fn read<T>(broker: &Broker, look: impl FnOnce(u128, &View<'_>) -> T) -> Result<T, Closed> {
+    let database = broker.database.id();
+    let ticket = broker.database.read(|view| look(database, view)).map_err(|_| Closed::Failed)?;
+    ticket.await.map_err(|_| Closed::Failed)
+}
+
+fn describe(topic: Topic) -> MetadataResponseTopic {
+    let partition = |number: u32| {
+        MetadataResponsePartition::default()
+            .with_partition_index(i32::try_from(number).expect("a partition's number has 31 bits"))
+            .with_leader_id(BROKER_ID.into())
+            .with_leader_epoch(LEADER_EPOCH)
+            .with_replica_nodes(vec![BROKER_ID.into()])
+            .with_isr_nodes(vec![BROKER_ID.into()])
+    };
+    MetadataResponseTopic::default()
+        .with_partitions((0..topic.partitions()).map(partition).collect())
+        .with_topic_id(topic.uuid)
+        .with_name(Some(TopicName(StrBytes::from_string(topic.name))))
+}
+
+fn failed(failure: Failure) -> MetadataResponseTopic {
+    MetadataResponseTopic::default().with_error_code(failure.code.code())
+}

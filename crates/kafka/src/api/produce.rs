@@ -1,0 +1,189 @@
+//! Produce: each partition of a request is a commit of its own, of the batches as they came.
+//!
+//! Committing is one step, done in the order in which requests come in; waiting for durability and answering is another.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use quire::streams::wire::Batch;
+use quire::streams::{Command, Refusal, Reply as StreamReply, TopicRef};
+use quire::{Commit, Outcome, Part, Reason, Reply, Ticket};
+use uuid::Uuid;
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::response;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, Kind, Numbered};
+
+/// Transactional id, acks, timeout, topics of (name or id, partitions of (number, records)).
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 9,
+    body: fields(&[
+        Field(3, LAST, Shape::Text),
+        Field(0, LAST, Shape::Fixed(2 + 4)),
+        Field(0, LAST, Shape::Structs(&TOPIC)),
+    ]),
+};
+static TOPIC: Struct =
+    fields(&[Field(0, 12, Shape::Text), Field(13, LAST, Shape::Fixed(16)), Field(0, LAST, Shape::Structs(&PARTITION))]);
+static PARTITION: Struct = fields(&[Field(0, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Bytes)]);
+
+/// From which version on an answer has room for words.
+const MESSAGES_FROM: i16 = 8;
+
+/// An answer that waits until what was committed is durable; `None` when the producer wants none.
+pub(crate) type Pending = Pin<Box<dyn Future<Output = Result<Option<Bytes>, Closed>> + Send>>;
+
+/// Commits what a request holds.
+///
+/// # Errors
+/// When the request can't be decoded; nothing was committed then.
+pub(crate) fn start(broker: &Arc<Broker>, request: Request) -> Result<Pending, Closed> {
+    let decoded: ProduceRequest = request.decode()?;
+    let Request { version, correlation_id, .. } = request;
+    let acks = decoded.acks;
+    let problem = match acks {
+        -1..=1 => None,
+        _ => Some(Failure::new(ResponseError::InvalidRequiredAcks, format!("acks is {acks}, and must be -1, 0 or 1"))),
+    };
+    let topics: Vec<ProducedTopic> =
+        decoded.topic_data.iter().map(|topic| ProducedTopic::start(broker, topic, problem.as_ref())).collect();
+    let broker = Arc::clone(broker);
+    Ok(Box::pin(async move {
+        let mut responses = Vec::with_capacity(topics.len());
+        let mut is_refused = false;
+        for topic in topics {
+            let response = topic.finish(&broker, version).await;
+            is_refused |= response.partition_responses.iter().any(|partition| partition.error_code != 0);
+            responses.push(response);
+        }
+        if acks == 0 {
+            return if is_refused { Err(Closed::Unacknowledged) } else { Ok(None) };
+        }
+        let response = ProduceResponse::default().with_responses(responses);
+        response::frame(correlation_id, version, &response).map(Some)
+    }))
+}
+
+/// A topic of a request, its partitions committed or refused. It holds nothing of the request's memory.
+struct ProducedTopic {
+    /// As the request names it: by name, or from version 13 on by id.
+    name: TopicName,
+    id: Uuid,
+    partitions: Vec<(i32, Result<Ticket<Outcome>, Failure>)>,
+}
+
+impl ProducedTopic {
+    fn start(broker: &Broker, topic: &TopicProduceData, problem: Option<&Failure>) -> Self {
+        let reference = topic_ref(broker, topic);
+        let submit = |partition: &PartitionProduceData| {
+            let submitted = match (problem, &reference) {
+                (Some(failure), _) | (None, Err(failure)) => Err(failure.clone()),
+                (None, Ok(reference)) => submit(broker, *reference, partition),
+            };
+            (partition.index, submitted)
+        };
+        let partitions = topic.partition_data.iter().map(submit).collect();
+        let name = TopicName(StrBytes::from_string(topic.name.to_string()));
+        ProducedTopic { name, id: topic.topic_id, partitions }
+    }
+
+    async fn finish(self, broker: &Broker, version: i16) -> TopicProduceResponse {
+        let mut responses = Vec::with_capacity(self.partitions.len());
+        for (index, submitted) in self.partitions {
+            let response = PartitionProduceResponse::default().with_index(index);
+            responses.push(match base_offset(broker, submitted).await {
+                Ok(base_offset) => response.with_base_offset(base_offset).with_log_append_time_ms(-1),
+                Err(failure) => {
+                    let message = (version >= MESSAGES_FROM).then(|| StrBytes::from_string(failure.message));
+                    response.with_error_code(failure.code.code()).with_base_offset(-1).with_error_message(message)
+                }
+            });
+        }
+        TopicProduceResponse::default().with_name(self.name).with_topic_id(self.id).with_partition_responses(responses)
+    }
+}
+
+/// What the request means. A name is left to the commit to look up.
+fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRef<'t>, Failure> {
+    if topic.topic_id.is_nil() {
+        return Ok(TopicRef::Name(topic.name.as_str()));
+    }
+    let database = broker.database.id();
+    match Numbered::of(database, topic.topic_id) {
+        Some(Numbered::Stream(id)) => Ok(TopicRef::Id(id)),
+        Some(Numbered::Events(_)) => {
+            let topic = broker.database.read_published(|view| topics::with_uuid(database, view, topic.topic_id))?;
+            Err(topic.map_or_else(Failure::unknown_topic_id, |topic| refuse_to_produce(&topic)))
+        }
+        None => Err(Failure::unknown_topic_id()),
+    }
+}
+
+/// Commits the batches of one partition.
+fn submit(broker: &Broker, topic: TopicRef<'_>, data: &PartitionProduceData) -> Result<Ticket<Outcome>, Failure> {
+    let partition = u32::try_from(data.index).map_err(|_| Failure::unknown_partition(data.index))?;
+    let records = data.records.as_deref().unwrap_or_default();
+    let mut commit = Commit::new();
+    for batch in batches(records)? {
+        let command = Command::Produce { topic, partition, batch, create_partitions: None };
+        commit = commit.part(Part::Streams(command));
+    }
+    Ok(broker.database.submit(&commit)?)
+}
+
+/// The batches that the records of a partition are, each as it came.
+fn batches(mut records: &[u8]) -> Result<Vec<Batch<'_>>, Failure> {
+    let mut batches = Vec::with_capacity(1);
+    while !records.is_empty() {
+        // A batch: offset, length of what follows, and so much. A length that can't be is `parse`'s to tell.
+        let length = records.get(8..12).and_then(|length| length.try_into().ok()).map(i32::from_be_bytes);
+        let bytes = length.and_then(|length| usize::try_from(length).ok()).map_or(records.len(), |length| length + 12);
+        let (batch, rest) = records.split_at(bytes.min(records.len()));
+        let batch = Batch::parse(batch)?;
+        if batch.producer_id() != -1 && !batch.is_transactional() {
+            let message = format!("no producer was given the id {}: idempotence is not offered", batch.producer_id());
+            return Err(Failure::new(ResponseError::UnknownProducerId, message));
+        }
+        batches.push(batch);
+        records = rest;
+    }
+    if batches.is_empty() {
+        return Err(Failure::new(ResponseError::InvalidRecord, "there are no records"));
+    }
+    Ok(batches)
+}
+
+/// The offset of the first record, once it is durable.
+async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, Failure>) -> Result<i64, Failure> {
+    let committed = match submitted?.await? {
+        Outcome::Committed(committed) => committed,
+        Outcome::Refused(refused) => {
+            let Reason::Streams(Refusal::UnknownTopic { name }) = &refused.reason else { return Err(refused.into()) };
+            let database = broker.database.id();
+            let topic = broker.database.read_published(|view| topics::named(database, view, name))?;
+            return Err(topic.map_or_else(|| refused.into(), |topic| refuse_to_produce(&topic)));
+        }
+    };
+    let Some(Reply::Streams(StreamReply::Produced(produced))) = committed.replies.first() else {
+        unreachable!("a produced batch is answered by its offsets, not by {:?}", committed.replies)
+    };
+    Ok(i64::try_from(produced.base_offset.get()).expect("an offset has 63 bits"))
+}
+
+/// Why a topic that is there took no batch: it is an event store, or it came to be only just now.
+fn refuse_to_produce(topic: &topics::Topic) -> Failure {
+    match &topic.kind {
+        Kind::Events { store } => Failure::read_only(&topic.name, store),
+        Kind::Stream { .. } => Failure::unknown_topic(),
+    }
+}

@@ -1,0 +1,148 @@
+//! An event store as a read-only topic with one partition.
+//!
+//! | of the record | is |
+//! |---|---|
+//! | offset | the event's position, so the first is 1 |
+//! | time | when it was recorded, in whole milliseconds |
+//! | key | none |
+//! | value | its data |
+//! | headers | `type`; `tag`, once for each; `id`; `metadata`, unless empty |
+//!
+//! The store holds no batches: they are made for each fetch, one fetch one batch, never larger than there is room for
+//! unless a single event is.
+
+use bytes::BytesMut;
+use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection};
+use quire::streams::wire::{BatchBuilder, Header};
+use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
+use quire::{Error, History, Sequence, View};
+
+use crate::errors::Failure;
+use crate::partition::{Room, put};
+
+/// The bytes of a batch's header and of a record's numbers, at most: what an event takes besides its own bytes.
+const BATCH_BYTES: usize = 64;
+const RECORD_BYTES: usize = 32;
+const HEADER_BYTES: usize = 16;
+
+/// An event store to be read as a topic.
+#[derive(Debug)]
+pub(crate) struct EventTopic {
+    selection: Selection,
+}
+
+impl EventTopic {
+    /// Looks a store up that is there.
+    pub(crate) fn of(view: &View<'_>, store: &str) -> Result<Self, Failure> {
+        let selection = view.events.select(store, &Query::all()).map_err(|_| Failure::unknown_topic())?;
+        Ok(EventTopic { selection })
+    }
+
+    /// Where it begins and ends. An empty store begins and ends at 1.
+    pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, Failure> {
+        let mut reading = self
+            .selection
+            .read(history, ReadOptions { limit: Some(1), ..ReadOptions::default() })
+            .map_err(unreadable)?;
+        let next = reading.head().next();
+        let first = reading.next().transpose().map_err(unreadable)?;
+        let start = first.map_or(next, |event| event.position);
+        Ok(PartitionOffsets { start: Sequence::new(start.get()), next: Sequence::new(next.get()) })
+    }
+
+    /// Makes a batch of the events from offset `from` on, as many as there is room for.
+    pub(crate) fn fetch(
+        &self,
+        history: &dyn History,
+        from: Sequence,
+        room: Room,
+        out: &mut BytesMut,
+    ) -> Result<(), Failure> {
+        let PartitionOffsets { start, next } = self.offsets(history)?;
+        if from < start || from > next {
+            return Err(StreamReadError::OffsetOutOfRange { from, start, next }.into());
+        }
+        let mut batch = BatchBuilder::new();
+        let mut base = EventPosition::ZERO;
+        let after = EventPosition::new(from.get() - 1);
+        let options = ReadOptions { after, ..ReadOptions::default() };
+        for event in self.selection.read(history, options).map_err(unreadable)? {
+            let event = event.map_err(unreadable)?;
+            if batch.record_count() == 0 {
+                base = event.position;
+            }
+            // A batch's offsets are dense; behind an erased event the next fetch goes on with the next batch.
+            let is_next = event.position.get() == base.get() + u64::from(batch.record_count());
+            if !is_next || !room.takes(batch.bytes(), bytes_max(&event)) || add(&mut batch, &event).is_err() {
+                break;
+            }
+        }
+        if let Some(batch) = batch.finish() {
+            put(out, batch, Sequence::new(base.get()));
+        }
+        Ok(())
+    }
+
+    /// The first event that is not earlier, found by halving: events of one store never go back in time.
+    pub(crate) fn offset_at_time(
+        &self,
+        history: &dyn History,
+        timestamp_ms: i64,
+    ) -> Result<Option<TimeOffset>, Failure> {
+        let offsets = self.offsets(history)?;
+        let (mut low, mut high) = (offsets.start.get(), offsets.next.get());
+        let mut found = None;
+        // Every event below `low` is earlier; the first event from `high` on, if there is one, is `found`.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.first_from(history, EventPosition::new(middle))? {
+                Some(event) if time_ms(&event) < timestamp_ms => low = event.position.get() + 1,
+                Some(event) => {
+                    found =
+                        Some(TimeOffset { offset: Sequence::new(event.position.get()), timestamp_ms: time_ms(&event) });
+                    high = middle;
+                }
+                None => high = middle,
+            }
+        }
+        Ok(found)
+    }
+
+    fn first_from<'h>(
+        &self,
+        history: &'h dyn History,
+        position: EventPosition,
+    ) -> Result<Option<EventView<'h>>, Failure> {
+        let after = EventPosition::new(position.get() - 1);
+        let options = ReadOptions { after, limit: Some(1), ..ReadOptions::default() };
+        self.selection.read(history, options).map_err(unreadable)?.next().transpose().map_err(unreadable)
+    }
+}
+
+/// Adds an event as a record.
+fn add(batch: &mut BatchBuilder, event: &EventView<'_>) -> Result<(), quire::streams::wire::BatchFull> {
+    let id = event.id().to_string();
+    let mut headers = vec![Header::new("type", event.event_type.as_bytes())];
+    headers.extend(event.tags().map(|tag| Header::new("tag", tag)));
+    headers.push(Header::new("id", id.as_bytes()));
+    if !event.metadata.is_empty() {
+        headers.push(Header::new("metadata", event.metadata));
+    }
+    batch.add(None, Some(event.data), &headers, time_ms(event))
+}
+
+/// How much a batch grows by this event, at most.
+fn bytes_max(event: &EventView<'_>) -> usize {
+    let id_bytes = 36;
+    let tags: usize = event.tags().map(|tag| HEADER_BYTES + tag.len()).sum();
+    let others = 3 * HEADER_BYTES + event.event_type.len() + id_bytes + event.metadata.len();
+    BATCH_BYTES + RECORD_BYTES + others + tags + event.data.len()
+}
+
+fn time_ms(event: &EventView<'_>) -> i64 {
+    i64::try_from(event.time.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn unreadable(error: impl Into<Error>) -> Failure {
+    error.into().into()
+}

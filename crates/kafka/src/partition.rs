@@ -1,0 +1,105 @@
+//! A partition to be read: of a topic, or the only one of an event store. Both are read from the log alone.
+
+use std::ops::ControlFlow;
+
+use bytes::BytesMut;
+use quire::streams::wire::{Batch, PREFIX_BYTES};
+use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
+use quire::{History, Sequence, View, streams};
+
+use crate::broker::LEADER_EPOCH;
+use crate::errors::Failure;
+use crate::event_topics::EventTopic;
+use crate::topics::{Kind, Topic};
+
+/// A partition that is there.
+#[derive(Debug)]
+pub(crate) enum Partition {
+    Stream(streams::Partition),
+    Events(EventTopic),
+}
+
+/// How many bytes of batches a fetch may still take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) bytes_max: usize,
+    /// Whether a first batch that is larger may be taken all the same, so that every reader gets on.
+    pub(crate) or_one_batch: bool,
+}
+
+impl Room {
+    /// Whether a batch of so many bytes fits behind so many.
+    pub(crate) fn takes(self, taken: usize, bytes: usize) -> bool {
+        taken.saturating_add(bytes) <= self.bytes_max || (taken == 0 && self.or_one_batch)
+    }
+}
+
+impl Partition {
+    /// Looks a partition of a topic up.
+    ///
+    /// # Errors
+    /// When the topic has no such partition.
+    pub(crate) fn of(view: &View<'_>, topic: &Topic, partition: i32) -> Result<Self, Failure> {
+        let number = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
+        match &topic.kind {
+            Kind::Stream { id, .. } => Ok(Partition::Stream(view.streams.partition(*id, number)?)),
+            Kind::Events { store } if number == 0 => Ok(Partition::Events(EventTopic::of(view, store)?)),
+            Kind::Events { .. } => Err(Failure::unknown_partition(partition)),
+        }
+    }
+
+    /// Where it begins and ends.
+    pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, Failure> {
+        match self {
+            Partition::Stream(partition) => Ok(partition.offsets(history).map_err(StreamReadError::from)?),
+            Partition::Events(topic) => Ok(topic.offsets(history)?),
+        }
+    }
+
+    /// Copies the batches from the one that holds offset `from` on behind `out`, as long as there is room.
+    ///
+    /// # Errors
+    /// When the offset is out of range, or the log can't be read.
+    pub(crate) fn fetch(
+        &self,
+        history: &dyn History,
+        from: Sequence,
+        room: Room,
+        out: &mut BytesMut,
+    ) -> Result<(), Failure> {
+        let begin = out.len();
+        match self {
+            Partition::Stream(partition) => {
+                partition.fetch(history, from, room.bytes_max, &mut |stored| {
+                    if !room.takes(out.len() - begin, stored.batch.bytes().len()) {
+                        return ControlFlow::Break(());
+                    }
+                    put(out, stored.batch, stored.base_offset);
+                    ControlFlow::Continue(())
+                })?;
+            }
+            Partition::Events(topic) => topic.fetch(history, from, room, out)?,
+        }
+        Ok(())
+    }
+
+    /// The first record that is not earlier than this time.
+    pub(crate) fn offset_at_time(
+        &self,
+        history: &dyn History,
+        timestamp_ms: i64,
+    ) -> Result<Option<TimeOffset>, Failure> {
+        match self {
+            Partition::Stream(partition) => {
+                Ok(partition.offset_at_time(history, timestamp_ms).map_err(StreamReadError::from)?)
+            }
+            Partition::Events(topic) => Ok(topic.offset_at_time(history, timestamp_ms)?),
+        }
+    }
+}
+
+/// Adds a batch as it reads at its offset.
+pub(crate) fn put(out: &mut BytesMut, batch: Batch<'_>, base_offset: Sequence) {
+    out.extend_from_slice(&batch.prefix(base_offset, LEADER_EPOCH));
+    out.extend_from_slice(&batch.bytes()[PREFIX_BYTES..]);
+}

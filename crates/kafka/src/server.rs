@@ -1,0 +1,115 @@
+//! Listening, and a task for each connection. It only wires; what a connection does is in `connection.rs`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire::Database;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinError, JoinSet};
+
+use crate::broker::Broker;
+use crate::connection::{self, Closed};
+use crate::{Counters, Settings};
+
+/// How long the server rests when the system gives it no connection: it is out of file handles, and asking again at once
+/// would only burn time.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// A server of the Kafka protocol, listening.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let database = quire::Database::open("data")?;
+/// let server = quire_kafka::Server::bind(database, "127.0.0.1:9092".parse()?).await?;
+/// println!("Kafka clients connect to {}", server.address());
+/// server.run(async { tokio::signal::ctrl_c().await.expect("a signal handler") }).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    broker: Arc<Broker>,
+}
+
+impl Server {
+    /// Listens on this address, with default settings. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When it can't listen there; the message names the address.
+    pub async fn bind(database: Database, address: SocketAddr) -> io::Result<Self> {
+        Server::bind_with(database, address, Settings::default()).await
+    }
+
+    /// Listens on this address.
+    ///
+    /// # Errors
+    /// When it can't listen there, and [`io::ErrorKind::InvalidInput`] for settings that can't be.
+    pub async fn bind_with(database: Database, address: SocketAddr, settings: Settings) -> io::Result<Self> {
+        let problems = settings.problems();
+        if !problems.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
+        }
+        let failed = |error: io::Error| {
+            let why = match error.kind() {
+                io::ErrorKind::AddrInUse => "address already in use".to_owned(),
+                _ => error.to_string(),
+            };
+            io::Error::new(error.kind(), format!("can't listen on {address}: {why}"))
+        };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Server { listener, address, broker: Arc::new(Broker::new(database, settings)) })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The running counts; they go on to be readable while and after the server runs.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(self.broker.counters())
+    }
+
+    /// Serves until `shutdown`; then ends every connection and returns. What was committed stays committed, also when
+    /// its answer was not sent any more.
+    ///
+    /// # Errors
+    /// None yet: a failure to accept one connection does not end the others.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        let mut connections = JoinSet::new();
+        tokio::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        self.broker.counters().accepted();
+                        connections.spawn(serve(stream, Arc::clone(&self.broker)));
+                    }
+                    Err(_) => tokio::time::sleep(ACCEPT_REST).await,
+                },
+                Some(ended) = connections.join_next() => self.count(ended),
+            }
+        }
+        drop(self.listener);
+        connections.shutdown().await;
+        Ok(())
+    }
+
+    fn count(&self, ended: Result<Closed, JoinError>) {
+        // A task that panicked found a broken invariant; it took its connection with it and nothing else.
+        self.broker.counters().closed(ended.unwrap_or(Closed::Failed));
+    }
+}
+
+async fn serve(stream: TcpStream, broker: Arc<Broker>) -> Closed {
+    match connection::serve(stream, &broker).await {
+        Ok(()) => Closed::ByClient,
+        Err(closed) => closed,
+    }
+}
