@@ -74,6 +74,18 @@ pub enum Command<'c> {
         /// Creates a topic that is not there yet, with so many partitions, when `topic` is a name. `None` refuses.
         create_partitions: Option<u32>,
     },
+    /// Appends a batch to the partition that a key belongs to, of those that the topic has when the commit is decided: see
+    /// [`partition_for_key`](crate::partition_for_key). Otherwise as [`Command::Produce`].
+    ProduceByKey {
+        /// The topic.
+        topic: TopicRef<'c>,
+        /// The key.
+        key: &'c [u8],
+        /// The records, checked before the commit.
+        batch: Batch<'c>,
+        /// As in [`Command::Produce`].
+        create_partitions: Option<u32>,
+    },
     /// Notes how far a consumer group has read a partition; the newest note counts, whatever the one before said.
     CommitOffset {
         /// The group: any text of 1 to 255 bytes. The first commit creates it.

@@ -20,7 +20,7 @@ use crate::tag::{group_tag, partition_tag, topic_tag};
 use crate::wire::Batch;
 use crate::{
     Command, GroupId, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, PARTITIONS_MAX, Produced, Refusal, Reply, Streams,
-    TopicCreated, TopicId, TopicRef,
+    TopicCreated, TopicId, TopicRef, partition_for_key,
 };
 
 pub(crate) fn decide(
@@ -53,6 +53,10 @@ impl<'c> Draft<'_, 'c> {
                 let (topic, partitions) = self.topic_or_create(topic, create_partitions)?;
                 check_partition(topic, partition, partitions)?;
                 self.produce(topic, partition, batch).map(Reply::Produced)
+            }
+            Command::ProduceByKey { topic, key, batch, create_partitions } => {
+                let (topic, partitions) = self.topic_or_create(topic, create_partitions)?;
+                self.produce(topic, partition_for_key(key, partitions), batch).map(Reply::Produced)
             }
             Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata } => {
                 let (topic, partitions) = self.topic_or_create(topic, None)?;

@@ -13,6 +13,7 @@ use quire_streams::{Command, Reply, Streams, TopicId, TopicRef};
 ///
 /// ```text
 /// create T N                     produce T/P [or N new] v v@ms ...      commit GROUP T/P OFFSET [note]
+///                                keyed T KEY [or N new] v v@ms ...
 /// topics   groups   committed G  offsets T/P   fetch T/P FROM BYTES_MAX   at T/P MS
 /// ```
 /// `#N` instead of a topic's name is its id. Records without a time have that of their commit: 1000 ms for the first.
@@ -50,6 +51,11 @@ fn commit(world: &mut World<Streams>, time_ms: u64, line: &str) -> String {
                 let create_partitions = (rest[0] == "or").then(|| rest[1].parse().unwrap());
                 Command::Produce { topic, partition, batch: builder.finish().unwrap(), create_partitions }
             }
+            ["keyed", topic, key, ref rest @ ..] => {
+                let create_partitions = (rest[0] == "or").then(|| rest[1].parse().unwrap());
+                let (topic, batch) = (TopicRef::Name(topic), builder.finish().unwrap());
+                Command::ProduceByKey { topic, key: key.as_bytes(), batch, create_partitions }
+            }
             ["commit", group, at, offset, ref note @ ..] => {
                 let (topic, partition) = partition_of(at);
                 let metadata = note.first().copied().unwrap_or("");
@@ -79,6 +85,7 @@ fn batch(part: &[&str], time_ms: u64) -> BatchBuilder {
     let mut builder = BatchBuilder::new();
     let values = match part {
         ["produce", _, "or", _, "new", values @ ..] | ["produce", _, values @ ..] => values,
+        ["keyed", _, _, "or", _, "new", values @ ..] | ["keyed", _, _, values @ ..] => values,
         _ => &[],
     };
     for value in values {
@@ -181,6 +188,18 @@ fn a_later_part_of_a_commit_sees_what_an_earlier_one_does() {
          refused 1: the topic exists already (id 3, partitions: 1)
          a#0 of 2, b#1 of 3, c#2 of 1
          g: 2",
+    );
+}
+
+#[test]
+fn a_key_belongs_to_one_of_the_partitions_that_the_topic_has_when_the_commit_is_decided() {
+    check(
+        "create a 5 + keyed a foobar x
+         keyed a foobar y + keyed b foobar or 1 new z
+         keyed c foobar z",
+        "topic 0 has 5 + #0/1 0..=0
+         #0/1 1..=1 + #1/0 0..=0
+         refused 0: there is no topic \"c\"",
     );
 }
 
