@@ -1,0 +1,219 @@
+//! A row of the flights table, made sense of: names, and times in UTC.
+//!
+//! What a row does not say stays unsaid (`None`, [`Arrival::Unknown`]); a row that can't be made sense of is a message.
+
+use serde::Deserialize;
+
+use super::airports::Airports;
+use super::minute::{DAY, Minute};
+
+/// A row as it stands. `NA` and the empty text mean that something is not known.
+#[derive(Debug, Deserialize)]
+pub(super) struct Row<'r> {
+    dep_time: &'r str,
+    dep_delay: &'r str,
+    arr_time: &'r str,
+    carrier: &'r str,
+    flight: &'r str,
+    tailnum: &'r str,
+    origin: &'r str,
+    dest: &'r str,
+    air_time: &'r str,
+    distance: &'r str,
+    hour: &'r str,
+    minute: &'r str,
+    time_hour: &'r str,
+}
+
+/// One scheduled flight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Flight {
+    /// Carrier and number, like `UA1545`: the same every day.
+    pub(super) name: String,
+    /// The tail number of the aircraft, when it is known.
+    pub(super) plane: Option<String>,
+    pub(super) origin: String,
+    pub(super) dest: String,
+    pub(super) distance_miles: Option<u32>,
+    pub(super) scheduled: Minute,
+    /// `None`: it never left.
+    pub(super) departure: Option<Departure>,
+    /// It left, and nothing is said of its time in the air: it landed elsewhere first, or nobody wrote it down.
+    pub(super) is_air_time_missing: bool,
+}
+
+/// How a flight left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Departure {
+    pub(super) at: Minute,
+    /// Minutes behind the schedule; negative when it was early.
+    pub(super) delay_minutes: i64,
+    pub(super) arrival: Arrival,
+}
+
+/// When a flight arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// At this minute.
+    At(Minute),
+    /// The time zone of the airport is not known: the departure and the time in the air add up to this.
+    Estimated(Minute),
+    /// The row does not say.
+    Unknown,
+}
+
+impl Arrival {
+    /// The minute, known or estimated.
+    pub(super) fn minute(self) -> Option<Minute> {
+        match self {
+            Arrival::At(minute) | Arrival::Estimated(minute) => Some(minute),
+            Arrival::Unknown => None,
+        }
+    }
+}
+
+impl Flight {
+    /// Makes sense of a row.
+    ///
+    /// # Errors
+    /// A message that names the column.
+    pub(super) fn of(row: &Row<'_>, airports: &Airports) -> Result<Self, String> {
+        let odd = |column: &str, text: &str| format!("{column} is {text:?}");
+        let carrier = known(row.carrier).ok_or_else(|| odd("carrier", row.carrier))?;
+        let number = known(row.flight).ok_or_else(|| odd("flight", row.flight))?;
+        let origin = known(row.origin).ok_or_else(|| odd("origin", row.origin))?;
+        let dest = known(row.dest).ok_or_else(|| odd("dest", row.dest))?;
+        let minute: i64 = row.minute.parse().map_err(|_| odd("minute", row.minute))?;
+        let hour: i64 = row.hour.parse().map_err(|_| odd("hour", row.hour))?;
+        let hour_utc = Minute::parse(row.time_hour).ok_or_else(|| odd("time_hour", row.time_hour))?;
+        let scheduled = hour_utc.plus(minute);
+        let departure = match known(row.dep_time) {
+            None => None,
+            Some(_) => {
+                let delay_minutes: i64 = row.dep_delay.parse().map_err(|_| odd("dep_delay", row.dep_delay))?;
+                let at = scheduled.plus(delay_minutes);
+                // The schedule gives the hour twice, local and in UTC, and with it the origin's offset on that day.
+                let offset = wrapped_to_half_a_day(hour * 60 - hour_utc.of_day());
+                let is_summer_time = airports.get(origin).is_some_and(|origin| offset != origin.offset_minutes(false));
+                let dest_offset = airports.get(dest).map(|dest| dest.offset_minutes(is_summer_time));
+                Some(Departure { at, delay_minutes, arrival: arrival(row, at, dest_offset)? })
+            }
+        };
+        Ok(Flight {
+            name: format!("{carrier}{number}"),
+            plane: known(row.tailnum).map(str::to_owned),
+            origin: origin.to_owned(),
+            dest: dest.to_owned(),
+            distance_miles: known(row.distance).and_then(|miles| miles.parse().ok()),
+            scheduled,
+            is_air_time_missing: departure.is_some() && known(row.air_time).is_none(),
+            departure,
+        })
+    }
+}
+
+/// The arrival of a flight that left at `departed`, for a destination whose clocks are so many minutes ahead of UTC.
+fn arrival(row: &Row<'_>, departed: Minute, dest_offset: Option<i64>) -> Result<Arrival, String> {
+    let Some(local) = known(row.arr_time) else { return Ok(Arrival::Unknown) };
+    let local = minute_of_day(local).ok_or_else(|| format!("arr_time is {local:?}"))?;
+    if let Some(offset) = dest_offset {
+        // The first time after the departure at which the clocks there show this: no flight takes a day.
+        let departed_local = departed.plus(offset).of_day();
+        return Ok(Arrival::At(departed.plus((local - departed_local).rem_euclid(DAY))));
+    }
+    let air_time = known(row.air_time).and_then(|minutes| minutes.parse().ok());
+    Ok(air_time.map_or(Arrival::Unknown, |minutes| Arrival::Estimated(departed.plus(minutes))))
+}
+
+/// What a field says, if anything.
+fn known(field: &str) -> Option<&str> {
+    (!matches!(field, "" | "NA")).then_some(field)
+}
+
+/// Reads `517` as 5:17 and `2400` as midnight.
+fn minute_of_day(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    let (hours, minutes) = (number / 100, number % 100);
+    ((0..=24).contains(&hours) && (0..60).contains(&minutes)).then_some(hours * 60 + minutes)
+}
+
+fn wrapped_to_half_a_day(minutes: i64) -> i64 {
+    (minutes + DAY / 2).rem_euclid(DAY) - DAY / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AIRPORTS: &str = "faa,name,lat,lon,alt,tz,dst,tzone\n\
+        EWR,Newark,40.7,-74.2,18,-5,A,America/New_York\n\
+        LAX,Los Angeles,33.9,-118.4,126,-8,A,America/Los_Angeles\n\
+        PHX,Phoenix,33.4,-112.0,1135,-7,N,America/Phoenix\n";
+
+    /// `fields`: dep_time, dep_delay, arr_time, tailnum, dest, air_time, hour, minute, time_hour.
+    #[track_caller]
+    fn check(fields: &str, expect: &str) {
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let [dep_time, dep_delay, arr_time, tailnum, dest, air_time, hour, minute, time_hour] = fields[..] else {
+            panic!("nine fields");
+        };
+        let (carrier, flight, origin, distance) = ("UA", "1", "EWR", "2454");
+        let row = Row {
+            dep_time,
+            dep_delay,
+            arr_time,
+            carrier,
+            flight,
+            tailnum,
+            origin,
+            dest,
+            air_time,
+            distance,
+            hour,
+            minute,
+            time_hour,
+        };
+        let found = match Flight::of(&row, &Airports::read(AIRPORTS).expect("airports")) {
+            Err(problem) => problem,
+            Ok(flight) => match flight.departure {
+                None => format!("scheduled {}", flight.scheduled),
+                Some(departure) => {
+                    format!("{} to {:?}", departure.at, departure.arrival.minute().map(|at| at.to_string()))
+                }
+            },
+        };
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn a_flight_is_timed_in_utc() {
+        check("517 2 830 N1 LAX 300 5 15 2013-01-01T10:00:00Z", r#"2013-01-01T10:17Z to Some("2013-01-01T16:30Z")"#);
+    }
+
+    #[test]
+    fn an_arrival_after_midnight_is_on_the_next_day() {
+        check("2230 0 145 N1 LAX 300 22 30 2013-01-02T03:00:00Z", r#"2013-01-02T03:30Z to Some("2013-01-02T09:45Z")"#);
+        check("1959 -1 2400 N1 LAX 300 20 0 2013-01-02T01:00:00Z", r#"2013-01-02T00:59Z to Some("2013-01-02T08:00Z")"#);
+    }
+
+    #[test]
+    fn summer_time_counts_where_it_is_kept() {
+        check("800 0 1100 N1 LAX 300 8 0 2013-07-01T12:00:00Z", r#"2013-07-01T12:00Z to Some("2013-07-01T18:00Z")"#);
+        check("800 0 1100 N1 PHX 300 8 0 2013-07-01T12:00:00Z", r#"2013-07-01T12:00Z to Some("2013-07-01T18:00Z")"#);
+    }
+
+    #[test]
+    fn an_arrival_where_the_time_zone_is_not_known_is_estimated_by_the_time_in_the_air() {
+        check("800 0 1300 N1 SJU 200 8 0 2013-01-01T13:00:00Z", r#"2013-01-01T13:00Z to Some("2013-01-01T16:20Z")"#);
+        check("800 0 1300 N1 SJU NA 8 0 2013-01-01T13:00:00Z", "2013-01-01T13:00Z to None");
+    }
+
+    #[test]
+    fn what_is_not_known_stays_so_and_what_makes_no_sense_is_named() {
+        check("NA NA NA NA LAX NA 8 0 2013-01-01T13:00:00Z", "scheduled 2013-01-01T13:00Z");
+        check("800 0 NA N1 LAX NA 8 0 2013-01-01T13:00:00Z", "2013-01-01T13:00Z to None");
+        check("800 NA 1100 N1 LAX 300 8 0 2013-01-01T13:00:00Z", r#"dep_delay is "NA""#);
+        check("800 0 1171 N1 LAX 300 8 0 2013-01-01T13:00:00Z", r#"arr_time is "1171""#);
+        check("800 0 1100 N1 LAX 300 8 0 soon", r#"time_hour is "soon""#);
+    }
+}

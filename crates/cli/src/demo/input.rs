@@ -1,0 +1,98 @@
+//! The demo's input: a week of flights that is part of the program, or the user's own tables of the same form.
+
+use std::fs;
+use std::path::Path;
+
+use super::airports::Airports;
+use super::flight::{Flight, Row};
+use crate::failure::{Failure, Result};
+
+const FLIGHTS: &str = include_str!("../../../../examples/data/flights/flights-2013-01-01_07.csv");
+const AIRPORTS: &str = include_str!("../../../../examples/data/flights/airports.csv");
+
+/// What there is to feed.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) flights: Vec<Flight>,
+    pub(super) airports: Airports,
+    /// Rows that make no sense: the line, and what is wrong with it.
+    pub(super) unreadable: Vec<(u64, String)>,
+}
+
+impl Input {
+    /// Reads the tables in this folder, or those that are part of the program.
+    ///
+    /// # Errors
+    /// When a table can't be read at all. A row that can't is noted.
+    pub(super) fn read(folder: Option<&Path>) -> Result<Self> {
+        let Some(folder) = folder else { return Input::parse(FLIGHTS, AIRPORTS) };
+        let text = |path: &Path| {
+            fs::read_to_string(path).map_err(|error| Failure::at(format_args!("read {}", path.display()), error))
+        };
+        Input::parse(&text(&flights_table(folder)?)?, &text(&folder.join("airports.csv"))?)
+    }
+
+    fn parse(flights: &str, airports: &str) -> Result<Self> {
+        let airports = Airports::read(airports)?;
+        let mut input = Input { flights: Vec::new(), airports, unreadable: Vec::new() };
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(flights.as_bytes());
+        let headers = reader.headers().map_err(|error| Failure::at("read the flights table", error))?.clone();
+        for record in reader.records() {
+            let record = record.map_err(|error| Failure::at("read the flights table", error))?;
+            let line = record.position().map_or(0, csv::Position::line);
+            let row: Result<Row<'_>, _> = record.deserialize(Some(&headers));
+            match row.map_err(|error| error.to_string()).and_then(|row| Flight::of(&row, &input.airports)) {
+                Ok(flight) => input.flights.push(flight),
+                Err(problem) => input.unreadable.push((line, problem)),
+            }
+        }
+        Ok(input)
+    }
+
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> u64 {
+        (self.flights.len() + self.unreadable.len()) as u64
+    }
+}
+
+/// The one table of flights in a folder.
+fn flights_table(folder: &Path) -> Result<std::path::PathBuf> {
+    let failed = |error| Failure::at(format_args!("list {}", folder.display()), error);
+    let mut tables = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("flights") && name.ends_with(".csv") {
+            tables.push(path);
+        }
+    }
+    match tables.as_slice() {
+        [table] => Ok(table.clone()),
+        tables => Err(Failure::new(format!(
+            "{} holds {} files called flights*.csv, and the demo reads one",
+            folder.display(),
+            tables.len()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_built_in_week_makes_sense() {
+        let input = Input::read(None).expect("the tables are part of the program");
+        assert_eq!(input.rows(), 6_099);
+        assert_eq!(input.unreadable, []);
+    }
+
+    #[test]
+    fn a_row_that_makes_no_sense_is_noted_with_its_line() {
+        let mut table: String = FLIGHTS.lines().take(2).map(|line| format!("{line}\n")).collect();
+        table.push_str("2013,1,1,600\n");
+        let input = Input::parse(&table, AIRPORTS).expect("the table is one");
+        assert_eq!((input.flights.len(), input.unreadable.len(), input.rows()), (1, 1, 2));
+        assert_eq!(input.unreadable[0].0, 3);
+    }
+}

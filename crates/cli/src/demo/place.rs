@@ -1,0 +1,94 @@
+//! Where the demo's database goes: where the user says, or a fixed place that is the demo's own and made anew each time.
+//!
+//! Nothing is ever removed that the demo did not make: its folder carries a mark.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use quire::Database;
+
+use crate::failure::{Failure, Result};
+
+const MARK: &str = "made-by-quire-demo";
+
+/// The folder of the database: the chosen one as it is, or the demo's own, empty.
+///
+/// # Errors
+/// When the demo's own place holds something else, or another demo uses it.
+pub(super) fn prepare(chosen: Option<PathBuf>) -> Result<PathBuf> {
+    match chosen {
+        Some(path) => Ok(path),
+        None => own(&std::env::temp_dir().join("quire-demo")),
+    }
+}
+
+fn own(folder: &Path) -> Result<PathBuf> {
+    let failed = |error| Failure::at(format_args!("prepare {}", folder.display()), error);
+    let data = folder.join("data");
+    match fs::create_dir(folder) {
+        Ok(()) => fs::write(folder.join(MARK), "`quire demo` may remove everything here.\n").map_err(failed)?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.join(MARK).is_file() => {
+            remove(&data)?;
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(Failure::new(format!(
+                "{} was not made by the demo, so it stays as it is; choose a place with --data DIR",
+                folder.display()
+            )));
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    Ok(data)
+}
+
+/// Removes the database of an earlier demo, unless one is still running on it.
+fn remove(data: &Path) -> Result {
+    let open = Database::builder(data).create(false).open();
+    if let Err(error) = open
+        && error.kind() == quire::ErrorKind::InUse
+    {
+        return Err(Failure::new(format!(
+            "another demo is running on {}; stop it, or choose a place with --data DIR",
+            data.display()
+        )));
+    }
+    match fs::remove_dir_all(data) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Failure::at(format_args!("remove {}", data.display()), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demos_own_place_is_made_anew_and_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own_place = folder.path().join("own");
+        let data = own(&own_place).expect("it is new");
+        drop(Database::open(&data).expect("a database"));
+        fs::write(data.join("left"), "behind").expect("a file");
+        assert_eq!(own(&own_place).expect("the demo made it"), data);
+        assert!(!data.exists());
+
+        let users = folder.path().join("users");
+        fs::create_dir(&users).expect("a folder");
+        let Err(Failure::Message(message)) = own(&users) else { panic!("it is not the demo's") };
+        assert!(message.contains("was not made by the demo"), "{message}");
+    }
+
+    #[test]
+    fn a_demo_that_is_running_keeps_its_database() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own_place = folder.path().join("own");
+        let data = own(&own_place).expect("it is new");
+        let database = Database::open(&data).expect("a database");
+        let Err(Failure::Message(message)) = own(&own_place) else { panic!("it is in use") };
+        assert!(message.contains("another demo is running"), "{message}");
+        drop(database);
+    }
+}

@@ -1,0 +1,55 @@
+//! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
+
+use std::io::{self, IsTerminal};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::text::grouped;
+
+/// Shows how far something has come.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// On a terminal.
+    Bar(ProgressBar),
+    /// Elsewhere: a line each tenth of the way.
+    Lines {
+        /// What is being done.
+        what: &'static str,
+        done: u64,
+        of: u64,
+    },
+}
+
+impl Progress {
+    /// Nothing done yet of so much.
+    pub(super) fn new(what: &'static str, of: u64) -> Self {
+        if !io::stderr().is_terminal() {
+            return Progress::Lines { what, done: 0, of };
+        }
+        let style = ProgressStyle::with_template("{msg:<20} {wide_bar} {human_pos} of {human_len}, {per_sec}")
+            .expect("the template is valid");
+        Progress::Bar(ProgressBar::new(of).with_style(style).with_message(what))
+    }
+
+    /// So much more is done.
+    pub(super) fn add(&mut self, more: u64) {
+        match self {
+            Progress::Bar(bar) => bar.inc(more),
+            Progress::Lines { what, done, of } => {
+                let tenth = |done: u64| done * 10 / (*of).max(1);
+                let before = tenth(*done);
+                *done += more;
+                if tenth(*done) > before {
+                    eprintln!("{what}: {} of {}", grouped(*done), grouped(*of));
+                }
+            }
+        }
+    }
+
+    /// It is over; the bar makes room for the report.
+    pub(super) fn finish(self) {
+        if let Progress::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}

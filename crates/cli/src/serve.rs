@@ -1,0 +1,68 @@
+//! `quire serve`: one database, served over the Kafka protocol and HTTP until Ctrl-C.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use quire::{Database, Recovery};
+
+use crate::failure::Result;
+use crate::promise::Promise;
+use crate::servers::{Addresses, Servers};
+use crate::text::{counted, grouped};
+
+/// What `quire serve` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The folder of the database; a new or empty one becomes a database
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    #[command(flatten)]
+    addresses: Addresses,
+    /// When a commit counts as kept
+    #[arg(long, value_enum, default_value = "sync")]
+    durability: Promise,
+}
+
+impl Serve {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let opening = Database::builder(&self.data).durability(self.durability.into()).open_and_report()?;
+        let database = opening.database;
+        let servers = Servers::start(&database, self.addresses)?;
+        writeln!(out, "data        {}", self.data.display())?;
+        tell_recovery(out, &opening.recovery)?;
+        writeln!(out, "durability  {}", database.durability())?;
+        tell_addresses(out, servers.addresses())?;
+        writeln!(out, "serving until Ctrl-C")?;
+        out.flush()?;
+        servers.wait();
+        let stopped = servers.stop();
+        let commits = database.statistics().commits;
+        // Closing syncs and saves the state, so it is closed before anyone is told that it is.
+        drop(database);
+        stopped?;
+        Ok(writeln!(out, "stopped after {}", counted(commits, "commit"))?)
+    }
+}
+
+/// What opening the database found.
+fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
+    let segments = counted(recovery.segments as u64, "segment");
+    writeln!(out, "recovered   {} records in {segments}", grouped(recovery.records))?;
+    if let Some(cut) = &recovery.cut {
+        writeln!(out, "torn tail   {cut}")?;
+    }
+    Ok(())
+}
+
+/// Where the servers are, and a warning when others can reach them.
+pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: Addresses) -> Result {
+    writeln!(out, "kafka       {}", addresses.kafka)?;
+    writeln!(out, "http        {}", addresses.http)?;
+    for address in [addresses.kafka, addresses.http] {
+        if !address.ip().is_loopback() {
+            writeln!(out, "note: {address} can be reached from other machines, and there is no authentication")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The Kafka and the HTTP server of one database, on a runtime of their own: started together, stopped together.
+
+use std::io;
+use std::net::SocketAddr;
+
+use clap::Args;
+use quire::Database;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use crate::failure::{Failure, Result};
+use crate::stop::Stop;
+
+/// Where to serve. Both are on loopback unless told otherwise, for there is no authentication yet.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Addresses {
+    /// Where to serve the Kafka protocol; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9092")]
+    pub(crate) kafka: SocketAddr,
+    /// Where to serve HTTP; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7070")]
+    pub(crate) http: SocketAddr,
+}
+
+/// Servers that are running.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    runtime: Runtime,
+    stop: Stop,
+    task: JoinHandle<io::Result<()>>,
+    addresses: Addresses,
+}
+
+impl Servers {
+    /// Starts both. They run until a signal, or until [`Servers::stop`].
+    ///
+    /// # Errors
+    /// When one of the addresses can't be listened on; then neither runs.
+    pub(crate) fn start(database: &Database, wanted: Addresses) -> Result<Self> {
+        let failed = |error: io::Error| Failure::new(error.to_string());
+        let runtime = Runtime::new().map_err(|error| Failure::at("start the servers' threads", error))?;
+        let stop = Stop::on_signals(&runtime)?;
+        let kafka = runtime.block_on(quire_kafka::Server::bind(database.clone(), wanted.kafka)).map_err(failed)?;
+        let http = runtime.block_on(quire_http::Server::bind(database.clone(), wanted.http)).map_err(failed)?;
+        let addresses = Addresses { kafka: kafka.address(), http: http.address() };
+        let when_gone = AskWhenGone(stop.clone());
+        let task = runtime.spawn(async move {
+            let AskWhenGone(stop) = &when_gone;
+            tokio::try_join!(kafka.run(stop.asked()), http.run(stop.asked())).map(|_| ())
+        });
+        Ok(Servers { runtime, stop, task, addresses })
+    }
+
+    /// Where they serve, with the real ports.
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// What ends the run.
+    pub(crate) fn stop_signal(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Waits until the run is to end: by a signal, or because a server failed.
+    pub(crate) fn wait(&self) {
+        self.runtime.block_on(self.stop.asked());
+    }
+
+    /// Stops both, and waits until they hold the database no more.
+    ///
+    /// # Errors
+    /// What a server failed with.
+    pub(crate) fn stop(self) -> Result {
+        self.stop.ask();
+        let ended = self.runtime.block_on(self.task).map_err(|error| Failure::at("stop the servers", error))?;
+        ended.map_err(|error| Failure::at("serve", error))
+    }
+}
+
+/// Ends the run when the servers are gone, also when one of them panicked.
+struct AskWhenGone(Stop);
+
+impl Drop for AskWhenGone {
+    fn drop(&mut self) {
+        self.0.ask();
+    }
+}

@@ -1,0 +1,54 @@
+//! Small ways to write numbers for people.
+
+/// A count with its thousands apart: `12,345`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time in nanoseconds, in the unit that suits it: `312 ns`, `4.1 µs`, `2.0 ms`, `1.5 s`.
+pub(crate) fn nanos(nanos: u64) -> String {
+    let value = nanos as f64;
+    match nanos {
+        0..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", value / 1e6),
+        _ => format!("{:.1} s", value / 1e9),
+    }
+}
+
+/// A count of things: `1 job`, `2 jobs`.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!([0, 999, 1_000, 12_345, 1_234_567].map(grouped), ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_time_has_the_unit_that_suits_it() {
+        assert_eq!(
+            [7, 999, 1_000, 131_250, 2_000_000, 61_500_000_000].map(nanos),
+            ["7 ns", "999 ns", "1.0 µs", "131.2 µs", "2.0 ms", "61.5 s"]
+        );
+    }
+
+    #[test]
+    fn one_thing_has_no_plural() {
+        assert_eq!([counted(1, "job"), counted(1_200, "job")], ["1 job", "1,200 jobs"]);
+    }
+}
