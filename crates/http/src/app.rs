@@ -3,15 +3,32 @@
 use std::sync::Arc;
 
 use quire::Database;
+use tokio::sync::watch;
 
-/// The components behind the routes. Cheap to clone.
-#[derive(Debug, Clone)]
+use crate::requests::Requests;
+
+/// The components behind the routes.
+#[derive(Debug)]
 pub(crate) struct App {
     pub(crate) database: Database,
+    pub(crate) requests: Requests,
+    /// Whether the server is about to stop: long polls end then.
+    closed: watch::Receiver<bool>,
 }
 
 impl App {
-    pub(crate) fn new(database: Database) -> Arc<Self> {
-        Arc::new(App { database })
+    pub(crate) fn new(database: Database, closed: watch::Receiver<bool>) -> Arc<Self> {
+        Arc::new(App { database, requests: Requests::default(), closed })
     }
+
+    /// Waits until the server is about to stop.
+    pub(crate) async fn closing(&self) {
+        closing(self.closed.clone()).await;
+    }
+}
+
+/// Waits until this says that the server is about to stop.
+pub(crate) async fn closing(mut closed: watch::Receiver<bool>) {
+    // A sender that is gone has told everybody before it went.
+    drop(closed.wait_for(|closed| *closed).await);
 }

@@ -11,11 +11,13 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::app::closing;
+
 /// How long a request's head may take, and how long a connection may be idle between two, in seconds.
 const HEAD_S_MAX: u64 = 60;
 
 /// Serves a connection until its client leaves or the server closes; a request under way is answered first.
-pub(crate) async fn serve(stream: TcpStream, router: Router, mut closed: watch::Receiver<bool>) {
+pub(crate) async fn serve(stream: TcpStream, router: Router, closed: watch::Receiver<bool>) {
     // Answers are written whole, so waiting for more to send only adds latency. If it can't be set, that is all.
     let _ = stream.set_nodelay(true);
     let connection = http1::Builder::new()
@@ -26,7 +28,7 @@ pub(crate) async fn serve(stream: TcpStream, router: Router, mut closed: watch::
     // An error is the client's leaving, or bytes that are not HTTP: hyper has answered those itself.
     tokio::select! {
         _ = connection.as_mut() => {}
-        () = async { drop(closed.wait_for(|closed| *closed).await) } => {
+        () = closing(closed) => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }

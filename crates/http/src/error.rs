@@ -1,13 +1,18 @@
 //! What can't be done, as a client is told: a status, a stable code, a message for people, and the facts that were met.
 //!
-//! This file has the one table from the kinds of errors to codes and statuses.
+//! The one table from what went wrong to statuses and codes is here: errors of the database in [`of_error`], refusals in
+//! [`of_refusal`], the request's own faults in the constructors. 409 is a refusal that rests on what is there; 400 is
+//! what can't be, whatever is there.
 
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use quire::ErrorKind;
+use quire::{ErrorKind, Reason};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+/// A status, and the word that programs go by.
+pub(crate) type Code = (StatusCode, &'static str);
 
 /// A request that could not be answered as it was asked.
 #[derive(Debug, Serialize)]
@@ -22,8 +27,56 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    fn new((status, code): (StatusCode, &'static str), message: impl Into<String>) -> Self {
+    pub(crate) fn new((status, code): Code, message: impl Into<String>) -> Self {
         Problem { status, code, message: message.into(), facts: Map::new() }
+    }
+
+    /// With a fact that was met.
+    pub(crate) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.facts.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// With facts that were met.
+    pub(crate) fn facts(mut self, facts: Map<String, Value>) -> Self {
+        self.facts.extend(facts);
+        self
+    }
+
+    /// A part, a parameter or a name that can't be.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Problem::new((StatusCode::BAD_REQUEST, "invalid"), message)
+    }
+
+    /// A body that is not JSON, or says what can't be.
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        let code = if error.is_data() { "invalid" } else { "malformed_json" };
+        let problem = Problem::new((StatusCode::BAD_REQUEST, code), error.to_string());
+        problem.fact("line", error.line()).fact("column", error.column())
+    }
+
+    pub(crate) fn body_too_large(message: impl Into<String>) -> Self {
+        Problem::new(of_error(ErrorKind::TooLarge), message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Problem::new(of_error(ErrorKind::NotFound), message)
+    }
+
+    pub(crate) fn offset_out_of_range(message: impl Into<String>) -> Self {
+        Problem::new((StatusCode::NOT_FOUND, "offset_out_of_range"), message)
+    }
+
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+        Problem::new((StatusCode::REQUEST_TIMEOUT, "timeout"), message)
+    }
+
+    pub(crate) fn stalled(message: impl Into<String>) -> Self {
+        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stalled"), message)
+    }
+
+    pub(crate) fn stopping() -> Self {
+        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stopping"), "the server is stopping; ask again when it is back")
     }
 
     pub(crate) fn unknown_route() -> Self {
@@ -42,8 +95,8 @@ impl From<quire::Error> for Problem {
     }
 }
 
-/// The status and code of an error of the database.
-fn of_error(kind: ErrorKind) -> (StatusCode, &'static str) {
+/// Errors of the database.
+fn of_error(kind: ErrorKind) -> Code {
     match kind {
         ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
@@ -52,8 +105,53 @@ fn of_error(kind: ErrorKind) -> (StatusCode, &'static str) {
         ErrorKind::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_space"),
         ErrorKind::Failed => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
         ErrorKind::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
-        // Of opening a database; a server has an open one. And whatever kinds come later.
+        // The other kinds come from opening a database, and a server has an open one.
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "io"),
+    }
+}
+
+/// Refusals, by the model that refuses.
+pub(crate) fn of_refusal(reason: &Reason) -> Code {
+    use quire::{events, graph, jobs, streams};
+    const INVALID: StatusCode = StatusCode::BAD_REQUEST;
+    const REFUSED: StatusCode = StatusCode::CONFLICT;
+    match reason {
+        Reason::Events(refusal) => match refusal {
+            events::Refusal::ConditionFailed { .. } => (REFUSED, "condition_failed"),
+            events::Refusal::AfterAhead { .. } => (REFUSED, "after_ahead"),
+            events::Refusal::DuplicateEvent { .. } => (REFUSED, "duplicate_event"),
+            events::Refusal::RepeatedId(_) => (INVALID, "repeated_id"),
+            events::Refusal::NothingAsked => (INVALID, "nothing_asked"),
+            events::Refusal::TooManyEvents { .. } => (INVALID, "too_many_events"),
+            events::Refusal::TooManyConditions { .. } => (INVALID, "too_many_conditions"),
+            events::Refusal::InvalidName(_) => (INVALID, "invalid_name"),
+            events::Refusal::InvalidEvent { .. } => (INVALID, "invalid_event"),
+            events::Refusal::InvalidQuery { .. } => (INVALID, "invalid_query"),
+        },
+        Reason::Streams(refusal) => match refusal {
+            streams::Refusal::InvalidTopicName(_) | streams::Refusal::InvalidGroupName(_) => (INVALID, "invalid_name"),
+            streams::Refusal::InvalidPartitionCount { .. } => (INVALID, "invalid_partition_count"),
+            streams::Refusal::TopicExists { .. } => (REFUSED, "topic_exists"),
+            streams::Refusal::UnknownTopic { .. } | streams::Refusal::UnknownTopicId { .. } => {
+                (REFUSED, "unknown_topic")
+            }
+            streams::Refusal::UnknownPartition { .. } => (REFUSED, "unknown_partition"),
+            streams::Refusal::ControlBatch => (INVALID, "control_batch"),
+            streams::Refusal::TransactionalBatch => (INVALID, "transactional_batch"),
+            streams::Refusal::MetadataTooLong { .. } => (INVALID, "metadata_too_long"),
+        },
+        Reason::Jobs(refusal) => match refusal {
+            jobs::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
+            jobs::Refusal::StaleLease { .. } => (REFUSED, "stale_lease"),
+            jobs::Refusal::UnknownJob { .. } => (REFUSED, "unknown_job"),
+            jobs::Refusal::OutOfRange { .. } => (INVALID, "out_of_range"),
+        },
+        Reason::Graph(refusal) => match refusal {
+            graph::Refusal::VersionMismatch { .. } => (REFUSED, "version_mismatch"),
+            graph::Refusal::MissingBlock { .. } => (REFUSED, "missing_block"),
+            graph::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
+            graph::Refusal::OverLimit { .. } => (INVALID, "over_limit"),
+        },
     }
 }
 

@@ -1,22 +1,33 @@
 //! `GET /healthz`: whether the database can keep its promises.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
+use crate::answer::Answer;
 use crate::app::App;
 use crate::error::Problem;
 
-/// The answer of a healthy server.
+/// How long the database may take to answer before it counts as failed, in seconds.
+const ANSWER_S_MAX: u64 = 5;
+
 #[derive(Debug, Serialize)]
-pub(crate) struct Health {
+struct Health {
     status: &'static str,
+    version: &'static str,
+    durability: String,
 }
 
-/// 200 when the database answers, 503 with the reason when it has failed.
-pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Json<Health>, Problem> {
-    app.database.read(|_| ())?.await?;
-    Ok(Json(Health { status: "ok" }))
+/// 200 when the database answers, 503 with the reason when it has failed. The answer rests on everything committed so
+/// far, so in a `sync` database the disk has answered, too.
+pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Problem> {
+    let answered = tokio::time::timeout(Duration::from_secs(ANSWER_S_MAX), app.database.read(|_| ())?.into_future());
+    match answered.await {
+        Ok(answered) => answered?,
+        Err(_) => return Err(Problem::stalled(format!("the log was not synced within {ANSWER_S_MAX} s"))),
+    }
+    let durability = app.database.durability().to_string();
+    Ok(Answer::of(&Health { status: "ok", version: env!("CARGO_PKG_VERSION"), durability }))
 }

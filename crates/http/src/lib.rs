@@ -27,10 +27,27 @@ mod connection;
 mod server;
 
 mod app;
+mod requests;
 mod routes;
 
+mod body;
+mod bytes;
+mod params;
+
+mod answer;
 mod error;
 
+mod commit;
+
+mod events;
+mod graphs;
+mod jobs;
+mod queues;
+mod topics;
+
+mod exposition;
 mod health;
+mod metrics;
+mod stats;
 
 pub use server::Server;

@@ -1,19 +1,48 @@
-//! The table of routes: what can be asked under which path.
+//! The table of routes: what can be asked under which path. `docs/http.md` has an example of each.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::get;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::health;
+use crate::{commit, events, graphs, health, jobs, metrics, queues, requests, stats, topics};
 
-/// All routes, over these components.
+/// All routes, over these components. Names in paths are percent-encoded: `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
+    // A commit in JSON is larger than in the log, base64 by a third.
+    let body_bytes_max = usize::try_from(app.database.commit_bytes_max()).unwrap_or(usize::MAX).saturating_mul(2);
     Router::new()
+        .route("/v1/commit", post(commit::commit))
+        .route("/v1/events", get(events::stores))
+        .route("/v1/events/{store}", get(events::list))
+        .route("/v1/events/{store}/read", post(events::read))
+        .route("/v1/events/{store}/head", get(events::head))
+        .route("/v1/topics", get(topics::topics))
+        .route("/v1/topics/{topic}", get(topics::topic))
+        .route("/v1/topics/{topic}/{partition}/records", get(topics::records))
+        .route("/v1/topics/{topic}/groups/{group}", get(topics::group))
+        .route("/v1/queues", get(queues::queues))
+        .route("/v1/queues/{queue}", get(queues::queue))
+        .route("/v1/queues/{queue}/jobs", get(queues::jobs))
+        .route("/v1/queues/{queue}/fetch", post(queues::fetch))
+        .route("/v1/jobs/{job}", get(jobs::job))
+        .route("/v1/jobs/{job}/ack", post(jobs::ack))
+        .route("/v1/jobs/{job}/fail", post(jobs::fail))
+        .route("/v1/jobs/{job}/heartbeat", post(jobs::heartbeat))
+        .route("/v1/graphs", get(graphs::graphs))
+        .route("/v1/graph/{graph}/blocks/{block}", get(graphs::block))
+        .route("/v1/graph/{graph}/blocks/{block}/neighbours", get(graphs::neighbours))
+        .route("/v1/graph/{graph}/walk", get(graphs::walk))
+        .route("/v1/stats", get(stats::stats))
         .route("/healthz", get(health::health))
+        .route("/metrics", get(metrics::metrics))
         .fallback(async || Problem::unknown_route())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(from_fn_with_state(Arc::clone(&app), requests::count))
         .with_state(app)
 }

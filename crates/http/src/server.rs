@@ -55,7 +55,7 @@ impl Server {
     /// None so far: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let (closing, closed) = watch::channel(false);
-        let router = routes::router(App::new(self.database));
+        let router = routes::router(App::new(self.database, closed.clone()));
         let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         tokio::pin!(shutdown);

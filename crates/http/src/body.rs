@@ -1,0 +1,42 @@
+//! The body of a request: read whole, within a size and a time, and parsed as JSON.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use serde::Deserialize;
+
+use crate::error::Problem;
+
+/// How long a body may take to arrive, in seconds.
+const BODY_S_MAX: u64 = 60;
+
+/// A whole body.
+#[derive(Debug)]
+pub(crate) struct Body(Bytes);
+
+impl Body {
+    /// What the JSON says.
+    ///
+    /// # Errors
+    /// With line and column, when it is not JSON or says something else.
+    pub(crate) fn parse<'r, T: Deserialize<'r>>(&'r self) -> Result<T, Problem> {
+        serde_json::from_slice(&self.0).map_err(|error| Problem::json(&error))
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Body {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        match tokio::time::timeout(Duration::from_secs(BODY_S_MAX), Bytes::from_request(request, state)).await {
+            Ok(Ok(bytes)) => Ok(Body(bytes)),
+            Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                Err(Problem::body_too_large("the body is larger than the server takes: split the commit"))
+            }
+            Ok(Err(error)) => Err(Problem::invalid(error.body_text())),
+            Err(_) => Err(Problem::timeout(format!("the body did not arrive within {BODY_S_MAX} s"))),
+        }
+    }
+}

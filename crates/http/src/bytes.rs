@@ -1,0 +1,215 @@
+//! Bytes in JSON: how a client gives them, and how they are shown.
+//!
+//! Invariant: what a client gives is stored to the byte, and what is shown can be given back as it is. A value named
+//! `data` may come in three ways: `"data"`: any JSON, stored as its text, exactly as it was written; `"data_text"`: the
+//! UTF-8 of a string; `"data_base64"`: any bytes. It is shown as the first of the three that can show it.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::Deref;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::Error;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::error::Problem;
+
+/// A string of a request, borrowed from its body unless it has escapes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'r>(#[serde(borrow)] Cow<'r, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'r> From<&'r str> for Text<'r> {
+    fn from(text: &'r str) -> Self {
+        Text(Cow::Borrowed(text))
+    }
+}
+
+/// A string of a request that stands for something else: an id, a token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parsed<T>(pub(crate) T);
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?;
+        text.parse().map(Parsed).map_err(|error| D::Error::custom(format_args!("{:?}: {error}", &*text)))
+    }
+}
+
+/// Bytes that a request gives in base64 (RFC 4648, with padding).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Base64(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?;
+        STANDARD.decode(text.as_bytes()).map(Base64).map_err(|error| D::Error::custom(format_args!("base64: {error}")))
+    }
+}
+
+/// The bytes of the value `name`, given in one of three ways or not at all.
+///
+/// # Errors
+/// When it is given in more than one.
+pub(crate) fn given<'r>(
+    name: &str,
+    json: Option<&'r RawValue>,
+    text: Option<&'r Text<'_>>,
+    base64: Option<&'r Base64>,
+) -> Result<Option<&'r [u8]>, Problem> {
+    let json = json.map(|json| json.get().as_bytes());
+    let text = text.map(|text| text.as_bytes());
+    let base64 = base64.map(|base64| base64.0.as_slice());
+    let mut ways = [json, text, base64].into_iter().flatten();
+    match (ways.next(), ways.next()) {
+        (bytes, None) => Ok(bytes),
+        _ => Err(Problem::invalid(format!("give one of {name}, {name}_text and {name}_base64, not several"))),
+    }
+}
+
+/// Bytes to be shown as a field of an object, which they are flattened into.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown<'a> {
+    name: &'static str,
+    bytes: Option<Cow<'a, [u8]>>,
+    /// Whether JSON is shown as such, or as the text that it is.
+    json: bool,
+}
+
+impl<'a> Shown<'a> {
+    /// A value; no bytes are shown as `null`.
+    pub(crate) fn value(name: &'static str, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
+        Shown { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), json: true }
+    }
+
+    /// A value that may be absent, which is shown as `null`, or empty.
+    pub(crate) fn optional(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
+        Shown { name, bytes: bytes.map(Into::into), json: true }
+    }
+
+    /// A name of some kind, a key: a string when it is text. It may be absent.
+    pub(crate) fn key(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
+        Shown { name, bytes: bytes.map(Into::into), json: false }
+    }
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Shown { name, bytes, json } = self;
+        let mut object = serializer.serialize_map(Some(1))?;
+        match bytes.as_deref() {
+            None => object.serialize_entry(name, &())?,
+            Some(bytes) => match (as_json(bytes).filter(|_| *json), str::from_utf8(bytes)) {
+                (Some(value), _) => object.serialize_entry(name, value)?,
+                (None, Ok(text)) if *json => object.serialize_entry(&format!("{name}_text"), text)?,
+                (None, Ok(text)) => object.serialize_entry(name, text)?,
+                (None, Err(_)) => object.serialize_entry(&format!("{name}_base64"), &STANDARD.encode(bytes))?,
+            },
+        }
+        object.end()
+    }
+}
+
+/// The bytes as JSON, if they are that and nothing else. `null` is not: it means that there are no bytes.
+fn as_json(bytes: &[u8]) -> Option<&RawValue> {
+    // Most text ends here, without a scan.
+    bytes.first().filter(|first| matches!(first, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f'))?;
+    let value: &RawValue = serde_json::from_slice(bytes).ok()?;
+    (value.get().len() == bytes.len()).then_some(value)
+}
+
+/// A tag: a string, or an object with its bytes when it is not text.
+#[derive(Debug, Clone)]
+pub(crate) struct Tag<'a>(pub(crate) &'a [u8]);
+
+impl Serialize for Tag<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match str::from_utf8(self.0) {
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => {
+                let mut object = serializer.serialize_map(Some(1))?;
+                object.serialize_entry("base64", &STANDARD.encode(self.0))?;
+                object.end()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct In<'r> {
+        #[serde(borrow)]
+        data: Option<&'r RawValue>,
+        data_text: Option<Text<'r>>,
+        data_base64: Option<Base64>,
+    }
+
+    #[derive(Debug, Serialize)]
+    struct Out<'a> {
+        #[serde(flatten)]
+        data: Shown<'a>,
+    }
+
+    /// What is stored of this request, and how it is shown.
+    #[track_caller]
+    fn check(request: &str, stored: &[u8], shown: &str) {
+        let In { data, data_text, data_base64 } = serde_json::from_str(request).expect(request);
+        let bytes = given("data", data, data_text.as_ref(), data_base64.as_ref()).expect(request).unwrap_or_default();
+        assert_eq!(bytes, stored, "{request}");
+        let out = serde_json::to_string(&Out { data: Shown::value("data", bytes) }).expect("it can be shown");
+        assert_eq!(out, shown, "{request}");
+    }
+
+    #[test]
+    fn json_is_stored_as_it_was_written() {
+        check(
+            r#"{"data": {"b":1.10, "a" : [ 1e3,null]}}"#,
+            br#"{"b":1.10, "a" : [ 1e3,null]}"#,
+            r#"{"data":{"b":1.10, "a" : [ 1e3,null]}}"#,
+        );
+        check(r#"{"data":"\u0041"}"#, br#""\u0041""#, r#"{"data":"\u0041"}"#);
+        check(
+            r#"{"data":123456789012345678901234567890}"#,
+            b"123456789012345678901234567890",
+            r#"{"data":123456789012345678901234567890}"#,
+        );
+    }
+
+    #[test]
+    fn text_and_bytes_come_back_as_such() {
+        check(r#"{"data_text":"UA1545 \u00fc"}"#, "UA1545 ü".as_bytes(), r#"{"data_text":"UA1545 ü"}"#);
+        check(r#"{"data_base64":"/wA="}"#, &[0xff, 0], r#"{"data_base64":"/wA="}"#);
+        check(r#"{"data_text":"[1] "}"#, b"[1] ", r#"{"data_text":"[1] "}"#);
+    }
+
+    #[test]
+    fn null_means_no_bytes_and_the_text_null_does_not() {
+        check(r#"{"data":null}"#, b"", r#"{"data":null}"#);
+        check("{}", b"", r#"{"data":null}"#);
+        check(r#"{"data_text":"null"}"#, b"null", r#"{"data_text":"null"}"#);
+    }
+
+    #[test]
+    fn a_value_given_twice_is_refused() {
+        let text = Text("a".into());
+        let base64 = Base64(vec![1]);
+        let problem = given("data", None, Some(&text), Some(&base64)).expect_err("two ways");
+        assert!(format!("{problem:?}").contains("data_base64"));
+    }
+}

@@ -1,0 +1,103 @@
+//! A refused commit, as a problem: which part, and the facts that the part met.
+
+use quire::{Reason, Refused, events, graph, jobs, streams};
+use serde_json::{Map, Value, json};
+
+use crate::error::{Problem, of_refusal};
+
+/// The problem that a refused commit is. `part` is the index of the part, from 0.
+pub(crate) fn problem(refused: &Refused) -> Problem {
+    of_reason(&refused.reason).fact("part", refused.part)
+}
+
+/// The problem that a reason is, without the part: of a commit's part, or of one item of a part.
+pub(crate) fn of_reason(reason: &Reason) -> Problem {
+    let facts = match reason {
+        Reason::Events(refusal) => events_facts(refusal),
+        Reason::Streams(refusal) => streams_facts(refusal),
+        Reason::Jobs(refusal) => jobs_facts(refusal),
+        Reason::Graph(refusal) => graph_facts(refusal),
+    };
+    Problem::new(of_refusal(reason), reason.to_string()).facts(facts)
+}
+
+fn facts<const N: usize>(facts: [(&str, Value); N]) -> Map<String, Value> {
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
+    use events::Refusal;
+    match refusal {
+        Refusal::ConditionFailed { condition, position } => {
+            facts([("condition", json!(condition)), ("position", json!(position.map(events::EventPosition::get)))])
+        }
+        Refusal::AfterAhead { condition, after, head } => {
+            facts([("condition", json!(condition)), ("after", json!(after.get())), ("head", json!(head.get()))])
+        }
+        Refusal::DuplicateEvent { event, id, position } => {
+            facts([("event", json!(event)), ("id", json!(id.to_string())), ("position", json!(position.get()))])
+        }
+        Refusal::RepeatedId(id) => facts([("id", json!(id.to_string()))]),
+        Refusal::InvalidEvent { event, .. } => facts([("event", json!(event))]),
+        Refusal::InvalidQuery { condition, .. } => facts([("condition", json!(condition))]),
+        Refusal::TooManyEvents { events } => facts([("given", json!(events)), ("most", json!(events::EVENTS_MAX))]),
+        Refusal::TooManyConditions { conditions } => {
+            facts([("given", json!(conditions)), ("most", json!(events::CONDITIONS_MAX))])
+        }
+        Refusal::NothingAsked | Refusal::InvalidName(_) => Map::new(),
+    }
+}
+
+fn streams_facts(refusal: &streams::Refusal) -> Map<String, Value> {
+    use streams::Refusal;
+    match refusal {
+        Refusal::TopicExists { partitions, .. } => facts([("partitions", json!(partitions))]),
+        Refusal::UnknownTopic { name } => facts([("topic", json!(name))]),
+        Refusal::UnknownPartition { partition, partitions, .. } => {
+            facts([("partition", json!(partition)), ("partitions", json!(partitions))])
+        }
+        Refusal::InvalidPartitionCount { partitions } => {
+            facts([("given", json!(partitions)), ("most", json!(streams::PARTITIONS_MAX))])
+        }
+        Refusal::MetadataTooLong { bytes } => {
+            facts([("given", json!(bytes)), ("most", json!(streams::OFFSET_METADATA_BYTES_MAX))])
+        }
+        Refusal::UnknownTopicId { .. }
+        | Refusal::InvalidTopicName(_)
+        | Refusal::InvalidGroupName(_)
+        | Refusal::ControlBatch
+        | Refusal::TransactionalBatch => Map::new(),
+    }
+}
+
+fn jobs_facts(refusal: &jobs::Refusal) -> Map<String, Value> {
+    use jobs::Refusal;
+    match refusal {
+        Refusal::InvalidName { name } => facts([("name", json!(name))]),
+        Refusal::StaleLease { job, state } => facts([("job", json!(job.to_string())), ("state", json!(state.name()))]),
+        Refusal::UnknownJob { job } => facts([("job", json!(job.to_string()))]),
+        Refusal::OutOfRange { limit, given } => {
+            let (least, most) = limit.range();
+            facts([("given", json!(given)), ("least", json!(least)), ("most", json!(most))])
+        }
+    }
+}
+
+fn graph_facts(refusal: &graph::Refusal) -> Map<String, Value> {
+    use graph::{End, Refusal};
+    match refusal {
+        Refusal::VersionMismatch { block, expected, found } => facts([
+            ("block", json!(block.to_string())),
+            ("expected", json!(expected.get())),
+            ("found", json!(found.get())),
+        ]),
+        Refusal::MissingBlock { block, name, end } => {
+            let end = if *end == End::Source { "source" } else { "target" };
+            facts([("block", json!(block.to_string())), ("name", json!(name)), ("end", json!(end))])
+        }
+        Refusal::InvalidName { name, .. } => facts([("name", json!(name))]),
+        Refusal::OverLimit { limit, found } => {
+            facts([("limit", json!(limit.to_string())), ("given", json!(found)), ("most", json!(limit.max()))])
+        }
+    }
+}

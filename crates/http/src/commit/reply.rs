@@ -1,0 +1,144 @@
+//! A commit that happened, as JSON: its position and time, and one reply a part, each under the name of what it tells.
+
+use quire::{Committed, Reason, Reply, Timestamp, events, graph, jobs, streams};
+use serde::Serialize;
+
+use crate::bytes::Shown;
+use crate::commit::refusal;
+use crate::error::Problem;
+
+/// The answer to a commit.
+#[derive(Debug, Serialize)]
+pub(crate) struct CommitReply<'a> {
+    position: u64,
+    time_ms: u64,
+    replies: Vec<PartReply<'a>>,
+}
+
+impl<'a> CommitReply<'a> {
+    pub(crate) fn of(committed: &'a Committed) -> Self {
+        CommitReply {
+            position: committed.at.position.get(),
+            time_ms: committed.at.time.as_millis(),
+            replies: committed.replies.iter().map(PartReply::of).collect(),
+        }
+    }
+}
+
+/// The answer to a part.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PartReply<'a> {
+    TopicCreated { partitions: u32 },
+    Produced { partition: u32, offset: u64 },
+    OffsetCommitted { partition: u32 },
+    Appended { first: Option<u64>, last: Option<u64>, duplicate: bool },
+    Enqueued { job: String, state: &'static str },
+    Fetched { jobs: Vec<FetchedReply<'a>> },
+    Acked {},
+    AckedMany { items: Vec<ItemReply> },
+    Failed { retry_at_ms: Option<u64> },
+    Extended { deadline_ms: u64 },
+    Ticked { jobs: usize, more: bool },
+    BlockPut { id: String, version: u64, created: bool },
+    BlockDeleted { id: String, version: u64 },
+    EdgePut { created: bool },
+    EdgeDeleted { existed: bool },
+}
+
+/// A job as its worker gets it.
+#[derive(Debug, Serialize)]
+pub(crate) struct FetchedReply<'a> {
+    job: String,
+    token: String,
+    queue: &'a str,
+    kind: &'a str,
+    attempt: u16,
+    priority: u8,
+    deadline_ms: u64,
+    #[serde(flatten)]
+    payload: Shown<'a>,
+}
+
+/// The answer to one item of an `ack_many`: `"acked"`, or what refused it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ItemReply {
+    Acked,
+    Refused(Problem),
+}
+
+impl<'a> PartReply<'a> {
+    pub(crate) fn of(reply: &'a Reply) -> Self {
+        match reply {
+            Reply::Streams(reply) => streams_reply(reply),
+            Reply::Events(appended) => events_reply(appended),
+            Reply::Jobs(reply) => jobs_reply(reply),
+            Reply::Graph(reply) => graph_reply(reply),
+        }
+    }
+}
+
+fn streams_reply<'a>(reply: &streams::Reply) -> PartReply<'a> {
+    match reply {
+        streams::Reply::TopicCreated(created) => PartReply::TopicCreated { partitions: created.partitions },
+        streams::Reply::Produced(produced) => {
+            PartReply::Produced { partition: produced.partition, offset: produced.base_offset.get() }
+        }
+        streams::Reply::OffsetCommitted(committed) => PartReply::OffsetCommitted { partition: committed.partition },
+    }
+}
+
+fn events_reply<'a>(appended: &events::Appended) -> PartReply<'a> {
+    PartReply::Appended {
+        first: appended.first.map(events::EventPosition::get),
+        last: appended.last.map(events::EventPosition::get),
+        duplicate: appended.duplicate,
+    }
+}
+
+fn jobs_reply(reply: &jobs::Reply) -> PartReply<'_> {
+    match reply {
+        jobs::Reply::Enqueued { job, state } => PartReply::Enqueued { job: job.to_string(), state: state.name() },
+        jobs::Reply::Fetched(jobs) => PartReply::Fetched { jobs: jobs.iter().map(fetched).collect() },
+        jobs::Reply::Acked => PartReply::Acked {},
+        jobs::Reply::AckedMany(items) => PartReply::AckedMany { items: items.iter().map(item).collect() },
+        jobs::Reply::Failed { retry_at } => PartReply::Failed { retry_at_ms: retry_at.map(Timestamp::as_millis) },
+        jobs::Reply::Extended { deadline } => PartReply::Extended { deadline_ms: deadline.as_millis() },
+        jobs::Reply::Ticked { jobs, more } => PartReply::Ticked { jobs: *jobs, more: *more },
+    }
+}
+
+/// A job as its worker gets it.
+pub(crate) fn fetched(job: &jobs::FetchedJob) -> FetchedReply<'_> {
+    FetchedReply {
+        job: job.job.to_string(),
+        token: job.token.to_string(),
+        queue: &job.queue,
+        kind: &job.kind,
+        attempt: job.attempt,
+        priority: job.priority.get(),
+        deadline_ms: job.deadline.as_millis(),
+        payload: Shown::value("payload", &job.payload),
+    }
+}
+
+fn item(item: &Result<(), jobs::Refusal>) -> ItemReply {
+    match item {
+        Ok(()) => ItemReply::Acked,
+        Err(refused) => ItemReply::Refused(refusal::of_reason(&Reason::Jobs(refused.clone()))),
+    }
+}
+
+fn graph_reply<'a>(reply: &graph::Reply) -> PartReply<'a> {
+    match reply {
+        graph::Reply::BlockPut { block, version, created } => {
+            PartReply::BlockPut { id: block.to_string(), version: version.get(), created: *created }
+        }
+        graph::Reply::BlockDeleted { block, version } => {
+            PartReply::BlockDeleted { id: block.to_string(), version: version.get() }
+        }
+        graph::Reply::EdgePut { created } => PartReply::EdgePut { created: *created },
+        graph::Reply::EdgeDeleted { existed } => PartReply::EdgeDeleted { existed: *existed },
+    }
+}

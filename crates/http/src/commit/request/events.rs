@@ -1,0 +1,136 @@
+//! The command of the event stores, and their queries, as a client writes them.
+
+use std::borrow::Cow;
+
+use quire::events::{self, Command, EventId, EventPosition, NewEvent, Query, QueryItem};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::bytes::{Base64, Parsed, Text, given};
+use crate::error::Problem;
+
+/// Appends events under conditions.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Append<'r> {
+    #[serde(borrow)]
+    store: Text<'r>,
+    #[serde(borrow, default)]
+    events: Vec<EventRequest<'r>>,
+    #[serde(borrow, default)]
+    conditions: Vec<ConditionRequest<'r>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventRequest<'r> {
+    #[serde(rename = "type", borrow)]
+    event_type: Text<'r>,
+    #[serde(borrow, default)]
+    tags: Vec<Text<'r>>,
+    id: Option<Parsed<EventId>>,
+    #[serde(borrow)]
+    data: Option<&'r RawValue>,
+    #[serde(borrow)]
+    data_text: Option<Text<'r>>,
+    data_base64: Option<Base64>,
+    #[serde(borrow)]
+    metadata: Option<&'r RawValue>,
+    #[serde(borrow)]
+    metadata_text: Option<Text<'r>>,
+    metadata_base64: Option<Base64>,
+}
+
+/// One of the two conditions; `after` belongs to the first.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConditionRequest<'r> {
+    #[serde(borrow)]
+    fail_if_events_match: Option<QueryRequest<'r>>,
+    after: Option<u64>,
+    #[serde(borrow)]
+    last_is: Option<LastIs<'r>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LastIs<'r> {
+    #[serde(borrow)]
+    items: Vec<ItemRequest<'r>>,
+    position: u64,
+}
+
+/// Which events are meant: items joined by OR.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueryRequest<'r> {
+    #[serde(borrow)]
+    items: Vec<ItemRequest<'r>>,
+}
+
+/// Types joined by OR, tags joined by AND.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ItemRequest<'r> {
+    #[serde(borrow, default)]
+    types: Vec<Text<'r>>,
+    #[serde(borrow, default)]
+    tags: Vec<Text<'r>>,
+    #[serde(default)]
+    only_last_event: bool,
+}
+
+impl Append<'_> {
+    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+        Ok(Command::Append(events::Append {
+            store: &self.store,
+            events: self.events.iter().map(EventRequest::event).collect::<Result<_, _>>()?,
+            conditions: self.conditions.iter().map(ConditionRequest::condition).collect::<Result<_, _>>()?,
+        }))
+    }
+}
+
+impl EventRequest<'_> {
+    fn event(&self) -> Result<NewEvent<'_>, Problem> {
+        let data = given("data", self.data, self.data_text.as_ref(), self.data_base64.as_ref())?;
+        let metadata = given("metadata", self.metadata, self.metadata_text.as_ref(), self.metadata_base64.as_ref())?;
+        Ok(NewEvent {
+            id: self.id.map(|id| id.0),
+            event_type: &self.event_type,
+            tags: self.tags.iter().map(|tag| tag.as_bytes()).collect(),
+            metadata: metadata.unwrap_or_default(),
+            data: data.unwrap_or_default(),
+        })
+    }
+}
+
+impl ConditionRequest<'_> {
+    fn condition(&self) -> Result<events::Condition<'_>, Problem> {
+        match (&self.fail_if_events_match, self.after, &self.last_is) {
+            (Some(query), after, None) => Ok(events::Condition::FailIfMatches {
+                query: query.query(),
+                after: EventPosition::new(after.unwrap_or_default()),
+            }),
+            (None, None, Some(last_is)) => Ok(events::Condition::LastIs {
+                query: query(&last_is.items),
+                position: EventPosition::new(last_is.position),
+            }),
+            _ => Err(Problem::invalid("a condition is fail_if_events_match, maybe with after, or last_is")),
+        }
+    }
+}
+
+impl QueryRequest<'_> {
+    pub(crate) fn query(&self) -> Query<'_> {
+        query(&self.items)
+    }
+}
+
+fn query<'c>(items: &'c [ItemRequest<'_>]) -> Query<'c> {
+    let item = |item: &'c ItemRequest<'_>| QueryItem {
+        types: item.types.iter().map(|event_type| Cow::Borrowed(&**event_type)).collect(),
+        tags: item.tags.iter().map(|tag| Cow::Borrowed(tag.as_bytes())).collect(),
+        only_last_event: item.only_last_event,
+    };
+    Query { items: items.iter().map(item).collect() }
+}

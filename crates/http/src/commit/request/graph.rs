@@ -1,0 +1,149 @@
+//! The commands of graphs as a client writes them. A block is named by a string, or by `{"id": "..."}`.
+
+use quire::graph::{self, BlockId, BlockRef, Command, Version};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::bytes::{Base64, Parsed, Text, given};
+use crate::error::Problem;
+
+/// Names a block.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a block is its name, or {\"id\": its 32 hexadecimal digits}")]
+enum BlockRequest<'r> {
+    #[serde(borrow)]
+    Name(Text<'r>),
+    Id {
+        id: Parsed<BlockId>,
+    },
+}
+
+/// Puts a block.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PutBlock<'r> {
+    #[serde(borrow)]
+    graph: Text<'r>,
+    #[serde(borrow)]
+    block: BlockRequest<'r>,
+    #[serde(borrow)]
+    kind: Text<'r>,
+    #[serde(borrow)]
+    source: Option<Text<'r>>,
+    #[serde(borrow, default)]
+    pub(super) tags: Vec<Text<'r>>,
+    #[serde(borrow)]
+    metadata: Option<&'r RawValue>,
+    #[serde(borrow)]
+    metadata_text: Option<Text<'r>>,
+    metadata_base64: Option<Base64>,
+    #[serde(borrow)]
+    content: Option<&'r RawValue>,
+    #[serde(borrow)]
+    content_text: Option<Text<'r>>,
+    content_base64: Option<Base64>,
+    expect_version: Option<u64>,
+}
+
+/// Deletes a block and its edges.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteBlock<'r> {
+    #[serde(borrow)]
+    graph: Text<'r>,
+    #[serde(borrow)]
+    block: BlockRequest<'r>,
+}
+
+/// Puts an edge.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PutEdge<'r> {
+    #[serde(borrow)]
+    graph: Text<'r>,
+    #[serde(borrow)]
+    source: BlockRequest<'r>,
+    #[serde(rename = "type", borrow)]
+    edge_type: Text<'r>,
+    #[serde(borrow)]
+    target: BlockRequest<'r>,
+    #[serde(borrow)]
+    properties: Option<&'r RawValue>,
+    #[serde(borrow)]
+    properties_text: Option<Text<'r>>,
+    properties_base64: Option<Base64>,
+    #[serde(default)]
+    allow_missing: bool,
+}
+
+/// Deletes an edge.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteEdge<'r> {
+    #[serde(borrow)]
+    graph: Text<'r>,
+    #[serde(borrow)]
+    source: BlockRequest<'r>,
+    #[serde(rename = "type", borrow)]
+    edge_type: Text<'r>,
+    #[serde(borrow)]
+    target: BlockRequest<'r>,
+}
+
+impl BlockRequest<'_> {
+    fn block(&self) -> BlockRef<'_> {
+        match self {
+            BlockRequest::Name(name) => BlockRef::Name(name),
+            BlockRequest::Id { id } => BlockRef::Id(id.0),
+        }
+    }
+}
+
+impl PutBlock<'_> {
+    pub(crate) fn command<'c>(&'c self, tags: &'c [&'c str]) -> Result<Command<'c>, Problem> {
+        let metadata = given("metadata", self.metadata, self.metadata_text.as_ref(), self.metadata_base64.as_ref())?;
+        let content = given("content", self.content, self.content_text.as_ref(), self.content_base64.as_ref())?;
+        Ok(Command::PutBlock(graph::PutBlock {
+            graph: &self.graph,
+            block: self.block.block(),
+            kind: &self.kind,
+            source: self.source.as_deref().unwrap_or_default(),
+            tags,
+            metadata: metadata.unwrap_or_default(),
+            content: content.unwrap_or_default(),
+            expect: self.expect_version.map(Version::new),
+        }))
+    }
+}
+
+impl DeleteBlock<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::DeleteBlock(graph::DeleteBlock { graph: &self.graph, block: self.block.block() })
+    }
+}
+
+impl PutEdge<'_> {
+    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+        let properties =
+            given("properties", self.properties, self.properties_text.as_ref(), self.properties_base64.as_ref())?;
+        Ok(Command::PutEdge(graph::PutEdge {
+            graph: &self.graph,
+            source: self.source.block(),
+            edge_type: &self.edge_type,
+            target: self.target.block(),
+            properties: properties.unwrap_or_default(),
+            allow_missing: self.allow_missing,
+        }))
+    }
+}
+
+impl DeleteEdge<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::DeleteEdge(graph::DeleteEdge {
+            graph: &self.graph,
+            source: self.source.block(),
+            edge_type: &self.edge_type,
+            target: self.target.block(),
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! A commit as a client writes it: `{"parts": [{"append": {...}}, {"enqueue": {...}}]}`, each part under its command.
+//!
+//! What a part says is checked by the models; here it only has to be what its fields are. A field that no part has is
+//! refused by name.
+
+mod events;
+mod graph;
+mod jobs;
+mod streams;
+
+use quire::jobs::AckItem;
+use quire::{Part, Timestamp};
+use serde::Deserialize;
+
+use crate::error::Problem;
+
+pub(crate) use events::QueryRequest;
+pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob};
+
+/// A commit.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommitRequest<'r> {
+    #[serde(borrow)]
+    pub(crate) parts: Vec<PartRequest<'r>>,
+}
+
+/// A part of a commit: one command of one model.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PartRequest<'r> {
+    #[serde(borrow)]
+    Append(events::Append<'r>),
+    #[serde(borrow)]
+    Produce(Box<streams::Produce<'r>>),
+    #[serde(borrow)]
+    CreateTopic(streams::CreateTopic<'r>),
+    #[serde(borrow)]
+    CommitOffset(streams::CommitOffset<'r>),
+    #[serde(borrow)]
+    Enqueue(Box<jobs::Enqueue<'r>>),
+    #[serde(borrow)]
+    Fetch(Fetch<'r>),
+    #[serde(borrow)]
+    Ack(Ack<'r>),
+    #[serde(borrow)]
+    AckMany(jobs::AckMany<'r>),
+    #[serde(borrow)]
+    Fail(Fail<'r>),
+    Heartbeat(Heartbeat),
+    Tick(jobs::Tick),
+    #[serde(borrow)]
+    PutBlock(Box<graph::PutBlock<'r>>),
+    #[serde(borrow)]
+    DeleteBlock(graph::DeleteBlock<'r>),
+    #[serde(borrow)]
+    PutEdge(Box<graph::PutEdge<'r>>),
+    #[serde(borrow)]
+    DeleteEdge(graph::DeleteEdge<'r>),
+}
+
+/// The lists that a part's command borrows as slices of the database's own types.
+#[derive(Debug, Default)]
+pub(crate) struct Slices<'c> {
+    words: Vec<&'c str>,
+    acks: Vec<AckItem<'c>>,
+}
+
+impl<'c> Slices<'c> {
+    /// Those of a part.
+    ///
+    /// # Errors
+    /// When a value is given in two ways.
+    pub(crate) fn of(part: &'c PartRequest<'_>) -> Result<Self, Problem> {
+        let words = match part {
+            PartRequest::Enqueue(enqueue) => &enqueue.tags,
+            PartRequest::Fetch(fetch) => &fetch.queues,
+            PartRequest::PutBlock(put) => &put.tags,
+            PartRequest::AckMany(many) => return Ok(Slices { words: Vec::new(), acks: many.acks()? }),
+            _ => return Ok(Slices::default()),
+        };
+        Ok(Slices { words: words.iter().map(|word| &**word).collect(), acks: Vec::new() })
+    }
+}
+
+impl PartRequest<'_> {
+    /// The part, for the database. Times that count from now count from `now`.
+    ///
+    /// # Errors
+    /// When a value is given in two ways, or a condition is none.
+    pub(crate) fn part<'c>(&'c self, slices: &'c Slices<'c>, now: Timestamp) -> Result<Part<'c>, Problem> {
+        Ok(match self {
+            PartRequest::Append(append) => Part::Events(append.command()?),
+            PartRequest::Produce(produce) => produce.part()?,
+            PartRequest::CreateTopic(create) => Part::Streams(create.command()),
+            PartRequest::CommitOffset(offset) => Part::Streams(offset.command()),
+            PartRequest::Enqueue(enqueue) => Part::Jobs(enqueue.command(&slices.words, now)?),
+            PartRequest::Fetch(fetch) => Part::Jobs(fetch.command(&slices.words)),
+            PartRequest::Ack(ack) => Part::Jobs(ack.command()?),
+            PartRequest::AckMany(_) => Part::Jobs(quire::jobs::Command::AckMany { items: &slices.acks }),
+            PartRequest::Fail(fail) => Part::Jobs(fail.command(now)?),
+            PartRequest::Heartbeat(heartbeat) => Part::Jobs(heartbeat.command()?),
+            PartRequest::Tick(jobs::Tick {}) => Part::Jobs(quire::jobs::Command::Tick),
+            PartRequest::PutBlock(put) => Part::Graph(put.command(&slices.words)?),
+            PartRequest::DeleteBlock(delete) => Part::Graph(delete.command()),
+            PartRequest::PutEdge(put) => Part::Graph(put.command()?),
+            PartRequest::DeleteEdge(delete) => Part::Graph(delete.command()),
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads of event stores: the stores, the head of one, and events by query, a page at a time.
+//!
+//! A page has a bounded number of events and bytes. It is cut short only between events, and says so with `more`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use quire::Database;
+use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions};
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::body::Body;
+use crate::bytes::{Shown, Tag};
+use crate::commit::request::QueryRequest;
+use crate::error::Problem;
+use crate::params::{Named, Params, limit};
+
+/// A page ends before the event whose data and metadata would take it over so many bytes.
+const PAGE_BYTES_MAX: usize = 16 << 20;
+
+/// A read, in the body of a request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadRequest<'r> {
+    /// Every event, when absent.
+    #[serde(borrow)]
+    query: Option<QueryRequest<'r>>,
+    #[serde(default)]
+    after: u64,
+    up_to: Option<u64>,
+    limit: Option<usize>,
+    #[serde(default)]
+    backwards: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Page<'h> {
+    events: Vec<EventReply<'h>>,
+    /// The last position of the store when it was read.
+    head: u64,
+    /// Whether more events match behind the last of the page.
+    more: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct EventReply<'h> {
+    position: u64,
+    id: String,
+    #[serde(rename = "type")]
+    event_type: &'h str,
+    tags: Vec<Tag<'h>>,
+    time_ms: u64,
+    #[serde(flatten)]
+    metadata: Shown<'h>,
+    #[serde(flatten)]
+    data: Shown<'h>,
+}
+
+#[derive(Debug, Serialize)]
+struct StoreReply {
+    store: String,
+    head: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Stores {
+    stores: Vec<StoreReply>,
+}
+
+/// `GET /v1/events`: the stores.
+pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+    params.end()?;
+    let stores = aside(move || {
+        let stores = heads(&app.database)?;
+        Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect())
+    });
+    Ok(Answer::of(&Stores { stores: stores.await? }))
+}
+
+/// Every store with the position of its last event.
+pub(crate) fn heads(database: &Database) -> Result<Vec<(String, u64)>, Problem> {
+    let names: Vec<String> =
+        database.read_published(|view| view.events.stores().map(|(name, _)| name.to_owned()).collect())?;
+    let head = |name: String| {
+        let head = database.events(&name).head()?;
+        Ok((name, head.get()))
+    };
+    names.into_iter().map(head).collect()
+}
+
+/// `GET /v1/events/{store}/head`: the position of the last event.
+pub(crate) async fn head(
+    State(app): State<Arc<App>>,
+    Named(store): Named<String>,
+    params: Params,
+) -> Result<Answer, Problem> {
+    params.end()?;
+    let head = app.database.events(&store).head()?.get();
+    Ok(Answer::of(&StoreReply { store, head }))
+}
+
+/// `GET /v1/events/{store}`: events of any of the types that carry all of the tags.
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Named(store): Named<String>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let (types, tags) = (params.all("type"), params.all("tag"));
+    let options = ReadOptions {
+        after: EventPosition::new(params.one("after")?.unwrap_or_default()),
+        up_to: params.one("up_to")?.map(EventPosition::new),
+        backwards: params.one("backwards")?.unwrap_or_default(),
+        limit: None,
+    };
+    let limit = params.limit()?;
+    params.end()?;
+    let query = Query::from(QueryItem {
+        types: types.into_iter().map(Into::into).collect(),
+        tags: tags.into_iter().map(|tag| tag.into_bytes().into()).collect(),
+        only_last_event: false,
+    });
+    aside(move || page(&app.database, &store, &query, options, limit)).await
+}
+
+/// `POST /v1/events/{store}/read`: events by a whole query.
+pub(crate) async fn read(
+    State(app): State<Arc<App>>,
+    Named(store): Named<String>,
+    body: Body,
+) -> Result<Answer, Problem> {
+    aside(move || {
+        let request: ReadRequest<'_> = body.parse()?;
+        let query = request.query.as_ref().map_or_else(Query::all, QueryRequest::query);
+        let options = ReadOptions {
+            after: EventPosition::new(request.after),
+            up_to: request.up_to.map(EventPosition::new),
+            backwards: request.backwards,
+            limit: None,
+        };
+        page(&app.database, &store, &query, options, limit(request.limit)?)
+    })
+    .await
+}
+
+fn page(
+    database: &Database,
+    store: &str,
+    query: &Query<'_>,
+    options: ReadOptions,
+    limit: usize,
+) -> Result<Answer, Problem> {
+    let selection = database.read_published(|view| view.events.select(store, query))?;
+    let selection = selection.map_err(|refusal| Problem::invalid(refusal.to_string()))?;
+    let history = database.history();
+    let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
+    let mut page = Page { events: Vec::new(), head: reading.head().get(), more: false };
+    let mut bytes = 0;
+    while let Some(event) = reading.next().transpose().map_err(quire::Error::from)? {
+        bytes += event.data.len() + event.metadata.len();
+        let full = page.events.len() == limit || (bytes > PAGE_BYTES_MAX && !page.events.is_empty());
+        if full {
+            page.more = true;
+            break;
+        }
+        page.events.push(shown(&event));
+    }
+    Ok(Answer::of(&page))
+}
+
+fn shown<'h>(event: &EventView<'h>) -> EventReply<'h> {
+    EventReply {
+        position: event.position.get(),
+        id: event.id().to_string(),
+        event_type: event.event_type,
+        tags: event.tags().map(Tag).collect(),
+        time_ms: event.time.as_millis(),
+        metadata: Shown::value("metadata", event.metadata),
+        data: Shown::value("data", event.data),
+    }
+}

@@ -1,0 +1,74 @@
+//! The text format in which Prometheus reads metrics.
+//!
+//! The source is Prometheus' page "Exposition formats", version 0.0.4. A family is written with its first sample, so one
+//! without samples leaves nothing behind.
+
+use std::fmt::Write;
+
+/// The type of the text.
+pub(crate) const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Metrics being written.
+#[derive(Debug, Default)]
+pub(crate) struct Exposition(String);
+
+/// The samples of one metric.
+#[derive(Debug)]
+pub(crate) struct Family<'e> {
+    text: &'e mut String,
+    name: &'static str,
+    /// Written before the first sample.
+    head: Option<(&'static str, &'static str)>,
+}
+
+impl Exposition {
+    /// A metric that only grows, but for a restart.
+    pub(crate) fn counter(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+        assert!(name.ends_with("_total"), "{name} counts, so its name ends in _total");
+        Family { text: &mut self.0, name, head: Some(("counter", help)) }
+    }
+
+    /// A metric that goes up and down.
+    pub(crate) fn gauge(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+        Family { text: &mut self.0, name, head: Some(("gauge", help)) }
+    }
+
+    /// The text.
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+impl Family<'_> {
+    /// A sample with these labels.
+    pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: u64) {
+        let Family { text, name, head } = self;
+        if let Some((kind, help)) = head.take() {
+            writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}").expect(INFALLIBLE);
+        }
+        text.push_str(name);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            write!(text, "{}{label}=\"{value}\"", if index == 0 { '{' } else { ',' }).expect(INFALLIBLE);
+        }
+        writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" }).expect(INFALLIBLE);
+    }
+}
+
+const INFALLIBLE: &str = "a string takes all that is written to it";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_has_one_head_and_labels_are_escaped() {
+        let mut out = Exposition::default();
+        let mut family = out.counter("a_total", "Help.");
+        family.sample(&[], 1);
+        family.sample(&[("x", "q\"\\\n"), ("y", "z")], 2);
+        out.gauge("empty", "None.");
+        let expect = "# HELP a_total Help.\n# TYPE a_total counter\na_total 1\na_total{x=\"q\\\"\\\\\\n\",y=\"z\"} 2\n";
+        assert_eq!(out.into_text(), expect);
+    }
+}

@@ -1,0 +1,108 @@
+//! The query string of a request: named values, each used or refused.
+//!
+//! A parameter that the route does not know is refused by name, so that a misspelt filter never widens a read.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use crate::error::Problem;
+
+/// How many things a read gives when it is not said how many.
+pub(crate) const LIMIT_DEFAULT: usize = 100;
+
+/// The most things that one read gives.
+pub(crate) const LIMIT_MAX: usize = 10_000;
+
+/// The parameters of a request that were not taken yet.
+#[derive(Debug)]
+pub(crate) struct Params(Vec<(String, String)>);
+
+impl Params {
+    /// Every value of a parameter that may be repeated.
+    pub(crate) fn all(&mut self, name: &str) -> Vec<String> {
+        self.0.extract_if(.., |(known, _)| known == name).map(|(_, value)| value).collect()
+    }
+
+    /// The value of a parameter.
+    pub(crate) fn one<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, Problem> {
+        let mut values = self.all(name);
+        if values.len() > 1 {
+            return Err(Problem::invalid(format!("{name} is given {} times", values.len())));
+        }
+        values.pop().map(|value| parse(name, &value)).transpose()
+    }
+
+    /// The value of a parameter that is one of these words.
+    pub(crate) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Problem> {
+        let Some(given) = self.one::<String>(name)? else { return Ok(None) };
+        match words.iter().find(|(word, _)| *word == given) {
+            Some((_, meaning)) => Ok(Some(*meaning)),
+            None => {
+                let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+                Err(Problem::invalid(format!("{name} is one of {}, not {given:?}", words.join(", "))))
+            }
+        }
+    }
+
+    /// The parameter `limit`: how many things to give.
+    pub(crate) fn limit(&mut self) -> Result<usize, Problem> {
+        limit(self.one("limit")?)
+    }
+
+    /// That nothing is left.
+    pub(crate) fn end(self) -> Result<(), Problem> {
+        match self.0.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(Problem::invalid(format!("there is no parameter {name:?} here"))),
+        }
+    }
+}
+
+/// How many things to give.
+pub(crate) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
+    within("limit", asked.unwrap_or(LIMIT_DEFAULT), 1..=LIMIT_MAX)
+}
+
+/// A number within its range.
+pub(crate) fn within<N: PartialOrd + Display>(name: &str, given: N, range: RangeInclusive<N>) -> Result<N, Problem> {
+    if range.contains(&given) {
+        return Ok(given);
+    }
+    Err(Problem::invalid(format!("{name} is {} to {}, not {given}", range.start(), range.end())))
+}
+
+/// What a text of the request stands for.
+pub(crate) fn parse<T: FromStr<Err: Display>>(name: &str, text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|error| Problem::invalid(format!("{name} can't be {text:?}: {error}")))
+}
+
+impl<S: Sync> FromRequestParts<S> for Params {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(pairs)) => Ok(Params(pairs)),
+            Err(error) => Err(Problem::invalid(error.body_text())),
+        }
+    }
+}
+
+/// The names in a path, percent-decoded.
+#[derive(Debug)]
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(names)) => Ok(Named(names)),
+            Err(error) => Err(Problem::invalid(error.body_text())),
+        }
+    }
+}

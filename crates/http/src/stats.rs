@@ -1,0 +1,92 @@
+//! `GET /v1/stats`: what there is, and what happened since the database was opened.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use quire::Statistics;
+use serde::Serialize;
+
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::error::Problem;
+use crate::graphs::GraphReply;
+use crate::params::Params;
+use crate::queues::QueueReply;
+use crate::{events, graphs, queues, topics};
+
+/// What there is, and what happened.
+#[derive(Debug, Serialize)]
+pub(crate) struct Stats {
+    /// `sync` or `os`.
+    pub(crate) durability: String,
+    /// The position of the last published record.
+    pub(crate) position: u64,
+    pub(crate) commits: u64,
+    pub(crate) refusals: u64,
+    pub(crate) checkpoints: u64,
+    pub(crate) entries: u64,
+    pub(crate) log_bytes: u64,
+    pub(crate) syncs: u64,
+    pub(crate) segments: u64,
+    pub(crate) stores: Vec<StoreStats>,
+    pub(crate) topics: Vec<TopicStats>,
+    pub(crate) queues: Vec<QueueReply>,
+    pub(crate) graphs: Vec<GraphReply>,
+}
+
+/// An event store.
+#[derive(Debug, Serialize)]
+pub(crate) struct StoreStats {
+    pub(crate) store: String,
+    /// How many events were ever appended: the position of the last.
+    pub(crate) events: u64,
+}
+
+/// A topic.
+#[derive(Debug, Serialize)]
+pub(crate) struct TopicStats {
+    pub(crate) topic: String,
+    pub(crate) partitions: u32,
+    /// How many messages its partitions hold.
+    pub(crate) messages: u64,
+}
+
+/// Answers with them.
+pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+    params.end()?;
+    Ok(Answer::of(&collect(&app).await?))
+}
+
+/// Looks all of it up.
+pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
+    let theirs = Arc::clone(app);
+    let (stores, topics) = aside(move || {
+        let database = &theirs.database;
+        let stores = events::heads(database)?.into_iter().map(|(store, events)| StoreStats { store, events });
+        let topics = topics::names(database)?.into_iter().map(|(topic, partitions)| {
+            let offsets = topics::offsets(database, &topic)?;
+            let messages = offsets.iter().map(|offsets| offsets.next.get() - offsets.start.get()).sum();
+            Ok(TopicStats { topic, partitions, messages })
+        });
+        Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?))
+    })
+    .await?;
+    let (queues, graphs) = (queues::all(app).await?, graphs::all(app).await?);
+    let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, published } =
+        app.database.statistics();
+    Ok(Stats {
+        durability: app.database.durability().to_string(),
+        position: published.get(),
+        commits,
+        refusals,
+        checkpoints,
+        entries,
+        log_bytes: bytes,
+        syncs,
+        segments,
+        stores,
+        topics,
+        queues,
+        graphs,
+    })
+}
