@@ -2,8 +2,9 @@
 //!
 //! The decoder makes room for as many elements as an array claims to have, before it looks for the first: a claim of two
 //! billion in a frame of forty bytes ends the process. So every request is walked first, without taking memory: what
-//! passes has every element that it claims, ends where the frame ends, and has at most [`ITEMS_MAX`] of them. The walk
-//! reads lengths exactly as the decoder does, known tagged fields included.
+//! passes has every element that it claims, and at most [`ITEMS_MAX`] of them. The walk reads lengths exactly as the
+//! decoder does, known tagged fields included. Like Kafka, it does not mind bytes behind the request: librdkafka 2.16
+//! leaves three of them when it asks for the metadata of all topics.
 
 /// The most elements of arrays and tagged fields that a request may have, all together.
 pub(crate) const ITEMS_MAX: usize = 250_000;
@@ -64,14 +65,10 @@ impl Schema {
         version >= self.flexible_from
     }
 
-    /// Checks the body of a request; returns an error when it has another shape or is not all of `bytes`.
+    /// Checks that `bytes` begin with the body of a request.
     pub(crate) fn check(&self, version: i16, bytes: &[u8]) -> Result<(), Malformed> {
         let mut walk = Walk { rest: bytes, flexible: self.is_flexible(version), items_left: ITEMS_MAX };
-        walk.body(&self.body, version)?;
-        if self.is_flexible(version) {
-            walk.tags(self.body.tagged, version)?;
-        }
-        if walk.rest.is_empty() { Ok(()) } else { Err(Malformed) }
+        walk.structure(&self.body, version)
     }
 }
 

@@ -28,6 +28,9 @@ static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shap
 static PARTITION: Struct =
     fields(&[Field(0, LAST, Shape::Fixed(4)), Field(4, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Fixed(8))]);
 
+/// From which version on an answer has room for the leader epoch.
+const EPOCHS_FROM: i16 = 4;
+
 /// The times that stand for the end and the beginning.
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -47,10 +50,10 @@ pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<ListOffsetsRe
         for wanted in &topic.partitions {
             let response = ListOffsetsPartitionResponse::default().with_partition_index(wanted.partition_index);
             partitions.push(match list(broker, topic.name.as_str(), wanted) {
-                Ok(listed) => response
-                    .with_offset(listed.offset)
-                    .with_timestamp(listed.timestamp_ms)
-                    .with_leader_epoch(LEADER_EPOCH),
+                Ok(listed) => {
+                    let response = response.with_offset(listed.offset).with_timestamp(listed.timestamp_ms);
+                    if request.version >= EPOCHS_FROM { response.with_leader_epoch(LEADER_EPOCH) } else { response }
+                }
                 Err(failure) => response.with_error_code(failure.code.code()),
             });
         }

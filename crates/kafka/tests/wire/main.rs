@@ -1,0 +1,13 @@
+//! What a client sees on the wire: a small client made of the same schema structs, against a server on a real socket.
+
+mod support;
+
+mod bad_input;
+mod event_topics;
+mod fetch;
+mod metadata;
+mod offsets;
+mod produce;
+mod server;
+mod settings;
+mod versions;

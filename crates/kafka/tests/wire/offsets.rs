@@ -1,0 +1,54 @@
+//! ListOffsets.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::{ListOffsetsRequest, TopicName};
+
+use crate::support::{Client, World, batch, text};
+
+pub(crate) fn listing(topic: &str, partition: i32, timestamp: i64) -> ListOffsetsRequest {
+    let partition = ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(timestamp);
+    let topic = ListOffsetsTopic::default().with_name(TopicName(text(topic))).with_partitions(vec![partition]);
+    ListOffsetsRequest::default().with_replica_id((-1).into()).with_topics(vec![topic])
+}
+
+/// Error code, offset, time.
+pub(crate) async fn list(client: &mut Client, topic: &str, timestamp: i64) -> (i16, i64, i64) {
+    let response = client.call(6, &listing(topic, 0, timestamp)).await;
+    let partition = &response.topics[0].partitions[0];
+    (partition.error_code, partition.offset, partition.timestamp)
+}
+
+#[tokio::test]
+async fn the_ends_of_a_partition_are_listed() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    assert_eq!(list(&mut client, "t", -2).await, (0, 0, -1));
+    assert_eq!(list(&mut client, "t", -1).await, (0, 0, -1));
+    client.produce("t", &batch(&["a", "b"])).await;
+    assert_eq!(list(&mut client, "t", -2).await, (0, 0, -1));
+    assert_eq!(list(&mut client, "t", -1).await, (0, 2, -1));
+}
+
+#[tokio::test]
+async fn the_first_record_that_is_late_enough_is_listed() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    client.produce("t", &batch(&["at 1000", "at 1001"])).await;
+    assert_eq!(list(&mut client, "t", 0).await, (0, 0, 1000));
+    assert_eq!(list(&mut client, "t", 1001).await, (0, 1, 1001));
+    assert_eq!(list(&mut client, "t", 1002).await, (0, -1, -1));
+}
+
+#[tokio::test]
+async fn what_is_not_there_and_what_is_no_time_have_a_code() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    assert_eq!(list(&mut client, "u", -1).await.0, ResponseError::UnknownTopicOrPartition.code());
+    assert_eq!(list(&mut client, "t", -3).await.0, ResponseError::InvalidRequest.code());
+    let response = client.call(6, &listing("t", 1, -1)).await;
+    assert_eq!(response.topics[0].partitions[0].error_code, ResponseError::UnknownTopicOrPartition.code());
+}

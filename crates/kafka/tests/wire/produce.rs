@@ -1,0 +1,217 @@
+//! Produce, and what is read back.
+
+use bytes::Bytes;
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::produce_request::PartitionProduceData;
+use kafka_protocol::messages::{ApiVersionsRequest, ProduceRequest, ProduceResponse};
+use quire::streams::wire::{Codec, PREFIX_BYTES};
+use quire::{Database, Durability};
+use quire_kafka::Settings;
+
+use crate::support::{World, batch, batches, compressed, fetching, producing, resealed, values};
+
+#[tokio::test]
+async fn what_is_produced_is_fetched_with_its_offsets() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for (values, base_offset) in [(&["a", "b"][..], 0), (&["c"], 2), (&["d", "e", "f"], 3)] {
+        let produced = client.produce("t", &batch(values)).await;
+        assert_eq!((produced.error_code, produced.base_offset), (0, base_offset));
+    }
+    let fetched = client.fetch("t", 0).await;
+    let expected = ["a", "b", "c", "d", "e", "f"].iter().enumerate();
+    assert_eq!(values(&fetched), expected.map(|(at, value)| (at as i64, (*value).to_owned())).collect::<Vec<_>>());
+    assert_eq!((fetched.high_watermark, fetched.last_stable_offset, fetched.log_start_offset), (6, 6, 0));
+}
+
+#[tokio::test]
+async fn every_codec_comes_back_as_its_producer_wrote_it() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let mut sent = vec![batch(&["plain"])];
+    sent.extend(
+        [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd].map(|codec| compressed(codec as u8, &["x", "y"])),
+    );
+    for (batch, base_offset) in sent.iter().zip([0, 1, 3, 5, 7]) {
+        assert_eq!(client.produce("t", batch).await.base_offset, base_offset);
+    }
+    let fetched = client.fetch("t", 0).await;
+    let fetched = batches(fetched.records.as_deref().expect("records"));
+    assert_eq!(fetched.len(), sent.len());
+    for ((base, fetched), (sent, base_offset)) in fetched.iter().zip(sent.iter().zip([0, 1, 3, 5, 7])) {
+        assert_eq!((*base, fetched.leader_epoch()), (base_offset, 0));
+        assert_eq!(&fetched.bytes()[PREFIX_BYTES..], &sent[PREFIX_BYTES..]);
+    }
+}
+
+#[tokio::test]
+async fn a_records_field_may_hold_several_batches() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let two = [batch(&["a", "b"]), compressed(1, &["c"])].concat();
+    assert_eq!(client.produce("t", &two).await.base_offset, 0);
+    let fetched = client.fetch("t", 0).await;
+    let fetched = batches(fetched.records.as_deref().expect("records"));
+    assert_eq!(
+        fetched.iter().map(|(base, batch)| (*base, batch.codec())).collect::<Vec<_>>(),
+        [(0, Codec::None), (2, Codec::Gzip)]
+    );
+    // All of them, or none: the second is damaged.
+    let mut damaged = two;
+    *damaged.last_mut().expect("bytes") ^= 1;
+    assert_eq!(client.produce("t", &damaged).await.error_code, ResponseError::CorruptMessage.code());
+    assert_eq!(client.fetch("t", 3).await.high_watermark, 3);
+}
+
+#[tokio::test]
+async fn what_a_producer_did_wrong_has_a_code_that_says_so() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let good = batch(&["a"]);
+    let with =
+        |at: usize, bytes: &[u8]| resealed(good.clone(), |batch| batch[at..at + bytes.len()].copy_from_slice(bytes));
+    let mut damaged = good.clone();
+    *damaged.last_mut().expect("bytes") ^= 1;
+    for (records, code) in [
+        (damaged, ResponseError::CorruptMessage),
+        (with(16, &[1]), ResponseError::UnsupportedForMessageFormat),
+        (with(16, &[0]), ResponseError::UnsupportedForMessageFormat),
+        (with(22, &[5]), ResponseError::UnsupportedCompressionType),
+        (with(22, &[0x20]), ResponseError::InvalidRecord),
+        (with(22, &[0x10]), ResponseError::InvalidTxnState),
+        (with(43, &7i64.to_be_bytes()), ResponseError::UnknownProducerId),
+        (with(57, &2i32.to_be_bytes()), ResponseError::InvalidRecord),
+        (good[..good.len() - 1].to_vec(), ResponseError::InvalidRecord),
+        (good[..9].to_vec(), ResponseError::InvalidRecord),
+        (Vec::new(), ResponseError::InvalidRecord),
+    ] {
+        let produced = client.produce("t", &records).await;
+        assert_eq!((produced.error_code, produced.base_offset), (code.code(), -1), "{code:?}");
+        assert!(produced.error_message.is_some_and(|message| !message.is_empty()), "{code:?}");
+    }
+    assert_eq!(client.fetch("t", 0).await.high_watermark, 0, "nothing of it is kept");
+}
+
+#[tokio::test]
+async fn a_refused_partition_does_not_hold_up_the_others() {
+    let world = World::with(Settings { auto_create_partitions: 3, ..Settings::default() }).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let mut request = producing("t", 2, &batch(&["a"]));
+    let partitions = &mut request.topic_data[0].partition_data;
+    for index in [3, -1, 0] {
+        let records = Some(Bytes::from(batch(&["b"])));
+        partitions.push(PartitionProduceData::default().with_index(index).with_records(records));
+    }
+    let response = client.call(9, &request).await;
+    let answered: Vec<_> =
+        response.responses[0].partition_responses.iter().map(|it| (it.index, it.error_code, it.base_offset)).collect();
+    let unknown = ResponseError::UnknownTopicOrPartition.code();
+    assert_eq!(answered, [(2, 0, 0), (3, unknown, -1), (-1, unknown, -1), (0, 0, 0)]);
+}
+
+#[tokio::test]
+async fn a_topic_that_is_not_there_is_unknown() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    let unknown = ResponseError::UnknownTopicOrPartition.code();
+    assert_eq!(client.produce("t", &batch(&["a"])).await.error_code, unknown);
+    assert_eq!(client.fetch("t", 0).await.error_code, unknown);
+}
+
+#[tokio::test]
+async fn a_batch_larger_than_a_commit_is_too_large() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let builder = Database::builder(directory.path()).durability(Durability::Os).commit_bytes_max(4096);
+    let database = builder.open().expect("a database");
+    let world = World::over(directory, database, Settings::default()).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let produced = client.produce("t", &batch(&[&"x".repeat(5000)])).await;
+    assert_eq!(produced.error_code, ResponseError::MessageTooLarge.code());
+    assert_eq!(client.produce("t", &batch(&["a"])).await.error_code, 0);
+}
+
+#[tokio::test]
+async fn acks_decide_who_is_answered() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let with_acks = |acks| producing("t", 0, &batch(&["a"])).with_acks(acks);
+    for acks in [-1, 1] {
+        assert_eq!(client.call(9, &with_acks(acks)).await.responses[0].partition_responses[0].error_code, 0);
+    }
+    let refused = client.call(9, &with_acks(2)).await;
+    let code = refused.responses[0].partition_responses[0].error_code;
+    assert_eq!(code, ResponseError::InvalidRequiredAcks.code());
+
+    // No answer to the first, so the next that comes is to the second.
+    client.send(9, &with_acks(0)).await;
+    client.call(3, &ApiVersionsRequest::default()).await;
+    assert_eq!(client.fetch("t", 0).await.high_watermark, 3);
+
+    client.send(9, &producing("nowhere", 0, &batch(&["a"])).with_acks(0)).await;
+    assert!(client.is_closed().await, "a producer that wants no answer learns of a refusal by the end");
+    world.counted(|counts| counts.closed_unacknowledged == 1).await;
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_processed_and_answered_in_order() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    // The first asks for the topic that the others need.
+    let mut sent = vec![client.send(12, &crate::support::about("t")).await];
+    for value in 0..300 {
+        sent.push(client.send(9, &producing("t", 0, &batch(&[&value.to_string()]))).await);
+    }
+    let fetch_id = client.send(12, &fetching("t", 0)).await;
+    let last_id = client.send(9, &producing("t", 0, &batch(&["last"]))).await;
+
+    let metadata = client.receive::<kafka_protocol::messages::MetadataResponse>(12).await;
+    assert_eq!((metadata.0, metadata.1.topics[0].error_code), (sent[0], 0));
+    for (offset, id) in sent[1..].iter().enumerate() {
+        let (received, response) = client.receive::<ProduceResponse>(9).await;
+        assert_eq!(received, *id);
+        assert_eq!(response.responses[0].partition_responses[0].base_offset, offset as i64);
+    }
+    let (received, fetched) = client.receive::<kafka_protocol::messages::FetchResponse>(12).await;
+    assert_eq!(received, fetch_id);
+    let partition = &fetched.responses[0].partitions[0];
+    assert_eq!((partition.high_watermark, values(partition).len()), (300, 300));
+    assert_eq!(client.receive::<ProduceResponse>(9).await.0, last_id);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_what_was_acknowledged() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    let topic_id = client.topic("t").await.topic_id;
+    client.produce("t", &batch(&["a", "b"])).await;
+    let world = world.restart().await;
+    let mut client = world.client().await;
+    assert_eq!(client.topic("t").await.topic_id, topic_id);
+    assert_eq!(client.produce("t", &batch(&["c"])).await.base_offset, 2);
+    let kept = values(&client.fetch("t", 0).await);
+    assert_eq!(kept, [(0, "a".to_owned()), (1, "b".to_owned()), (2, "c".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_synced_database_answers_pipelined_producers_too() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = Database::builder(directory.path()).durability(Durability::Sync).open().expect("a database");
+    let world = World::over(directory, database, Settings::default()).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let request: ProduceRequest = producing("t", 0, &batch(&["a"]));
+    for _ in 0..200 {
+        client.send(9, &request).await;
+    }
+    for offset in 0..200 {
+        let (_, response) = client.receive::<ProduceResponse>(9).await;
+        assert_eq!(response.responses[0].partition_responses[0].base_offset, offset);
+    }
+}

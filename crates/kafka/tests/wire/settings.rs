@@ -1,0 +1,63 @@
+//! Each setting does what it says. Those of topics and addresses are tested with Metadata.
+
+use bytes::{BufMut, BytesMut};
+use kafka_protocol::messages::ApiVersionsRequest;
+use quire::Database;
+use quire_kafka::{Advertised, Server, Settings};
+use tokio::io::AsyncWriteExt;
+
+use crate::support::{World, batch, values};
+
+#[tokio::test]
+async fn a_request_longer_than_a_frame_may_be_closes_the_connection() {
+    let world = World::with(Settings { frame_bytes_max: 2048, ..Settings::default() }).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    assert_eq!(client.produce("t", &batch(&[&"x".repeat(1500)])).await.error_code, 0);
+    let mut claim = BytesMut::new();
+    claim.put_i32(2049);
+    client.stream.write_all(&claim).await.expect("taken");
+    assert!(client.is_closed().await);
+    world.counted(|counts| counts.closed_malformed == 1).await;
+}
+
+#[tokio::test]
+async fn a_fetch_takes_no_more_than_the_server_allows() {
+    let world = World::with(Settings { fetch_bytes_max: 2500, ..Settings::default() }).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for _ in 0..4 {
+        client.produce("t", &batch(&[&"x".repeat(1000)])).await;
+    }
+    assert_eq!(values(&client.fetch("t", 0).await).len(), 2);
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed() {
+    let world = World::with(Settings { idle_timeout_ms: 100, ..Settings::default() }).await;
+    let mut client = world.client().await;
+    client.call(3, &ApiVersionsRequest::default()).await;
+    // Half a request is not one.
+    client.stream.write_all(b"\0\0\0\x10ab").await.expect("taken");
+    assert!(client.is_closed().await);
+    world.counted(|counts| counts.closed_idle == 1 && counts.connections_open == 0).await;
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_are_refused_all_at_once() {
+    let settings = Settings {
+        advertised: Some(Advertised { host: String::new(), port: 0 }),
+        auto_create_topics: true,
+        auto_create_partitions: 0,
+        frame_bytes_max: 1,
+        fetch_bytes_max: usize::MAX,
+        idle_timeout_ms: 0,
+    };
+    assert_eq!(settings.problems().len(), 6);
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = Database::open(directory.path()).expect("a database");
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let error = Server::bind_with(database, any, settings).await.expect_err("a refusal");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("frame_bytes_max is 1, and must be 1024 to"), "{error}");
+}
