@@ -45,6 +45,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use draft::Draft;
 pub use error::{Error, Result};
 pub use log::{Identity, Log, Opened, Publication, Statistics};
+pub use publish::Woken;
 pub use reader::Reader;
 pub use recovery::{Cut, Recovery};
 pub use settings::{Durability, Settings};

@@ -18,7 +18,7 @@ use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::prepare::{Prepared, Preparer, SPARE, prepare};
-use crate::publish::Published;
+use crate::publish::{Published, Woken};
 use crate::reader::Reader;
 use crate::recovery::{self, Recovery};
 use crate::segment::Segment;
@@ -135,7 +135,7 @@ impl Log {
         shared.control.set_tail(found.mark.position);
         shared.sync_to(found.mark.position)?;
         shared.control.set_durable(found.mark.position);
-        shared.published.publish(found.mark.position);
+        drop(shared.published.publish(found.mark.position));
         let checkpoint = shared.newest_checkpoint(found.mark)?;
         let writer = Writer::new(Arc::clone(&shared), active, found.sequences, found.mark, found.time);
         let log = Log { threads: Arc::new(Threads::start(shared)) };
@@ -353,12 +353,13 @@ impl Shared {
     }
 
     /// A record was appended: tells the control file and the syncer, and in an `os` log everyone.
-    pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize) {
+    pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize) -> Woken {
         self.counts.add(entries, bytes);
         self.control.set_tail(position);
         self.syncer.appended(position);
-        if self.settings.durability == Durability::Os {
-            self.published.publish(position);
+        match self.settings.durability {
+            Durability::Os => self.published.publish(position),
+            Durability::Sync => Woken::default(),
         }
     }
 
@@ -407,9 +408,13 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.syncer.stop();
         self.shared.preparer.stop();
+        let own = std::thread::current().id();
         for thread in self.running.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A thread that panicked has said so already.
-            let _ = thread.join();
+            // Whoever it woke may have dropped the log on the thread itself, which ends by itself then. A thread that
+            // panicked has said so already.
+            if thread.thread().id() != own {
+                let _ = thread.join();
+            }
         }
         // What fails here was not promised to anyone who did not wait for it.
         let _ = self.shared.sync_to(self.shared.syncer.last_appended());

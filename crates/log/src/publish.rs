@@ -2,6 +2,8 @@
 //!
 //! A publish that nobody waits for costs an exchange and a load. Waiting is exact: whoever waits for a position is
 //! woken by the publish that reaches it, and not by a timer.
+//!
+//! No waker is woken or dropped under a lock: it may do anything, even come back here or close the log.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -39,6 +41,22 @@ struct Waiting {
     waker: Waker,
 }
 
+/// Those with a waker for whom a publish was meant. They are woken when this is dropped, which is for after the publisher
+/// has let go of its locks.
+#[derive(Debug, Default)]
+#[must_use = "whoever waited is woken when this is dropped"]
+pub struct Woken {
+    waiting: Vec<Waiting>,
+}
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            waiting.waker.wake();
+        }
+    }
+}
+
 impl Published {
     pub(crate) fn new(position: Position) -> Self {
         Published {
@@ -55,19 +73,20 @@ impl Published {
     }
 
     /// Moves the published tail and wakes who waited for it. Only the commit path and the syncer call this.
-    pub(crate) fn publish(&self, position: Position) {
+    pub(crate) fn publish(&self, position: Position) -> Woken {
         // Sequentially consistent, so that the waiters are looked at after the position has moved.
         self.position.swap(position.get(), Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.wake(|waiting| waiting.position <= position.get());
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return Woken::default();
         }
+        self.wake(|waiting| waiting.position <= position.get())
     }
 
     /// From now on nothing more is published: everyone who waits is told.
-    pub(crate) fn fail(&self, message: &str) {
+    pub(crate) fn fail(&self, message: &str) -> Woken {
         self.lock().failed.get_or_insert_with(|| message.into());
         self.has_failed.store(true, Ordering::Release);
-        self.wake(|_| true);
+        self.wake(|_| true)
     }
 
     /// That publishing has not failed.
@@ -103,9 +122,11 @@ impl Published {
         if self.position() >= position {
             return Poll::Ready(Ok(()));
         }
+        let mut waker = waker.clone();
+        // Declared after `waker`, so that one that is replaced is dropped behind the lock.
         let mut waiters = self.lock();
         match key.and_then(|key| waiters.wakers.iter_mut().find(|waiting| waiting.key == key)) {
-            Some(waiting) => waiting.waker.clone_from(waker),
+            Some(waiting) => std::mem::swap(&mut waiting.waker, &mut waker),
             None => {
                 let fresh = waiters.next_key;
                 waiters.next_key += 1;
@@ -126,24 +147,22 @@ impl Published {
 
     /// Ends a registration; one that was woken is gone already.
     pub(crate) fn forget(&self, key: u64) {
-        let mut waiters = self.lock();
-        if let Some(index) = waiters.wakers.iter().position(|waiting| waiting.key == key) {
-            waiters.wakers.swap_remove(index);
+        let forgotten = {
+            let mut waiters = self.lock();
+            let index = waiters.wakers.iter().position(|waiting| waiting.key == key);
+            index.map(|index| waiters.wakers.swap_remove(index))
+        };
+        if forgotten.is_some() {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    fn wake(&self, whom: impl Fn(&Waiting) -> bool) {
-        let woken: Vec<Waiting> = {
-            let mut waiters = self.lock();
-            let woken: Vec<Waiting> = waiters.wakers.extract_if(.., |waiting| whom(waiting)).collect();
-            self.waiting.fetch_sub(woken.len(), Ordering::SeqCst);
-            self.moved.notify_all();
-            woken
-        };
-        for waiting in woken {
-            waiting.waker.wake();
-        }
+    fn wake(&self, whom: impl Fn(&Waiting) -> bool) -> Woken {
+        let mut waiters = self.lock();
+        let waiting: Vec<Waiting> = waiters.wakers.extract_if(.., |waiting| whom(waiting)).collect();
+        self.waiting.fetch_sub(waiting.len(), Ordering::SeqCst);
+        self.moved.notify_all();
+        Woken { waiting }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {

@@ -15,7 +15,7 @@ use quire_model::Position;
 use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::publish::Published;
+use crate::publish::{Published, Woken};
 use crate::segment::Segment;
 use crate::settings::Durability;
 
@@ -121,6 +121,7 @@ impl Syncer {
             state = self.lock();
             state.running = false;
             self.syncs.fetch_add(1, Ordering::Relaxed);
+            let mut woken = Woken::default();
             match outcome {
                 Ok(()) => {
                     // The last of them may take more records; the others are full.
@@ -129,16 +130,19 @@ impl Syncer {
                     self.durable.store(target.get(), Ordering::Release);
                     control.set_durable(target);
                     if self.durability == Durability::Sync {
-                        published.publish(target);
+                        woken = published.publish(target);
                     }
                 }
                 Err(error) => {
                     let message = error.to_string();
                     state.failed = Some(message.as_str().into());
-                    published.fail(&message);
+                    woken = published.fail(&message);
                 }
             }
             self.ended.notify_all();
+            drop(state);
+            drop(woken);
+            state = self.lock();
         }
     }
 

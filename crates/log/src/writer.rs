@@ -13,6 +13,7 @@ use crate::checkpoint::Mark;
 use crate::draft::Draft;
 use crate::error::Result;
 use crate::log::Shared;
+use crate::publish::Woken;
 use crate::reader::Reader;
 use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
@@ -28,12 +29,14 @@ pub struct Writer {
 }
 
 /// What became of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Appended {
     /// The position and time that it has.
     pub at: At,
     /// How many entries it holds.
     pub entries: u32,
+    /// Whoever waited for it in an `os` log. Who appends under a lock of its own drops this behind it.
+    pub woken: Woken,
 }
 
 impl Writer {
@@ -170,7 +173,7 @@ impl Core {
             self.buffer.resize(bytes + terminator, 0);
             if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer) {
                 // Part of it may stand behind the tail, and what the device keeps of it is unknown.
-                self.shared.published().fail(&error.to_string());
+                drop(self.shared.published().fail(&error.to_string()));
                 return Err(error);
             }
             chain
@@ -185,8 +188,8 @@ impl Core {
         }
         self.mark = Mark { position: at.position, chain };
         self.time = at.time;
-        self.shared.note_append(at.position, entries, bytes);
-        Ok(Appended { at, entries })
+        let woken = self.shared.note_append(at.position, entries, bytes);
+        Ok(Appended { at, entries, woken })
     }
 
     fn last_record(&self) -> RecordView<'_> {
