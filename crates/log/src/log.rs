@@ -198,6 +198,14 @@ impl Log {
         Publication { log: self.clone(), position, requested: false, appended: false, key: None }
     }
 
+    /// Has a record published without waiting for it: in a `sync` log, a thread of the log syncs.
+    pub fn request(&self, position: Position) {
+        let shared = self.shared();
+        if shared.settings.durability == Durability::Sync && shared.published.position() < position {
+            shared.syncer.request(position);
+        }
+    }
+
     /// Syncs every record appended so far, whatever the durability.
     ///
     /// # Errors
