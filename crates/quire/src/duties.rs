@@ -1,12 +1,18 @@
-//! The background thread of a database: checkpoints, and what time brings to the queues.
+//! What the background thread of a database is to do, and when: checkpoints, and what time brings to the queues.
 //!
-//! It sleeps until it is told of log to checkpoint or of a time at which a job is due, and makes its changes through the
-//! same commit path as everyone else.
+//! It sleeps until it is told of log to checkpoint or of a time at which a job is due. Time is the database's clock, which
+//! may be set: so a long sleep is cut short to look at it, and a step of the clock is noticed within a second.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quire_model::Timestamp;
+
+/// How long the thread sleeps at most while a job will be due.
+const STEP_NOTICED: Duration = Duration::from_secs(1);
+
+/// How long it leaves off after a failure, such as a full disk.
+const REST: Duration = Duration::from_secs(1);
 
 /// What the thread is to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +63,12 @@ impl Duties {
         self.changed.notify_all();
     }
 
+    /// Waits before what failed is tried again.
+    pub(crate) fn rest(&self) {
+        let waited = self.changed.wait_timeout_while(self.lock(), REST, |pending| !pending.stop);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Waits for the next duty. `now` tells the time.
     pub(crate) fn next(&self, now: impl Fn() -> Timestamp) -> Duty {
         let mut pending = self.lock();
@@ -69,13 +81,10 @@ impl Duties {
             }
             let wait_micros = pending.due.map(|due| due.as_micros().saturating_sub(now().as_micros()));
             pending = match wait_micros {
-                Some(0) => {
-                    pending.due = None;
-                    return Duty::Tick;
-                }
+                // The tick says what is due next.
+                Some(0) => return Duty::Tick,
                 Some(micros) => {
-                    // The clock may be set meanwhile, so a long wait is looked at again.
-                    let wait = Duration::from_micros(micros.min(1_000_000));
+                    let wait = Duration::from_micros(micros).min(STEP_NOTICED);
                     self.changed.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner).0
                 }
                 None => self.changed.wait(pending).unwrap_or_else(PoisonError::into_inner),

@@ -10,19 +10,31 @@ use crate::Result;
 
 /// An answer in the making. In an `os` database it is there at once; in a `sync` database after the sync that covers it.
 ///
-/// Dropping a ticket does not undo anything: what was committed is committed, and it will be durable.
+/// Dropping a ticket does not undo anything: what was committed is committed, and a background thread makes it durable.
 #[derive(Debug)]
 #[must_use = "nothing is promised before the ticket is waited for"]
 pub struct Ticket<T> {
-    log: Log,
-    /// What the answer rests on: its own record, or the last that was appended when it was found.
-    rests_on: Position,
+    foundation: Foundation,
     answer: T,
+}
+
+/// What an answer rests on: its own record, or the last that was appended when it was found. When this is dropped, it is
+/// published already, or will be soon although nobody waits for it.
+#[derive(Debug)]
+struct Foundation {
+    log: Log,
+    position: Position,
+}
+
+impl Drop for Foundation {
+    fn drop(&mut self) {
+        self.log.request(self.position);
+    }
 }
 
 impl<T> Ticket<T> {
     pub(crate) fn new(log: Log, rests_on: Position, answer: T) -> Self {
-        Ticket { log, rests_on, answer }
+        Ticket { foundation: Foundation { log, position: rests_on }, answer }
     }
 
     /// Waits for the answer. In a `sync` database this thread syncs, for all who wait.
@@ -30,13 +42,13 @@ impl<T> Ticket<T> {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) when a sync failed: whether the commit survives is then unknown.
     pub fn wait(self) -> Result<T> {
-        self.log.wait(self.rests_on)?;
+        self.foundation.log.wait(self.foundation.position)?;
         Ok(self.answer)
     }
 
     /// The same ticket with another answer, made from this one.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Ticket<U> {
-        Ticket { log: self.log, rests_on: self.rests_on, answer: change(self.answer) }
+        Ticket { foundation: self.foundation, answer: change(self.answer) }
     }
 }
 
@@ -45,7 +57,8 @@ impl<T> IntoFuture for Ticket<T> {
     type IntoFuture = Answer<T>;
 
     fn into_future(self) -> Answer<T> {
-        Answer { publication: self.log.publication(self.rests_on), answer: Some(self.answer) }
+        let Foundation { log, position } = &self.foundation;
+        Answer { publication: log.publication(*position), _foundation: self.foundation, answer: Some(self.answer) }
     }
 }
 
@@ -53,6 +66,7 @@ impl<T> IntoFuture for Ticket<T> {
 #[derive(Debug)]
 pub struct Answer<T> {
     publication: Publication,
+    _foundation: Foundation,
     answer: Option<T>,
 }
 
