@@ -11,6 +11,7 @@ use crate::decide::State;
 use crate::error::{Error, ErrorKind};
 use crate::meta::{Meta, SHARD};
 use crate::models::Models;
+use crate::shared::{Restored, Shared};
 
 /// How a database is to be opened. See [`Database::builder`].
 #[derive(Debug, Clone)]
@@ -115,18 +116,19 @@ impl Builder {
         }
         let identity = Identity { database: meta.database, shard: 0 };
         let opened = Log::open(&self.path.join(SHARD), identity, self.log, self.clock)?;
-        let mut replay_from = quire_model::Position::ZERO;
+        let mut checkpoint = quire_model::Position::ZERO;
         let mut models = Models::default();
         // A checkpoint that an older or newer program wrote in another way is passed over: the log has everything.
-        if let Some(checkpoint) = opened.checkpoint
-            && let Ok(saved) = Models::load(&checkpoint.payload)
+        if let Some(newest) = opened.checkpoint
+            && let Ok(saved) = Models::load(&newest.payload)
         {
             models = saved;
-            replay_from = checkpoint.mark.position;
+            checkpoint = newest.mark.position;
         }
         let mut state = State { writer: opened.writer, models };
-        state.replay(replay_from)?;
-        let database = Database::start(meta.database, opened.log, state, self.checkpoint_bytes);
+        let replayed_bytes = state.replay(checkpoint)?;
+        let restored = Restored { state, checkpoint, replayed_bytes };
+        let database = Database::start(Shared::new(meta.database, opened.log, restored, self.checkpoint_bytes))?;
         Ok(Opening { database, recovery: opened.recovery })
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! It is a plain list that borrows what the parts carry. It checks nothing; the models decide.
 
-use quire_streams::wire::{BatchBuilder, Header};
-use quire_streams::{TopicRef, partition_for_key};
+use quire_streams::TopicRef;
+use quire_streams::wire::{Batch, BatchBuilder, Header};
 
 use crate::events::{Append, Condition, NewEvent};
 use crate::graph::{BlockRef, DeleteBlock, DeleteEdge, PutBlock, PutEdge};
@@ -189,13 +189,15 @@ impl<'c> Message<'c> {
         self
     }
 
-    /// The partition it goes to: as asked for, by its key, or the first.
-    pub(crate) fn partition_in(&self, topic: &str, streams: &streams::Streams) -> u32 {
-        let partitions = || streams.topic_named(topic).map_or(1, |topic| topic.partitions);
+    /// The command that produces it as a batch, and creates the topic with one partition when it is not there.
+    pub(crate) fn command(&self, topic: TopicRef<'c>, batch: Batch<'c>) -> streams::Command<'c> {
+        let create_partitions = Some(1);
         match (self.partition, self.key) {
-            (Some(partition), _) => partition,
-            (None, Some(key)) => partition_for_key(key, partitions()),
-            (None, None) => 0,
+            (None, Some(key)) => streams::Command::ProduceByKey { topic, key, batch, create_partitions },
+            (partition, _) => {
+                let partition = partition.unwrap_or(0);
+                streams::Command::Produce { topic, partition, batch, create_partitions }
+            }
         }
     }
 

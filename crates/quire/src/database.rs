@@ -5,29 +5,26 @@
 
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use quire_log::{Clock, Durability, Log, Publication, Reader};
+use quire_log::{Clock, Durability, Publication, Reader};
 use quire_model::{Position, Timestamp};
-use quire_streams::TopicRef;
-use quire_streams::wire::{Batch, BatchBuilder};
 
 use crate::builder::Builder;
-use crate::checkpoint::Taken;
-use crate::commit::{Commit, Part};
-use crate::decide::{Commands, Decided, Replies, State};
-use crate::duties::{Duties, Duty};
-use crate::error::{Error, ErrorKind, Result};
+use crate::commit::Commit;
+use crate::decide::{Commands, Replies, State};
+use crate::error::{Error, Result};
 use crate::handles::{EventStore, Graph, Queue, Topic};
-use crate::outcome::{Committed, Outcome, Reply};
+use crate::outcome::{Committed, Outcome};
+use crate::parts::{Encoded, Sorted, in_order, part_of};
+use crate::shared::{Shared, Thread};
 use crate::ticket::Ticket;
 use crate::{events, graph, jobs, streams};
 
-/// A database, opened by this process. Cheap to clone; closed when the last clone is gone.
+/// A database, opened by this process. Cheap to clone, and closed when the last clone is gone: what was committed is then
+/// synced and the models' state saved. Tickets and futures that are still held keep the directory locked until they are gone.
 ///
 /// See the [crate's example](crate).
 #[derive(Debug, Clone)]
@@ -87,25 +84,9 @@ impl Database {
         Builder::new(path.as_ref())
     }
 
-    pub(crate) fn start(id: u128, log: Log, state: State, checkpoint_bytes: u64) -> Self {
-        let due = state.models.jobs.next_due();
-        let shared = Arc::new(Shared {
-            id,
-            log,
-            state: RwLock::new(state),
-            duties: Duties::default(),
-            checkpoint_bytes,
-            checkpointed_bytes: AtomicU64::new(0),
-            refusals: AtomicU64::new(0),
-            checkpoints: AtomicU64::new(0),
-        });
-        shared.duties.next_due(due);
-        let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("quire-duties".to_owned())
-            .spawn(move || theirs.carry_out_duties())
-            .expect("a thread can be started");
-        Database { shared: Arc::clone(&shared), _thread: Arc::new(Thread { shared, handle: Mutex::new(Some(thread)) }) }
+    pub(crate) fn start(shared: Shared) -> Result<Self> {
+        let shared = Arc::new(shared);
+        Ok(Database { shared: Arc::clone(&shared), _thread: Arc::new(Thread::start(shared)?) })
     }
 
     /// The topic of this name; it need not be there yet.
@@ -142,24 +123,10 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
-        let mut messages = Messages::encode(self, commit.parts())?;
-        let mut encoded = messages.batches.iter_mut();
-        let (mut streams, mut events, mut jobs, mut graph) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for part in commit.parts() {
-            match part {
-                Part::Produce { topic, .. } => {
-                    let (partition, builder) = encoded.next().expect("every message was encoded");
-                    let batch = builder.finish().expect("a batch of one message");
-                    streams.push(produce_command(TopicRef::Name(topic), *partition, batch));
-                }
-                Part::Streams(command) => streams.push(*command),
-                Part::Events(command) => events.push(command.clone()),
-                Part::Jobs(command) => jobs.push(*command),
-                Part::Graph(command) => graph.push(*command),
-            }
-        }
-        let commands = Commands { streams: &streams, events: &events, jobs: &jobs, graph: &graph };
-        let ticket = self.decide(commands)?;
+        let now = self.now();
+        let mut encoded = Encoded::messages(commit.parts(), now)?;
+        let sorted = Sorted::by_model(commit.parts(), &mut encoded);
+        let ticket = self.decide_at(now, sorted.commands())?;
         Ok(ticket.map(|verdict| match verdict {
             Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),
             Err(mut refused) => {
@@ -171,7 +138,7 @@ impl Database {
 
     /// Looks something up in the state after the last commit. The answer is told once all it may rest on is durable.
     ///
-    /// `look` runs while writers wait: it should look, copy what it found and return.
+    /// `look` runs while writers wait: it should look, copy what it found and return, and not call the database.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`].
@@ -207,7 +174,7 @@ impl Database {
 
     /// A future that is ready when anything is published after `seen`: what a long poll waits for.
     pub fn arrival_after(&self, seen: Position) -> Arrival {
-        Arrival { publication: self.shared.log.arrival(seen.next()) }
+        Arrival { publication: self.shared.log.arrival(behind(seen)) }
     }
 
     /// Waits, at most so long, until anything is published after `seen`; says whether it was.
@@ -215,7 +182,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`].
     pub fn wait_after(&self, seen: Position, at_most: Duration) -> Result<bool> {
-        Ok(self.shared.log.wait_at_most(seen.next(), at_most)?)
+        Ok(self.shared.log.wait_at_most(behind(seen), at_most)?)
     }
 
     /// Makes everything committed so far survive power loss, whatever the durability.
@@ -262,10 +229,11 @@ impl Database {
     /// Counts since the database was opened.
     pub fn statistics(&self) -> Statistics {
         let log = self.shared.log.statistics();
+        let (refusals, checkpoints) = self.shared.counts();
         Statistics {
             commits: log.records,
-            refusals: self.shared.refusals.load(Ordering::Relaxed),
-            checkpoints: self.shared.checkpoints.load(Ordering::Relaxed),
+            refusals,
+            checkpoints,
             entries: log.entries,
             bytes: log.bytes,
             syncs: log.syncs,
@@ -278,12 +246,19 @@ impl Database {
         &self,
         commands: Commands<'_, '_>,
     ) -> Result<Ticket<Result<(quire_model::At, Replies), crate::Refused>>> {
-        let decided = self.shared.commit(self.now(), commands)?;
+        self.decide_at(self.now(), commands)
+    }
+
+    /// Commits at a time that was read a moment ago.
+    fn decide_at(
+        &self,
+        now: Timestamp,
+        commands: Commands<'_, '_>,
+    ) -> Result<Ticket<Result<(quire_model::At, Replies), crate::Refused>>> {
+        let decided = self.shared.commit(now, commands)?;
         Ok(Ticket::new(self.shared.log.clone(), decided.rests_on, decided.verdict))
     }
-}
 
-impl Database {
     /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that is waited for at once.
     pub(crate) fn commit_and_wait(
         &self,
@@ -310,31 +285,9 @@ impl Future for Arrival {
     }
 }
 
-/// The messages of a commit, each encoded as a batch of its own before anything is locked for writing.
-struct Messages {
-    batches: Vec<(u32, BatchBuilder)>,
-}
-
-impl Messages {
-    fn encode(database: &Database, parts: &[Part<'_>]) -> Result<Self> {
-        let mut batches = Vec::new();
-        if parts.iter().any(|part| matches!(part, Part::Produce { .. })) {
-            let now = database.now();
-            let state = database.shared.state()?;
-            for part in parts {
-                let Part::Produce { topic, message } = part else { continue };
-                let mut builder = BatchBuilder::new();
-                message.add_to(&mut builder, now)?;
-                batches.push((message.partition_in(topic, &state.models.streams), builder));
-            }
-        }
-        Ok(Messages { batches })
-    }
-}
-
-/// The command that produces a batch, and creates the topic with one partition when it is not there.
-pub(crate) fn produce_command<'c>(topic: TopicRef<'c>, partition: u32, batch: Batch<'c>) -> streams::Command<'c> {
-    streams::Command::Produce { topic, partition, batch, create_partitions: Some(1) }
+/// The position behind one that a caller gave; behind the last there is none, and nothing ever comes.
+fn behind(seen: Position) -> Position {
+    Position::new(seen.get().saturating_add(1))
 }
 
 fn view<'v>(state: &'v State, history: &'v Reader) -> View<'v> {
@@ -344,134 +297,5 @@ fn view<'v>(state: &'v State, history: &'v Reader) -> View<'v> {
         jobs: &state.models.jobs,
         graphs: &state.models.graphs,
         history,
-    }
-}
-
-/// The replies, in the order of the parts.
-fn in_order(parts: &[Part<'_>], replies: Replies) -> Vec<Reply> {
-    let mut streams = replies.streams.into_iter().map(Reply::Streams);
-    let mut events = replies.events.into_iter().map(Reply::Events);
-    let mut jobs = replies.jobs.into_iter().map(Reply::Jobs);
-    let mut graph = replies.graph.into_iter().map(Reply::Graph);
-    let reply = |part: &Part<'_>| match part {
-        Part::Produce { .. } | Part::Streams(_) => streams.next(),
-        Part::Events(_) => events.next(),
-        Part::Jobs(_) => jobs.next(),
-        Part::Graph(_) => graph.next(),
-    };
-    parts.iter().map(reply).collect::<Option<_>>().expect("every part was answered")
-}
-
-/// The part that the refused command of a model was.
-fn part_of(parts: &[Part<'_>], refused: &crate::Refused) -> usize {
-    use crate::Reason;
-    let same_model = |part: &Part<'_>| match refused.reason {
-        Reason::Streams(_) => matches!(part, Part::Produce { .. } | Part::Streams(_)),
-        Reason::Events(_) => matches!(part, Part::Events(_)),
-        Reason::Jobs(_) => matches!(part, Part::Jobs(_)),
-        Reason::Graph(_) => matches!(part, Part::Graph(_)),
-    };
-    let mut of_model = parts.iter().enumerate().filter(|(_, part)| same_model(part));
-    of_model.nth(refused.part).expect("a refused command is a part").0
-}
-
-/// What the handles and the background thread share.
-#[derive(Debug)]
-struct Shared {
-    id: u128,
-    log: Log,
-    /// The state after the last appended record, and the only way to append.
-    state: RwLock<State>,
-    duties: Duties,
-    checkpoint_bytes: u64,
-    /// How much had been appended when the last checkpoint was asked for.
-    checkpointed_bytes: AtomicU64,
-    refusals: AtomicU64,
-    checkpoints: AtomicU64,
-}
-
-impl Shared {
-    fn state(&self) -> Result<RwLockReadGuard<'_, State>> {
-        self.state.read().map_err(|_| broken())
-    }
-
-    fn state_mut(&self) -> Result<RwLockWriteGuard<'_, State>> {
-        self.state.write().map_err(|_| broken())
-    }
-
-    fn commit(&self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
-        let (decided, due) = {
-            let mut state = self.state_mut()?;
-            let decided = state.commit(now, commands)?;
-            let due = if commands.jobs.is_empty() { None } else { Some(state.models.jobs.next_due()) };
-            (decided, due)
-        };
-        if decided.verdict.is_err() {
-            self.refusals.fetch_add(1, Ordering::Relaxed);
-        }
-        if let Some(due) = due {
-            self.duties.next_due(due);
-        }
-        let bytes = self.log.appended_bytes();
-        let last = self.checkpointed_bytes.load(Ordering::Relaxed);
-        if bytes - last.min(bytes) >= self.checkpoint_bytes
-            && self.checkpointed_bytes.compare_exchange(last, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
-            self.duties.ask_for_checkpoint();
-        }
-        Ok(decided)
-    }
-
-    fn checkpoint(&self) -> Result<()> {
-        let taken = Taken::of(&*self.state()?);
-        taken.save(&self.log)?;
-        self.checkpoints.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn carry_out_duties(&self) {
-        loop {
-            // A duty that fails now is due again later; who commits meanwhile is told of what is wrong by the commit.
-            let done = match self.duties.next(|| self.log.clock().now()) {
-                Duty::Stop => return,
-                Duty::Checkpoint => self.checkpoint(),
-                Duty::Tick => self.tick(),
-            };
-            if done.is_err_and(|error| error.kind() == ErrorKind::Failed) {
-                return;
-            }
-        }
-    }
-
-    /// Takes in what time has brought to the queues, a bounded number of jobs at a time.
-    fn tick(&self) -> Result<()> {
-        let commands = Commands { jobs: &[jobs::Command::Tick], ..Commands::default() };
-        self.commit(self.log.clock().now(), commands).map(|_| ())
-    }
-}
-
-fn broken() -> Error {
-    let message = "a commit panicked, and the state in memory may be wrong; open the database anew";
-    Error::new(ErrorKind::Failed, message)
-}
-
-/// The background thread. With the last handle it ends, and the database is closed: synced and checkpointed.
-#[derive(Debug)]
-struct Thread {
-    shared: Arc<Shared>,
-    handle: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        self.shared.duties.stop();
-        if let Some(handle) = self.handle.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // A thread that panicked has said so already.
-            let _ = handle.join();
-        }
-        // Only the length of the next opening depends on it.
-        if self.shared.log.statistics().records > 0 {
-            let _ = self.shared.checkpoint();
-        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every commit goes through [`State::commit`], whoever asks and whatever it holds.
 
-use quire_log::Writer;
+use quire_log::{Woken, Writer};
 use quire_model::{At, Denied, Effects, History, Model, Position, Timestamp};
 
 use crate::models::{Models, UnknownModel};
@@ -43,36 +43,41 @@ pub(crate) struct Decided {
 }
 
 impl State {
-    /// Commits these commands, all or none, at the time `now`.
-    pub(crate) fn commit(&mut self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
+    /// Commits these commands, all or none, at the time `now`. Whoever waited for the record is to be woken behind the lock.
+    pub(crate) fn commit(&mut self, now: Timestamp, commands: Commands<'_, '_>) -> Result<(Decided, Woken)> {
         let before = self.writer.mark().position;
         let (history, mut draft) = self.writer.begin_at(now);
         let at = draft.at();
         let replies = match decide(&self.models, history, at, commands, &mut draft) {
             Ok(replies) => replies,
-            Err(Denial::Refused(refused)) => return Ok(Decided { rests_on: before, verdict: Err(refused) }),
+            Err(Denial::Refused(refused)) => {
+                return Ok((Decided { rests_on: before, verdict: Err(refused) }, Woken::default()));
+            }
             Err(Denial::Unreadable(error)) => return Err(error),
         };
         if draft.is_empty() {
-            return Ok(Decided { rests_on: before, verdict: Ok((at, replies)) });
+            return Ok((Decided { rests_on: before, verdict: Ok((at, replies)) }, Woken::default()));
         }
-        draft.append()?;
+        let appended = draft.append()?;
         for entry in self.writer.appended() {
             self.models.apply(&entry).expect("what the models pushed is theirs");
         }
-        Ok(Decided { rests_on: at.position, verdict: Ok((at, replies)) })
+        Ok((Decided { rests_on: at.position, verdict: Ok((at, replies)) }, appended.woken))
     }
 }
 
 impl State {
-    /// Takes in every record behind `from`: what a restart does with the log behind its checkpoint.
+    /// Takes in every record behind `from`: what a restart does with the log behind its checkpoint. Says how many bytes of
+    /// entries there were.
     ///
     /// # Errors
     /// When a record holds entries of a model that this program does not know.
-    pub(crate) fn replay(&mut self, from: Position) -> Result<()> {
+    pub(crate) fn replay(&mut self, from: Position) -> Result<u64> {
+        let mut bytes = 0;
         let mut position = from.next();
         while position <= self.writer.mark().position {
             for entry in self.writer.entries(position) {
+                bytes += entry.tags.iter().map(|tag| tag.as_bytes().len()).sum::<usize>() + entry.body.len();
                 self.models.apply(&entry).map_err(|UnknownModel(model)| {
                     let message = format!(
                         "record {position} holds an entry of model {}, which this program does not know; use a newer program",
@@ -83,7 +88,7 @@ impl State {
             }
             position = position.next();
         }
-        Ok(())
+        Ok(bytes as u64)
     }
 }
 

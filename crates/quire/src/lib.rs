@@ -64,6 +64,8 @@ mod commit;
 mod outcome;
 mod ticket;
 
+mod parts;
+
 mod decide;
 mod models;
 
@@ -72,6 +74,8 @@ mod duties;
 mod meta;
 
 mod builder;
+mod shared;
+
 mod database;
 mod error;
 mod handles;

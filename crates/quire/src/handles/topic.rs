@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use quire_model::Sequence;
 
 use crate::commit::Message;
-use crate::database::{Database, produce_command};
+use crate::database::Database;
 use crate::decide::Commands;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::only;
@@ -200,11 +200,6 @@ impl Producer<'_> {
         let database = self.topic.database;
         let first =
             messages.first().ok_or_else(|| Error::new(ErrorKind::Invalid, "a batch has at least one message"))?;
-        let partition = match (first.partition, first.key) {
-            (Some(partition), _) => partition,
-            (None, None) => 0,
-            (None, Some(_)) => database.read_published(|view| first.partition_in(self.topic.name, view.streams))?,
-        };
         let now = database.now();
         self.batch.clear();
         for message in messages {
@@ -212,7 +207,7 @@ impl Producer<'_> {
         }
         let batch = self.batch.finish().expect("at least one message was added");
         let topic = self.id.map_or(TopicRef::Name(self.topic.name), TopicRef::Id);
-        let command = produce_command(topic, partition, batch);
+        let command = first.command(topic, batch);
         let verdict = database.commit_and_wait(now, Commands { streams: &[command], ..Commands::default() })?;
         match only(verdict.map(|(_, replies)| replies.streams))? {
             Reply::Produced(produced) => {

@@ -1,0 +1,93 @@
+//! The parts of a commit, sorted by model, and the answers put back into their order.
+//!
+//! Messages are encoded here, each as a batch of its own, before anything is locked.
+
+use quire_streams::wire::BatchBuilder;
+
+use crate::commit::Part;
+use crate::decide::{Commands, Replies};
+use crate::outcome::{Reason, Refused, Reply};
+use crate::{Result, Timestamp, events, graph, jobs, streams};
+
+/// The messages of a commit, in the order of its parts.
+pub(crate) struct Encoded {
+    batches: Vec<BatchBuilder>,
+}
+
+/// The commands of a commit, by model; in each, in the order of the parts.
+pub(crate) struct Sorted<'c> {
+    streams: Vec<streams::Command<'c>>,
+    events: Vec<events::Command<'c>>,
+    jobs: Vec<jobs::Command<'c>>,
+    graph: Vec<graph::Command<'c>>,
+}
+
+impl Encoded {
+    /// Encodes the messages among the parts.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for one that can't be.
+    pub(crate) fn messages(parts: &[Part<'_>], now: Timestamp) -> Result<Self> {
+        let messages = parts.iter().filter_map(|part| match part {
+            Part::Produce { message, .. } => Some(message),
+            _ => None,
+        });
+        let batches = messages.map(|message| {
+            let mut batch = BatchBuilder::new();
+            message.add_to(&mut batch, now).map(|()| batch)
+        });
+        Ok(Encoded { batches: batches.collect::<Result<_>>()? })
+    }
+}
+
+impl<'c> Sorted<'c> {
+    /// Sorts the parts; `encoded` are their messages.
+    pub(crate) fn by_model(parts: &[Part<'c>], encoded: &'c mut Encoded) -> Self {
+        let mut batches = encoded.batches.iter_mut();
+        let mut sorted = Sorted { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() };
+        for part in parts {
+            match part {
+                Part::Produce { topic, message } => {
+                    let batch = batches.next().and_then(BatchBuilder::finish).expect("every message was encoded");
+                    sorted.streams.push(message.command(streams::TopicRef::Name(topic), batch));
+                }
+                Part::Streams(command) => sorted.streams.push(*command),
+                Part::Events(command) => sorted.events.push(command.clone()),
+                Part::Jobs(command) => sorted.jobs.push(*command),
+                Part::Graph(command) => sorted.graph.push(*command),
+            }
+        }
+        sorted
+    }
+
+    pub(crate) fn commands(&self) -> Commands<'_, 'c> {
+        Commands { streams: &self.streams, events: &self.events, jobs: &self.jobs, graph: &self.graph }
+    }
+}
+
+/// The replies, in the order of the parts.
+pub(crate) fn in_order(parts: &[Part<'_>], replies: Replies) -> Vec<Reply> {
+    let mut streams = replies.streams.into_iter().map(Reply::Streams);
+    let mut events = replies.events.into_iter().map(Reply::Events);
+    let mut jobs = replies.jobs.into_iter().map(Reply::Jobs);
+    let mut graph = replies.graph.into_iter().map(Reply::Graph);
+    let reply = |part: &Part<'_>| match part {
+        Part::Produce { .. } | Part::Streams(_) => streams.next(),
+        Part::Events(_) => events.next(),
+        Part::Jobs(_) => jobs.next(),
+        Part::Graph(_) => graph.next(),
+    };
+    parts.iter().map(reply).collect::<Option<_>>().expect("every part was answered")
+}
+
+/// The part that the refused command of a model was.
+pub(crate) fn part_of(parts: &[Part<'_>], refused: &Refused) -> usize {
+    let same_model = |part: &Part<'_>| match refused.reason {
+        Reason::Streams(_) => matches!(part, Part::Produce { .. } | Part::Streams(_)),
+        Reason::Events(_) => matches!(part, Part::Events(_)),
+        Reason::Jobs(_) => matches!(part, Part::Jobs(_)),
+        Reason::Graph(_) => matches!(part, Part::Graph(_)),
+    };
+    let mut of_model = parts.iter().enumerate().filter(|(_, part)| same_model(part));
+    of_model.nth(refused.part).expect("a refused command is a part").0
+}

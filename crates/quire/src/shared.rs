@@ -1,0 +1,186 @@
+//! What the handles of a database share with its background thread: the log, the models behind one lock, and the duties.
+//!
+//! Locks are taken in this order, and never the other way round: the newest checkpoint, the state, the duties, the log's
+//! own. Nobody outside is called under one of them, but for what a read looks up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread::JoinHandle;
+
+use quire_log::Log;
+use quire_model::{Position, Timestamp};
+
+use crate::checkpoint::Taken;
+use crate::decide::{Commands, Decided, State};
+use crate::duties::{Duties, Duty};
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) id: u128,
+    pub(crate) log: Log,
+    /// The state after the last appended record, and the only way to append.
+    state: RwLock<State>,
+    duties: Duties,
+    /// The position of the newest checkpoint. Locked while one is taken, for two of one position are one file.
+    checkpoint: Mutex<Position>,
+    checkpoint_bytes: u64,
+    /// How many bytes of log behind the newest checkpoint opening went through.
+    replayed_bytes: u64,
+    /// How much had been replayed and appended when the last checkpoint was asked for.
+    checkpointed_bytes: AtomicU64,
+    refusals: AtomicU64,
+    checkpoints: AtomicU64,
+}
+
+/// A state that was opened, and how it came about.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) state: State,
+    /// The checkpoint that it goes back to; [`Position::ZERO`] for none.
+    pub(crate) checkpoint: Position,
+    /// How many bytes of log were replayed behind it.
+    pub(crate) replayed_bytes: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(id: u128, log: Log, restored: Restored, checkpoint_bytes: u64) -> Self {
+        let duties = Duties::default();
+        duties.next_due(restored.state.models.jobs.next_due());
+        Shared {
+            id,
+            log,
+            state: RwLock::new(restored.state),
+            duties,
+            checkpoint: Mutex::new(restored.checkpoint),
+            checkpoint_bytes,
+            replayed_bytes: restored.replayed_bytes,
+            checkpointed_bytes: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
+            checkpoints: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn state(&self) -> Result<RwLockReadGuard<'_, State>> {
+        self.state.read().map_err(|_| broken())
+    }
+
+    fn state_mut(&self) -> Result<RwLockWriteGuard<'_, State>> {
+        self.state.write().map_err(|_| broken())
+    }
+
+    pub(crate) fn commit(&self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
+        let (decided, woken) = {
+            let mut state = self.state_mut()?;
+            let decided = state.commit(now, commands)?;
+            if !commands.jobs.is_empty() {
+                // Under the lock: told in the order of the commits, the last word is the newest.
+                self.duties.next_due(state.models.jobs.next_due());
+            }
+            decided
+        };
+        drop(woken);
+        if decided.verdict.is_err() {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+        }
+        self.ask_for_checkpoint();
+        Ok(decided)
+    }
+
+    /// Has a checkpoint taken when there is enough log behind the last one.
+    fn ask_for_checkpoint(&self) {
+        let bytes = self.replayed_bytes + self.log.appended_bytes();
+        let last = self.checkpointed_bytes.load(Ordering::Relaxed);
+        if bytes - last.min(bytes) >= self.checkpoint_bytes
+            && self.checkpointed_bytes.compare_exchange(last, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            self.duties.ask_for_checkpoint();
+        }
+    }
+
+    /// Saves the state, unless the newest checkpoint holds it already.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let mut newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = {
+            let state = self.state()?;
+            if state.writer.mark().position == *newest {
+                return Ok(());
+            }
+            Taken::of(&state)
+        };
+        taken.save(&self.log)?;
+        *newest = taken.position();
+        self.checkpoints.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many commits were refused, and how many checkpoints saved.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.refusals.load(Ordering::Relaxed), self.checkpoints.load(Ordering::Relaxed))
+    }
+
+    fn carry_out_duties(&self) {
+        loop {
+            let done = match self.duties.next(|| self.log.clock().now()) {
+                Duty::Stop => return,
+                Duty::Checkpoint => self.checkpoint(),
+                Duty::Tick => self.tick(),
+            };
+            match done {
+                Ok(()) => {}
+                // Who commits is told by the commit.
+                Err(error) if error.kind() == ErrorKind::Failed => return,
+                Err(_) => self.duties.rest(),
+            }
+        }
+    }
+
+    /// Takes in what time has brought to the queues, a bounded number of jobs at a time.
+    fn tick(&self) -> Result<()> {
+        let commands = Commands { jobs: &[jobs::Command::Tick], ..Commands::default() };
+        let decided = self.commit(self.log.clock().now(), commands)?;
+        // Nobody waits for it; those who wait for jobs see it once it is published.
+        self.log.request(decided.rests_on);
+        Ok(())
+    }
+}
+
+fn broken() -> Error {
+    let message = "a commit panicked, and the state in memory may be wrong; open the database anew";
+    Error::new(ErrorKind::Failed, message)
+}
+
+/// The background thread. When this is dropped, with the last handle, it ends, and the database is closed: synced and
+/// checkpointed.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    shared: Arc<Shared>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    /// # Errors
+    /// [`ErrorKind::Io`] when the system has no thread left.
+    pub(crate) fn start(shared: Arc<Shared>) -> Result<Self> {
+        let theirs = Arc::clone(&shared);
+        let spawned =
+            std::thread::Builder::new().name("quire-duties".to_owned()).spawn(move || theirs.carry_out_duties());
+        let handle = spawned.map_err(|error| Error::new(ErrorKind::Io, format!("can't start a thread: {error}")))?;
+        Ok(Thread { shared, handle: Some(handle) })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.shared.duties.stop();
+        // Whoever a tick woke may have dropped the last handle on the thread itself, which then ends by itself.
+        if let Some(handle) = self.handle.take_if(|handle| handle.thread().id() != std::thread::current().id()) {
+            // A thread that panicked has said so already.
+            let _ = handle.join();
+        }
+        // Only the length of the next opening depends on it.
+        let _ = self.shared.checkpoint();
+    }
+}

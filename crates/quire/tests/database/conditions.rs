@@ -1,0 +1,97 @@
+//! A condition is decided against exactly the state that its commit follows, whoever else writes.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions, Refusal};
+use quire::{Commit, Database, Durability, Outcome, Reason, Reply};
+
+use crate::support::Place;
+
+const RACERS: usize = 8;
+
+/// In every round all racers claim the same tag at once, under a condition that it is free; one of them gets it.
+fn race(durability: Durability, rounds: usize) {
+    let place = Place::new();
+    let database = place.builder(durability).segment_bytes(1 << 20).open().expect("the database opens");
+    let start = Barrier::new(RACERS);
+    // By round: the event that won, and the one that each loser met.
+    let won: Vec<AtomicU32> = (0..rounds).map(|_| AtomicU32::new(0)).collect();
+    let met: Vec<AtomicU32> = (0..rounds * RACERS).map(|_| AtomicU32::new(0)).collect();
+    std::thread::scope(|scope| {
+        for racer in 0..RACERS {
+            let (database, start, won, met) = (&database, &start, &won, &met);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    start.wait();
+                    match claim(database, round, racer) {
+                        Ok(position) => {
+                            assert_eq!(won[round].swap(position, Ordering::Relaxed), 0, "round {round} was won twice");
+                        }
+                        Err(position) => met[round * RACERS + racer].store(position, Ordering::Relaxed),
+                    }
+                }
+            });
+        }
+    });
+    let check = |database: &Database| {
+        let read = database.events("store").read(&Query::all(), ReadOptions::default()).expect("readable");
+        assert_eq!(read.events.len(), rounds, "one event a round");
+        assert_eq!(read.head, EventPosition::new(rounds as u64));
+        let mut tags: Vec<_> = read.events.iter().map(|event| event.tags[0].clone()).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        assert_eq!(tags.len(), rounds, "one event a tag");
+        for (round, won) in won.iter().enumerate() {
+            let won = won.load(Ordering::Relaxed);
+            let event = &read.events[won as usize - 1];
+            assert_eq!(event.tags[0], tag(round).as_bytes(), "the winner of round {round} is where it was told");
+            let met = &met[round * RACERS..(round + 1) * RACERS];
+            let losers: Vec<_> = met.iter().map(|met| met.load(Ordering::Relaxed)).filter(|met| *met > 0).collect();
+            assert_eq!(losers, [won; RACERS - 1], "each loser of round {round} met its winner");
+        }
+    };
+    check(&database);
+    drop(database);
+    check(&place.builder(durability).segment_bytes(1 << 20).open().expect("the database opens again"));
+}
+
+/// Claims the tag of a round: the position of the event that did it, or of the one that was there.
+fn claim(database: &Database, round: usize, racer: usize) -> Result<u32, u32> {
+    let tag = tag(round);
+    let data = racer.to_string();
+    let query = Query::from(QueryItem::new().event_type("Claimed").tag(&tag));
+    // Two ways to say that nobody was first; racers of both kinds run against each other.
+    let condition = match racer % 2 {
+        0 => Condition::fail_if_matches(query),
+        _ => Condition::last_is(query, EventPosition::ZERO),
+    };
+    let commit = Commit::new().append_if("store", [NewEvent::new("Claimed").tag(&tag).data(&data)], [condition]);
+    let narrow = |position: EventPosition| u32::try_from(position.get()).expect("few events");
+    match database.commit(&commit).expect("durable") {
+        Outcome::Committed(committed) => match committed.replies[..] {
+            [Reply::Events(appended)] => Ok(narrow(appended.first.expect("one event"))),
+            ref other => panic!("an append is answered by its positions, not by {other:?}"),
+        },
+        Outcome::Refused(refused) => match refused.reason {
+            Reason::Events(Refusal::ConditionFailed { condition: 0, position: Some(position) }) => {
+                Err(narrow(position))
+            }
+            other => panic!("the condition is what can fail, not {other:?}"),
+        },
+    }
+}
+
+fn tag(round: usize) -> String {
+    format!("round:{round}")
+}
+
+#[test]
+fn of_eight_threads_that_race_for_a_tag_one_wins_in_each_of_10000_rounds() {
+    race(Durability::Os, 10_000);
+}
+
+#[test]
+fn of_eight_threads_that_race_for_a_tag_one_wins_also_when_commits_wait_for_the_disk() {
+    race(Durability::Sync, 300);
+}

@@ -1,0 +1,176 @@
+//! What a `sync` database tells, and when: nothing that a crash could still take back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
+use quire::graph::PutBlock;
+use quire::jobs::NewJob;
+use quire::{Commit, Database, Durability, Message, Position, Sequence};
+
+use crate::support::{Place, block_on, everything};
+
+/// One commit over all models.
+fn commit(database: &Database) -> quire::Ticket<quire::Outcome> {
+    let commit = Commit::new()
+        .append("store", [NewEvent::new("Made").tag("id:1")])
+        .produce("topic", Message::new("m"))
+        .enqueue("queue", NewJob::new(b"j"))
+        .put_block(PutBlock::new("graph", "a", "thing"));
+    database.submit(&commit).expect("submitted")
+}
+
+/// What readers of the published log see: the tail, the record, the store's head, the topic's end.
+fn published(database: &Database) -> (Position, bool, EventPosition, Option<Sequence>) {
+    let record = database.history().record(Position::new(1)).is_some();
+    let next = database.topic("topic").offsets(0).ok().map(|offsets| offsets.next);
+    (database.published(), record, database.events("store").head().expect("readable"), next)
+}
+
+#[test]
+fn what_was_submitted_is_shown_to_nobody_before_it_is_durable() {
+    let place = Place::new();
+    let database = place.open(Durability::Sync);
+    let ticket = commit(&database);
+    let hidden = (Position::ZERO, false, EventPosition::ZERO, Some(Sequence::new(0)));
+    assert_eq!(published(&database), hidden);
+    assert!(!database.wait_after(Position::ZERO, Duration::ZERO).expect("answered"));
+    let shown = (Position::new(1), true, EventPosition::new(1), Some(Sequence::new(1)));
+    let committed = ticket.wait().expect("durable").committed().expect("accepted");
+    assert_eq!(committed.at.position, Position::new(1));
+    assert_eq!(published(&database), shown);
+    drop(database);
+    assert_eq!(published(&place.open(Durability::Sync)), shown);
+}
+
+#[test]
+fn in_an_os_database_what_was_submitted_is_there_at_once() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let _unwaited = commit(&database);
+    assert_eq!(published(&database), (Position::new(1), true, EventPosition::new(1), Some(Sequence::new(1))));
+}
+
+#[test]
+fn a_read_of_the_state_is_answered_when_all_it_may_rest_on_is_durable() {
+    let place = Place::new();
+    let database = place.open(Durability::Sync);
+    let _unwaited = commit(&database);
+    let ticket = database.read(|view| view.jobs.queue_stats("queue").map(|stats| stats.pending)).expect("readable");
+    assert_eq!(database.published(), Position::ZERO);
+    assert_eq!(ticket.wait().expect("durable"), Some(1));
+    assert_eq!(database.published(), Position::new(1));
+}
+
+#[test]
+fn a_refusal_is_told_when_the_commit_that_it_met_is_durable() {
+    let place = Place::new();
+    let database = place.open(Durability::Sync);
+    let _unwaited = commit(&database);
+    let taken = Condition::fail_if_matches(Query::from(QueryItem::new().tag("id:1")));
+    let refused = database.submit(&Commit::new().append_if("store", [], [taken])).expect("submitted");
+    assert_eq!(database.published(), Position::ZERO);
+    refused.wait().expect("durable").refused().expect("refused");
+    assert_eq!(database.published(), Position::new(1));
+}
+
+#[test]
+fn a_ticket_can_be_awaited_without_a_runtime() {
+    for durability in [Durability::Os, Durability::Sync] {
+        let place = Place::new();
+        let database = place.open(durability);
+        let arrival = database.arrival_after(Position::ZERO);
+        let committed = block_on(commit(&database)).expect("durable").committed().expect("accepted");
+        assert_eq!(committed.at.position, Position::new(1));
+        block_on(arrival).expect("published");
+        assert_eq!(block_on(database.read(|view| view.jobs.next_due()).expect("readable")).expect("durable"), None);
+        drop(database);
+        assert_eq!(place.open(durability).published(), Position::new(1));
+    }
+}
+
+#[test]
+fn one_sync_answers_everyone_who_committed_before_it() {
+    let place = Place::new();
+    let database = place.open(Durability::Sync);
+    let before = database.statistics().syncs;
+    let mut tickets: Vec<_> = (0..100).map(|_| commit(&database)).collect();
+    tickets.pop().expect("a hundred").wait().expect("durable").committed().expect("accepted");
+    for ticket in tickets {
+        ticket.wait().expect("durable").committed().expect("accepted");
+    }
+    assert_eq!(database.statistics().syncs - before, 1);
+    drop(database);
+    assert_eq!(place.open(Durability::Sync).published(), Position::new(100));
+}
+
+#[test]
+fn what_was_committed_becomes_durable_also_when_nobody_waits_for_it() {
+    let place = Place::new();
+    let database = place.open(Durability::Sync);
+    drop(commit(&database));
+    block_on(database.arrival_after(Position::ZERO)).expect("published");
+    // Nor when it was awaited, and given up.
+    drop(commit(&database).into_future());
+    block_on(database.arrival_after(Position::new(1))).expect("published");
+}
+
+#[test]
+fn every_commit_of_many_threads_is_durable_when_it_is_answered() {
+    let place = Place::new();
+    let database = place.open(Durability::Sync);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let database = &database;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let ticket = commit(database);
+                    let outcome = if thread % 2 == 0 { ticket.wait() } else { block_on(ticket) };
+                    let committed = outcome.expect("durable").committed().expect("accepted");
+                    assert!(database.published() >= committed.at.position);
+                    assert!(database.history().record(committed.at.position).is_some());
+                }
+            });
+        }
+    });
+    assert_eq!(database.published(), Position::new(400));
+    let live = everything(&database);
+    drop(database);
+    assert_eq!(live, everything(&place.open(Durability::Sync)));
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn whoever_waits_for_an_arrival_is_woken_by_the_commit_and_not_before() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut arrival = Box::pin(database.arrival_after(Position::ZERO));
+    assert!(arrival.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert_eq!(bell.0.load(Ordering::SeqCst), 0);
+    let _os = commit(&database);
+    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
+    assert!(matches!(arrival.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn nothing_ever_comes_after_the_last_position_there_can_be() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let _os = commit(&database);
+    assert!(!database.wait_after(Position::MAX, Duration::ZERO).expect("answered"));
+    let mut arrival = Box::pin(database.arrival_after(Position::MAX));
+    assert!(arrival.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}

@@ -1,0 +1,8 @@
+//! The database as its users see it: every test goes through the public API, and closes and reopens what it wrote.
+
+mod support;
+
+mod atomicity;
+mod conditions;
+mod durability;
+mod identity;

@@ -1,0 +1,154 @@
+//! What the tests share: a directory to open again and again, the door [`check`], and [`everything`] that can be seen.
+
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use quire::graph::{BlockId, Direction};
+use quire::jobs::JobState;
+use quire::{Builder, Database, Durability, Outcome, Position, Refused};
+
+/// Names of blocks that [`everything`] looks at, for a graph does not list its blocks.
+pub(crate) const BLOCKS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// A directory for a database, removed at the end of the test.
+pub(crate) struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Place { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    /// Where the database is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// Where the shard's files are.
+    pub(crate) fn shard(&self) -> PathBuf {
+        self.path().join("shard-0000")
+    }
+
+    /// A builder with segments so small that tests roll them.
+    pub(crate) fn builder(&self, durability: Durability) -> Builder {
+        Database::builder(self.path()).durability(durability).segment_bytes(64 << 10)
+    }
+
+    pub(crate) fn open(&self, durability: Durability) -> Database {
+        self.builder(durability).open().expect("the database opens")
+    }
+
+    pub(crate) fn checkpoints(&self) -> Vec<PathBuf> {
+        files(&self.shard(), ".checkpoint")
+    }
+
+    pub(crate) fn remove_checkpoints(&self) {
+        self.checkpoints().iter().for_each(|path| fs::remove_file(path).expect("a checkpoint is removed"));
+    }
+}
+
+/// The files of a directory whose names end so, in order.
+pub(crate) fn files(directory: &Path, suffix: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("the directory is there");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.to_string_lossy().ends_with(suffix));
+    paths.sort();
+    paths
+}
+
+/// Plays a scenario, and checks what is to be seen of it: at once, after a restart from a checkpoint, and after one that
+/// finds no checkpoint; in an `os` and in a `sync` database.
+pub(crate) fn check(scenario: impl Fn(&Database), expect: impl Fn(&Database)) {
+    for durability in [Durability::Os, Durability::Sync] {
+        let place = Place::new();
+        let database = place.open(durability);
+        scenario(&database);
+        expect(&database);
+        let live = everything(&database);
+        drop(database);
+        for restart in ["a restart", "a restart without a checkpoint"] {
+            if restart.contains("without") {
+                place.remove_checkpoints();
+            }
+            let database = place.open(durability);
+            expect(&database);
+            assert_eq!(live, everything(&database), "{durability}, after {restart}");
+        }
+    }
+}
+
+/// Everything that can be seen of a database, one line a fact.
+pub(crate) fn everything(database: &Database) -> Vec<String> {
+    let read = database.read(|view| {
+        let mut lines = Vec::new();
+        let mut position = Position::new(1);
+        while let Some(record) = view.history.record(position) {
+            lines.extend(record.map(|entry| {
+                let tags: Vec<_> = entry.tags.iter().collect();
+                let (kind, body) = (entry.kind.kind, entry.body.escape_ascii());
+                let model = entry.kind.model.get();
+                format!(
+                    "{} {} {model}.{kind} {:?} {} {tags:?} {body}",
+                    entry.place, entry.time, entry.sequence, entry.count
+                )
+            }));
+            position = position.next();
+        }
+        for topic in view.streams.topics() {
+            let offsets = |partition| view.streams.offsets(view.history, topic.id, partition).expect("readable");
+            let offsets: Vec<_> = (0..topic.partitions).map(offsets).collect();
+            lines.push(format!("{topic:?} {offsets:?}"));
+        }
+        for group in view.streams.groups() {
+            lines.push(format!("{group:?} {:?}", view.streams.committed_by(group.name).collect::<Vec<_>>()));
+        }
+        for (queue, stats) in view.jobs.queues() {
+            lines.push(format!("queue {queue} {stats:?}"));
+            for state in JobState::ALL {
+                let page = view.jobs.list(view.history, queue, state, None, 10_000).expect("readable");
+                let views = page.jobs.iter().map(|id| view.jobs.job(view.history, *id).expect("readable"));
+                lines.extend(views.map(|job| format!("{state} {job:?}")));
+            }
+        }
+        for (name, graph) in view.graphs.iter() {
+            lines.push(format!("graph {name}: {} blocks, {} edges", graph.block_count(), graph.edge_count()));
+            for id in BLOCKS.map(BlockId::of_name) {
+                let block = graph.block(view.history, id).expect("readable");
+                let content = block.map(|block| block.content.escape_ascii().to_string());
+                let neighbours: Vec<_> = graph.neighbours(id, Direction::Both, &[], None).collect();
+                lines.push(format!("{block:?} {content:?} {neighbours:?}"));
+            }
+        }
+        lines
+    });
+    read.expect("readable").wait().expect("durable")
+}
+
+/// The refusal of a commit that is to be refused.
+pub(crate) fn refusal(outcome: Outcome) -> Refused {
+    outcome.refused().expect("a refusal")
+}
+
+/// Polls a future to its end on this thread: all the runtime that a ticket needs.
+pub(crate) fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future.into_future());
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
