@@ -17,8 +17,9 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Pro
     let mut out = Exposition::default();
     log(&mut out, &stats);
     models(&mut out, &stats);
+    out.gauge("quire_http_requests_active", "HTTP requests under way.").sample(&[], app.requests.active());
     let mut requests = out.counter("quire_http_requests_total", "HTTP requests answered, by route and status.");
-    for ((route, status), count) in app.requests.counts() {
+    for ((route, status), count) in app.requests.answered() {
         requests.sample(&[("route", &route), ("status", &status.to_string())], count);
     }
     Ok(([(CONTENT_TYPE, CONTENT)], out.into_text()).into_response())

@@ -1,6 +1,7 @@
-//! Counts of requests, by route and status.
+//! Counts of requests: answered, by route and status, and under way.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -9,26 +10,49 @@ use axum::response::Response;
 
 use crate::app::App;
 
-/// How many requests were answered since the server started.
+/// How many requests there were since the server started, and are now.
 #[derive(Debug, Default)]
-pub(crate) struct Requests(Mutex<BTreeMap<(String, u16), u64>>);
+pub(crate) struct Requests {
+    answered: Mutex<BTreeMap<(String, u16), u64>>,
+    active: AtomicU64,
+}
+
+/// A request under way. Also one whose client left, which drops its handler, ends so.
+struct Active<'r>(&'r AtomicU64);
 
 impl Requests {
-    /// The counts, by route and status.
-    pub(crate) fn counts(&self) -> BTreeMap<(String, u16), u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// How many were answered, by route and status.
+    pub(crate) fn answered(&self) -> BTreeMap<(String, u16), u64> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn count(&self, route: String, status: u16) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry((route, status)).or_default() += 1;
+    /// How many are under way.
+    pub(crate) fn active(&self) -> u64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    fn begin(&self) -> Active<'_> {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        Active(&self.active)
+    }
+
+    fn end(&self, route: String, status: u16) {
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner).entry((route, status)).or_default() += 1;
     }
 }
 
-/// Counts a request once it is answered. Paths that are no route are counted together.
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts a request. Paths that are no route are counted together.
 pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("unknown", MatchedPath::as_str).to_owned();
+    let _active = app.requests.begin();
     let response = next.run(request).await;
-    app.requests.count(route, response.status().as_u16());
+    app.requests.end(route, response.status().as_u16());
     response
 }

@@ -1,0 +1,220 @@
+//! Commits over HTTP: what they do, and what a refused or impossible one is told.
+
+use serde_json::{Value, json};
+
+use crate::served::Served;
+
+fn departure() -> Value {
+    let unseen = json!({"items": [{"types": ["Departed"], "tags": ["flight:UA1545"]}]});
+    json!({"parts": [
+        {"append": {
+            "store": "air/flights",
+            "events": [{"type": "Departed", "tags": ["flight:UA1545", "plane:N14228"], "data": {"delay": 42}}],
+            "conditions": [{"fail_if_events_match": unseen, "after": 0}],
+        }},
+        {"produce": {"topic": "departures", "key": "EWR", "value_text": "UA1545 to IAH",
+            "headers": [{"key": "carrier", "value": "UA"}], "timestamp_ms": 1_357_034_400_000_u64}},
+        {"enqueue": {"queue": "air/delays", "kind": "notify", "payload": {"flight": "UA1545"}, "priority": 192}},
+        {"put_block": {"graph": "air/routes", "block": "EWR", "kind": "airport", "content_text": "Newark"}},
+        {"put_block": {"graph": "air/routes", "block": "IAH", "kind": "airport", "tags": ["texas"]}},
+        {"put_edge": {"graph": "air/routes", "source": "EWR", "type": "flies_to", "target": "IAH"}},
+    ]})
+}
+
+#[test]
+fn one_commit_over_four_models_is_answered_part_by_part_and_read_back() {
+    let served = Served::new();
+    let done = served.write("/v1/commit", departure());
+    assert_eq!(done["position"], 1);
+    let replies = done["replies"].as_array().expect("replies");
+    assert_eq!(replies[0], json!({"appended": {"first": 1, "last": 1, "duplicate": false}}));
+    assert_eq!(replies[1], json!({"produced": {"partition": 0, "offset": 0}}));
+    assert_eq!(replies[2]["enqueued"]["state"], "pending");
+    assert_eq!(replies[3]["block_put"]["created"], true);
+    assert_eq!(replies[5], json!({"edge_put": {"created": true}}));
+
+    let events = served.read("/v1/events/air%2Fflights?type=Departed&tag=plane:N14228");
+    assert_eq!(events["head"], 1);
+    assert_eq!(events["more"], false);
+    assert_eq!(events["events"][0]["data"], json!({"delay": 42}));
+    assert_eq!(events["events"][0]["tags"], json!(["flight:UA1545", "plane:N14228"]));
+
+    let records = served.read("/v1/topics/departures/0/records?offset=0");
+    assert_eq!(records["next_offset"], 1);
+    let expect = json!({"offset": 0, "timestamp_ms": 1_357_034_400_000_u64, "key": "EWR", "value_text": "UA1545 to IAH",
+        "headers": [{"key": "carrier", "value": "UA"}]});
+    assert_eq!(records["records"][0], expect);
+
+    let job = replies[2]["enqueued"]["job"].as_str().expect("an id");
+    let job = served.read(&format!("/v1/jobs/{job}"));
+    assert_eq!(
+        (&job["state"], &job["payload"], &job["priority"]),
+        (&json!("pending"), &json!({"flight": "UA1545"}), &json!(192))
+    );
+    assert_eq!(job["history"][0]["what"], "enqueued");
+
+    let block = served.read("/v1/graph/air%2Froutes/blocks/EWR");
+    assert_eq!((&block["name"], &block["content_text"]), (&json!("EWR"), &json!("Newark")));
+    let neighbours = served.read("/v1/graph/air%2Froutes/blocks/EWR/neighbours?type=flies_to");
+    assert_eq!(neighbours["neighbours"][0]["name"], "IAH");
+}
+
+#[test]
+fn a_failed_condition_is_409_and_names_part_condition_and_the_position_it_met() {
+    let served = Served::new();
+    served.write("/v1/commit", departure());
+    let refused = served.fails("POST", "/v1/commit", &departure().to_string(), 409, "condition_failed");
+    assert_eq!((&refused["part"], &refused["condition"], &refused["position"]), (&json!(0), &json!(0), &json!(1)));
+    assert_eq!(served.read("/v1/topics/departures")["partitions"][0]["next"], 1, "nothing of it happened");
+
+    let last_is = json!({"parts": [{"append": {"store": "air/flights", "conditions": [
+        {"last_is": {"items": [{"tags": ["plane:N14228"]}], "position": 7}},
+    ]}}]});
+    let refused = served.fails("POST", "/v1/commit", &last_is.to_string(), 409, "condition_failed");
+    assert_eq!(refused["position"], 1);
+}
+
+/// A commit of one part that is refused; the facts.
+#[track_caller]
+fn refused(served: &Served, part: Value, status: u16, code: &str) -> Value {
+    served.fails("POST", "/v1/commit", &json!({"parts": [part]}).to_string(), status, code)
+}
+
+#[test]
+fn refusals_carry_their_facts() {
+    let served = Served::new();
+    served.write("/v1/commit", departure());
+
+    let facts = refused(
+        &served,
+        json!({"put_block": {"graph": "air/routes", "block": "EWR", "kind": "airport", "expect_version": 5}}),
+        409,
+        "version_mismatch",
+    );
+    assert_eq!((&facts["expected"], &facts["found"]), (&json!(5), &json!(1)));
+    let facts = refused(
+        &served,
+        json!({"put_edge": {"graph": "air/routes", "source": "EWR", "type": "flies_to", "target": "XXX"}}),
+        409,
+        "missing_block",
+    );
+    assert_eq!((&facts["name"], &facts["end"]), (&json!("XXX"), &json!("target")));
+    let facts = refused(&served, json!({"create_topic": {"name": "departures", "partitions": 3}}), 409, "topic_exists");
+    assert_eq!(facts["partitions"], 1);
+    let facts = refused(
+        &served,
+        json!({"commit_offset": {"group": "g", "topic": "gone", "partition": 0, "offset": 1}}),
+        409,
+        "unknown_topic",
+    );
+    assert_eq!(facts["topic"], "gone");
+    let facts = refused(&served, json!({"ack": {"job": "999-0", "token": "1000-0"}}), 409, "unknown_job");
+    assert_eq!(facts["job"], "999-0");
+    let facts = refused(&served, json!({"fetch": {"queues": ["air/delays"], "count": 0}}), 400, "out_of_range");
+    assert_eq!((&facts["least"], &facts["most"]), (&json!(1), &json!(1024)));
+    let facts = refused(
+        &served,
+        json!({"append": {"store": "air/flights", "events": [{"type": "A"}], "conditions": [{"fail_if_events_match": {"items": [{}]}, "after": 9}]}}),
+        409,
+        "after_ahead",
+    );
+    assert_eq!(facts["head"], 1);
+    refused(&served, json!({"append": {"store": "no store!", "events": [{"type": "A"}]}}), 400, "invalid_name");
+    refused(&served, json!({"append": {"store": "s"}}), 400, "nothing_asked");
+}
+
+#[test]
+fn every_other_command_is_a_part_too() {
+    let served = Served::new();
+    served.write("/v1/commit", departure());
+    let parts = json!({"parts": [
+        {"create_topic": {"name": "gates", "partitions": 2}},
+        {"commit_offset": {"group": "boards", "topic": "departures", "partition": 0, "offset": 1, "metadata": "note"}},
+        {"fetch": {"queues": ["air/delays"], "worker": "w1", "lease_ms": 60_000}},
+        {"delete_edge": {"graph": "air/routes", "source": "EWR", "type": "flies_to", "target": "IAH"}},
+        {"delete_block": {"graph": "air/routes", "block": "IAH"}},
+        {"tick": {}},
+    ]});
+    let done = served.write("/v1/commit", parts);
+    let replies = done["replies"].as_array().expect("replies");
+    assert_eq!(replies[0], json!({"topic_created": {"partitions": 2}}));
+    let job = &replies[2]["fetched"]["jobs"][0];
+    assert_eq!((&job["payload"], &job["attempt"]), (&json!({"flight": "UA1545"}), &json!(1)));
+    assert_eq!(replies[3], json!({"edge_deleted": {"existed": true}}));
+    assert_eq!(replies[4]["block_deleted"]["version"], 1);
+
+    let offsets = served.read("/v1/topics/departures/groups/boards");
+    assert_eq!((&offsets["offsets"][0]["offset"], &offsets["offsets"][0]["metadata"]), (&json!(1), &json!("note")));
+
+    let beat = json!({"parts": [{"heartbeat": {"job": job["job"], "token": job["token"], "lease_ms": 90_000}}]});
+    assert!(served.write("/v1/commit", beat)["replies"][0]["extended"]["deadline_ms"].is_u64());
+    let fail = json!({"parts": [{"fail": {"job": job["job"], "token": job["token"], "error": "no phone", "retry_delay_ms": 0}}]});
+    assert!(served.write("/v1/commit", fail)["replies"][0]["failed"]["retry_at_ms"].is_u64());
+    let many = json!({"parts": [{"ack_many": {"items": [{"job": job["job"], "token": job["token"]}]}}]});
+    let late = served.write("/v1/commit", many);
+    assert_eq!(late["replies"][0]["acked_many"]["items"][0]["refused"]["code"], "stale_lease");
+}
+
+#[test]
+fn a_body_that_is_not_json_is_told_line_and_column() {
+    let served = Served::new();
+    let problem = served.fails("POST", "/v1/commit", "{\"parts\": [\n  {\"append\": }\n]}", 400, "malformed_json");
+    assert_eq!((&problem["line"], &problem["column"]), (&json!(2), &json!(14)));
+    served.fails("POST", "/v1/commit", "", 400, "malformed_json");
+}
+
+#[test]
+fn a_field_or_command_that_nobody_knows_is_named() {
+    let served = Served::new();
+    let misspelt = |part: Value| {
+        let body = json!({"parts": [part]}).to_string();
+        served.fails("POST", "/v1/commit", &body, 400, "invalid")["message"].as_str().expect("text").to_owned()
+    };
+    assert!(misspelt(json!({"enqueue": {"queue": "q", "priorty": 3}})).contains("priorty"));
+    assert!(misspelt(json!({"apend": {}})).contains("apend"));
+    assert!(
+        misspelt(json!({"append": {"store": "s", "events": [{"type": "A", "data_base64": "???"}]}})).contains("base64")
+    );
+    assert!(misspelt(json!({"ack": {"job": "x", "token": "1-0"}})).contains("position-index"));
+    assert!(
+        misspelt(json!({"put_edge": {"graph": "g", "source": 7, "type": "t", "target": "b"}})).contains("its name")
+    );
+    assert!(misspelt(json!({"append": {"store": "s", "conditions": [{"after": 7}]}})).contains("a condition is"));
+    assert!(misspelt(json!({"enqueue": {"queue": "q", "payload": 1, "payload_text": "1"}})).contains("payload_text"));
+    assert_eq!(served.read("/v1/stats")["commits"], 0, "none of it was committed");
+}
+
+#[test]
+fn what_is_too_large_is_413_whether_the_body_or_the_commit() {
+    let served = Served::with(|builder| builder.commit_bytes_max(10_000));
+    let commit =
+        |bytes: usize| json!({"parts": [{"enqueue": {"queue": "q", "payload_text": "x".repeat(bytes)}}]}).to_string();
+    served.fails("POST", "/v1/commit", &commit(12_000), 413, "too_large");
+    served.fails("POST", "/v1/commit", &commit(200_000), 413, "too_large");
+    served.write("/v1/commit", commit(5_000));
+}
+
+#[test]
+fn values_come_back_to_the_byte() {
+    let served = Served::new();
+    let raw = r#"{"parts":[{"append":{"store":"s","events":[{"type":"A","data":{"b":1.10, "a":"\u0041"},"metadata_base64":"/wA="}]}},{"produce":{"topic":"t","key":"k","value":null}},{"enqueue":{"queue":"q","payload":[1, 2]}}]}"#;
+    served.write("/v1/commit", raw);
+    let database = served.database.as_ref().expect("open");
+    let events = database.events("s").read(&quire::events::Query::all(), Default::default()).expect("read").events;
+    assert_eq!(events[0].data, br#"{"b":1.10, "a":"\u0041"}"#);
+    assert_eq!(events[0].metadata, [0xff, 0]);
+    assert!(served.get("/v1/events/s").text.contains(r#""data":{"b":1.10, "a":"\u0041"}"#));
+    assert_eq!(served.read("/v1/events/s")["events"][0]["metadata_base64"], "/wA=");
+    assert_eq!(served.read("/v1/topics/t/0/records")["records"][0]["value"], Value::Null);
+    assert_eq!(database.queue("q").fetch("w", 1).expect("fetch")[0].payload, b"[1, 2]");
+}
+
+#[test]
+fn commits_outlive_the_server() {
+    let mut served = Served::new();
+    served.write("/v1/commit", departure());
+    served.stop();
+    drop(served.database.take());
+    let database = quire::Database::open(served.path()).expect("the server let go of the database");
+    assert_eq!(database.events("air/flights").head().expect("read").get(), 1);
+}

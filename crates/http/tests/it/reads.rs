@@ -1,0 +1,134 @@
+//! Reads over HTTP: filters, pages, limits, and names that are not there.
+
+use serde_json::json;
+
+use crate::served::Served;
+
+/// Ten events of two types, ten messages, ten jobs, and a chain of ten blocks.
+fn filled() -> Served {
+    let served = Served::new();
+    let mut parts = Vec::new();
+    for n in 0..10 {
+        let event_type = if n % 2 == 0 { "Even" } else { "Odd" };
+        parts.push(
+            json!({"append": {"store": "s", "events": [{"type": event_type, "tags": [format!("n:{n}"), "all"]}]}}),
+        );
+        parts.push(json!({"produce": {"topic": "t", "value": n}}));
+        parts.push(json!({"enqueue": {"queue": "q", "payload": n}}));
+        parts.push(json!({"put_block": {"graph": "g", "block": format!("b{n}"), "kind": "link"}}));
+    }
+    for n in 1..10 {
+        parts.push(json!({"put_edge": {"graph": "g", "source": format!("b{}", n - 1), "type": "next", "target": format!("b{n}")}}));
+    }
+    served.write("/v1/commit", json!({"parts": parts}));
+    served
+}
+
+fn positions(page: &serde_json::Value) -> Vec<u64> {
+    page["events"].as_array().expect("events").iter().filter_map(|event| event["position"].as_u64()).collect()
+}
+
+#[test]
+fn events_are_filtered_paged_and_read_backwards() {
+    let served = filled();
+    assert_eq!(positions(&served.read("/v1/events/s?type=Even")), [1, 3, 5, 7, 9]);
+    assert_eq!(positions(&served.read("/v1/events/s?type=Even&type=Odd&tag=all&tag=n:3")), [4]);
+    let page = served.read("/v1/events/s?after=2&limit=3");
+    assert_eq!((positions(&page), &page["more"], &page["head"]), (vec![3, 4, 5], &json!(true), &json!(10)));
+    let page = served.read("/v1/events/s?after=7&limit=3");
+    assert_eq!((positions(&page), &page["more"]), (vec![8, 9, 10], &json!(false)));
+    assert_eq!(positions(&served.read("/v1/events/s?backwards=true&up_to=9&limit=2")), [9, 8]);
+
+    let body = json!({"query": {"items": [{"types": ["Even"], "only_last_event": true}, {"tags": ["n:1"]}]}});
+    assert_eq!(positions(&served.write("/v1/events/s/read", body)), [2, 9]);
+    assert_eq!(positions(&served.write("/v1/events/s/read", json!({"limit": 1, "backwards": true}))), [10]);
+    assert_eq!(served.read("/v1/events/s/head"), json!({"store": "s", "head": 10}));
+    assert_eq!(served.read("/v1/events"), json!({"stores": [{"store": "s", "head": 10}]}));
+    assert_eq!(served.read("/v1/events/nothing%2Fthere")["events"], json!([]));
+}
+
+#[test]
+fn records_are_read_from_an_offset_on() {
+    let served = filled();
+    let page = served.read("/v1/topics/t/0/records?offset=3&limit=2");
+    assert_eq!((&page["records"][0]["value"], &page["records"][1]["offset"]), (&json!(3), &json!(4)));
+    assert_eq!(page["next_offset"], 5);
+    assert_eq!(served.read("/v1/topics/t/0/records?offset=10"), json!({"records": [], "next_offset": 10}));
+    let one = served.read("/v1/topics/t/0/records?bytes_max=1");
+    assert_eq!(one["records"].as_array().map(Vec::len), Some(1), "the first batch comes whatever its size");
+    assert_eq!(served.read("/v1/topics"), json!({"topics": [{"topic": "t", "partitions": 1}]}));
+    assert_eq!(served.read("/v1/topics/t")["partitions"], json!([{"partition": 0, "start": 0, "next": 10}]));
+    let problem = served.fails("GET", "/v1/topics/t/0/records?offset=99", "", 404, "offset_out_of_range");
+    assert_eq!(problem["next"], 10);
+}
+
+#[test]
+fn jobs_are_listed_by_state_a_page_at_a_time() {
+    let served = filled();
+    let first = served.read("/v1/queues/q/jobs?limit=4");
+    assert_eq!(first["jobs"].as_array().map(Vec::len), Some(4));
+    let next = first["next"].as_str().expect("more");
+    let second = served.read(&format!("/v1/queues/q/jobs?state=pending&limit=10&after={next}"));
+    assert_eq!((second["jobs"].as_array().map(Vec::len), &second["next"]), (Some(6), &json!(null)));
+    assert_eq!(second["jobs"][0]["payload"], 4);
+    assert_eq!(served.read("/v1/queues/q")["pending"], 10);
+    assert_eq!(served.read("/v1/queues")["queues"][0]["queue"], "q");
+    assert_eq!(served.read("/v1/queues/q/jobs?state=dead")["jobs"], json!([]));
+}
+
+#[test]
+fn a_graph_is_walked_within_bounds() {
+    let served = filled();
+    let walk = served.read("/v1/graph/g/walk?start=b0&depth=3");
+    let names: Vec<_> = walk["visits"].as_array().expect("visits").iter().map(|visit| &visit["name"]).collect();
+    assert_eq!(names, ["b0", "b1", "b2", "b3"]);
+    assert_eq!(walk["bound"], "depth");
+    assert_eq!(served.read("/v1/graph/g/walk?start=b0&depth=100&limit=2")["bound"], "limit");
+    assert_eq!(served.read("/v1/graph/g/walk?start=b0&depth=100")["bound"], json!(null));
+    let both = served.read("/v1/graph/g/blocks/b5/neighbours?direction=both&limit=1");
+    assert_eq!((&both["neighbours"][0]["name"], &both["more"]), (&json!("b6"), &json!(true)));
+    let id = both["neighbours"][0]["id"].as_str().expect("an id");
+    assert_eq!(served.read(&format!("/v1/graph/g/blocks/{id}?by=id"))["name"], "b6");
+    assert_eq!(served.read("/v1/graphs"), json!({"graphs": [{"graph": "g", "blocks": 10, "edges": 9}]}));
+}
+
+#[test]
+fn what_is_not_there_is_404() {
+    let served = filled();
+    for path in [
+        "/v1/topics/gone",
+        "/v1/topics/t/7/records",
+        "/v1/topics/gone/groups/g",
+        "/v1/queues/gone",
+        "/v1/jobs/999-0",
+        "/v1/graph/gone/walk?start=b0",
+        "/v1/graph/g/blocks/gone",
+    ] {
+        served.fails("GET", path, "", 404, "not_found");
+    }
+    served.fails("GET", "/v1/nothing", "", 404, "unknown_route");
+    let answer = served.ask("DELETE", "/v1/queues", "");
+    assert_eq!((answer.status, &answer.json()["code"]), (405, &json!("method_not_allowed")));
+    assert!(answer.head.contains("allow: get"), "{answer:?}");
+}
+
+#[test]
+fn a_parameter_out_of_bounds_or_unknown_is_refused_by_name() {
+    let served = filled();
+    let told = |path: &str, told: &str| {
+        let problem = served.fails("GET", path, "", 400, "invalid");
+        let message = problem["message"].as_str().expect("text");
+        assert!(message.contains(told), "{path}: {message}");
+    };
+    told("/v1/events/s?limit=10001", "limit is 1 to 10000, not 10001");
+    told("/v1/events/s?limit=0", "limit is 1 to 10000");
+    told("/v1/events/s?limit=many", "limit can't be \"many\"");
+    told("/v1/events/s?tags=all", "no parameter \"tags\"");
+    told("/v1/events/s?after=1&after=2", "after is given 2 times");
+    told("/v1/queues/q/jobs?state=lost", "scheduled, pending, active");
+    told("/v1/graph/g/walk", "start");
+    told("/v1/graph/g/walk?start=b0&depth=5000", "depth is 0 to 1000");
+    told("/v1/topics/t/x/records", "x");
+    told("/v1/jobs/7", "position-index");
+    told("/v1/events/%FF", "UTF-8");
+}

@@ -1,0 +1,144 @@
+//! A server over a fresh database, and the plainest of clients: one request a connection, written and read by hand.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::JoinHandle;
+
+use quire::{Builder, Database, Durability};
+use quire_http::Server;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+/// A server that runs until it is dropped.
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    pub(crate) database: Option<Database>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    directory: tempfile::TempDir,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    /// The body as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert!(self.head.contains("content-type: application/json"), "{self:?}");
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Served {
+    pub(crate) fn new() -> Self {
+        Served::with(|builder| builder)
+    }
+
+    /// A server over a database that is opened like this.
+    pub(crate) fn with(settings: impl FnOnce(Builder) -> Builder) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let builder =
+            Database::builder(directory.path().join("data")).durability(Durability::Os).segment_bytes(1 << 20);
+        let database = settings(builder).open().expect("a database");
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let server = runtime.block_on(Server::bind(database.clone(), any)).expect("a port");
+        let address = server.address();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let shutdown = async { drop(stopped.await) };
+            runtime.block_on(server.run(shutdown)).expect("it serves");
+        });
+        Served { address, database: Some(database), stop: Some(stop), thread: Some(thread), directory }
+    }
+
+    /// Stops the server, and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the server ends well");
+        }
+    }
+
+    /// Where the database is.
+    pub(crate) fn path(&self) -> std::path::PathBuf {
+        self.directory.path().join("data")
+    }
+
+    #[track_caller]
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, "")
+    }
+
+    #[track_caller]
+    pub(crate) fn post(&self, path: &str, body: impl ToString) -> Answer {
+        self.ask("POST", path, &body.to_string())
+    }
+
+    /// The JSON of a read that has to work.
+    #[track_caller]
+    pub(crate) fn read(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        answer.json()
+    }
+
+    /// The JSON of a request that has to work.
+    #[track_caller]
+    pub(crate) fn write(&self, path: &str, body: impl ToString) -> Value {
+        let answer = self.post(path, body);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        answer.json()
+    }
+
+    /// A request that fails with this status and code; the answer's JSON.
+    #[track_caller]
+    pub(crate) fn fails(&self, method: &str, path: &str, body: &str, status: u16, code: &str) -> Value {
+        let answer = self.ask(method, path, body);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        let json = answer.json();
+        assert_eq!(json["code"], code, "{path}: {answer:?}");
+        assert!(json["message"].as_str().is_some_and(|message| !message.is_empty()), "{answer:?}");
+        json
+    }
+
+    #[track_caller]
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
+        let length = body.len();
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        self.send(&[head.as_bytes(), body.as_bytes()].concat())
+    }
+
+    /// Sends these bytes as they are, and reads the answer.
+    #[track_caller]
+    pub(crate) fn send(&self, request: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        // A server that answers early may close before it has read everything.
+        let _ = stream.write_all(request);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).expect("answers are text");
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        Answer { status, head: head.to_ascii_lowercase(), text: text.to_owned() }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && !std::thread::panicking()
+        {
+            thread.join().expect("the server ends well");
+        }
+    }
+}
