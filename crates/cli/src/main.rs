@@ -11,6 +11,7 @@ mod servers;
 mod stop;
 mod stopwatch;
 mod text;
+mod verbs;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -19,9 +20,42 @@ use clap::{Parser, Subcommand};
 
 use failure::{Failure, Result};
 
-/// One durable log that serves four models: streams, events, jobs and graphs
+/// The commands stand in groups here; a test checks that none is missing.
+const HELP: &str = "\
+{about-section}
+{usage-heading} {usage}
+
+Run it:
+  serve    Serve a database over the Kafka protocol and HTTP
+  demo     See it work: a week of real flights through all four models
+  bench    Measure how fast it is here
+
+Look into a database, in a folder (--data DIR) or behind a server (--http ADDR):
+  events   Event stores: stores, read
+  topics   Topics: list, describe
+  consume  Read the messages of a topic
+  jobs     Queues: queues, list, show
+  graph    Graphs: list, get, neighbours
+
+Write into one:
+  produce  Produce a message to a topic
+
+Options:
+{options}
+
+Examples:
+  quire demo --keep
+  quire serve --data ./data --durability sync
+  quire events read air/flights --data ./data --type Departed --tag plane:N14228
+  quire consume departures --http 127.0.0.1:7070 --limit 10 --json
+
+`quire COMMAND --help` says more.
+";
+
+/// One durable log that serves four models: streams, events, jobs and graphs. One commit may append events under a condition,
+/// produce to a topic, enqueue or acknowledge a job and change a graph: all of it, or none.
 #[derive(Debug, Parser)]
-#[command(name = "quire", version)]
+#[command(name = "quire", version, help_template = HELP, disable_help_subcommand = true)]
 struct Quire {
     #[command(subcommand)]
     command: Command,
@@ -31,10 +65,26 @@ struct Quire {
 enum Command {
     /// Serve a database over the Kafka protocol and HTTP
     Serve(serve::Serve),
-    /// See it work: a week of flights through all four models
+    /// See it work: a week of real flights through all four models
     Demo(demo::Demo),
     /// Measure how fast it is here
     Bench(bench::Bench),
+    /// Read event stores
+    #[command(subcommand)]
+    Events(verbs::Events),
+    /// Look at topics
+    #[command(subcommand)]
+    Topics(verbs::Topics),
+    /// Read the messages of a topic
+    Consume(verbs::Consume),
+    /// Produce a message to a topic
+    Produce(verbs::Produce),
+    /// Look at queues and jobs
+    #[command(subcommand)]
+    Jobs(verbs::Jobs),
+    /// Look at graphs
+    #[command(subcommand)]
+    Graph(verbs::Graph),
 }
 
 fn main() -> ExitCode {
@@ -55,5 +105,33 @@ fn run(command: Command, out: &mut dyn Write) -> Result {
         Command::Serve(serve) => serve.run(out),
         Command::Demo(demo) => demo.run(out),
         Command::Bench(bench) => bench.run(out),
+        Command::Events(events) => events.run(out),
+        Command::Topics(topics) => topics.run(out),
+        Command::Consume(consume) => consume.run(out),
+        Command::Produce(produce) => produce.run(out),
+        Command::Jobs(jobs) => jobs.run(out),
+        Command::Graph(graph) => graph.run(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_do_not_contradict_each_other() {
+        Quire::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_stands_in_the_help_once() {
+        let help = Quire::command().render_help().to_string();
+        for command in Quire::command().get_subcommands() {
+            let name = command.get_name();
+            let lines = help.lines().filter(|line| line.starts_with(&format!("  {name} ")));
+            assert_eq!(lines.count(), 1, "{name} in\n{help}");
+        }
     }
 }

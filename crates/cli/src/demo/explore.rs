@@ -17,6 +17,8 @@ pub(super) struct Explore<'e> {
     /// Where the servers are, or were.
     pub(super) addresses: Addresses,
     pub(super) is_serving: bool,
+    /// The tail number of an aircraft to look at.
+    pub(super) plane: &'e str,
 }
 
 impl Explore<'_> {
@@ -27,7 +29,11 @@ impl Explore<'_> {
         let Addresses { kafka, http } = self.addresses;
         let place = if self.is_serving { format!("--http {http}") } else { format!("--data {data}") };
         writeln!(out, "\nexplore it:")?;
-        writeln!(out, "  {quire} events read {FLIGHTS} {place} --tag plane:N14228 --limit 5")?;
+        writeln!(
+            out,
+            "  {quire} events read {FLIGHTS} {place} --tag {} --limit 5",
+            quoted(&format!("plane:{}", self.plane))
+        )?;
         writeln!(out, "  {quire} consume {DEPARTURES} {place} --limit 5")?;
         writeln!(out, "  {quire} jobs list {DELAYS} {place} --state completed --limit 5")?;
         writeln!(out, "  {quire} graph neighbours {ROUTES} LGA {place}")?;
@@ -35,11 +41,7 @@ impl Explore<'_> {
             writeln!(out, "serve it, and from another terminal:")?;
             writeln!(out, "  {quire} serve --data {data} --kafka {kafka} --http {http}")?;
         }
-        writeln!(
-            out,
-            "  curl -s 'http://{http}/v1/events/{}/events?tag=flight:UA1545&limit=5'",
-            FLIGHTS.replace('/', "%2F")
-        )?;
+        writeln!(out, "  curl -s 'http://{http}/v1/events/{}?tag=flight:UA1545&limit=5'", FLIGHTS.replace('/', "%2F"))?;
         Ok(writeln!(out, "  kcat -C -e -b {kafka} -t {DEPARTURES} -f '%k %s\\n'")?)
     }
 }

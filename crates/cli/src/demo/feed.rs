@@ -20,7 +20,7 @@ use serde_json::json;
 use super::flight::{Departure, Flight};
 use super::input::Input;
 use super::names::{AIRPORT, DELAYS, DEPARTURES, FLIES_TO, FLIGHTS, LATE_MINUTES, ROUTES};
-use super::tally::Tally;
+use super::tally::{RefusalExample, Tally};
 use super::timeline::{FlightIndex, Step};
 use crate::failure::{Failure, Result};
 use crate::stopwatch::Stopwatch;
@@ -165,14 +165,11 @@ impl<'f> Feed<'f> {
             let event = read.events.first().expect("the event that a refusal names is there");
             let earlier: serde_json::Value = serde_json::from_slice(&event.data).unwrap_or_default();
             let said = |field: &str| earlier[field].as_str().unwrap_or("?").to_owned();
-            self.tally.refusal_example = Some(vec![
+            let plane = flight.plane.clone().unwrap_or_default();
+            let story = [
                 format!(
-                    "{} {} to {} was to leave at {} with {}, which is still in the air:",
-                    flight.name,
-                    flight.origin,
-                    flight.dest,
-                    departure.at,
-                    flight.plane.as_deref().unwrap_or("?"),
+                    "{} {} to {} was to leave at {} with {plane}, which is still in the air:",
+                    flight.name, flight.origin, flight.dest, departure.at
                 ),
                 format!(
                     "it left as {} {} to {} at {} (event {met}), and no arrival stands behind that.",
@@ -182,7 +179,8 @@ impl<'f> Feed<'f> {
                     said("departed"),
                 ),
                 format!("Quire's answer: {refused}."),
-            ]);
+            ];
+            self.tally.refusal_example = Some(RefusalExample { plane, story });
         }
         Ok(())
     }

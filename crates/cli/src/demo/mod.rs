@@ -90,7 +90,9 @@ impl Demo {
         made.check(&tally)?;
         Report { tally: &tally, made: &made, elapsed, durability: database.durability() }.write(out)?;
         let addresses = servers.addresses();
-        Explore { data: &data, addresses, is_serving: self.keep }.write(out)?;
+        // The aircraft that was refused has a story to tell.
+        let plane = tally.refusal_example.as_ref().map_or("N14228", |example| &example.plane);
+        Explore { data: &data, addresses, is_serving: self.keep, plane }.write(out)?;
         if self.keep {
             writeln!(out, "\nserving until Ctrl-C")?;
             out.flush()?;

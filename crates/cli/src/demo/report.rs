@@ -53,7 +53,7 @@ impl Report<'_> {
         )?;
         if let Some(example) = &self.tally.refusal_example {
             writeln!(out, "a refused commit:")?;
-            for sentence in example {
+            for sentence in &example.story {
                 writeln!(out, "  {sentence}")?;
             }
         }

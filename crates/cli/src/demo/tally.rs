@@ -24,11 +24,20 @@ pub(super) struct Tally {
     pub(super) late: u64,
     /// Jobs acknowledged.
     pub(super) jobs_done: u64,
-    /// The story of the first refusal, in lines.
-    pub(super) refusal_example: Option<Vec<String>>,
+    /// The first refusal.
+    pub(super) refusal_example: Option<RefusalExample>,
     /// How long each commit took from the call to the answer. Refusals are not among them.
     pub(super) latencies: Latencies,
     pub(super) dirt: Dirt,
+}
+
+/// A refused commit.
+#[derive(Debug)]
+pub(super) struct RefusalExample {
+    /// The tail number of the aircraft.
+    pub(super) plane: String,
+    /// What happened, in lines.
+    pub(super) story: [String; 3],
 }
 
 /// How many rows lack what. A row may lack several things.

@@ -1,0 +1,165 @@
+//! The least HTTP that it takes to ask a Quire server: one request a connection, in HTTP/1.0, so that every answer ends with
+//! the connection and nothing is chunked.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Result};
+
+/// Longer than any read takes; a server that is stuck is given up.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Asks one server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Client {
+    address: SocketAddr,
+}
+
+impl Client {
+    /// Asks the server at this address; nothing is connected yet.
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Client { address }
+    }
+
+    /// The answer to a GET.
+    ///
+    /// # Errors
+    /// When the server can't be asked, or answers with an error, which is then the message.
+    pub(super) fn get(&self, path: &Path) -> Result<Value> {
+        self.ask("GET", path, "")
+    }
+
+    /// The answer to a POST of this JSON.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(super) fn post(&self, path: &Path, body: &Value) -> Result<Value> {
+        self.ask("POST", path, &body.to_string())
+    }
+
+    fn ask(&self, method: &str, path: &Path, body: &str) -> Result<Value> {
+        let Client { address } = self;
+        let failed = |error: std::io::Error| Failure::at(format_args!("ask the server at {address}"), error);
+        let mut stream = TcpStream::connect(address).map_err(failed)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+        let (path, length) = (&path.0, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).map_err(failed)?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).map_err(failed)?;
+        parse(&answer).map_err(|problem| match problem {
+            Problem::Odd(what) => Failure::new(format!("{address} does not answer like a Quire server: {what}")),
+            Problem::Told(message) => Failure::new(message),
+        })
+    }
+}
+
+/// A path with its query, each part percent-encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Path(String);
+
+impl Path {
+    /// `/v1`, then these segments.
+    pub(super) fn new(segments: &[&str]) -> Self {
+        let mut path = "/v1".to_owned();
+        for segment in segments {
+            path.push('/');
+            path.push_str(&encoded(segment));
+        }
+        Path(path)
+    }
+
+    /// With a query parameter.
+    #[must_use]
+    pub(super) fn with(mut self, name: &str, value: impl ToString) -> Self {
+        let separator = if self.0.contains('?') { '&' } else { '?' };
+        self.0.push(separator);
+        self.0.push_str(&format!("{name}={}", encoded(&value.to_string())));
+        self
+    }
+
+    /// With a query parameter for each value.
+    #[must_use]
+    pub(super) fn with_all(self, name: &str, values: &[String]) -> Self {
+        values.iter().fold(self, |path, value| path.with(name, value))
+    }
+}
+
+/// Percent-encoded (RFC 3986): all but the unreserved characters.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// Why there is no answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Problem {
+    /// This is not how the server answers.
+    Odd(&'static str),
+    /// The server's own message.
+    Told(String),
+}
+
+fn parse(answer: &[u8]) -> Result<Value, Problem> {
+    let head_end =
+        answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or(Problem::Odd("no end of headers"))?;
+    let head = str::from_utf8(&answer[..head_end]).map_err(|_| Problem::Odd("headers that are not text"))?;
+    let body = &answer[head_end + 4..];
+    let status = head.split(' ').nth(1).ok_or(Problem::Odd("no status"))?;
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    };
+    if head.lines().find_map(header).is_some_and(|length| length != body.len()) {
+        return Err(Problem::Odd("the answer was cut short"));
+    }
+    let body: Value = serde_json::from_slice(body).map_err(|_| Problem::Odd("no JSON"))?;
+    if status == "200" {
+        return Ok(body);
+    }
+    let message = body["message"].as_str().ok_or(Problem::Odd("an error without a message"))?;
+    Err(Problem::Told(message.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded_in_paths_and_queries() {
+        let path = Path::new(&["events", "air/flights"]).with("tag", "plane:N1&x").with("limit", 5);
+        assert_eq!(path.0, "/v1/events/air%2Fflights?tag=plane%3AN1%26x&limit=5");
+    }
+
+    #[test]
+    fn an_answer_is_its_body_and_an_error_its_message() {
+        let answer = b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\": 1}\n";
+        assert_eq!(parse(answer), Ok(serde_json::json!({ "a": 1 })));
+        let refused = b"HTTP/1.0 404 Not Found\r\n\r\n{\"code\":\"not_found\",\"message\":\"there is none\"}";
+        assert_eq!(parse(refused), Err(Problem::Told("there is none".to_owned())));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told_apart() {
+        for (answer, problem) in [
+            (&b"SSH-2.0"[..], "no end of headers"),
+            (b"HTTP/1.0 200 OK\r\n\r\nhello", "no JSON"),
+            (b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{}", "the answer was cut short"),
+            (b"HTTP/1.0 500 Oh\r\n\r\n{}", "an error without a message"),
+        ] {
+            assert_eq!(parse(answer), Err(Problem::Odd(problem)));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `quire jobs`: reads of queues and jobs.
+
+use std::io::Write;
+
+use clap::{Subcommand, ValueEnum};
+use serde_json::Value;
+
+use super::client::{Client, Path};
+use super::place::Place;
+use super::print::{Form, bytes, list, time, word, words};
+use crate::failure::Result;
+
+/// The most that one request asks for.
+const PAGE: u64 = 1_000;
+
+/// What `quire jobs` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Jobs {
+    /// List the queues, each with how many jobs are in which state
+    Queues {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// List the jobs of a queue in a state, oldest first
+    List {
+        /// The queue, like air/delays
+        queue: String,
+        /// The state
+        #[arg(long, value_enum, default_value = "pending")]
+        state: State,
+        /// At most so many jobs [default: all]
+        #[arg(long, value_name = "N")]
+        limit: Option<u64>,
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Show a job and what happened to it
+    Show {
+        /// The job's id, like 4711-2
+        job: String,
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum State {
+    /// Its time to run has not come
+    Scheduled,
+    /// It may be fetched
+    Pending,
+    /// A worker holds it
+    Active,
+    /// An attempt failed; it waits for the next
+    Retrying,
+    /// Done
+    Completed,
+    /// Given up
+    Dead,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::Scheduled => "scheduled",
+            State::Pending => "pending",
+            State::Active => "active",
+            State::Retrying => "retrying",
+            State::Completed => "completed",
+            State::Dead => "dead",
+        }
+    }
+}
+
+impl Jobs {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        match self {
+            Jobs::Queues { place, form } => place.visit(|client| {
+                let answer = client.get(&Path::new(&["queues"]))?;
+                form.print(out, list(&answer, "queues"), queue_line)
+            }),
+            Jobs::List { queue, state, limit, place, form } => place.visit(|client| {
+                let path = Path::new(&["queues", &queue, "jobs"]).with("state", state.name());
+                read(client, &path, limit.unwrap_or(u64::MAX), |jobs| form.print(out, jobs, job_line))
+            }),
+            Jobs::Show { job, place, form } => place.visit(|client| {
+                let job = client.get(&Path::new(&["jobs", &job]))?;
+                form.print(out, std::slice::from_ref(&job), whole_job)
+            }),
+        }
+    }
+}
+
+/// Reads page after page.
+fn read(client: &Client, path: &Path, limit: u64, mut print: impl FnMut(&[Value]) -> Result) -> Result {
+    let mut path_of_page = path.clone();
+    let mut left = limit;
+    while left > 0 {
+        let answer = client.get(&path_of_page.with("limit", left.min(PAGE)))?;
+        let jobs = list(&answer, "jobs");
+        print(jobs)?;
+        left -= jobs.len() as u64;
+        match answer["next"].as_str() {
+            Some(next) => path_of_page = path.clone().with("after", next),
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+fn queue_line(queue: &Value) -> String {
+    let counts = ["scheduled", "pending", "active", "retrying", "completed", "dead"];
+    let counts: Vec<String> = counts.iter().map(|state| format!("{state} {}", word(queue, state))).collect();
+    format!("{:<24} {}", word(queue, "queue"), counts.join("  "))
+}
+
+fn job_line(job: &Value) -> String {
+    let (id, enqueued) = (word(job, "job"), time(job, "enqueued_at_ms"));
+    let (state, kind, attempt) = (word(job, "state"), word(job, "kind"), word(job, "attempt"));
+    format!(
+        "{id:<10} {enqueued}  {state}  {kind}  attempt {attempt}  [{}]  {}",
+        words(job, "tags"),
+        bytes(job, "payload")
+    )
+}
+
+fn whole_job(job: &Value) -> String {
+    let mut lines = vec![job_line(job), format!("  queue     {}", word(job, "queue"))];
+    lines.push(format!("  priority  {}", word(job, "priority")));
+    lines.push(format!("  attempts  {} of {}", word(job, "attempt"), word(job, "attempts_max")));
+    if job["last_error"].is_string() {
+        lines.push(format!("  error     {}", word(job, "last_error")));
+    }
+    if job["state"] == "completed" {
+        lines.push(format!("  result    {}", bytes(job, "result")));
+    }
+    for step in list(job, "history") {
+        lines.push(format!("  {}  {:<13} {}", time(step, "time_ms"), word(step, "what"), details(step)));
+    }
+    lines.join("\n")
+}
+
+/// What a step of a job's life says beyond its name.
+fn details(step: &Value) -> String {
+    let mut details = Vec::new();
+    for name in ["attempt", "worker", "error"] {
+        if !step[name].is_null() {
+            details.push(format!("{name} {}", word(step, name)));
+        }
+    }
+    for (name, shown) in [("deadline_ms", "until"), ("retry_at_ms", "again at")] {
+        if !step[name].is_null() {
+            details.push(format!("{shown} {}", time(step, name)));
+        }
+    }
+    details.join(", ")
+}

@@ -1,0 +1,20 @@
+//! The verbs of the four models: thin reads, and `produce`, of a database in a folder or behind a server.
+//!
+//! ```text
+//! place (--data: serve it to ourselves · --http: a running server) ─▶ client ─▶ one file a model ─▶ print
+//! ```
+//! They know paths and field names of the HTTP interface, and decide nothing.
+
+mod client;
+mod place;
+mod print;
+
+mod events;
+mod graph;
+mod jobs;
+mod topics;
+
+pub(crate) use events::Events;
+pub(crate) use graph::Graph;
+pub(crate) use jobs::Jobs;
+pub(crate) use topics::{Consume, Produce, Topics};

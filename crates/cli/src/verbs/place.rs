@@ -1,0 +1,80 @@
+//! Where a verb finds its database: behind a running server (`--http`), or in a folder (`--data`).
+//!
+//! Both are read in one way. For a folder, this process opens the database and serves it to itself on a free loopback port
+//! for as long as the verb takes, so that what is printed never depends on how the database was reached.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+use quire::Database;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::client::Client;
+use crate::failure::{Failure, Result};
+
+/// Where the database is.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Place {
+    /// The folder of the database, which no other process may have open
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The HTTP address of a running server, like 127.0.0.1:7070
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+}
+
+impl Place {
+    /// Does something with the database there.
+    ///
+    /// # Errors
+    /// When it can't be reached, and whatever `verb` fails with.
+    pub(super) fn visit(&self, verb: impl FnOnce(&Client) -> Result) -> Result {
+        match (&self.http, &self.data) {
+            (Some(address), _) => verb(&Client::new(*address)),
+            (None, Some(folder)) => {
+                let served = Served::open(folder)?;
+                let done = verb(&Client::new(served.address));
+                served.close();
+                done
+            }
+            (None, None) => unreachable!("one of them is required"),
+        }
+    }
+}
+
+/// A database that this process serves to itself.
+#[derive(Debug)]
+struct Served {
+    runtime: Runtime,
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+impl Served {
+    fn open(folder: &std::path::Path) -> Result<Self> {
+        let database = Database::builder(folder).create(false).open()?;
+        let failed = |error| Failure::at("serve the database to this process", error);
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(failed)?;
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = runtime.block_on(quire_http::Server::bind(database, any_port)).map_err(failed)?;
+        let (stop, stopped) = oneshot::channel();
+        let address = server.address();
+        let task = runtime.spawn(server.run(async {
+            // Asked to stop, or nobody is left to ask: the same.
+            let _ = stopped.await;
+        }));
+        Ok(Served { runtime, address, stop, task })
+    }
+
+    /// Stops serving; the database is closed when this returns.
+    fn close(self) {
+        // What the verb did is done; a server that has ended already changes nothing about it.
+        let _ = self.stop.send(());
+        let _ = self.runtime.block_on(self.task);
+    }
+}

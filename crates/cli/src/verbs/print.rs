@@ -1,0 +1,86 @@
+//! How answers are printed: JSON as it came, one object a line, or the same for people.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::calendar;
+use crate::failure::Result;
+
+/// In which form to print.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Form {
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Form {
+    /// Prints things, each as a line for people that `line` makes, or as JSON.
+    pub(super) fn print(self, out: &mut dyn Write, things: &[Value], line: impl Fn(&Value) -> String) -> Result {
+        for thing in things {
+            if self.json {
+                writeln!(out, "{thing}")?;
+            } else {
+                writeln!(out, "{}", line(thing))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The things in a list of an answer.
+pub(super) fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
+    answer[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A field that is a string, without its quotes, or else as JSON; `-` when it is not there.
+pub(super) fn word(thing: &Value, name: &str) -> String {
+    match &thing[name] {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A field that is bytes: the server gives them as JSON, as `…_text` or as `…_base64`.
+pub(super) fn bytes(thing: &Value, name: &str) -> String {
+    let as_text = word(thing, &format!("{name}_text"));
+    let as_base64 = word(thing, &format!("{name}_base64"));
+    match (&thing[name], as_text.as_str(), as_base64.as_str()) {
+        (Value::Null, "-", "-") => "-".to_owned(),
+        (Value::Null, "-", base64) => format!("base64:{base64}"),
+        (Value::Null, text, _) => text.to_owned(),
+        (value, ..) => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+    }
+}
+
+/// A field that is a list of words, with spaces between them.
+pub(super) fn words(thing: &Value, name: &str) -> String {
+    let words: Vec<String> =
+        list(thing, name).iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect();
+    words.join(" ")
+}
+
+/// A field that is a time in milliseconds.
+pub(super) fn time(thing: &Value, name: &str) -> String {
+    thing[name].as_i64().map_or_else(|| "-".to_owned(), calendar::rfc3339)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_in_whichever_way_they_came() {
+        let shown = |thing: Value| bytes(&thing, "data");
+        assert_eq!(shown(json!({ "data": { "a": 1 } })), r#"{"a":1}"#);
+        assert_eq!(shown(json!({ "data": "text" })), "text");
+        assert_eq!(shown(json!({ "data_text": "not JSON" })), "not JSON");
+        assert_eq!(shown(json!({ "data_base64": "/wA=" })), "base64:/wA=");
+        assert_eq!(shown(json!({ "data": null })), "-");
+    }
+}
