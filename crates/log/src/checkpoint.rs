@@ -49,13 +49,16 @@ pub(crate) fn save(directory: &Directory, mark: Mark, payload: &[u8]) -> Result<
     names.iter().skip(KEPT).try_for_each(|name| directory.remove(name))
 }
 
-/// The checkpoints whose bytes verify, newest first.
-pub(crate) fn load(directory: &Directory) -> Result<impl Iterator<Item = Result<Checkpoint>>> {
-    let names = names(directory)?;
-    Ok(names.into_iter().filter_map(move |name| match directory.read(&name) {
-        Err(error) => Some(Err(error)),
-        Ok(bytes) => decode(bytes, &name, directory).transpose(),
-    }))
+/// The newest checkpoint whose bytes verify and whose mark the log holds. Newer ones that are no use are removed: they
+/// would count among those that are kept.
+pub(crate) fn newest(directory: &Directory, holds: impl Fn(Mark) -> bool) -> Result<Option<Checkpoint>> {
+    for name in names(directory)? {
+        match decode(directory.read(&name)?, &name, directory)? {
+            Some(checkpoint) if holds(checkpoint.mark) => return Ok(Some(checkpoint)),
+            _ => directory.remove(&name)?,
+        }
+    }
+    Ok(None)
 }
 
 /// The names of the checkpoint files, newest first.

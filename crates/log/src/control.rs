@@ -29,8 +29,8 @@ pub(crate) const OWNER: usize = 24;
 #[derive(Debug)]
 pub(crate) struct Control {
     words: SharedWords,
-    /// Holds the lock.
-    _file: File,
+    /// Holds the lock, too.
+    file: File,
 }
 
 /// What the control file said when the log was opened.
@@ -42,6 +42,14 @@ pub(crate) struct Known {
     pub(crate) durable: Option<Position>,
 }
 
+impl Known {
+    /// How many records the last run had appended from this position on, when it is known that there were some.
+    pub(crate) fn appended_from(self, position: Position) -> Option<u64> {
+        let tail = self.tail.filter(|tail| *tail >= position)?;
+        Some(tail.get() - position.get() + 1)
+    }
+}
+
 impl Control {
     /// Locks the shard for this process and says what was known of it.
     ///
@@ -49,17 +57,17 @@ impl Control {
     /// [`Error::InUse`] when another process has it.
     pub(crate) fn open(directory: &Directory, identity: Identity) -> Result<(Self, Known)> {
         let (file, words) = directory.lock_words(NAME, WORDS)?;
-        let control = Control { words, _file: file };
+        let control = Control { words, file };
         let expected =
-            [MAGIC, VERSION, identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
+            [MAGIC, seal(VERSION), identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
         let word = |index: usize| control.words.words()[index].load(Ordering::Acquire);
-        if word(0) == MAGIC && word(1) > VERSION {
-            let version = u32::try_from(word(1)).unwrap_or(u32::MAX);
+        if let (MAGIC, Some(version)) = (word(0), unseal(word(1)).filter(|version| *version > VERSION)) {
+            let version = u32::try_from(version).unwrap_or(u32::MAX);
             return Err(Error::NewerFormat { path: directory.path_of(NAME), version, supported: VERSION as u32 });
         }
         debug_assert_eq!((DATABASE, SHARD), (2, expected.len() - 1));
         let known = if (0..expected.len()).all(|index| word(index) == expected[index]) {
-            Known { tail: unseal(word(TAIL)), durable: unseal(word(DURABLE)) }
+            Known { tail: unseal(word(TAIL)).map(Position::new), durable: unseal(word(DURABLE)).map(Position::new) }
         } else {
             Known::default()
         };
@@ -72,12 +80,17 @@ impl Control {
 
     /// Notes the last record appended.
     pub(crate) fn set_tail(&self, position: Position) {
-        self.word(TAIL).store(seal(position), Ordering::Release);
+        self.word(TAIL).store(seal(position.get()), Ordering::Release);
     }
 
     /// Notes the last record synced.
     pub(crate) fn set_durable(&self, position: Position) {
-        self.word(DURABLE).store(seal(position), Ordering::Release);
+        self.word(DURABLE).store(seal(position.get()), Ordering::Release);
+    }
+
+    /// Makes what was noted so far durable. Nothing depends on it but how sharply damage is told from a torn tail.
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
+        self.file.sync_data()
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
@@ -89,15 +102,14 @@ fn check(number: u64) -> u64 {
     u64::from(crc32c(&number.to_le_bytes()[..6])) << 48
 }
 
-fn seal(position: Position) -> u64 {
-    let number = position.get();
-    assert!(number < 1 << 48, "positions have 48 bits");
+fn seal(number: u64) -> u64 {
+    assert!(number < 1 << 48, "a sealed number has 48 bits");
     number | check(number)
 }
 
-fn unseal(word: u64) -> Option<Position> {
+fn unseal(word: u64) -> Option<u64> {
     let number = word & ((1 << 48) - 1);
-    (word == number | check(number)).then_some(Position::new(number))
+    (word == number | check(number)).then_some(number)
 }
 
 #[cfg(test)]
@@ -107,8 +119,8 @@ mod tests {
     #[test]
     fn a_sealed_word_comes_back_and_no_flipped_bit_is_taken_for_one() {
         for number in [0, 1, 77, 48_213, (1 << 48) - 1] {
-            let sealed = seal(Position::new(number));
-            assert_eq!(unseal(sealed), Some(Position::new(number)));
+            let sealed = seal(number);
+            assert_eq!(unseal(sealed), Some(number));
             for bit in 0..64 {
                 assert_eq!(unseal(sealed ^ (1 << bit)), None, "bit {bit} of {number}");
             }

@@ -101,6 +101,13 @@ impl Directory {
         self.sync()
     }
 
+    /// Removes what a crash left of files that were being written whole.
+    pub(crate) fn remove_unfinished(&self) -> Result<()> {
+        let unfinished =
+            |name: &String| name.ends_with(".new") && name.bytes().take(20).all(|byte| byte.is_ascii_digit());
+        self.names()?.iter().filter(|name| unfinished(name)).try_for_each(|name| self.remove(name))
+    }
+
     /// Makes a segment file of zeros whose blocks are written, so that a later sync of it has no metadata to write.
     pub(crate) fn create_segment(&self, name: &str, bytes: u64) -> Result<SegmentFile> {
         let path = self.path_of(name);
@@ -127,6 +134,16 @@ impl Directory {
         let file =
             File::options().read(true).write(true).open(&path).map_err(|error| Error::io("open", &path, error))?;
         Ok(SegmentFile { file: Arc::new(file), path })
+    }
+
+    /// A copy of a file in memory, with zeros for what it is shorter than `bytes`.
+    pub(crate) fn read_padded(&self, name: &str, bytes: u64) -> Result<Appender> {
+        let content = self.read(name)?;
+        let bytes = usize::try_from(bytes).expect("a segment is shorter than 4 GiB");
+        let mut copy = Appender::in_memory(bytes).map_err(|error| Error::io("map", &self.path_of(name), error))?;
+        let there = content.len().min(bytes);
+        copy.bytes_mut(0..there).copy_from_slice(&content[..there]);
+        Ok(copy)
     }
 
     /// Opens or makes the control file, locks it for this process and maps its words.

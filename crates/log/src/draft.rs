@@ -24,6 +24,8 @@ pub struct Draft<'w> {
     entries: u32,
     /// Bytes so far, the header's included.
     bytes: usize,
+    /// Bytes of entries that were not kept, because the record had become too large.
+    too_many: usize,
     /// Whether the bytes are in the core's buffer, rather than in the segment.
     buffered: bool,
     /// Numbers taken by this draft: the tag's bytes within the record, and the tag's next number.
@@ -38,7 +40,7 @@ impl<'w> Draft<'w> {
             core.buffer.resize(HEADER_BYTES, 0);
         }
         let taken = std::mem::take(&mut core.taken);
-        Draft { core, at, entries: 0, bytes: HEADER_BYTES, buffered, taken }
+        Draft { core, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered, taken }
     }
 
     /// Whether nothing was pushed: a commit without effects takes no place in the log.
@@ -56,13 +58,15 @@ impl<'w> Draft<'w> {
     /// When the draft is empty.
     pub fn append(mut self) -> Result<Appended> {
         assert!(!self.is_empty(), "an empty commit is not appended");
-        let whole = self.bytes.next_multiple_of(ALIGNMENT);
+        let whole = (self.bytes + self.too_many).next_multiple_of(ALIGNMENT);
         if whole as u64 > self.core.record_bytes_max() {
             return Err(Error::TooLarge { bytes: whole as u64, bytes_max: self.core.record_bytes_max() });
         }
         let padding = whole - self.bytes;
         self.room(padding).fill(0);
-        self.core.append(self.at, self.entries, whole, self.buffered)
+        let appended = self.core.append(self.at, self.entries, whole, self.buffered)?;
+        self.bytes = HEADER_BYTES;
+        Ok(appended)
     }
 
     /// Room for so many bytes behind those that stand.
@@ -122,9 +126,9 @@ impl Effects for Draft<'_> {
         });
         self.entries += 1;
         let begin = self.bytes;
-        if (begin + entry_bytes(&entry)) as u64 > self.core.record_bytes_max() {
-            // Too large already: the bytes are counted, so that the refusal can say how many, and not kept.
-            self.bytes += entry_bytes(&entry);
+        if (begin + self.too_many + entry_bytes(&entry)) as u64 > self.core.record_bytes_max() {
+            // The refusal is certain: the bytes are counted, so that it can say how many, and not kept.
+            self.too_many += entry_bytes(&entry);
             return Placed { place, sequence };
         }
         write_entry(&entry, sequence, |bytes| self.room(bytes));
@@ -137,6 +141,10 @@ impl Effects for Draft<'_> {
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
+        if !self.buffered && self.bytes > HEADER_BYTES {
+            // What was refused does not stay on the disk, where something in it could look like a record.
+            self.core.in_place(HEADER_BYTES..self.bytes).fill(0);
+        }
         self.taken.clear();
         std::mem::swap(&mut self.core.taken, &mut self.taken);
     }

@@ -100,6 +100,7 @@ impl Log {
         let directory = Directory::open(path)?;
         let (control, known) = Control::open(&directory, identity)?;
         directory.remove(SPARE)?;
+        directory.remove_unfinished()?;
         let found = recovery::recover(&directory, identity, known)?;
         let synced = known.durable.unwrap_or_default();
         let unsynced: Vec<_> =
@@ -136,9 +137,9 @@ impl Log {
         shared.sync_to(found.mark.position)?;
         shared.control.set_durable(found.mark.position);
         drop(shared.published.publish(found.mark.position));
-        let checkpoint = shared.newest_checkpoint(found.mark)?;
-        let writer = Writer::new(Arc::clone(&shared), active, found.sequences, found.mark, found.time);
+        let checkpoint = checkpoint::newest(&shared.directory, |mark| shared.holds(mark))?;
         let log = Log { threads: Arc::new(Threads::start(shared)) };
+        let writer = Writer::new(log.clone(), active, found.sequences, found.mark, found.time);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })
     }
 
@@ -175,8 +176,8 @@ impl Log {
             return Ok(());
         }
         match shared.settings.durability {
-            Durability::Sync => shared.sync_to(position),
-            Durability::Os => shared.published.wait(position, Duration::MAX).map(|_| ()),
+            Durability::Sync if position <= shared.syncer.last_appended() => shared.sync_to(position),
+            _ => shared.published.wait(position, Duration::MAX).map(|_| ()),
         }
     }
 
@@ -242,7 +243,7 @@ impl Log {
         }
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.threads.shared
     }
 }
@@ -375,18 +376,15 @@ impl Shared {
         self.syncer.sync_to(position, &self.directory, &self.control, &self.published)
     }
 
-    fn newest_checkpoint(&self, tail: Mark) -> Result<Option<Checkpoint>> {
-        let segments = self.segments();
-        for checkpoint in checkpoint::load(&self.directory)? {
-            let checkpoint = checkpoint?;
-            let position = checkpoint.mark.position;
-            let segment = segments.iter().rev().find(|segment| segment.first <= position);
-            let header = segment.and_then(|segment| segment.record_header(position));
-            if position <= tail.position && header.is_some_and(|header| header.crc == checkpoint.mark.chain) {
-                return Ok(Some(checkpoint));
-            }
+    /// Whether the log holds this record, or it is the beginning of this log.
+    fn holds(&self, mark: Mark) -> bool {
+        if mark.position == Position::ZERO {
+            return mark.chain == self.identity.chain();
         }
-        Ok(None)
+        let segments = self.segments();
+        let segment = segments.iter().rev().find(|segment| segment.first <= mark.position);
+        let header = segment.and_then(|segment| segment.record_header(mark.position));
+        header.is_some_and(|header| header.crc == mark.chain)
     }
 }
 

@@ -55,6 +55,8 @@ impl Preparer {
         state.ready.take_if(|ready| ready.is_err());
         loop {
             if let Some(ready) = state.ready.take() {
+                // What was wanted is there. Another is not begun before `begin`: it would take the name of this one.
+                state.wanted = false;
                 return ready;
             }
             if state.stopping {

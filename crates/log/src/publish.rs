@@ -104,6 +104,7 @@ impl Published {
         }
         let guard = self.lock();
         self.waiting.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         let (guard, _) = self
             .moved
             .wait_timeout_while(guard, at_most, |waiters| self.position() < position && waiters.failed.is_none())

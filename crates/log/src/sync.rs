@@ -90,6 +90,9 @@ impl Syncer {
     ///
     /// # Errors
     /// [`Error::Failed`] when a sync failed, now or earlier.
+    ///
+    /// # Panics
+    /// When no record has this position yet.
     pub(crate) fn sync_to(
         &self,
         position: Position,
@@ -97,6 +100,7 @@ impl Syncer {
         control: &Control,
         published: &Published,
     ) -> Result<()> {
+        assert!(position <= self.last_appended(), "record {position} was not appended, and can't be synced");
         let mut state = self.lock();
         loop {
             if self.durable() >= position {
@@ -142,45 +146,48 @@ impl Syncer {
             self.ended.notify_all();
             drop(state);
             drop(woken);
+            if segments.len() > 1 {
+                // What was sealed is then known to be synced, whenever the power goes: damage to it is told from a torn
+                // tail. Were this to fail, a restart would only know less.
+                let _ = control.sync();
+            }
             state = self.lock();
         }
     }
 
-    /// Asks the background thread to sync, without waiting.
+    /// Asks the background thread to sync a record that was appended, without waiting.
     pub(crate) fn request(&self, position: Position) {
         let mut state = self.lock();
-        state.asked = state.asked.max(position);
+        state.asked = state.asked.max(position.min(self.last_appended()));
         self.work.notify_one();
     }
 
     /// The background thread: carries out requests and, every `interval` in an `os` log, syncs what was appended.
     pub(crate) fn run(&self, interval: Duration, directory: &Directory, control: &Control, published: &Published) {
         let mut state = self.lock();
-        while !state.stopping && state.failed.is_none() {
+        loop {
+            let idle = |state: &mut State| !state.stopping && state.failed.is_none();
+            state = match self.durability {
+                Durability::Sync => self
+                    .work
+                    .wait_while(state, |state| idle(state) && state.asked <= self.durable())
+                    .unwrap_or_else(PoisonError::into_inner),
+                Durability::Os => {
+                    let waited = self.work.wait_timeout_while(state, interval, |state| idle(state));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            if !idle(&mut state) {
+                return;
+            }
             let wanted = match self.durability {
                 Durability::Sync => state.asked,
                 Durability::Os => self.last_appended(),
             };
-            if wanted > self.durable() {
-                drop(state);
-                // A failure is kept in the state, and ends the loop.
-                let _ = self.sync_to(wanted, directory, control, published);
-                state = self.lock();
-            }
-            state = match self.durability {
-                Durability::Sync => self
-                    .work
-                    .wait_while(state, |state| {
-                        !state.stopping && state.failed.is_none() && state.asked <= self.durable()
-                    })
-                    .unwrap_or_else(PoisonError::into_inner),
-                Durability::Os => {
-                    self.work
-                        .wait_timeout_while(state, interval, |state| !state.stopping)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-            };
+            drop(state);
+            // A failure is kept in the state, and ends the loop.
+            let _ = self.sync_to(wanted, directory, control, published);
+            state = self.lock();
         }
     }
 

@@ -12,7 +12,7 @@ use quire_model::{At, Position, Timestamp};
 use crate::checkpoint::Mark;
 use crate::draft::Draft;
 use crate::error::Result;
-use crate::log::Shared;
+use crate::log::{Log, Shared};
 use crate::publish::Woken;
 use crate::reader::Reader;
 use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
@@ -26,6 +26,8 @@ pub struct Writer {
     core: Core,
     /// Sees every appended record, published or not.
     reader: Reader,
+    /// Keeps the background threads at work for as long as something may be appended.
+    _log: Log,
 }
 
 /// What became of a record.
@@ -40,10 +42,11 @@ pub struct Appended {
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
+    pub(crate) fn new(log: Log, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
+        let shared = Arc::clone(log.shared());
         let reader = Reader::new(shared.segments(), Position::MAX, shared.seed());
         let core = Core { shared, active, sequences, mark, time, last: 0..0, buffer: Vec::new(), taken: Vec::new() };
-        Writer { core, reader }
+        Writer { core, reader, _log: log }
     }
 
     /// Begins the next record, now: what can be read to decide on it, and where its entries go.
@@ -143,7 +146,9 @@ impl Core {
     pub(crate) fn buffer_draft(&mut self, bytes: usize) {
         let tail = self.active.appender.settled();
         self.buffer.clear();
-        self.buffer.extend_from_slice(self.active.appender.bytes(tail..tail + bytes));
+        let place = self.active.appender.bytes_mut(tail..tail + bytes);
+        self.buffer.extend_from_slice(place);
+        place.fill(0);
     }
 
     /// Appends the record whose entries and padding stand in place or in the buffer.
@@ -225,10 +230,14 @@ impl Active {
         // Commit point: the segment is the log's last from here on, empty.
         shared.directory().rename(crate::prepare::SPARE, &name)?;
         let index = SegmentIndex::new(header.first, shared.seed());
-        let path = shared.directory().path_of(&name);
-        let segment = Arc::new(Segment::new(path, header.first, prepared.file, appender.view(), index));
+        let segment = Arc::new(Segment::new(header.first, prepared.file, appender.view(), index));
         Ok(Active { segment, appender })
     }
+}
+
+/// Whether a file of this name is a segment.
+pub(crate) fn is_segment_name(name: &str) -> bool {
+    name.strip_suffix(".log").is_some_and(|first| first.len() == 20 && first.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The name of the segment whose first record has this position.

@@ -59,7 +59,7 @@ impl Appender {
         Ok(Self::new(raw, settled))
     }
 
-    /// Memory of so many zero bytes that behaves like a mapped file, for tests and simulations.
+    /// Memory of so many zero bytes that behaves like a mapped file: where there is no file, or it is not to be touched.
     ///
     /// # Errors
     /// When the kernel has no such memory.

@@ -17,6 +17,9 @@ pub(crate) const TERMINATOR_BYTES: usize = 8;
 /// What a record takes beyond its entries at most: header, padding, terminator.
 pub(crate) const RECORD_OVERHEAD_MAX: usize = HEADER_BYTES + 8 + TERMINATOR_BYTES;
 
+/// What a record takes at least: its header and one entry without tags and body, padded.
+pub(crate) const RECORD_BYTES_MIN: usize = HEADER_BYTES + 16;
+
 /// A record's length is a multiple of this many bytes.
 pub(crate) const ALIGNMENT: usize = 8;
 

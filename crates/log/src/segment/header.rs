@@ -42,6 +42,13 @@ impl SegmentHeader {
         out
     }
 
+    /// Whether these bytes begin with a header that was written whole: of whatever log and version.
+    pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+        bytes.first_chunk::<HEADER_BYTES>().is_some_and(|fixed| {
+            &fixed[..8] == MAGIC && fixed[12..16] == crc32c_of_two(&fixed[..12], &fixed[16..]).to_le_bytes()
+        })
+    }
+
     /// Reads and verifies the header of the segment at `path`, which must belong to the log of `identity`.
     ///
     /// # Errors
@@ -57,16 +64,17 @@ impl SegmentHeader {
         if &fixed[..8] != MAGIC {
             return Err(damaged(0, "it does not begin as a segment does".to_owned()));
         }
-        let version = u32_at(8);
-        if version > VERSION {
-            return Err(Error::NewerFormat { path: path.to_owned(), version, supported: VERSION });
-        }
         let computed = crc32c_of_two(&fixed[..12], &fixed[16..]);
         if computed != u32_at(12) {
             return Err(damaged(
                 12,
                 format!("the header's checksum is {computed:08x} where {:08x} is stored", u32_at(12)),
             ));
+        }
+        // Magic, version and checksum stay where they are in every version; what follows may not.
+        let version = u32_at(8);
+        if version > VERSION {
+            return Err(Error::NewerFormat { path: path.to_owned(), version, supported: VERSION });
         }
         let database = u128::from_le_bytes(fixed[16..32].try_into().expect("sixteen bytes"));
         let found = Identity { database, shard: u32_at(32) };

@@ -6,7 +6,6 @@
 mod header;
 mod index;
 
-use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use quire_mapped::View;
@@ -21,7 +20,6 @@ use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordVie
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) path: PathBuf,
     pub(crate) first: Position,
     pub(crate) file: SegmentFile,
     view: View,
@@ -30,8 +28,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(path: PathBuf, first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
-        Segment { path, first, file, view, index: RwLock::new(index) }
+    pub(crate) fn new(first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
+        Segment { first, file, view, index: RwLock::new(index) }
     }
 
     /// The index, to read. A writer that panicked within it has left it as it was, or with one record more.

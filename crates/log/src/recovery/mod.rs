@@ -1,0 +1,211 @@
+//! Opening a log: every record of every segment is verified in order, and a torn tail is cut.
+//!
+//! What is cut and what is refused is laid down in `docs/file-format.md`; this file carries it out. It runs before anyone
+//! reads, alone with the directory. A log that is refused is left as it was found. A crash within leaves what it started
+//! from, or less of a tail that nobody was promised.
+
+mod report;
+mod scan;
+
+use std::sync::Arc;
+
+use quire_model::{Position, Timestamp};
+
+pub use report::{Cut, Recovery};
+
+use crate::checkpoint::Mark;
+use crate::control::Known;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::log::Identity;
+use crate::record::{ALIGNMENT, Fault};
+use crate::segment::{HEADER_BYTES, Segment, SegmentHeader};
+use crate::sequences::Sequences;
+use crate::writer::{Active, is_segment_name, segment_name};
+use scan::{Scan, Scanned, bytes_before_zeros, find_record};
+
+/// A log as it was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) segments: Vec<Arc<Segment>>,
+    /// `None` when there is no segment yet.
+    pub(crate) active: Option<Active>,
+    pub(crate) sequences: Sequences,
+    pub(crate) mark: Mark,
+    pub(crate) time: Timestamp,
+    pub(crate) report: Recovery,
+}
+
+/// Reads the whole log, cuts a torn tail, and leaves the last segment ready to take records.
+pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -> Result<Found> {
+    let mut names = directory.names()?;
+    names.retain(|name| is_segment_name(name));
+    let mut scan = Scan::new(identity);
+    let mut segments = Vec::new();
+    let mut last: Option<Scanned> = None;
+    let mut lost = None;
+    let mut later = names.as_slice();
+    // The files whose names say that they follow are read; at the first that does not, or was never begun, the log ends.
+    while let Some((name, rest)) = later.split_first() {
+        let expected = scan.mark.position.next();
+        if last.is_some() && *name != segment_name(expected) {
+            break;
+        }
+        later = rest;
+        let scanned = match scan.segment(directory, name) {
+            Ok(scanned) => scanned,
+            Err(error) if rest.is_empty() && *name == segment_name(expected) => {
+                lost = Some((name, never_begun(directory, name, expected, known, error)?));
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(before) = last.replace(scanned) {
+            segments.push(before.sealed());
+        }
+    }
+    let tail = Tail { directory, known, mark: scan.mark };
+    let mut report = Recovery { records: scan.mark.position.get(), segments: 0, cut: None };
+    let active = match last {
+        Some(mut last) => {
+            tail.check(&last, later, identity)?;
+            last.extend()?;
+            report.cut = tail.cut(&mut last, later)?;
+            Some(last.active())
+        }
+        None => tail.check_none()?,
+    };
+    if let Some((name, cut)) = lost {
+        directory.remove(name)?;
+        directory.sync()?;
+        report.cut = cut.or(report.cut);
+    }
+    segments.extend(active.iter().map(|active| Arc::clone(&active.segment)));
+    report.segments = segments.len();
+    Ok(Found { segments, active, sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
+}
+
+/// Whether the last file, whose header does not verify, holds nothing that was known to be kept: then it is no part of the
+/// log. Gives back what there is to tell of it; otherwise the error that was met.
+fn never_begun(directory: &Directory, name: &str, first: Position, known: Known, error: Error) -> Result<Option<Cut>> {
+    let Error::Damaged { message, .. } = &error else { return Err(error) };
+    let bytes = directory.read(name)?;
+    if SegmentHeader::is_whole(&bytes) {
+        return Err(error);
+    }
+    let records = bytes.get(HEADER_BYTES..).unwrap_or_default();
+    let survivor = find_record(records, first);
+    let kept_safe = known.durable.map_or(survivor.is_some(), |durable| durable >= first);
+    if kept_safe {
+        return Err(error);
+    }
+    let appended = known.appended_from(first);
+    Ok((appended.is_some() || survivor.is_some()).then(|| Cut {
+        path: directory.path_of(name),
+        offset: 0,
+        bytes: bytes_before_zeros(&bytes) as u64,
+        position: first,
+        records: appended,
+        synced: false,
+        kept: None,
+        reason: message.clone(),
+    }))
+}
+
+/// The end of a log, and what is known of how far it once reached.
+struct Tail<'d> {
+    directory: &'d Directory,
+    known: Known,
+    mark: Mark,
+}
+
+impl Tail<'_> {
+    /// Whether no record from the end on is known to have been synced.
+    fn never_synced(&self) -> bool {
+        self.known.durable.is_some_and(|durable| durable <= self.mark.position)
+    }
+
+    /// Refuses a log that holds no segment and should.
+    fn check_none(&self) -> Result<Option<Active>> {
+        match self.known.durable {
+            Some(durable) if durable > Position::ZERO => Err(Error::Damaged {
+                path: self.directory.path().to_owned(),
+                offset: 0,
+                position: Some(Position::new(1)),
+                message: format!("it holds no segment, and {durable} records had been synced"),
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses a log whose end can't be where its records end. `later` are the segments that do not follow.
+    fn check(&self, last: &Scanned, later: &[String], identity: Identity) -> Result<()> {
+        let position = self.mark.position.next();
+        let damaged = |message| {
+            let path = last.path.clone();
+            Err(Error::Damaged { path, offset: last.end() as u64, position: Some(position), message })
+        };
+        // A torn write leaves no record whose checksum is right.
+        if matches!(last.fault, Fault::Kind(_) | Fault::Entries) {
+            return damaged(last.fault.to_string());
+        }
+        if !self.never_synced() {
+            if !later.is_empty() {
+                return damaged(format!("{}, but another segment follows it", last.fault));
+            }
+            let behind = last.appender.bytes(last.end()..last.appender.len());
+            let records = behind.get(ALIGNMENT..).unwrap_or_default();
+            if let Some((at, found)) = find_record(records, position.next()) {
+                let at = last.end() + ALIGNMENT + at;
+                return damaged(format!("{}, but record {found} stands whole behind it, at byte {at}", last.fault));
+            }
+        }
+        // What is about to be removed must be this log's own.
+        for name in later {
+            let head = self.directory.read_head(name, HEADER_BYTES)?;
+            if SegmentHeader::is_whole(&head) {
+                SegmentHeader::decode(&head, &self.directory.path_of(name), identity)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears what stands behind the last whole record, and removes the segments that do not follow.
+    fn cut(&self, last: &mut Scanned, later: &[String]) -> Result<Option<Cut>> {
+        let position = self.mark.position.next();
+        let end = last.end();
+        let behind = last.appender.bytes(end..last.appender.len());
+        let bytes = bytes_before_zeros(behind);
+        let records = self.known.appended_from(position);
+        let synced = self.known.durable.is_some_and(|durable| durable >= position);
+        let mut kept = None;
+        if synced && bytes > 0 {
+            let name = format!("{position:020}.cut");
+            self.directory.write_whole(&name, &[&behind[..bytes]])?;
+            kept = Some(self.directory.path_of(&name));
+        }
+        // Entries without a header are what a commit left that was never appended: nobody was told anything of it.
+        let whole = behind.get(ALIGNMENT..).is_some_and(|behind| find_record(behind, position.next()).is_some());
+        let nothing_lost = last.fault == Fault::End && !whole && records.is_none() && !synced && later.is_empty();
+        if bytes > 0 {
+            last.appender.bytes_mut(end..end + bytes).fill(0);
+            last.file.sync()?;
+        }
+        for name in later.iter().rev() {
+            self.directory.remove(name)?;
+        }
+        if !later.is_empty() {
+            self.directory.sync()?;
+        }
+        Ok((!nothing_lost).then(|| Cut {
+            path: last.path.clone(),
+            offset: end as u64,
+            bytes: bytes as u64,
+            position,
+            records,
+            synced,
+            kept,
+            reason: last.fault.to_string(),
+        }))
+    }
+}

@@ -1,0 +1,56 @@
+//! What opening a log found, to be told to whoever runs it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use quire_model::Position;
+
+/// What opening a log found.
+#[derive(Debug, Clone, Default)]
+pub struct Recovery {
+    /// How many records the log holds.
+    pub records: u64,
+    /// How many segments.
+    pub segments: usize,
+    /// What was cut off its tail, if anything.
+    pub cut: Option<Cut>,
+}
+
+/// A torn tail that was cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// The segment it was cut from.
+    pub path: PathBuf,
+    /// The byte at which the log now ends; 0 when the whole segment went.
+    pub offset: u64,
+    /// How many bytes, from there on, were cleared: from the first to the last that was not zero.
+    pub bytes: u64,
+    /// The first position that is not there any more, and is given again.
+    pub position: Position,
+    /// How many records the last run had appended from there on, when that is known.
+    pub records: Option<u64>,
+    /// Whether some of it had been synced: then it was damaged after it was written.
+    pub synced: bool,
+    /// Where the bytes were kept, when some of them had been synced.
+    pub kept: Option<PathBuf>,
+    /// What was met there.
+    pub reason: String,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cut {} bytes at byte {} of {}", self.bytes, self.offset, self.path.display())?;
+        write!(f, ", from record {} on", self.position)?;
+        if let Some(records) = self.records {
+            write!(f, " ({records} had been appended)")?;
+        }
+        write!(f, ": {}", self.reason)?;
+        if self.synced {
+            f.write_str("; some of it had been synced, so it was damaged since")?;
+        }
+        if let Some(kept) = &self.kept {
+            write!(f, "; its bytes are kept in {}", kept.display())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! Reading segments as they are found: what verifies, and where that ends. Nothing is changed here.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use quire_mapped::Appender;
+use quire_model::{Position, Timestamp};
+
+use crate::checkpoint::Mark;
+use crate::directory::{Directory, SegmentFile};
+use crate::error::{Error, Result};
+use crate::log::Identity;
+use crate::record::{
+    ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView,
+};
+use crate::segment::{HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
+use crate::sequences::Sequences;
+use crate::writer::Active;
+
+/// The log so far: what the records that verified add up to.
+pub(super) struct Scan {
+    pub(super) identity: Identity,
+    pub(super) sequences: Sequences,
+    pub(super) mark: Mark,
+    pub(super) time: Timestamp,
+}
+
+/// A segment whose header verified, and its records up to the first that did not.
+pub(super) struct Scanned {
+    pub(super) path: PathBuf,
+    pub(super) file: SegmentFile,
+    header: SegmentHeader,
+    /// Its bytes, settled up to the end of the records.
+    pub(super) appender: Appender,
+    index: SegmentIndex,
+    /// Why the records end where they do.
+    pub(super) fault: Fault,
+    /// Whether the file lost its end: then the bytes are a copy in memory, with zeros for what is missing.
+    short: bool,
+}
+
+impl Scan {
+    pub(super) fn new(identity: Identity) -> Self {
+        Scan {
+            identity,
+            sequences: Sequences::new(identity.seed()),
+            mark: Mark { position: Position::ZERO, chain: identity.chain() },
+            time: Timestamp::ZERO,
+        }
+    }
+
+    /// Verifies the next segment and takes its records in.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] and [`Error::NewerFormat`] of its header: then nothing of it was taken in.
+    pub(super) fn segment(&mut self, directory: &Directory, name: &str) -> Result<Scanned> {
+        let path = directory.path_of(name);
+        let head = directory.read_head(name, HEADER_BYTES)?;
+        let header = SegmentHeader::decode(&head, &path, self.identity)?;
+        let expected = self.mark.position.next();
+        if header.first != expected || header.previous != self.mark.chain {
+            return Err(Error::Damaged {
+                path,
+                offset: 36,
+                position: Some(expected),
+                message: format!(
+                    "it begins with record {} after checksum {:08x}, and the segment before it ends with record {} and {:08x}",
+                    header.first, header.previous, self.mark.position, self.mark.chain
+                ),
+            });
+        }
+        let file = directory.open_segment(name)?;
+        let short = file.bytes()? < header.bytes;
+        let mut appender = if short { directory.read_padded(name, header.bytes)? } else { file.map(header.bytes, 0)? };
+        let mut index = SegmentIndex::new(header.first, self.identity.seed());
+        let (end, fault) = self.records(appender.bytes(0..appender.len()), &mut index);
+        appender.settle(end);
+        Ok(Scanned { path, file, header, appender, index, fault, short })
+    }
+
+    /// Takes in what verifies; says where that ends, and why.
+    fn records(&mut self, bytes: &[u8], index: &mut SegmentIndex) -> (usize, Fault) {
+        let mut offset = HEADER_BYTES;
+        loop {
+            let verified = RecordView::verify(&bytes[offset..]).and_then(|record| {
+                record.header.follows(self.mark.position.next(), self.mark.chain)?;
+                Ok(record)
+            });
+            let record = match verified {
+                Ok(record) => record,
+                Err(fault) => return (offset, fault),
+            };
+            index.add(record, offset);
+            for (_, entry) in record.entries() {
+                self.sequences.take_in(&entry);
+            }
+            self.mark = Mark { position: record.header.position, chain: record.header.crc };
+            self.time = record.header.time;
+            offset += record.header.length as usize;
+        }
+    }
+}
+
+impl Scanned {
+    /// Where its records end.
+    pub(super) fn end(&self) -> usize {
+        self.appender.settled()
+    }
+
+    /// The segment, with others behind it.
+    pub(super) fn sealed(self) -> Arc<Segment> {
+        Arc::new(Segment::new(self.header.first, self.file, self.appender.view(), self.index))
+    }
+
+    /// Makes the file as long as it was meant to be.
+    pub(super) fn extend(&mut self) -> Result<()> {
+        if self.short {
+            self.file.extend(self.header.bytes)?;
+            self.appender = self.file.map(self.header.bytes, self.end())?;
+            self.short = false;
+        }
+        Ok(())
+    }
+
+    /// The segment that takes records.
+    pub(super) fn active(self) -> Active {
+        let view = self.appender.view();
+        let segment = Arc::new(Segment::new(self.header.first, self.file, view, self.index));
+        Active { segment, appender: self.appender }
+    }
+}
+
+/// The bytes up to the last one that is not zero.
+pub(super) fn bytes_before_zeros(bytes: &[u8]) -> usize {
+    const PAGE: [u8; 4096] = [0; 4096];
+    let mut end = bytes.len();
+    while end >= PAGE.len() && bytes[end - PAGE.len()..end] == PAGE {
+        end -= PAGE.len();
+    }
+    bytes[..end].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+/// The first whole record among bytes that can be the record `first` or one that came later: its offset and position.
+///
+/// How far a position can lie ahead is bounded by the bytes before it, so that the content of a body is not easily taken for
+/// a record.
+pub(super) fn find_record(bytes: &[u8], first: Position) -> Option<(usize, Position)> {
+    (0..bytes_before_zeros(bytes)).step_by(ALIGNMENT).find_map(|at| {
+        let candidate = &bytes[at..];
+        if candidate.len() < RECORD_HEADER_BYTES {
+            return None;
+        }
+        let position = RecordHeader::read(candidate).position;
+        let ahead = position.get().checked_sub(first.get())?;
+        if ahead > (at / RECORD_BYTES_MIN) as u64 {
+            return None;
+        }
+        RecordView::verify(candidate).ok()?;
+        Some((at, position))
+    })
+}
