@@ -1,0 +1,127 @@
+//! Killed processes: every record whose append was acknowledged is there when the log is opened again.
+//!
+//! The test runs itself as a child that appends and prints each acknowledged position, and kills it (SIGKILL) after some
+//! of them were read, again and again on the same directory. It is a binary of its own because a process that is being
+//! started holds the locks of the one that starts it for a moment.
+
+use std::io::{BufRead, BufReader, Write, stdout};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use quire_log::{Durability, Identity, Log, Opened, Settings, SystemClock};
+use quire_model::{Effects, EntryKind, ModelId, NewEntry, Position, Sequence, Sequenced, Tag};
+
+const DIRECTORY: &str = "QUIRE_LOG_KILL_DIRECTORY";
+const DURABILITY: &str = "QUIRE_LOG_KILL_DURABILITY";
+const ROUNDS: u64 = 30;
+
+fn open(directory: &Path, durability: Durability) -> Opened {
+    let identity = Identity { database: 0x5eed << 64, shard: 0 };
+    let settings = Settings { durability, segment_bytes: 4096, record_bytes_max: 3900, ..Settings::default() };
+    Log::open(directory, identity, settings, Arc::new(SystemClock)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What record `position` holds: one to four tags, each with its body, some larger than others.
+fn items(position: u64) -> Vec<(&'static [u8], Vec<u8>)> {
+    let mixed = position.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let body = |entry: u64| vec![(mixed >> entry) as u8; ((mixed >> (8 * entry)) % 900) as usize];
+    (0..1 + mixed % 4).map(|entry| ([b"a", b"b"][(entry % 2) as usize].as_slice(), body(entry))).collect()
+}
+
+/// Appends until it is killed.
+fn child(directory: &str) {
+    let both = [Durability::Os, Durability::Sync];
+    let named = both.into_iter().find(|durability| std::env::var(DURABILITY) == Ok(durability.to_string()));
+    let Opened { log, mut writer, .. } = open(directory.as_ref(), named.expect("the parent names a durability"));
+    loop {
+        let (_, mut draft) = writer.begin();
+        for (tag, body) in items(draft.at().position.get()) {
+            let kind = EntryKind { model: ModelId::EVENTS, kind: 1 };
+            let sequenced = Some(Sequenced { origin: Sequence::new(0), count: 2 });
+            draft.push(NewEntry { kind, tags: &[Tag::new(tag)], sequenced, body: &[&body] });
+        }
+        let position = draft.append().unwrap().at.position;
+        log.wait(position).unwrap();
+        // A line in one write: the parent never reads half a number.
+        stdout().write_all(format!("acknowledged {position}\n").as_bytes()).unwrap();
+    }
+}
+
+/// Kills a child after it acknowledged so many records; gives back the last of them.
+fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> Option<u64> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_killed_process_keeps_every_record_it_acknowledged", "--nocapture"])
+        .env(DIRECTORY, directory)
+        .env(DURABILITY, durability.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut last = None;
+    let mut note = |line: &str| {
+        let position = line.rsplit_once("acknowledged ").map(|(_, position)| position.parse().unwrap());
+        last = position.or(last);
+        position.is_some()
+    };
+    let mut read = 0;
+    while read < acknowledged {
+        let line = lines.next().expect("the child appends until it is killed").unwrap();
+        read += u64::from(note(&line));
+    }
+    child.kill().unwrap();
+    for line in lines.map_while(Result::ok) {
+        note(&line);
+    }
+    child.wait().unwrap();
+    last
+}
+
+/// That the log holds the records 1 to its end, whole; gives back the end.
+fn verify(directory: &Path, durability: Durability) -> u64 {
+    let opened = open(directory, durability);
+    let reader = opened.log.reader();
+    let tail = opened.log.published();
+    let mut next = [0, 0];
+    for position in 1..=tail.get() {
+        let expected = items(position);
+        let record: Vec<_> = reader.record(Position::new(position)).expect("the record is there").collect();
+        assert_eq!(record.len(), expected.len());
+        for (entry, (tag, body)) in record.iter().zip(expected) {
+            assert_eq!((entry.tags.first(), entry.body), (Some(Tag::new(tag)), body.as_slice()));
+            let next = &mut next[usize::from(tag[0] - b'a')];
+            assert_eq!(entry.sequence, Some(Sequence::new(*next)));
+            *next += 2;
+        }
+    }
+    assert!(reader.record(tail.next()).is_none());
+    tail.get()
+}
+
+fn check(durability: Durability) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut random: u64 = 0x5EED;
+    let mut tail = 0;
+    for round in 0..ROUNDS {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let acknowledged = (random >> 33) % [1, 5, 40, 200][round as usize % 4];
+        let last = run_and_kill(directory.path(), durability, acknowledged);
+        let found = verify(directory.path(), durability);
+        let promised = last.unwrap_or(tail);
+        assert!(
+            found >= promised,
+            "record {promised} was acknowledged in round {round}, and the log ends with {found}"
+        );
+        assert!(found <= promised.max(tail) + 1 || last.is_none(), "one record at most was under way");
+        tail = found;
+    }
+    assert!(tail > 100);
+}
+
+#[test]
+fn a_killed_process_keeps_every_record_it_acknowledged() {
+    match std::env::var(DIRECTORY) {
+        Ok(directory) => child(&directory),
+        Err(_) => [Durability::Os, Durability::Sync].into_iter().for_each(check),
+    }
+}

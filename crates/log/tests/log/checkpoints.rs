@@ -1,0 +1,116 @@
+//! Checkpoints: the newest that belongs to the log is given back, and never one of another past.
+
+use quire_log::{Checkpoint, Durability, Mark, Opened};
+use quire_model::Position;
+
+use crate::shard::{BOTH, Shard, Snapshot, append, extend, filled, sample};
+
+fn save(opened: &mut Opened, records: u64) -> Checkpoint {
+    extend(opened, records);
+    let checkpoint = Checkpoint { mark: opened.writer.mark(), payload: format!("state after {records}").into_bytes() };
+    assert_eq!(checkpoint.mark.position, Position::new(records));
+    opened.log.save_checkpoint(checkpoint.mark, &checkpoint.payload).unwrap();
+    checkpoint
+}
+
+fn checkpoint_files(shard: &Shard) -> Vec<String> {
+    shard.names().into_iter().filter(|name| name.ends_with("checkpoint")).collect()
+}
+
+fn newest(snapshot: &Snapshot) -> Option<Checkpoint> {
+    snapshot.shard().open().checkpoint
+}
+
+#[test]
+fn the_newest_checkpoint_comes_back_and_two_are_kept() {
+    for durability in BOTH {
+        let (shard, mut opened) = filled(durability, 0);
+        assert_eq!(opened.checkpoint, None);
+        let mut last = None;
+        for records in [3, 10, 11, 30] {
+            last = Some(save(&mut opened, records));
+        }
+        extend(&mut opened, 33);
+        let crashed = shard.snapshot();
+        drop(opened);
+        assert_eq!(shard.open().checkpoint, last);
+        assert_eq!(newest(&crashed), last);
+        assert_eq!(checkpoint_files(&shard), ["00000000000000000011.checkpoint", "00000000000000000030.checkpoint"]);
+    }
+}
+
+#[test]
+fn a_checkpoint_with_any_byte_flipped_or_missing_is_passed_over() {
+    let (shard, mut opened) = filled(Durability::Os, 0);
+    let older = save(&mut opened, 3);
+    let _newer = save(&mut opened, 5);
+    drop(opened);
+    let snapshot = shard.snapshot();
+    let name = "00000000000000000005.checkpoint";
+    let bytes = snapshot.files[name].len();
+    for at in 0..bytes {
+        assert_eq!(newest(&snapshot.with(name, |file| file[at] ^= 4)), Some(older.clone()), "byte {at}");
+        assert_eq!(newest(&snapshot.with(name, |file| file.truncate(at))), Some(older.clone()), "cut at {at}");
+    }
+    let neither =
+        snapshot.with(name, |file| file[45] ^= 1).with("00000000000000000003.checkpoint", |file| file[45] ^= 1);
+    assert_eq!(newest(&neither), None);
+}
+
+#[test]
+fn a_checkpoint_of_records_that_were_cut_is_not_used_and_stands_in_nobodys_way() {
+    let (shard, mut opened) = filled(Durability::Os, 0);
+    let kept = save(&mut opened, 3);
+    let _lost = save(&mut opened, 6);
+    drop(opened);
+    let snapshot = shard.snapshot();
+    let (name, bytes) = snapshot.records()[4].clone();
+    let cut = snapshot.without("control").with(&name, |file| file[bytes.start..].fill(0)).shard();
+    let mut opened = cut.open();
+    assert_eq!(opened.checkpoint, Some(kept));
+    // Other records take the positions that were lost: the checkpoint there is of another past.
+    for number in 5..=6 {
+        append(&mut opened.writer, &sample(number + 100));
+    }
+    drop(opened);
+    let mut opened = cut.open();
+    assert_eq!(opened.checkpoint.as_ref().map(|checkpoint| checkpoint.mark.position), Some(Position::new(3)));
+    let fresh = Mark { ..opened.writer.mark() };
+    opened.log.save_checkpoint(fresh, b"another past").unwrap();
+    append(&mut opened.writer, &sample(200));
+    drop(opened);
+    assert_eq!(cut.open().checkpoint.map(|checkpoint| checkpoint.payload), Some(b"another past".to_vec()));
+}
+
+#[test]
+fn checkpoints_beyond_the_end_do_not_push_new_ones_out() {
+    let (shard, mut opened) = filled(Durability::Os, 0);
+    save(&mut opened, 20);
+    save(&mut opened, 21);
+    drop(opened);
+    let snapshot = shard.snapshot();
+    let (name, bytes) = snapshot.records()[2].clone();
+    let mut cut = snapshot.without("control").with(&name, |file| file[bytes.start..].fill(0));
+    for later in cut.segments().into_iter().filter(|segment| *segment > name) {
+        cut = cut.without(&later);
+    }
+    let cut = cut.shard();
+    let mut opened = cut.open();
+    assert_eq!(opened.checkpoint, None);
+    let saved = save(&mut opened, 4);
+    drop(opened);
+    assert_eq!(cut.open().checkpoint, Some(saved));
+}
+
+#[test]
+fn saving_a_checkpoint_syncs_the_records_it_stands_on() {
+    let (shard, mut opened) = filled(Durability::Os, 10);
+    let saved = save(&mut opened, 12);
+    extend(&mut opened, 20);
+    let snapshot = shard.snapshot();
+    let (name, bytes) = snapshot.records()[12].clone();
+    let torn = snapshot.with(&name, |file| file[bytes.start + 44] ^= 1).shard().open();
+    assert_eq!((torn.recovery.records, torn.checkpoint), (12, Some(saved)));
+    let (name, bytes) = snapshot.records()[11].clone();
+    assert!(snapshot.with(&name, |file| file[bytes.start + 44] ^= 1).shard().try_open().is_err());
+}

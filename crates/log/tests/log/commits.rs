@@ -1,0 +1,275 @@
+//! Publication: who sees a record when, and who is woken by it.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use quire_log::{Durability, Error, Publication, Settings};
+use quire_model::{Position, Sequence};
+
+use crate::shard::{BOTH, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Counts its calls and wakes the thread that made it.
+struct Counting {
+    calls: AtomicUsize,
+    thread: Thread,
+}
+
+impl Counting {
+    fn new() -> Arc<Self> {
+        Arc::new(Counting { calls: AtomicUsize::new(0), thread: thread::current() })
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Counting {
+    fn wake(self: Arc<Self>) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+fn poll(publication: &mut Publication, waker: &Arc<Counting>) -> Poll<Result<(), Error>> {
+    let waker = Waker::from(Arc::clone(waker));
+    pin!(publication).poll(&mut Context::from_waker(&waker))
+}
+
+/// Runs a future on this thread.
+fn block_on(mut publication: Publication) -> Result<(), Error> {
+    let waker = Counting::new();
+    loop {
+        match poll(&mut publication, &waker) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => thread::park_timeout(MINUTE),
+        }
+    }
+}
+
+#[test]
+fn threads_that_commit_and_wait_share_syncs_and_lose_nothing() {
+    const THREADS: u64 = 8;
+    const COMMITS: u64 = 60;
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let quire_log::Opened { log, writer, .. } = shard.open();
+        let writer = Mutex::new(writer);
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (log, writer) = (&log, &writer);
+                scope.spawn(move || {
+                    for commit in 0..COMMITS {
+                        let item = Item::numbered(&thread.to_string(), 1, format!("{thread} {commit}"));
+                        let position = append(&mut writer.lock().unwrap(), &[item]);
+                        if commit % 2 == 0 {
+                            log.wait(position).unwrap();
+                        } else {
+                            block_on(log.publication(position)).unwrap();
+                        }
+                        assert!(log.published() >= position);
+                        assert!(log.reader().record(position).is_some());
+                    }
+                });
+            }
+        });
+        let statistics = log.statistics();
+        assert_eq!(statistics.records, THREADS * COMMITS);
+        assert!(durability == Durability::Os || statistics.syncs > 0);
+        assert!(statistics.syncs <= statistics.records, "{} syncs", statistics.syncs);
+        let crashed = shard.snapshot().shard();
+        let found = contents(&crashed.open().log.reader());
+        assert_eq!(found.len() as u64, THREADS * COMMITS);
+        for thread in 0..THREADS {
+            let tag = thread.to_string().into_bytes();
+            let own: Vec<_> = found.iter().filter(|read| read.tags[0] == tag).collect();
+            for (commit, read) in own.iter().enumerate() {
+                assert_eq!(read.body, format!("{thread} {commit}").into_bytes());
+                assert_eq!(read.sequence, Some(Sequence::new(commit as u64 + 1)));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_waited_for_is_known_to_be_durable() {
+    let (shard, opened) = filled(Durability::Sync, 30);
+    let crashed = shard.snapshot();
+    let records = crashed.records();
+    for (name, bytes) in &records[..29] {
+        let damaged = crashed.with(name, |file| file[bytes.start + 50] ^= 1);
+        assert!(matches!(damaged.shard().try_open(), Err(Error::Damaged { .. })));
+    }
+    drop(opened);
+}
+
+#[test]
+fn a_reader_sees_what_was_published_when_it_was_made() {
+    for durability in BOTH {
+        let (_shard, mut opened) = filled(durability, 3);
+        let before = opened.log.reader();
+        append(&mut opened.writer, &sample(4));
+        let published = if durability == Durability::Os { 4 } else { 3 };
+        assert_eq!(opened.log.published(), Position::new(published));
+        assert_samples(&before, 3);
+        assert_samples(&opened.log.reader(), published);
+        assert_samples(opened.writer.begin().0, 4);
+        assert_samples(&opened.writer.reader(), 4);
+        opened.log.wait(Position::new(4)).unwrap();
+        assert_samples(&before, 3);
+        assert_samples(&opened.log.reader(), 4);
+    }
+}
+
+#[test]
+fn a_publication_is_ready_when_its_record_is_published_and_not_before() {
+    let (_shard, mut opened) = filled(Durability::Sync, 3);
+    assert!(block_on(opened.log.publication(Position::new(3))).is_ok());
+    let position = append(&mut opened.writer, &sample(4));
+    assert!(opened.log.published() < position);
+    block_on(opened.log.publication(position)).unwrap();
+    assert_eq!(opened.log.published(), position);
+}
+
+#[test]
+fn an_arrival_is_woken_by_the_append_it_waits_for_and_by_no_other() {
+    let (_shard, mut opened) = filled(Durability::Os, 3);
+    let (next, later) = (Counting::new(), Counting::new());
+    let mut arrival = opened.log.arrival(Position::new(4));
+    let mut later_arrival = opened.log.arrival(Position::new(6));
+    assert!(poll(&mut arrival, &next).is_pending() && poll(&mut arrival, &next).is_pending());
+    assert!(poll(&mut later_arrival, &later).is_pending());
+    append(&mut opened.writer, &sample(4));
+    assert_eq!((next.calls(), later.calls()), (1, 0));
+    assert!(poll(&mut arrival, &next).is_ready() && poll(&mut later_arrival, &later).is_pending());
+    append(&mut opened.writer, &sample(5));
+    assert_eq!((next.calls(), later.calls()), (1, 0));
+    append(&mut opened.writer, &sample(6));
+    assert_eq!((next.calls(), later.calls()), (1, 1));
+}
+
+#[test]
+fn an_arrival_in_a_sync_log_is_woken_by_the_sync_that_publishes() {
+    let (_shard, mut opened) = filled(Durability::Sync, 3);
+    let waker = Counting::new();
+    let mut arrival = opened.log.arrival(Position::new(4));
+    assert!(poll(&mut arrival, &waker).is_pending());
+    let position = append(&mut opened.writer, &sample(4));
+    assert_eq!(waker.calls(), 0);
+    assert!(poll(&mut arrival, &waker).is_pending());
+    opened.log.wait(position).unwrap();
+    assert_eq!(waker.calls(), 1);
+    assert!(poll(&mut arrival, &waker).is_ready());
+}
+
+#[test]
+fn a_dropped_publication_leaves_no_registration() {
+    let (_shard, mut opened) = filled(Durability::Os, 3);
+    let waker = Counting::new();
+    let mut arrival = opened.log.arrival(Position::new(4));
+    assert!(poll(&mut arrival, &waker).is_pending());
+    assert!(Arc::strong_count(&waker) > 1);
+    drop(arrival);
+    assert_eq!(Arc::strong_count(&waker), 1);
+    append(&mut opened.writer, &sample(4));
+    assert_eq!(waker.calls(), 0);
+    // The last waker that was polled with is the one that is woken.
+    let other = Counting::new();
+    let mut arrival = opened.log.arrival(Position::new(5));
+    assert!(poll(&mut arrival, &waker).is_pending() && poll(&mut arrival, &other).is_pending());
+    append(&mut opened.writer, &sample(5));
+    assert_eq!((waker.calls(), other.calls()), (0, 1));
+}
+
+#[test]
+fn waiting_for_what_was_never_appended_ends_with_the_time_given() {
+    for durability in BOTH {
+        let (_shard, opened) = filled(durability, 3);
+        assert!(opened.log.wait_at_most(Position::new(3), Duration::ZERO).unwrap());
+        assert!(!opened.log.wait_at_most(Position::new(4), Duration::from_millis(1)).unwrap());
+    }
+}
+
+#[test]
+fn waiting_for_a_record_before_it_is_appended_ends_when_it_is_published() {
+    for durability in BOTH {
+        let (_shard, mut opened) = filled(durability, 3);
+        let syncs = opened.log.statistics().syncs;
+        thread::scope(|scope| {
+            let log = opened.log.clone();
+            let waiting = scope.spawn(move || log.wait(Position::new(4)));
+            let asked = opened.log.publication(Position::new(5));
+            let polled = scope.spawn(move || block_on(asked));
+            assert!(!opened.log.wait_at_most(Position::new(4), Duration::from_millis(30)).unwrap());
+            extend(&mut opened, 6);
+            waiting.join().unwrap().unwrap();
+            polled.join().unwrap().unwrap();
+        });
+        assert!(opened.log.statistics().syncs - syncs <= 6, "nobody syncs in circles");
+    }
+}
+
+/// A task that is cancelled when it is woken: all that holds the log goes then, on the thread that wakes.
+struct Cancelled(Mutex<Option<Publication>>);
+
+impl Wake for Cancelled {
+    fn wake(self: Arc<Self>) {
+        self.0.lock().unwrap().take();
+    }
+}
+
+#[test]
+fn the_log_may_be_closed_by_whom_it_wakes() {
+    for durability in BOTH {
+        for _ in 0..20 {
+            let (shard, opened) = filled(durability, 3);
+            let quire_log::Opened { log, mut writer, .. } = opened;
+            let position = append(&mut writer, &sample(4));
+            let task = Arc::new(Cancelled(Mutex::new(Some(log.publication(position)))));
+            drop((log, writer));
+            let waker = Waker::from(Arc::clone(&task));
+            if let Some(publication) = &mut *task.0.lock().unwrap() {
+                let _ = pin!(publication).poll(&mut Context::from_waker(&waker));
+            }
+            if durability == Durability::Os {
+                task.0.lock().unwrap().take();
+            }
+            drop((task, waker));
+            // It closes on a thread of its own.
+            let reopened = loop {
+                match shard.try_open() {
+                    Err(Error::InUse { .. }) => thread::yield_now(),
+                    other => break other.unwrap(),
+                }
+            };
+            assert_samples(&reopened.log.reader(), 4);
+        }
+    }
+}
+
+#[test]
+fn an_os_log_syncs_as_often_as_it_was_told() {
+    let often = Shard::new(Settings { sync_interval_ms: 1, ..settings(Durability::Os) });
+    let mut opened = often.open();
+    let never = Shard::new(settings(Durability::Os));
+    let mut idle = never.open();
+    let (before, idle_before) = (opened.log.statistics().syncs, idle.log.statistics().syncs);
+    extend(&mut opened, 3);
+    extend(&mut idle, 3);
+    let mut rounds = 0;
+    while opened.log.statistics().syncs == before {
+        rounds += 1;
+        assert!(rounds < 60_000, "a minute has gone by without a sync");
+        assert!(!opened.log.wait_at_most(Position::new(99), Duration::from_millis(1)).unwrap());
+    }
+    assert!(idle.log.statistics().syncs <= idle_before + 1);
+    let syncs = opened.log.statistics().syncs;
+    assert!(!opened.log.wait_at_most(Position::new(99), Duration::from_millis(20)).unwrap());
+    assert!(opened.log.statistics().syncs <= syncs + 1, "nothing new needs no sync");
+}

@@ -1,0 +1,103 @@
+//! The control file: losing it loses no record, and holding it keeps everyone else out.
+
+use std::fs;
+
+use quire_log::{Durability, Error};
+
+use crate::shard::{BOTH, Snapshot, assert_samples, extend, filled};
+
+/// That nothing is missing, and that the log goes on and opens again.
+fn assert_whole(snapshot: &Snapshot, records: u64) {
+    let shard = snapshot.shard();
+    let mut opened = shard.open();
+    assert_eq!(opened.recovery.cut, None);
+    assert_samples(&opened.log.reader(), records);
+    extend(&mut opened, records + 3);
+    drop(opened);
+    let opened = shard.open();
+    assert_eq!(opened.recovery.cut, None);
+    assert_samples(&opened.log.reader(), records + 3);
+}
+
+fn both_ways(durability: Durability) -> [Snapshot; 2] {
+    let (shard, opened) = filled(durability, 30);
+    let crashed = shard.snapshot();
+    drop(opened);
+    [crashed, shard.snapshot()]
+}
+
+#[test]
+fn a_lost_or_shortened_control_file_is_made_anew() {
+    for durability in BOTH {
+        for snapshot in both_ways(durability) {
+            assert_whole(&snapshot.without("control"), 30);
+            for length in [0, 1, 8, 70, 130, 4095] {
+                assert_whole(&snapshot.with("control", |file| file.truncate(length)), 30);
+            }
+            assert_whole(&snapshot.with("control", |file| file.resize(9000, 0xEE)), 30);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_any_word_of_the_control_file_changes_nothing() {
+    for snapshot in both_ways(Durability::Os) {
+        for word in 0..32 {
+            for bit in [0, 1, 13, 40, 50, 63] {
+                assert_whole(&snapshot.with("control", |file| file[word * 8 + bit / 8] ^= 1 << (bit % 8)), 30);
+            }
+        }
+        assert_whole(&snapshot.with("control", |file| file.fill(0xFF)), 30);
+    }
+}
+
+#[test]
+fn the_control_file_of_another_log_is_not_believed() {
+    let (_other, opened) = filled(Durability::Os, 50);
+    opened.log.sync().unwrap();
+    let [crashed, _] = both_ways(Durability::Os);
+    let mut foreign = _other.snapshot().files["control"].clone();
+    foreign[16] ^= 1;
+    assert_whole(&crashed.with_file("control", &foreign), 30);
+}
+
+#[test]
+fn a_directory_that_is_open_is_not_opened_again() {
+    for durability in BOTH {
+        let (shard, opened) = filled(durability, 3);
+        match shard.try_open() {
+            Err(Error::InUse { directory, process }) => {
+                assert_eq!(directory, shard.path());
+                assert_eq!(process, Some(std::process::id().into()));
+            }
+            other => panic!("it is in use: {other:?}"),
+        }
+        // Neither half alone gives it up.
+        let quire_log::Opened { log, mut writer, .. } = opened;
+        drop(log);
+        assert!(matches!(shard.try_open(), Err(Error::InUse { .. })));
+        for number in 4..60 {
+            crate::shard::append(&mut writer, &crate::shard::sample(number));
+        }
+        drop(writer);
+        let opened = shard.open();
+        assert_eq!(opened.recovery.cut, None);
+        assert_samples(&opened.log.reader(), 59);
+        let published = opened.log.publication(quire_model::Position::new(59));
+        drop(opened);
+        assert!(matches!(shard.try_open(), Err(Error::InUse { .. })), "who waits holds the log open");
+        drop(published);
+        shard.open();
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_an_error_and_is_not_made() {
+    let (shard, opened) = filled(Durability::Os, 1);
+    drop(opened);
+    let path = shard.path().join("none");
+    let clock = shard.clock.clone();
+    let opened = quire_log::Log::open(&path, crate::shard::IDENTITY, shard.settings.clone(), clock);
+    assert!(matches!(opened, Err(Error::Io { .. })));
+    assert!(!fs::exists(&path).unwrap());
+}

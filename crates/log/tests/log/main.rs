@@ -1,0 +1,15 @@
+//! What a user of the log can rely on, tested by trying to take it away: every test that is about keeping something closes
+//! the log, or crashes it, and opens it again.
+//!
+//! The one door is [`shard::Shard`]: a directory with a log in it, of which a [`shard::Snapshot`] can be taken while it is
+//! open (what a crash leaves), damaged, and opened as a shard of its own.
+
+mod appends;
+mod checkpoints;
+mod commits;
+mod control;
+mod damage;
+mod oracle;
+mod shard;
+mod states;
+mod torn;

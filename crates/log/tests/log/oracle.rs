@@ -1,0 +1,209 @@
+//! The log against the naive log in memory: whatever is committed, dropped and reopened, both answer alike.
+
+use proptest::prelude::*;
+use quire_log::{Durability, Error, Opened, Reader};
+use quire_model::memory::MemoryLog;
+use quire_model::{Effects, History, Place, Position, Sequence, Tag, Timestamp};
+
+use crate::shard::{BOTH, Item, Read, Shard, contents, settings};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Commit { items: Vec<Item>, time: u64, wait: bool },
+    Drop(Vec<Item>),
+    Reopen(Durability),
+    Ask(Question),
+}
+
+#[derive(Debug, Clone)]
+struct Question {
+    place: Place,
+    tags: Vec<Vec<u8>>,
+    sequence: Sequence,
+}
+
+/// Tags that give numbers, and tags that do not; of different lengths, one a prefix of another.
+const NUMBERED: [&str; 3] = ["n", "no", "number three, which is longer"];
+const PLAIN: [&str; 4] = ["a", "ab", "plane:N14228", "never"];
+
+fn item() -> impl Strategy<Value = Item> {
+    let body = prop_oneof![
+        4 => proptest::collection::vec(any::<u8>(), 0..40),
+        2 => (any::<u8>(), 0..2000_usize).prop_map(|(byte, length)| vec![byte; length]),
+    ];
+    let numbered = proptest::option::of((0..NUMBERED.len(), 1..=5_u32));
+    (any::<u8>(), numbered, proptest::sample::subsequence(&PLAIN[..3], 0..=3), body).prop_map(
+        |(kind, numbered, plain, body)| {
+            let first = numbered.map(|(tag, _)| NUMBERED[tag]);
+            let tags = first.into_iter().chain(plain).map(|tag| tag.as_bytes().to_vec()).collect();
+            // The first number of a tag is the tag's own choice.
+            let sequenced = numbered.map(|(tag, count)| (tag as u64 % 2, count));
+            Item { kind, tags, sequenced, body }
+        },
+    )
+}
+
+fn question() -> impl Strategy<Value = Question> {
+    let place = prop_oneof![
+        8 => (0..60_u64, 0..7_u32).prop_map(|(position, index)| Place::new(Position::new(position), index)),
+        1 => Just(Place::START),
+        1 => Just(Place::END),
+    ];
+    let tag = (0..7_usize).prop_map(|tag| NUMBERED.iter().chain(&PLAIN).nth(tag).unwrap().as_bytes().to_vec());
+    (place, proptest::collection::vec(tag, 0..4), 0..150_u64).prop_map(|(place, tags, sequence)| Question {
+        place,
+        tags,
+        sequence: Sequence::new(sequence),
+    })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let items = || proptest::collection::vec(item(), 1..6);
+    let step = prop_oneof![
+        10 => (items(), 0..1000_u64, any::<bool>())
+            .prop_map(|(items, time, wait)| Step::Commit { items, time, wait }),
+        2 => items().prop_map(Step::Drop),
+        1 => proptest::sample::select(&BOTH[..]).prop_map(Step::Reopen),
+        10 => question().prop_map(Step::Ask),
+    ];
+    proptest::collection::vec(step, 1..120)
+}
+
+/// What a question gets of a log: one answer to each way of reading.
+fn answers(history: &impl History, question: &Question) -> Vec<Option<Read>> {
+    let tags: Vec<Tag<'_>> = question.tags.iter().map(|tag| Tag::new(tag)).collect();
+    let mut answers = vec![
+        history.entry(question.place).unwrap().map(Read::from),
+        history.next(&tags, question.place).unwrap().map(Read::from),
+        history.previous(&tags, question.place).unwrap().map(Read::from),
+    ];
+    for tag in NUMBERED.iter().chain(&PLAIN) {
+        answers.push(history.seek(Tag::new(tag.as_bytes()), question.sequence).unwrap().map(Read::from));
+    }
+    answers
+}
+
+struct Run {
+    shard: Shard,
+    opened: Option<Opened>,
+    /// Every appended record, and what of it was published for certain.
+    appended: MemoryLog,
+    published: MemoryLog,
+}
+
+impl Run {
+    fn new(durability: Durability) -> Self {
+        let shard = Shard::new(settings(durability));
+        let opened = Some(shard.open());
+        Run { shard, opened, appended: MemoryLog::new(), published: MemoryLog::new() }
+    }
+
+    fn opened(&mut self) -> &mut Opened {
+        self.opened.as_mut().expect("open between the steps")
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Commit { items, time, wait } => self.commit(items, *time, *wait),
+            Step::Drop(items) => {
+                let (_, mut draft) = self.opened().writer.begin();
+                for item in items {
+                    item.push(&mut draft);
+                }
+            }
+            Step::Reopen(durability) => self.reopen(*durability),
+            Step::Ask(question) => self.ask(question),
+        }
+    }
+
+    fn commit(&mut self, items: &[Item], time: u64, wait: bool) {
+        self.shard.clock.set(Timestamp::from_micros(time));
+        let mut naive = self.appended.draft(Timestamp::from_micros(time));
+        let opened = self.opened.as_mut().expect("open between the steps");
+        let (_, mut draft) = opened.writer.begin();
+        assert_eq!(draft.at(), naive.at());
+        let mut too_large = false;
+        let mut bytes = 40;
+        for item in items {
+            // As the format page counts them.
+            let tags: usize = item.tags.iter().map(|tag| 2 + tag.len()).sum();
+            bytes += if item.sequenced.is_some() { 24 } else { 12 } + tags + item.body.len();
+            too_large |= bytes.next_multiple_of(8) > 3900;
+            let (given, expected) = (item.push(&mut draft), item.push(&mut naive));
+            assert!(too_large || given == expected, "{given:?} where {expected:?} is next");
+        }
+        let naive = naive.finish();
+        match draft.append() {
+            Ok(appended) => {
+                assert!(!too_large);
+                let _ = self.appended.append(naive);
+                assert_eq!(appended.at.position, self.appended.tail());
+                assert_eq!(appended.entries as usize, items.len());
+            }
+            Err(Error::TooLarge { bytes: told, bytes_max: 3900 }) => {
+                assert!(too_large);
+                assert_eq!(told, bytes.next_multiple_of(8) as u64);
+            }
+            Err(error) => panic!("{error}"),
+        }
+        if wait || self.shard.settings.durability == Durability::Os {
+            let tail = self.appended.tail();
+            self.opened().log.wait(tail).unwrap();
+            self.published = self.appended.clone();
+        }
+    }
+
+    fn reopen(&mut self, durability: Durability) {
+        self.opened = None;
+        self.shard.settings.durability = durability;
+        let opened = self.shard.open();
+        assert_eq!(opened.recovery.cut, None);
+        assert_eq!(opened.recovery.records, self.appended.tail().get());
+        self.opened = Some(opened);
+        self.published = self.appended.clone();
+        self.compare_all();
+    }
+
+    fn ask(&mut self, question: &Question) {
+        let opened = self.opened.as_mut().expect("open between the steps");
+        assert_eq!(answers(&opened.log.reader(), question), answers(&self.published, question));
+        let (reader, _) = opened.writer.begin();
+        assert_eq!(answers(reader, question), answers(&self.appended, question));
+    }
+
+    fn compare_all(&mut self) {
+        let opened = self.opened.as_mut().expect("open between the steps");
+        assert_eq!(contents(&opened.log.reader()), contents(&self.published));
+        assert_eq!(contents(opened.writer.begin().0), contents(&self.appended));
+        for position in 0..=self.appended.tail().get() + 1 {
+            let position = Position::new(position);
+            let naive: Vec<Read> =
+                contents(&self.published).into_iter().filter(|read| read.place.position == position).collect();
+            let record =
+                opened.log.reader().record(position).map(|entries| entries.map(Read::from).collect::<Vec<_>>());
+            assert_eq!(record.unwrap_or_default(), naive);
+        }
+    }
+}
+
+fn a_reader_outlives_what_comes_later(run: &mut Run) -> (Reader, Vec<Read>) {
+    let reader = run.opened().log.reader();
+    let seen = contents(&reader);
+    (reader, seen)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_log_answers_as_the_naive_log_does(durability in proptest::sample::select(&BOTH[..]), steps in steps()) {
+        let mut run = Run::new(durability);
+        let middle = steps.len() / 2;
+        steps[..middle].iter().for_each(|step| run.step(step));
+        let (reader, seen) = a_reader_outlives_what_comes_later(&mut run);
+        steps[middle..].iter().for_each(|step| run.step(step));
+        run.compare_all();
+        prop_assert_eq!(contents(&reader), seen);
+        run.reopen(durability);
+    }
+}
