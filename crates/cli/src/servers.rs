@@ -1,7 +1,7 @@
 //! The Kafka and the HTTP server of one database, on a runtime of their own: started together, stopped together.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 
 use clap::Args;
 use quire::Database;
@@ -15,11 +15,17 @@ use crate::stop::Stop;
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Addresses {
     /// Where to serve the Kafka protocol; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9092")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:9092")]
     pub(crate) kafka: SocketAddr,
     /// Where to serve HTTP; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7070")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:7070")]
     pub(crate) http: SocketAddr,
+}
+
+/// Reads `HOST:PORT`, where the host may be a name, like `localhost`: the first address it has.
+pub(crate) fn resolve(text: &str) -> Result<SocketAddr, String> {
+    let mut addresses = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    addresses.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
 /// Servers that are running.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::cases::{Case, Operation};
+use super::cases::{Case, Operation, PAYLOAD_BYTES};
 use super::measurement::Measurement;
 use crate::text::{grouped, nanos};
 
@@ -27,7 +27,7 @@ pub(super) fn list(out: &mut dyn Write, cases: &[&Case]) -> io::Result<()> {
 
 /// The head of the table.
 pub(super) fn heading(out: &mut dyn Write, place: &Path) -> io::Result<()> {
-    writeln!(out, "116-byte payloads, one thread, in {}", place.display())?;
+    writeln!(out, "{PAYLOAD_BYTES}-byte payloads, one thread, in {}", place.display())?;
     writeln!(
         out,
         "{:<20} {:<5} {:>9} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",

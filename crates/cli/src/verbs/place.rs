@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::client::Client;
 use crate::failure::{Failure, Result};
+use crate::servers::resolve;
 
 /// Where the database is.
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub(crate) struct Place {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The HTTP address of a running server, like 127.0.0.1:7070
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = resolve)]
     http: Option<SocketAddr>,
 }
 

@@ -1,0 +1,89 @@
+//! The demo: every row is accounted for, what it reports is what there is, and the commands it prints work.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{Server, number, quire, run, run_on};
+
+#[test]
+fn the_demo_accounts_for_every_row_and_what_it_reports_is_there_afterwards() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let report = run_on(&data, &[&["demo", "--durability", "os"][..], &ports].concat()).succeeded();
+
+    assert_eq!(number(&report, "rows"), 6_099);
+    let kinds = ["departed", "refused", "cancelled", "unreadable"].map(|kind| number(&report, kind));
+    assert_eq!(kinds.iter().sum::<u64>(), 6_099, "{report}");
+    let [departed, refused, cancelled, unreadable] = kinds;
+    assert!(departed > 6_000 && refused > 0 && cancelled > 0 && unreadable == 0, "{report}");
+    assert!(report.contains("it met event"), "the refusal names what it met: {report}");
+    for kind in ["dep_time", "tailnum", "arr_time", "airport"] {
+        assert!(number(&report, kind) > 0, "the week is known to be dirty: {report}");
+    }
+
+    let count = |arguments: &[&str]| run_on(&data, arguments).succeeded().lines().count() as u64;
+    let events = |event_type: &str| count(&["events", "read", "air/flights", "--type", event_type]);
+    assert_eq!(count(&["events", "read", "air/flights"]), number(&report, "events"));
+    assert_eq!(events("Departed"), departed);
+    assert_eq!(events("Cancelled"), cancelled);
+    assert_eq!(events("PassengersNotified"), number(&report, "jobs"));
+    assert_eq!(count(&["consume", "departures"]), number(&report, "messages"));
+    assert_eq!(departed, number(&report, "messages"));
+    assert_eq!(count(&["jobs", "list", "air/delays", "--state", "completed"]), number(&report, "jobs"));
+    let origins = ["EWR", "JFK", "LGA"];
+    let routes = origins.map(|origin| count(&["graph", "neighbours", "air/routes", origin, "--direction", "outgoing"]));
+    assert_eq!(routes.iter().sum::<u64>(), number(&report, "routes"));
+
+    run_on(&data, &["demo"]).failed_with("holds a database already");
+}
+
+#[test]
+fn the_commands_that_the_demo_prints_work_as_they_are_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("my data");
+    let server = Server::spawn(quire().args(["demo", "--keep", "--durability", "os", "--data"]).arg(&data));
+    let program = env!("CARGO_BIN_EXE_quire");
+    let commands: Vec<&str> = server.report.lines().map(str::trim).filter(|line| line.starts_with(program)).collect();
+    assert_eq!(commands.len(), 4, "one for each model: {}", server.report);
+    for command in commands {
+        let output = Command::new("sh").args(["-c", command]).output().expect("there is a shell");
+        assert!(output.status.success() && !output.stdout.is_empty(), "{command}: {output:?}");
+    }
+    let curl = server.report.lines().find(|line| line.trim().starts_with("curl ")).expect("a curl");
+    let url = curl.split('\'').nth(1).expect("a quoted address");
+    let path = url.strip_prefix(&format!("http://{}", server.http)).expect("the server's address");
+    let (status, answer) = server.ask("GET", path, "");
+    assert_eq!(status, 200, "{answer}");
+    assert!(!answer["events"].as_array().expect("events").is_empty());
+    assert!(server.report.contains(&format!("kcat -C -e -b {} -t departures", server.kafka)), "{}", server.report);
+    let (status, _) = server.stop_by("INT");
+    assert_eq!(status, Some(0));
+
+    run_on(&data, &["events", "read", "air/flights", "--limit", "1"]).succeeded();
+}
+
+#[test]
+fn rows_that_make_no_sense_are_counted_and_the_rest_is_fed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tables, data) = (folder.path().join("tables"), folder.path().join("data"));
+    fs::create_dir(&tables).expect("a folder");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights");
+    let week = fs::read_to_string(format!("{source}/flights-2013-01-01_07.csv")).expect("the table is there");
+    let mut table: String = week.lines().take(11).map(|line| format!("{line}\n")).collect();
+    table.push_str("2013,1,1,no,row\n");
+    fs::write(tables.join("flights-few.csv"), table).expect("a file");
+    fs::copy(format!("{source}/airports.csv"), tables.join("airports.csv")).expect("a file");
+
+    let tables = tables.to_str().expect("a path of plain letters");
+    let arguments = ["demo", "--flights", tables, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let report = run_on(&data, &arguments).succeeded();
+    assert_eq!(["rows", "departed", "unreadable"].map(|kind| number(&report, kind)), [11, 10, 1], "{report}");
+}
+
+#[test]
+fn a_folder_without_tables_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a path of plain letters");
+    run(&["demo", "--flights", path]).failed_with("holds 0 files called flights*.csv");
+}

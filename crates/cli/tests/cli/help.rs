@@ -1,0 +1,33 @@
+//! Help and usage errors: what is asked wrongly ends with status 2 and says what would be right.
+
+use crate::support::run;
+
+#[test]
+fn help_names_every_group_of_commands_and_examples() {
+    let help = run(&["--help"]).succeeded();
+    for word in ["Run it:", "Look into a database", "Write into one:", "Examples:", "quire demo --keep"] {
+        assert!(help.contains(word), "{word} in\n{help}");
+    }
+    assert!(run(&["demo", "--help"]).succeeded().contains("--durability"));
+    assert!(run(&["--version"]).succeeded().starts_with("quire "));
+}
+
+#[test]
+fn what_is_asked_wrongly_is_a_usage_error() {
+    for (arguments, message) in [
+        (&["srve"][..], "serve"),
+        (&["serve"], "--data"),
+        (&["serve", "--data", "x", "--durability", "maybe"], "[possible values: os, sync]"),
+        (&["serve", "--data", "x", "--http", "nowhere"], "invalid socket address"),
+        (&["bench"], "SUITE"),
+        (&["bench", "log", "--ops", "0"], "--ops"),
+        (&["events", "read", "s"], "--data"),
+        (&["events", "read", "s", "--data", "x", "--http", "127.0.0.1:1"], "cannot be used with"),
+        (&["consume", "t", "--offset", "1", "--data", "x"], "--partition"),
+        (&["jobs", "list", "q", "--state", "odd", "--data", "x"], "retrying"),
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.status, Some(2), "{arguments:?}: {ran:?}");
+        assert!(ran.stderr.contains(message), "{arguments:?}: {ran:?}");
+    }
+}

@@ -1,0 +1,9 @@
+//! The binary as a user meets it: what it prints, what it leaves on the disk, how it ends. Nothing is called but the command.
+
+mod bench;
+mod demo;
+mod help;
+mod readme;
+mod serve;
+mod support;
+mod verbs;

@@ -1,0 +1,89 @@
+//! The server: it stops cleanly, keeps what it acknowledged, and says clearly why it can't start.
+
+use std::fs;
+
+use crate::support::{Server, quire, run, run_on};
+
+const COMMIT: &str = r#"{"parts": [{"append": {"store": "s", "events": [{"type": "Happened"}]}}]}"#;
+
+#[test]
+fn a_server_stops_on_a_signal_with_status_0_and_what_it_acknowledged_is_there_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    for (round, signal) in ["INT", "TERM"].into_iter().enumerate() {
+        let server = Server::start(&data);
+        assert!(server.report.contains("recovered"), "{}", server.report);
+        let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
+        assert_eq!((status, answer["position"].as_u64()), (200, Some(round as u64 + 1)), "{answer}");
+        let (status, printed) = server.stop_by(signal);
+        assert_eq!(status, Some(0));
+        assert!(printed.contains("stopped after 1 commit"), "{printed}");
+    }
+    assert_eq!(run_on(&data, &["events", "read", "s"]).succeeded().lines().count(), 2);
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let server = Server::start(&data);
+    server.ask("POST", "/v1/commit", COMMIT);
+    server.ask("POST", "/v1/commit", COMMIT);
+    assert_eq!(server.stop_by("KILL").0, None);
+    let shard = data.join("shard-0000");
+    let mut files = fs::read_dir(&shard).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let segment = files.find(|path| path.extension().is_some_and(|extension| extension == "log")).expect("a segment");
+    let mut bytes = fs::read(&segment).expect("a file");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("records");
+    bytes[last] ^= 0xff;
+    fs::write(&segment, bytes).expect("a file");
+
+    let server = Server::start(&data);
+    assert!(server.report.contains("torn tail"), "{}", server.report);
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    assert_eq!(run_on(&data, &["events", "read", "s"]).succeeded().lines().count(), 1);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&folder.path().join("one"));
+    let other = folder.path().join("other");
+    let in_use = format!("can't listen on {}", server.kafka);
+    run_on(&other, &["serve", "--kafka", &server.kafka, "--http", "127.0.0.1:0"]).failed_with(&in_use);
+    let in_use = format!("can't listen on {}", server.http);
+    run_on(&other, &["serve", "--kafka", "127.0.0.1:0", "--http", &server.http]).failed_with(&in_use);
+}
+
+#[test]
+fn a_second_process_on_the_same_folder_is_told_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    run_on(folder.path(), &["serve"]).failed_with("in use by another process");
+    run_on(folder.path(), &["topics", "list"]).failed_with("in use by another process");
+    assert_eq!(run(&["topics", "list", "--http", &server.http]).succeeded(), "");
+}
+
+#[test]
+fn a_folder_that_is_no_database_stays_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("letter.txt"), "dear").expect("a file");
+    for command in [&["serve"][..], &["demo"], &["topics", "list"]] {
+        run_on(folder.path(), command).failed_with("is not a Quire database");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    let missing = folder.path().join("missing");
+    run_on(&missing, &["topics", "list"]).failed_with("is not a Quire database");
+    assert!(!missing.exists(), "a read creates nothing");
+}
+
+#[test]
+fn serving_to_other_machines_is_warned_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    assert!(!server.report.contains("no authentication"), "{}", server.report);
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let server = Server::spawn_at("0.0.0.0:0", quire().args(["serve", "--data"]).arg(folder.path()));
+    let warning = format!("{} can be reached from other machines, and there is no authentication", server.kafka);
+    assert!(server.report.contains(&warning), "{}", server.report);
+}

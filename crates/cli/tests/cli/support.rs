@@ -1,0 +1,166 @@
+//! Running the command: to its end, or as a server that is known by what it prints.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+/// Longer than anything here takes, also on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The command, to be given arguments.
+pub(crate) fn quire() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_quire"))
+}
+
+/// What a run to the end came to.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs the command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Ran {
+    ran(quire().args(arguments).output().expect("the command can be started"))
+}
+
+/// Runs a verb on the database in a folder.
+pub(crate) fn run_on(data: &Path, arguments: &[&str]) -> Ran {
+    ran(quire().args(arguments).arg("--data").arg(data).output().expect("the command can be started"))
+}
+
+fn ran(output: Output) -> Ran {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the command writes text");
+    Ran { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+impl Ran {
+    /// That it ended well; then its output.
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> String {
+        assert_eq!(self.status, Some(0), "{self:?}");
+        self.stdout
+    }
+
+    /// That it ended with status 1 and one line for the user, which says this.
+    #[track_caller]
+    pub(crate) fn failed_with(self, message: &str) {
+        assert_eq!(self.status, Some(1), "{self:?}");
+        let lines: Vec<&str> = self.stderr.lines().filter(|line| line.starts_with("quire: ")).collect();
+        assert!(matches!(lines[..], [line] if line.contains(message)), "{self:?}");
+    }
+}
+
+/// The number behind a label at the start of a line of a report.
+#[track_caller]
+pub(crate) fn number(report: &str, label: &str) -> u64 {
+    let labelled = |line: &str| line.trim_start().strip_prefix(label)?.split_whitespace().next().map(str::to_owned);
+    let found = report.lines().find_map(labelled).unwrap_or_else(|| panic!("no {label} in\n{report}"));
+    found.replace(',', "").parse().unwrap_or_else(|_| panic!("{label} {found}"))
+}
+
+/// A command that serves until it is told to stop. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    lines: Receiver<String>,
+    pub(crate) kafka: String,
+    pub(crate) http: String,
+    /// What it had printed when it began to serve.
+    pub(crate) report: String,
+}
+
+impl Server {
+    /// `quire serve` on a folder, on free ports.
+    #[track_caller]
+    pub(crate) fn start(data: &Path) -> Self {
+        Server::spawn(quire().arg("serve").arg("--durability").arg("os").arg("--data").arg(data))
+    }
+
+    /// A command that serves, on free ports.
+    #[track_caller]
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        Server::spawn_at("127.0.0.1:0", command)
+    }
+
+    /// The same, with this address for the Kafka protocol.
+    #[track_caller]
+    pub(crate) fn spawn_at(kafka: &str, command: &mut Command) -> Self {
+        let command = command.args(["--kafka", kafka, "--http", "localhost:0"]);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command can be started");
+        let lines = lines_of(child.stdout.take().expect("stdout is piped"));
+        let mut server = Server { child, lines, kafka: String::new(), http: String::new(), report: String::new() };
+        while !server.report.ends_with("serving until Ctrl-C\n") {
+            let line = server.lines.recv_timeout(PATIENCE).expect("it says that it is serving");
+            match line.split_whitespace().collect::<Vec<_>>()[..] {
+                ["kafka", address] => server.kafka = address.to_owned(),
+                ["http", address] => server.http = address.to_owned(),
+                _ => {}
+            }
+            server.report.push_str(&line);
+            server.report.push('\n');
+        }
+        server
+    }
+
+    /// Sends it a signal, and waits for its end: the status, and what it printed meanwhile.
+    #[track_caller]
+    pub(crate) fn stop_by(mut self, signal: &str) -> (Option<i32>, String) {
+        let sent =
+            Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &self.child.id().to_string()]).status();
+        assert!(sent.expect("there is a shell").success());
+        let mut printed = String::new();
+        // Its standard output closes when it ends.
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => printed.extend([&line, "\n"]),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("it goes on after {signal}"),
+            }
+        }
+        (self.child.wait().expect("it can be waited for").code(), printed)
+    }
+
+    /// The status and the body of its answer to a request.
+    #[track_caller]
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, serde_json::Value) {
+        let mut stream = TcpStream::connect(&self.http).expect("it listens");
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("headers and a body");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        (status, serde_json::from_str(body).expect("JSON"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already in every test that passes.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines_of(stdout: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}

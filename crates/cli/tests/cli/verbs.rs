@@ -1,0 +1,134 @@
+//! Reads of each model, and `produce`: the same from a folder as from a server.
+
+use serde_json::Value;
+
+use crate::support::{Server, run, run_on};
+
+const COMMIT: &str = r#"{"parts": [
+    {"append": {"store": "s/one", "events": [
+        {"type": "A", "tags": ["x:1", "y:1"], "data": {"n": 1}},
+        {"type": "B", "tags": ["x:1"], "data_text": "two"},
+        {"type": "A", "tags": ["x:2"], "data_base64": "/wA="}]}},
+    {"create_topic": {"name": "t", "partitions": 2}},
+    {"produce": {"topic": "t", "partition": 0, "key": "k", "value_text": "first"}},
+    {"produce": {"topic": "t", "partition": 1, "value_text": "second"}},
+    {"enqueue": {"queue": "q", "kind": "mail", "payload_text": "hello", "tags": ["to:me"]}},
+    {"put_block": {"graph": "g", "block": "a", "kind": "node", "content_text": "A"}},
+    {"put_block": {"graph": "g", "block": "b", "kind": "node"}},
+    {"put_edge": {"graph": "g", "source": "a", "type": "likes", "target": "b"}}
+]}"#;
+
+/// Verbs, and what each line of their output holds.
+const READS: &[(&[&str], &[&[&str]])] = &[
+    (&["events", "stores"], &[&["s/one", "3"]]),
+    (&["events", "read", "s/one", "--type", "A"], &[&["1", "[x:1 y:1]", r#"{"n":1}"#], &["3", "[x:2]", "base64:/wA="]]),
+    (&["events", "read", "s/one", "--tag", "x:1", "--after", "1"], &[&["2", "B", "[x:1]", "two"]]),
+    (&["events", "read", "s/one", "--limit", "1"], &[&["1", "A"]]),
+    (&["topics", "list"], &[&["t", "2 partitions"]]),
+    (&["topics", "describe", "t"], &[&["partition", "0", "1"], &["partition", "1", "1"]]),
+    (&["consume", "t"], &[&["0:0", "k", "first"], &["1:0", "-", "second"]]),
+    (&["consume", "t", "--limit", "1"], &[&["0:0", "first"]]),
+    (&["consume", "t", "--partition", "1"], &[&["1:0", "second"]]),
+    (&["consume", "t", "--partition", "1", "--offset", "1"], &[]),
+    (&["jobs", "queues"], &[&["q", "pending 1", "completed 0"]]),
+    (&["jobs", "list", "q"], &[&["pending", "mail", "[to:me]", "hello"]]),
+    (&["jobs", "list", "q", "--state", "dead"], &[]),
+    (&["graph", "list"], &[&["g", "2 blocks, 1 edge"]]),
+    (&["graph", "neighbours", "g", "a"], &[&["--likes-> b"]]),
+    (&["graph", "neighbours", "g", "b"], &[&["<-likes-- a"]]),
+    (&["graph", "neighbours", "g", "b", "--direction", "outgoing"], &[]),
+];
+
+#[test]
+fn a_read_gives_the_same_from_a_server_and_from_its_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
+    assert_eq!(status, 200, "{answer}");
+    let served: Vec<String> =
+        READS.iter().map(|(verb, _)| run(&[verb, &["--http", &server.http][..]].concat()).succeeded()).collect();
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    for ((verb, expected), served) in READS.iter().zip(&served) {
+        let lines: Vec<&str> = served.lines().collect();
+        assert_eq!(lines.len(), expected.len(), "{verb:?}: {served}");
+        for (line, words) in lines.iter().zip(*expected) {
+            assert!(words.iter().all(|word| line.contains(word)), "{verb:?}: {words:?} in {line}");
+        }
+        assert_eq!(&run_on(folder.path(), verb).succeeded(), served, "{verb:?}");
+    }
+}
+
+#[test]
+fn json_is_one_object_a_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    server.ask("POST", "/v1/commit", COMMIT);
+    for (verb, expected) in READS {
+        let printed = run(&[verb, &["--json", "--http", &server.http][..]].concat()).succeeded();
+        let objects: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        assert_eq!(objects.len(), expected.len(), "{verb:?}: {printed}");
+        assert!(objects.iter().all(Value::is_object), "{verb:?}: {printed}");
+    }
+}
+
+#[test]
+fn a_job_and_a_block_are_shown_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let (_, answer) = server.ask("POST", "/v1/commit", COMMIT);
+    let job = answer["replies"][4]["enqueued"]["job"].as_str().expect("a job").to_owned();
+    let shown = run(&["jobs", "show", &job, "--http", &server.http]).succeeded();
+    for word in [job.as_str(), "hello", "attempts  0 of 5", "enqueued"] {
+        assert!(shown.contains(word), "{word} in {shown}");
+    }
+    let shown = run(&["graph", "get", "g", "a", "--http", &server.http]).succeeded();
+    for word in ["kind      node", "version   1", "content   A"] {
+        assert!(shown.contains(word), "{word} in {shown}");
+    }
+}
+
+#[test]
+fn what_is_produced_is_consumed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(Server::start(folder.path()));
+    for (number, value) in ["one", "two"].into_iter().enumerate() {
+        let told = run_on(folder.path(), &["produce", "t", value, "--key", "k"]).succeeded();
+        assert_eq!(told, format!("t, partition 0, offset {number}\n"));
+    }
+    let consumed = run_on(folder.path(), &["consume", "t"]).succeeded();
+    let last_words: Vec<_> = consumed.lines().map(|line| line.rsplit(' ').next()).collect();
+    assert_eq!(last_words, [Some("one"), Some("two")]);
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    server.ask("POST", "/v1/commit", COMMIT);
+    for (verb, message) in [
+        (&["consume", "none"][..], "there is no topic \"none\""),
+        (&["consume", "t", "--partition", "7"], "none with number 7"),
+        (&["consume", "t", "--partition", "0", "--offset", "9"], "offset 9 is out of range"),
+        (&["jobs", "show", "77-0"], "there is no job 77-0"),
+        (&["jobs", "show", "seven"], "seven"),
+        (&["graph", "get", "g", "zzz"], "zzz"),
+        (&["graph", "neighbours", "none", "a"], "none"),
+        (&["events", "read", "no store"], "a store's name"),
+    ] {
+        run(&[verb, &["--http", &server.http]].concat()).failed_with(message);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_or_no_quire_is_named() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        std::io::Read::read(&mut stream, &mut [0; 4096]).expect("a request");
+        std::io::Write::write_all(&mut stream, b"220 mail ready\r\n").expect("it reads");
+    });
+    run(&["topics", "list", "--http", &address]).failed_with("does not answer like a Quire server");
+    other.join().expect("it was asked");
+    run(&["topics", "list", "--http", &address]).failed_with("can't ask the server");
+}
