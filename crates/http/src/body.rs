@@ -17,6 +17,11 @@ const BODY_S_MAX: u64 = 60;
 pub(crate) struct Body(Bytes);
 
 impl Body {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// What the JSON says.
     ///
     /// # Errors

@@ -146,14 +146,15 @@ pub(crate) async fn fetch(
         // Taken before the fetch, so that what is published meanwhile is not slept through.
         let mut seen = app.database.published();
         let jobs = fetch_now(&app, &part).await?;
-        if !jobs.is_empty() || give_up.is_elapsed() {
+        if !jobs.is_empty() || wait.is_zero() {
             return Ok(Answer::of(&FetchReply { jobs: jobs.iter().map(fetched).collect() }));
         }
-        // A fetch takes the writer's turn; a look does not. Only what makes a job pending is worth a fetch.
+        // A fetch takes the writer's turn; a look does not. Only what makes a job pending is worth a fetch. Time does so
+        // through the log, too: the database ticks.
         loop {
             tokio::select! {
                 published = app.database.arrival_after(seen) => published?,
-                () = &mut give_up => break,
+                () = &mut give_up => return Ok(Answer::of(&FetchReply { jobs: Vec::new() })),
                 () = app.closing() => return Ok(Answer::of(&FetchReply { jobs: Vec::new() })),
             }
             seen = app.database.published();

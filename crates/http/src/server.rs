@@ -1,7 +1,7 @@
 //! The server: a listener, and the tasks that serve its connections.
 //!
-//! Invariant: when [`Server::run`] returns, no task of it is left, so nothing of it holds the database open. It speaks
-//! plain HTTP/1.1; what a request means is the routes' business.
+//! Invariant: when [`Server::run`] returns, every connection has ended, so nothing of it holds the database open. It
+//! speaks plain HTTP/1.1; what a request means is the routes' business.
 
 use std::future::Future;
 use std::io;

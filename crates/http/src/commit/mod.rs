@@ -9,16 +9,21 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::{Committed, Database, Outcome, Ticket};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
 use crate::commit::reply::CommitReply;
 use crate::commit::request::{CommitRequest, PartRequest, Slices};
 use crate::error::Problem;
 
+/// A body of more bytes is parsed apart from the threads that serve connections.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+
 /// Commits, and answers once it is durable.
 pub(crate) async fn commit(State(app): State<Arc<App>>, body: Body) -> Result<Answer, Problem> {
-    let ticket = submit(&app.database, &body.parse::<CommitRequest<'_>>()?.parts)?;
+    let short = body.len() <= INLINE_BYTES_MAX;
+    let begin = move || submit(&app.database, &body.parse::<CommitRequest<'_>>()?.parts);
+    let ticket = if short { begin()? } else { aside(begin).await? };
     let committed = committed(ticket.await?)?;
     Ok(Answer::of(&CommitReply::of(&committed)))
 }

@@ -195,6 +195,17 @@ fn what_is_too_large_is_413_whether_the_body_or_the_commit() {
 }
 
 #[test]
+fn a_commit_of_many_bytes_is_whole() {
+    let served = Served::with(|builder| builder.segment_bytes(8 << 20));
+    let text = "x".repeat(3 << 20);
+    served.write(
+        "/v1/commit",
+        json!({"parts": [{"append": {"store": "s", "events": [{"type": "A", "data_text": text}]}}]}),
+    );
+    assert_eq!(served.read("/v1/events/s")["events"][0]["data_text"], text);
+}
+
+#[test]
 fn values_come_back_to_the_byte() {
     let served = Served::new();
     let raw = r#"{"parts":[{"append":{"store":"s","events":[{"type":"A","data":{"b":1.10, "a":"\u0041"},"metadata_base64":"/wA="}]}},{"produce":{"topic":"t","key":"k","value":null}},{"enqueue":{"queue":"q","payload":[1, 2]}}]}"#;

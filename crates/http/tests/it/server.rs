@@ -49,6 +49,14 @@ fn stats_count_what_there_is() {
     assert_eq!(stats["graphs"], json!([{"graph": "g", "blocks": 1, "edges": 0}]));
 }
 
+#[test]
+fn a_commit_to_a_sync_database_is_answered_after_a_sync() {
+    let served = Served::with(|builder| builder.durability(quire::Durability::Sync));
+    served.write("/v1/commit", json!({"parts": [{"enqueue": {"queue": "q"}}]}));
+    assert_eq!(served.read("/healthz")["durability"], "sync");
+    assert!(served.read("/v1/stats")["syncs"].as_u64() >= Some(1));
+}
+
 /// The samples of a text in Prometheus' format; it fails on what is none.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let mut typed = Vec::new();
