@@ -26,7 +26,7 @@ impl Progress {
         if !io::stderr().is_terminal() {
             return Progress::Lines { what, done: 0, of };
         }
-        let style = ProgressStyle::with_template("{msg:<20} {wide_bar} {human_pos} of {human_len}, {per_sec}")
+        let style = ProgressStyle::with_template("{msg:<20} {wide_bar} {human_pos} of {human_len}")
             .expect("the template is valid");
         Progress::Bar(ProgressBar::new(of).with_style(style).with_message(what))
     }
