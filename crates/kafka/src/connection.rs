@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A producer that pipelines is not slowed down to one sync a request, and still nothing is seen out of order. Memory is
-//! bounded: a committed request has left its bytes behind in the log, and at most one other request and one frame that
-//! was read ahead are held.
+//! bounded: a committed request has left its bytes behind in the log, and besides one other request only a few frames that
+//! were read ahead are held.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,6 +28,10 @@ use crate::request::{Api, Request};
 
 /// How many produce requests of a connection may wait for their durability.
 const PENDING_MAX: usize = 128;
+
+/// How much is read ahead while a request is handled, to notice that the client goes: until there are so many bytes, the
+/// last frame whole.
+const AHEAD_BYTES: usize = 64 << 10;
 
 /// Why a connection is at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +64,7 @@ pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(),
         local,
         idle: Duration::from_millis(broker.settings.idle_timeout_ms),
         frames: Frames::new(input, broker.settings.frame_bytes_max),
-        ahead: None,
+        ahead: VecDeque::new(),
         pending: VecDeque::new(),
         output,
     };
@@ -73,8 +77,8 @@ struct Connection<'b> {
     local: SocketAddr,
     idle: Duration,
     frames: Frames<OwnedReadHalf>,
-    /// A frame that came while a request was handled.
-    ahead: Option<Bytes>,
+    /// The frames that came while a request was handled.
+    ahead: VecDeque<Bytes>,
     /// Committed and not answered, in order.
     pending: VecDeque<api::produce::Pending>,
     output: OwnedWriteHalf,
@@ -83,7 +87,7 @@ struct Connection<'b> {
 impl Connection<'_> {
     async fn run(mut self) -> Result<(), Closed> {
         loop {
-            let frame = match self.ahead.take() {
+            let frame = match self.ahead.pop_front() {
                 Some(frame) => Some(frame),
                 None => tokio::select! {
                     biased;
@@ -116,6 +120,7 @@ impl Connection<'_> {
             return Ok(());
         }
         self.answer_pending().await?;
+        let mut ahead_bytes: usize = self.ahead.iter().map(Bytes::len).sum();
         let answer = {
             let mut handled = pin!(api::handle(self.broker, self.local, request));
             loop {
@@ -123,8 +128,11 @@ impl Connection<'_> {
                     biased;
                     answer = &mut handled => break answer?,
                     // A client that goes while a fetch waits for records is noticed here.
-                    frame = self.frames.next(), if self.ahead.is_none() => match frame? {
-                        Some(frame) => self.ahead = Some(frame),
+                    frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES => match frame? {
+                        Some(frame) => {
+                            ahead_bytes += frame.len();
+                            self.ahead.push_back(frame);
+                        }
                         None => return Err(Closed::ByClient),
                     },
                 }

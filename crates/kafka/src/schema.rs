@@ -195,3 +195,69 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static NUMBERED: Struct = fields(&[Field(0, LAST, Shape::Fixed(1))]);
+    static SCHEMA: Schema = Schema {
+        flexible_from: 2,
+        body: Struct {
+            fields: &[
+                Field(0, LAST, Shape::Structs(&NUMBERED)),
+                Field(1, LAST, Shape::Text),
+                Field(0, 1, Shape::Numbers(4)),
+            ],
+            tagged: &[Tagged(0, 3, fields(&[Field(0, LAST, Shape::Text)]))],
+        },
+    };
+
+    #[track_caller]
+    fn check(version: i16, bytes: &[u8], passes: bool) {
+        assert_eq!(SCHEMA.check(version, bytes).is_ok(), passes);
+    }
+
+    #[test]
+    fn each_version_has_its_fields() {
+        check(0, b"\0\0\0\x02ab\0\0\0\x01four", true);
+        check(1, b"\0\0\0\x02ab\0\x03abc\0\0\0\x01four", true);
+        check(1, b"\xff\xff\xff\xff\xff\xff\0\0\0\0", true);
+        check(2, b"\x02a\0\x04abc\0", true);
+        check(0, b"\0\0\0\x02ab\0\0\0\x02four", false);
+        check(1, b"\0\0\0\x02ab\0\x03ab", false);
+        check(0, b"\xff\xff\xff\xfe\0\0\0\0", false);
+    }
+
+    #[test]
+    fn bytes_behind_a_request_are_let_be() {
+        check(2, b"\x01\x01\0behind", true);
+    }
+
+    #[test]
+    fn a_tagged_field_that_is_known_has_the_length_that_it_states() {
+        check(3, b"\x01\x01\x01\0\x03\x03ab", true);
+        check(3, b"\x01\x01\x01\0\x02\x03ab", false);
+        check(3, b"\x01\x01\x01\0\x04\x03abc", false);
+        // Before version 3 it is like any other.
+        check(2, b"\x01\x01\x01\0\x02\x03a", true);
+    }
+
+    #[test]
+    fn a_request_has_no_more_items_than_allowed() {
+        let with_items = |count: usize| {
+            let mut bytes = u32::try_from(count).expect("a count").to_be_bytes().to_vec();
+            bytes.resize(4 + count, 0);
+            bytes.extend_from_slice(&[0; 4]);
+            bytes
+        };
+        check(0, &with_items(ITEMS_MAX), true);
+        check(0, &with_items(ITEMS_MAX + 1), false);
+    }
+
+    #[test]
+    fn a_number_of_more_than_32_bits_is_no_length() {
+        check(2, b"\x81\x80\x80\x80\x10\x01\0", false);
+        check(2, b"\x81\x80\x80\x80\x80\x01\x01\0", false);
+    }
+}

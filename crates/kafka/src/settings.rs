@@ -15,7 +15,7 @@ pub struct Settings {
     /// larger. Default: 55 MiB; 1 KiB to 1 GiB.
     pub fetch_bytes_max: usize,
     /// After how many milliseconds without a whole request, or with an answer that the client does not take, a connection
-    /// is closed. Default: 600,000; at least 1.
+    /// is closed; no fetch waits longer for records either. Default: 600,000; at least 1.
     pub idle_timeout_ms: u64,
 }
 

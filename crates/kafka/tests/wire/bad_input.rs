@@ -136,7 +136,8 @@ fn damaged_requests_never_bring_the_server_down() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let world = runtime.block_on(World::new());
-    let mut runner = TestRunner::new(Config { cases: 512, failure_persistence: None, ..Config::default() });
+    let config = Config { cases: 512, max_shrink_iters: 64, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new(config);
     let frames = proptest::collection::vec(damaged(), 1..6);
     let outcome = runner.run(&frames, |frames| {
         runtime.block_on(async {

@@ -62,6 +62,9 @@ async fn a_client_that_leaves_while_its_fetch_waits_is_noticed() {
     let mut reader = world.client().await;
     reader.topic("t").await;
     wait_for(&mut reader, &patient("t", 0, 1)).await;
+    for _ in 0..10 {
+        reader.send(3, &ApiVersionsRequest::default()).await;
+    }
     drop(reader);
     world.counted(|counts| counts.connections_accepted == 1 && counts.connections_open == 0).await;
 }

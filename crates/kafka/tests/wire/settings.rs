@@ -6,7 +6,7 @@ use quire::Database;
 use quire_kafka::{Advertised, Server, Settings};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{World, batch, values};
+use crate::support::{World, batch, fetching, values};
 
 #[tokio::test]
 async fn a_request_longer_than_a_frame_may_be_closes_the_connection() {
@@ -41,6 +41,27 @@ async fn an_idle_connection_is_closed() {
     client.stream.write_all(b"\0\0\0\x10ab").await.expect("taken");
     assert!(client.is_closed().await);
     world.counted(|counts| counts.closed_idle == 1 && counts.connections_open == 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_answer_is_closed() {
+    let world = World::with(Settings { idle_timeout_ms: 200, ..Settings::default() }).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    client.produce("t", &batch(&[&"x".repeat(1 << 20)])).await;
+    for _ in 0..100 {
+        client.send(12, &fetching("t", 0)).await;
+    }
+    world.counted(|counts| counts.closed_idle == 1).await;
+}
+
+#[tokio::test]
+async fn no_fetch_waits_longer_than_an_idle_connection_may() {
+    let world = World::with(Settings { idle_timeout_ms: 50, ..Settings::default() }).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let response = client.call(12, &fetching("t", 0).with_max_wait_ms(i32::MAX).with_min_bytes(1)).await;
+    assert_eq!(values(&response.responses[0].partitions[0]), []);
 }
 
 #[tokio::test]
