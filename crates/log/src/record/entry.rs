@@ -23,8 +23,18 @@ pub(crate) struct EntryHeader {
 }
 
 impl EntryHeader {
-    /// Reads the header that these bytes begin with; `None` when it contradicts itself or the bytes at hand.
+    /// Reads and verifies the header that these bytes begin with; `None` when it contradicts itself or the bytes at hand.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let header = EntryHeader::read(bytes)?;
+        let sound = header.body_at <= header.length
+            && header.length <= bytes.len()
+            && tags_are_sound(&bytes[header.tags_at..header.body_at], bytes[6])
+            && (header.sequence.is_none() || (header.count > 0 && bytes[6] > 0));
+        sound.then_some(header)
+    }
+
+    /// Reads the header that these bytes begin with; what it says is to be trusted only when it was verified before.
+    fn read(bytes: &[u8]) -> Option<Self> {
         let fixed = bytes.first_chunk::<PLAIN_BYTES>()?;
         let length = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]) as usize;
         let kind = EntryKind { model: ModelId::new(fixed[4]), kind: fixed[5] };
@@ -37,12 +47,7 @@ impl EntryHeader {
             let sequence = u64::from_le_bytes(rest[4..].try_into().expect("eight bytes"));
             (Some(Sequence::new(sequence)), count, SEQUENCED_BYTES)
         };
-        let body_at = tags_at + tag_bytes;
-        let sound = body_at <= length
-            && length <= bytes.len()
-            && tags_are_sound(&bytes[tags_at..body_at], fixed[6])
-            && (sequence.is_none() || (count > 0 && fixed[6] > 0));
-        sound.then_some(EntryHeader { length, kind, sequence, count, tags_at, body_at })
+        Some(EntryHeader { length, kind, sequence, count, tags_at, body_at: tags_at + tag_bytes })
     }
 }
 
@@ -111,7 +116,7 @@ pub(crate) fn write_entry<'b>(
 
 /// The entry that these verified bytes begin with, and how many bytes it takes.
 pub(crate) fn entry_at(bytes: &[u8], place: Place, time: Timestamp) -> (Entry<'_>, usize) {
-    let header = EntryHeader::parse(bytes).expect("the entries of a record are verified with it");
+    let header = EntryHeader::read(bytes).expect("the entries of a record are verified with it");
     let entry = Entry {
         place,
         time,
