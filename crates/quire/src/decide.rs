@@ -104,7 +104,12 @@ fn decide(
     commands: Commands<'_, '_>,
     effects: &mut dyn Effects,
 ) -> Result<Replies, Denial> {
-    let mut replies = Replies::default();
+    let mut replies = Replies {
+        streams: Vec::with_capacity(commands.streams.len()),
+        events: Vec::with_capacity(commands.events.len()),
+        jobs: Vec::with_capacity(commands.jobs.len()),
+        graph: Vec::with_capacity(commands.graph.len()),
+    };
     ask(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
     ask(&models.events, history, at, commands.events, effects, &mut replies.events, Reason::Events)?;
     ask(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
