@@ -136,6 +136,9 @@ impl Log {
         shared.control.set_tail(found.mark.position);
         shared.sync_to(found.mark.position)?;
         shared.control.set_durable(found.mark.position);
+        // Whenever the power goes from here on, it is known that no later record had to be there.
+        shared.control.sync().map_err(|error| Error::io("sync", shared.directory.path(), error))?;
+        shared.directory.sync()?;
         drop(shared.published.publish(found.mark.position));
         let checkpoint = checkpoint::newest(&shared.directory, |mark| shared.holds(mark))?;
         let log = Log { threads: Arc::new(Threads::start(shared)) };

@@ -5,6 +5,8 @@
 
 mod entry;
 mod header;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use entry::{EntryHeader, SEQUENCED_TAG_AT, entry_at, entry_bytes, write_entry};
 pub(crate) use header::{Fault, HEADER_BYTES, RecordHeader};

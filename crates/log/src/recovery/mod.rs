@@ -54,8 +54,8 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -
         later = rest;
         let scanned = match scan.segment(directory, name) {
             Ok(scanned) => scanned,
-            Err(error) if rest.is_empty() && *name == segment_name(expected) => {
-                lost = Some((name, never_begun(directory, name, expected, known, error)?));
+            Err(error) if *name == segment_name(expected) => {
+                lost = Some((name, never_begun(directory, name, !rest.is_empty(), expected, known, error)?));
                 break;
             }
             Err(error) => return Err(error),
@@ -65,19 +65,27 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -
         }
     }
     let tail = Tail { directory, known, mark: scan.mark };
+    check_own(directory, later, identity)?;
+    match &last {
+        Some(last) => tail.check(last, !later.is_empty())?,
+        None => tail.check_none()?,
+    }
+    // Nothing was changed so far, and nothing is refused from here on. The last file goes first, so that a crash in between
+    // leaves no gap.
+    for name in later.iter().rev().chain(lost.as_ref().map(|(name, _)| *name)) {
+        directory.remove(name)?;
+        directory.sync()?;
+    }
     let mut report = Recovery { records: scan.mark.position.get(), segments: 0, cut: None };
     let active = match last {
         Some(mut last) => {
-            tail.check(&last, later, identity)?;
             last.extend()?;
             report.cut = tail.cut(&mut last, later)?;
             Some(last.active())
         }
-        None => tail.check_none()?,
+        None => None,
     };
-    if let Some((name, cut)) = lost {
-        directory.remove(name)?;
-        directory.sync()?;
+    if let Some((_, cut)) = lost {
         report.cut = cut.or(report.cut);
     }
     segments.extend(active.iter().map(|active| Arc::clone(&active.segment)));
@@ -85,9 +93,27 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -
     Ok(Found { segments, active, sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
 }
 
-/// Whether the last file, whose header does not verify, holds nothing that was known to be kept: then it is no part of the
-/// log. Gives back what there is to tell of it; otherwise the error that was met.
-fn never_begun(directory: &Directory, name: &str, first: Position, known: Known, error: Error) -> Result<Option<Cut>> {
+/// Refuses to remove segments that are of another log, or of a newer version.
+fn check_own(directory: &Directory, later: &[String], identity: Identity) -> Result<()> {
+    for name in later {
+        let head = directory.read_head(name, HEADER_BYTES)?;
+        if SegmentHeader::is_whole(&head) {
+            SegmentHeader::decode(&head, &directory.path_of(name), identity)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the file that would follow, whose header does not verify, holds nothing that was known to be kept: then it is no
+/// part of the log. Gives back what there is to tell of it; otherwise the error that was met.
+fn never_begun(
+    directory: &Directory,
+    name: &str,
+    more: bool,
+    first: Position,
+    known: Known,
+    error: Error,
+) -> Result<Option<Cut>> {
     let Error::Damaged { message, .. } = &error else { return Err(error) };
     let bytes = directory.read(name)?;
     if SegmentHeader::is_whole(&bytes) {
@@ -95,12 +121,11 @@ fn never_begun(directory: &Directory, name: &str, first: Position, known: Known,
     }
     let records = bytes.get(HEADER_BYTES..).unwrap_or_default();
     let survivor = find_record(records, first);
-    let kept_safe = known.durable.map_or(survivor.is_some(), |durable| durable >= first);
-    if kept_safe {
+    if known.durable.map_or(more || survivor.is_some(), |durable| durable >= first) {
         return Err(error);
     }
     let appended = known.appended_from(first);
-    Ok((appended.is_some() || survivor.is_some()).then(|| Cut {
+    Ok((appended.is_some() || more || survivor.is_some()).then(|| Cut {
         path: directory.path_of(name),
         offset: 0,
         bytes: bytes_before_zeros(&bytes) as u64,
@@ -126,7 +151,7 @@ impl Tail<'_> {
     }
 
     /// Refuses a log that holds no segment and should.
-    fn check_none(&self) -> Result<Option<Active>> {
+    fn check_none(&self) -> Result<()> {
         match self.known.durable {
             Some(durable) if durable > Position::ZERO => Err(Error::Damaged {
                 path: self.directory.path().to_owned(),
@@ -134,12 +159,12 @@ impl Tail<'_> {
                 position: Some(Position::new(1)),
                 message: format!("it holds no segment, and {durable} records had been synced"),
             }),
-            _ => Ok(None),
+            _ => Ok(()),
         }
     }
 
-    /// Refuses a log whose end can't be where its records end. `later` are the segments that do not follow.
-    fn check(&self, last: &Scanned, later: &[String], identity: Identity) -> Result<()> {
+    /// Refuses a log whose end can't be where its records end. `more`: there are segments that do not follow.
+    fn check(&self, last: &Scanned, more: bool) -> Result<()> {
         let position = self.mark.position.next();
         let damaged = |message| {
             let path = last.path.clone();
@@ -150,7 +175,7 @@ impl Tail<'_> {
             return damaged(last.fault.to_string());
         }
         if !self.never_synced() {
-            if !later.is_empty() {
+            if more {
                 return damaged(format!("{}, but another segment follows it", last.fault));
             }
             let behind = last.appender.bytes(last.end()..last.appender.len());
@@ -160,17 +185,10 @@ impl Tail<'_> {
                 return damaged(format!("{}, but record {found} stands whole behind it, at byte {at}", last.fault));
             }
         }
-        // What is about to be removed must be this log's own.
-        for name in later {
-            let head = self.directory.read_head(name, HEADER_BYTES)?;
-            if SegmentHeader::is_whole(&head) {
-                SegmentHeader::decode(&head, &self.directory.path_of(name), identity)?;
-            }
-        }
         Ok(())
     }
 
-    /// Clears what stands behind the last whole record, and removes the segments that do not follow.
+    /// Clears what stands behind the last whole record, and says what was lost. `later` segments are gone already.
     fn cut(&self, last: &mut Scanned, later: &[String]) -> Result<Option<Cut>> {
         let position = self.mark.position.next();
         let end = last.end();
@@ -190,12 +208,6 @@ impl Tail<'_> {
         if bytes > 0 {
             last.appender.bytes_mut(end..end + bytes).fill(0);
             last.file.sync()?;
-        }
-        for name in later.iter().rev() {
-            self.directory.remove(name)?;
-        }
-        if !later.is_empty() {
-            self.directory.sync()?;
         }
         Ok((!nothing_lost).then(|| Cut {
             path: last.path.clone(),

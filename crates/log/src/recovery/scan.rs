@@ -15,7 +15,7 @@ use crate::record::{
 };
 use crate::segment::{HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
 use crate::sequences::Sequences;
-use crate::writer::Active;
+use crate::writer::{Active, segment_name};
 
 /// The log so far: what the records that verified add up to.
 pub(super) struct Scan {
@@ -58,13 +58,13 @@ impl Scan {
         let head = directory.read_head(name, HEADER_BYTES)?;
         let header = SegmentHeader::decode(&head, &path, self.identity)?;
         let expected = self.mark.position.next();
-        if header.first != expected || header.previous != self.mark.chain {
+        if name != segment_name(header.first) || header.first != expected || header.previous != self.mark.chain {
             return Err(Error::Damaged {
                 path,
                 offset: 36,
                 position: Some(expected),
                 message: format!(
-                    "it begins with record {} after checksum {:08x}, and the segment before it ends with record {} and {:08x}",
+                    "it begins with record {} after checksum {:08x}, and the log before it ends with record {} and {:08x}",
                     header.first, header.previous, self.mark.position, self.mark.chain
                 ),
             });

@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use quire_log::{Durability, Error, Publication, Settings};
-use quire_model::{Position, Sequence};
+use quire_model::{History, Place, Position, Sequence, Tag};
 
 use crate::shard::{BOTH, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings};
 
@@ -94,6 +94,47 @@ fn threads_that_commit_and_wait_share_syncs_and_lose_nothing() {
                 assert_eq!(read.sequence, Some(Sequence::new(commit as u64 + 1)));
             }
         }
+    }
+}
+
+#[test]
+fn readers_see_whole_records_in_order_while_the_writer_appends() {
+    const RECORDS: u64 = 2000;
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let quire_log::Opened { log, mut writer, .. } = shard.open();
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                let log = log.clone();
+                scope.spawn(move || {
+                    let mut seen = 0;
+                    while seen < RECORDS {
+                        log.wait(Position::new(seen + 1)).unwrap();
+                        let reader = log.reader();
+                        let limit = reader.limit().get();
+                        assert!(limit > seen);
+                        for number in seen + 1..=limit {
+                            let entry =
+                                reader.seek(Tag::new(b"n"), Sequence::new(number)).unwrap().expect("it is there");
+                            assert_eq!(entry.place, Place::new(Position::new(number), 0));
+                            let body = number.to_le_bytes().repeat(1 + number as usize % 200);
+                            assert_eq!(entry.body, body);
+                        }
+                        assert!(reader.next(&[], Place::new(Position::new(limit + 1), 0)).unwrap().is_none());
+                        let last = reader.previous(&[], Place::END).unwrap().expect("there are some");
+                        assert_eq!(last.place, Place::new(Position::new(limit), 0));
+                        seen = limit;
+                    }
+                });
+            }
+            for number in 1..=RECORDS {
+                let body = number.to_le_bytes().repeat(1 + number as usize % 200);
+                append(&mut writer, &[Item::numbered("n", 1, body)]);
+                if number % 50 == 0 || number == RECORDS {
+                    log.wait(Position::new(number)).unwrap();
+                }
+            }
+        });
     }
 }
 

@@ -156,6 +156,16 @@ fn the_same_segment_under_a_second_name_is_refused() {
 }
 
 #[test]
+fn a_segment_under_a_name_that_is_not_its_own_is_refused() {
+    let (shard, opened) = filled(Durability::Os, 5);
+    drop(opened);
+    let snapshot = shard.snapshot();
+    let first = crate::shard::segment_name(1);
+    let name = crate::shard::segment_name(7);
+    refused(&snapshot.with_file(&name, &snapshot.files[&first]).without(&first), &name);
+}
+
+#[test]
 fn files_that_are_none_of_the_logs_are_left_alone() {
     let snapshot = closed(Durability::Os).with_file("debug.log", b"notes").with_file("zzz", b"more");
     let shard = snapshot.shard();

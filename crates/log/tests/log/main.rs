@@ -10,6 +10,7 @@ mod commits;
 mod control;
 mod damage;
 mod oracle;
+mod power;
 mod shard;
 mod states;
 mod torn;

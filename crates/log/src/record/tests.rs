@@ -1,0 +1,127 @@
+//! Records as bytes: what is written is what is read, and nothing else is taken for it.
+
+use proptest::prelude::*;
+use quire_model::{EntryKind, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag, Timestamp};
+
+use super::{ALIGNMENT, Fault, HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView, entry_bytes, write_entry};
+
+#[derive(Debug, Clone)]
+struct Made {
+    kind: (u8, u8),
+    tags: Vec<Vec<u8>>,
+    sequenced: Option<(u64, u32)>,
+    body: Vec<Vec<u8>>,
+}
+
+fn bytes(lengths: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(any::<u8>(), lengths)
+}
+
+fn made() -> impl Strategy<Value = Made> {
+    let tags = proptest::collection::vec(prop_oneof![9 => bytes(1..30), 1 => bytes(510..513)], 0..4);
+    let sequenced = proptest::option::of((any::<u64>(), 1..=u32::MAX));
+    let body = proptest::collection::vec(bytes(0..60), 0..4);
+    (any::<(u8, u8)>(), tags, sequenced, body).prop_map(|(kind, tags, sequenced, body)| {
+        let sequenced = sequenced.filter(|_| !tags.is_empty());
+        Made { kind, tags, sequenced, body }
+    })
+}
+
+/// The sealed record of these entries.
+fn sealed(header: RecordHeader, entries: &[Made]) -> Vec<u8> {
+    let mut record = vec![0; HEADER_BYTES];
+    for made in entries {
+        let tags: Vec<Tag<'_>> = made.tags.iter().map(|tag| Tag::new(tag)).collect();
+        let body: Vec<&[u8]> = made.body.iter().map(Vec::as_slice).collect();
+        let new = NewEntry {
+            kind: EntryKind { model: ModelId::new(made.kind.0), kind: made.kind.1 },
+            tags: &tags,
+            sequenced: made.sequenced.map(|(_, count)| Sequenced { origin: Sequence::new(0), count }),
+            body: &body,
+        };
+        let mut encoded = vec![0xFF; entry_bytes(&new)];
+        write_entry(&new, made.sequenced.map(|(first, _)| Sequence::new(first)), |bytes| {
+            assert_eq!(bytes, encoded.len());
+            &mut encoded
+        });
+        record.extend(encoded);
+    }
+    record.resize(record.len().next_multiple_of(ALIGNMENT), 0);
+    RecordHeader { length: record.len() as u32, entries: entries.len() as u32, ..header }.seal(&mut record);
+    record
+}
+
+fn header() -> impl Strategy<Value = RecordHeader> {
+    any::<(u64, u64, u32, u32)>().prop_map(|(position, time, previous, term)| RecordHeader {
+        crc: 0,
+        length: 0,
+        position: Position::new(position),
+        time: Timestamp::from_micros(time),
+        previous,
+        term,
+        entries: 0,
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_record_is_read_as_it_was_written(
+        header in header(),
+        entries in proptest::collection::vec(made(), 1..5),
+        behind in bytes(0..20),
+    ) {
+        let record = sealed(header, &entries);
+        prop_assert!(record.len() >= RECORD_BYTES_MIN);
+        let followed = [record.as_slice(), &behind].concat();
+        let view = RecordView::verify(&followed).expect("it is whole");
+        let found = view.header;
+        prop_assert_eq!((found.position, found.time), (header.position, header.time));
+        prop_assert_eq!((found.previous, found.term), (header.previous, header.term));
+        prop_assert_eq!(view.entries().count(), entries.len());
+        for (index, ((_, entry), made)) in view.entries().zip(&entries).enumerate() {
+            prop_assert_eq!(entry.place, Place::new(header.position, index as u32));
+            prop_assert_eq!(entry.time, header.time);
+            prop_assert_eq!((entry.kind.model.get(), entry.kind.kind), made.kind);
+            prop_assert_eq!(entry.sequence.map(|first| (first.get(), entry.count)), made.sequenced);
+            prop_assert!(entry.tags.iter().map(Tag::as_bytes).eq(made.tags.iter().map(Vec::as_slice)));
+            prop_assert_eq!(entry.body, made.body.concat());
+        }
+    }
+
+    #[test]
+    fn a_record_with_any_bit_flipped_or_any_byte_missing_is_refused(
+        header in header(),
+        entries in proptest::collection::vec(made(), 1..3),
+    ) {
+        let mut record = sealed(header, &entries);
+        for bit in 0..record.len() * 8 {
+            record[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(RecordView::verify(&record).is_err(), "bit {}", bit);
+            record[bit / 8] ^= 1 << (bit % 8);
+        }
+        for length in 0..record.len() {
+            prop_assert!(RecordView::verify(&record[..length]).is_err(), "{} bytes", length);
+        }
+        prop_assert!(RecordView::verify(&record).is_ok());
+    }
+
+    #[test]
+    fn entries_that_contradict_themselves_are_refused_though_the_checksum_is_right(
+        header in header(),
+        entries in proptest::collection::vec(made(), 1..3),
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut record = sealed(header, &entries);
+        let behind = record.len() - HEADER_BYTES;
+        for (at, byte) in changes {
+            record[HEADER_BYTES + at.index(behind)] = byte;
+        }
+        let length = record.len() as u32;
+        RecordHeader { length, entries: entries.len() as u32, ..header }.seal(&mut record);
+        match RecordView::verify(&record) {
+            // The change was to what a model wrote, or made other entries that are sound.
+            Ok(view) => prop_assert_eq!(view.entries().count(), entries.len()),
+            Err(fault) => prop_assert_eq!(fault, Fault::Entries),
+        }
+    }
+}
