@@ -48,7 +48,9 @@ impl World {
 
     pub(crate) async fn with(settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("a database");
+        // Small segments are made quickly, and every test makes some.
+        let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(4 << 20);
+        let database = builder.open().expect("a database");
         World::over(directory, database, settings).await
     }
 
