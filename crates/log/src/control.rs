@@ -3,14 +3,13 @@
 //! Numbers that count are sealed: 48 bits of number and 16 bits of checksum in one word, so that a single atomic store
 //! changes both and a damaged word is noticed. The layout is drawn in `docs/file-format.md`.
 
-use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quire_mapped::SharedWords;
 use quire_model::Position;
 
 use crate::checksum::crc32c;
-use crate::directory::Directory;
+use crate::directory::{Directory, LockedFile};
 use crate::error::{Error, Result};
 use crate::log::Identity;
 
@@ -30,7 +29,7 @@ pub(crate) const OWNER: usize = 24;
 pub(crate) struct Control {
     words: SharedWords,
     /// Holds the lock, too.
-    file: File,
+    file: LockedFile,
 }
 
 /// What the control file said when the log was opened.
@@ -90,7 +89,7 @@ impl Control {
 
     /// Makes what was noted so far durable. Nothing depends on it but how sharply damage is told from a torn tail.
     pub(crate) fn sync(&self) -> std::io::Result<()> {
-        self.file.sync_data()
+        self.file.sync()
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
