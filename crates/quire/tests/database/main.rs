@@ -6,3 +6,5 @@ mod atomicity;
 mod conditions;
 mod durability;
 mod identity;
+
+mod closing;

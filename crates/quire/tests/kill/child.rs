@@ -1,0 +1,134 @@
+//! The process that is killed: threads that commit over all four models for as long as they live.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
+use quire::graph::{PutBlock, PutEdge};
+use quire::jobs::{self, FetchedJob, NewJob};
+use quire::{Commit, Database, Durability, Message, Reply, Sequence, streams};
+
+use crate::ledger::{Made, tell_acked, tell_made};
+
+pub(crate) const STORE: &str = "kill/events";
+pub(crate) const TOPIC: &str = "kill-topic";
+pub(crate) const QUEUE: &str = "kill/jobs";
+pub(crate) const GRAPH: &str = "kill/graph";
+
+/// What the child is to do.
+pub(crate) struct Task {
+    pub(crate) path: PathBuf,
+    pub(crate) durability: Durability,
+    /// No two runs in a directory have the same.
+    pub(crate) run: u64,
+    pub(crate) threads: u64,
+}
+
+impl Task {
+    pub(crate) fn to_environment(&self, command: &mut Command) {
+        command.env("QUIRE_KILL_PATH", &self.path);
+        command.env("QUIRE_KILL_TASK", format!("{} {} {}", self.durability, self.run, self.threads));
+    }
+
+    pub(crate) fn from_environment() -> Option<Self> {
+        let path = PathBuf::from(std::env::var_os("QUIRE_KILL_PATH")?);
+        let task = std::env::var("QUIRE_KILL_TASK").expect("it comes with the path");
+        let [durability, run, threads] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("a task: {task}") };
+        let durability = if durability == "os" { Durability::Os } else { Durability::Sync };
+        let number = |text: &str| text.parse().expect("a number");
+        Some(Task { path, durability, run: number(run), threads: number(threads) })
+    }
+
+    pub(crate) fn commit_until_killed(&self) {
+        let database = crate::builder(&self.path, self.durability).open().expect("the database opens");
+        std::thread::scope(|scope| {
+            for thread in 0..self.threads {
+                let worker = Worker::new(&database, self.run, thread);
+                scope.spawn(move || worker.work());
+            }
+        });
+    }
+}
+
+/// One thread.
+struct Worker<'d> {
+    database: &'d Database,
+    run: u64,
+    /// Its number, which it has in every run; the tag of its events and the group whose offsets it commits.
+    name: String,
+    /// The last event that a thread of this name made.
+    last: EventPosition,
+    /// The block that it put last, in this run.
+    block: Option<String>,
+}
+
+impl<'d> Worker<'d> {
+    fn new(database: &'d Database, run: u64, thread: u64) -> Self {
+        let name = format!("thread:{thread}");
+        let options = ReadOptions { backwards: true, limit: Some(1), ..ReadOptions::default() };
+        let read = database.events(STORE).read(&made_by(&name), options).expect("readable");
+        let last = read.events.first().map_or(EventPosition::ZERO, |event| event.position);
+        Worker { database, run, name, last, block: None }
+    }
+
+    fn work(mut self) {
+        for number in 0.. {
+            self.make(&format!("{}.{}.{number}", self.run, self.name));
+            if number % 3 == 2 {
+                let queue = self.database.queue(QUEUE).lease(Duration::from_secs(3600));
+                let jobs = queue.fetch(&self.name, 1).expect("durable");
+                jobs.iter().for_each(|job| self.ack(job, self.run * 1_000_000 + number));
+            }
+        }
+    }
+
+    /// One commit over all models, under the condition that no other made an event in this thread's name.
+    fn make(&mut self, id: &str) {
+        let before = self.block.as_deref().unwrap_or(id);
+        let commit = Commit::new()
+            .append_if(
+                STORE,
+                [NewEvent::new("Made").tag(&self.name).data(id), NewEvent::new("Also").tag(id).data(id)],
+                [Condition::last_is(made_by(&self.name), self.last)],
+            )
+            .produce(TOPIC, Message::new(id).key(&self.name))
+            .enqueue(QUEUE, NewJob::new(id.as_bytes()))
+            .put_block(PutBlock { content: id.as_bytes(), ..PutBlock::new(GRAPH, id, "thing") })
+            .put_edge(PutEdge::new(GRAPH, id, "follows", before));
+        let committed = self.database.commit(&commit).expect("durable").committed().expect("accepted");
+        let [
+            Reply::Events(appended),
+            Reply::Streams(streams::Reply::Produced(produced)),
+            Reply::Jobs(jobs::Reply::Enqueued { job, .. }),
+            Reply::Graph(_),
+            Reply::Graph(_),
+        ] = committed.replies[..]
+        else {
+            panic!("the answers are those of the parts, not {:?}", committed.replies)
+        };
+        let event = appended.first.expect("two events");
+        let made = Made { position: committed.at.position, event, offset: produced.base_offset, job };
+        tell_made(id, made);
+        self.last = event;
+        self.block = Some(id.to_owned());
+    }
+
+    /// Acknowledges a job in the same commit as what follows from it.
+    fn ack(&self, job: &FetchedJob, offset: u64) {
+        let id = std::str::from_utf8(&job.payload).expect("an id is text");
+        let offset_text = offset.to_string();
+        let once = Condition::fail_if_matches(Query::from(QueryItem::new().event_type("Acked").tag(id)));
+        let commit = Commit::new()
+            .ack(job.job, job.token, id.as_bytes())
+            .append_if(STORE, [NewEvent::new("Acked").tag(id).metadata(&self.name).data(&offset_text)], [once])
+            .commit_offset(&self.name, TOPIC, 0, Sequence::new(offset))
+            .put_edge(PutEdge::new(GRAPH, id, "acked", id));
+        let committed = self.database.commit(&commit).expect("durable").committed().expect("accepted");
+        tell_acked(id, committed.at.position);
+    }
+}
+
+fn made_by(name: &str) -> Query<'_> {
+    Query::from(QueryItem::new().event_type("Made").tag(name))
+}

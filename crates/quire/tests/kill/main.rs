@@ -1,0 +1,118 @@
+//! The kill test: a process that commits over all four models is killed again and again, and what it left is looked through.
+//!
+//! The test starts itself as the [`child`], reads which commits were acknowledged ([`ledger`]), kills it with SIGKILL at a
+//! random moment, opens what is there, and holds it against the ledger ([`inspection`]). The child goes on in the same
+//! directory, with or without an opening in between that closed it well.
+
+mod child;
+mod inspection;
+mod ledger;
+mod random;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use quire::{Builder, Database, Durability};
+
+use crate::ledger::Ledger;
+use crate::random::Random;
+
+/// Kills for each durability; after so many of them the directory is a fresh one.
+const KILLS: u64 = 100;
+const KILLS_PER_DIRECTORY: u64 = 10;
+
+/// How the child and the inspection open the database: so that segments end and checkpoints are taken all the time.
+fn builder(path: &Path, durability: Durability) -> Builder {
+    let builder = Database::builder(path).durability(durability);
+    builder.segment_bytes(64 << 10).checkpoint_bytes(16 << 10).sync_interval_ms(3)
+}
+
+#[test]
+fn what_an_os_database_acknowledged_survives_100_kills_whole_in_order_and_once() {
+    survive(Durability::Os);
+}
+
+#[test]
+fn what_a_sync_database_acknowledged_survives_100_kills_whole_in_order_and_once() {
+    survive(Durability::Sync);
+}
+
+/// What the test starts itself for; does nothing in an ordinary run.
+#[test]
+fn child() {
+    if let Some(task) = child::Task::from_environment() {
+        task.commit_until_killed();
+    }
+}
+
+fn survive(durability: Durability) {
+    let mut random = Random::from_environment();
+    println!("to choose the same moments again: QUIRE_KILL_SEED={}", random.seed());
+    let mut acknowledged = 0;
+    for begin in (0..KILLS).step_by(usize::try_from(KILLS_PER_DIRECTORY).expect("few")) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("data");
+        let mut ledger = Ledger::default();
+        for run in begin..begin + KILLS_PER_DIRECTORY {
+            run_and_kill(&path, durability, run, &mut random, &mut ledger);
+            // What is looked through is the directory itself, which is then closed well, or a copy: then the next child, or
+            // its inspection, finds what the kills in a row have left.
+            let inspected = if random.below(2) == 0 { path.clone() } else { copy(&path, directory.path(), run) };
+            println!("{durability} run {run}: {} acknowledged, inspecting {}", ledger.len(), inspected.display());
+            inspection::inspect(&inspected, durability, &ledger);
+        }
+        acknowledged += ledger.len();
+    }
+    assert!(acknowledged > 0, "the child never came to commit");
+}
+
+/// Runs the child until a random moment, and notes what it acknowledged.
+fn run_and_kill(path: &Path, durability: Durability, run: u64, random: &mut Random, ledger: &mut Ledger) {
+    let threads = 2 + random.below(3);
+    let mut command = Command::new(std::env::current_exe().expect("the test knows itself"));
+    command.args(["--exact", "child", "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
+    child::Task { path: path.to_owned(), durability, run, threads }.to_environment(&mut command);
+    let mut child = command.spawn().expect("the child starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output is read")).lines();
+    let mut note = |line: std::io::Result<String>| ledger.note(&line.expect("the pipe is readable"));
+    if random.below(8) == 0 {
+        // While it opens the database, or creates it.
+        spin(random.below(400_000));
+    } else {
+        let wanted = random.below(80);
+        lines.by_ref().filter_map(&mut note).take(usize::try_from(wanted).expect("few")).for_each(drop);
+        spin(random.below(30_000));
+    }
+    child.kill().expect("the child is killed");
+    let status = child.wait().expect("the child has ended");
+    assert_eq!(status.signal(), Some(9), "the child ended by itself, with {status}");
+    // What it wrote before it died was acknowledged, read or not.
+    lines.filter_map(note).for_each(drop);
+}
+
+/// Waits about as many times ten nanoseconds, without a clock.
+fn spin(times: u64) {
+    (0..times).for_each(|_| std::hint::spin_loop());
+}
+
+/// Copies the files of a database as they are.
+fn copy(path: &Path, beside: &Path, run: u64) -> PathBuf {
+    let target = beside.join(format!("copy-{run}"));
+    fs::create_dir(&target).expect("a directory is made");
+    // A kill in the middle of the creation leaves any of it.
+    for entry in fs::read_dir(path).into_iter().flatten().map(|entry| entry.expect("an entry")) {
+        let to = target.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            fs::create_dir(&to).expect("a directory is made");
+            for file in fs::read_dir(entry.path()).expect("a directory").map(|file| file.expect("an entry")) {
+                fs::copy(file.path(), to.join(file.file_name())).expect("a file is copied");
+            }
+        } else {
+            fs::copy(entry.path(), to).expect("a file is copied");
+        }
+    }
+    target
+}

@@ -1,0 +1,30 @@
+//! Numbers at random from a seed that can be given (splitmix64, by Sebastiano Vigna).
+
+use std::hash::{BuildHasher, RandomState};
+
+pub(crate) struct Random {
+    seed: u64,
+    state: u64,
+}
+
+impl Random {
+    /// Of the seed in `QUIRE_KILL_SEED`, or of a new one.
+    pub(crate) fn from_environment() -> Self {
+        let given = std::env::var("QUIRE_KILL_SEED").ok().map(|seed| seed.parse().expect("a seed is a number"));
+        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(0));
+        Random { seed, state: seed }
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// A number from 0 up to, but not, this one.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
