@@ -35,10 +35,6 @@ pub struct Draft<'w> {
 impl<'w> Draft<'w> {
     pub(crate) fn new(core: &'w mut Core, at: At) -> Self {
         let buffered = !(core.writes_in_place() && core.fits(HEADER_BYTES));
-        if buffered {
-            core.buffer.clear();
-            core.buffer.resize(HEADER_BYTES, 0);
-        }
         let taken = std::mem::take(&mut core.taken);
         Draft { core, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered, taken }
     }
@@ -78,12 +74,7 @@ impl<'w> Draft<'w> {
             self.core.buffer_draft(range.start);
             self.buffered = true;
         }
-        if self.buffered {
-            self.core.buffer.resize(range.end, 0);
-            &mut self.core.buffer[range]
-        } else {
-            self.core.in_place(range)
-        }
+        if self.buffered { self.core.buffered(range) } else { self.core.in_place(range) }
     }
 
     fn next_sequence(&self, tag: Tag<'_>) -> Option<Sequence> {

@@ -117,7 +117,5 @@ impl Preparer {
 pub(crate) fn prepare(directory: &Directory, bytes: u64) -> Result<Prepared> {
     let file = directory.create_segment(SPARE, bytes)?;
     let appender = file.map(bytes, 0)?;
-    // Only speed depends on it, and kernels before 5.14 do not know the call.
-    let _ = appender.populate();
     Ok(Prepared { file, appender, bytes })
 }

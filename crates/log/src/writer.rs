@@ -111,7 +111,7 @@ pub(crate) struct Core {
     time: Timestamp,
     /// Where the last record stands in the active segment; empty before the first append.
     last: Range<usize>,
-    /// Where a draft stands that is not written in place.
+    /// Where a draft stands that is not written in place. It only grows: behind the draft stands what earlier ones left.
     pub(crate) buffer: Vec<u8>,
     /// Kept between drafts for its capacity; empty.
     pub(crate) taken: Vec<(Range<usize>, quire_model::Sequence)>,
@@ -145,10 +145,18 @@ impl Core {
     /// Moves the first `bytes` bytes of the record in the making from the segment to the buffer.
     pub(crate) fn buffer_draft(&mut self, bytes: usize) {
         let tail = self.active.appender.settled();
-        self.buffer.clear();
+        self.buffered(0..bytes);
         let place = self.active.appender.bytes_mut(tail..tail + bytes);
-        self.buffer.extend_from_slice(place);
+        self.buffer[..bytes].copy_from_slice(place);
         place.fill(0);
+    }
+
+    /// Bytes of the record in the making, in the buffer.
+    pub(crate) fn buffered(&mut self, range: Range<usize>) -> &mut [u8] {
+        if self.buffer.len() < range.end {
+            self.buffer.resize(range.end, 0);
+        }
+        &mut self.buffer[range]
     }
 
     /// Appends the record whose entries and padding stand in place or in the buffer.
@@ -174,9 +182,10 @@ impl Core {
             place[bytes..].fill(0);
             header.seal(&mut place[..bytes])
         } else {
+            let whole = bytes + terminator;
+            self.buffered(bytes..whole).fill(0);
             let chain = header.seal(&mut self.buffer[..bytes]);
-            self.buffer.resize(bytes + terminator, 0);
-            if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer) {
+            if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer[..whole]) {
                 // Part of it may stand behind the tail, and what the device keeps of it is unknown.
                 drop(self.shared.published().fail(&error.to_string()));
                 return Err(error);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 #[derive(Debug)]
 struct Region {
@@ -127,14 +127,6 @@ impl Appender {
             self.len()
         );
         self.region.settled.store(mark, Ordering::Release);
-    }
-
-    /// Makes the pages of the whole mapping present and writable, so that no later write waits for a page fault.
-    ///
-    /// # Errors
-    /// When the kernel can't, for lack of memory or (on kernels before 5.14) of the call.
-    pub fn populate(&self) -> io::Result<()> {
-        self.region.raw.advise(Advice::PopulateWrite)
     }
 }
 
