@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -119,7 +119,7 @@ fn check_creatable(path: &Path, create: bool) -> Result<()> {
 /// Makes an empty database, or finds that another process just did.
 fn create_database(path: &Path) -> Result<Meta> {
     let failed = |error| Error::io("create a database in", path, error);
-    fs::create_dir_all(path).map_err(failed)?;
+    let parents = create_directory(path).map_err(failed)?;
     let beside = path.join(BESIDE);
     // Not truncated: it may be another process's, and its database by the time it is locked.
     let file = File::options().write(true).create(true).truncate(false).open(&beside).map_err(failed)?;
@@ -127,32 +127,55 @@ fn create_database(path: &Path) -> Result<Meta> {
         let message = format!("{} is being created by another process; try again", path.display());
         return Err(Error::new(ErrorKind::InUse, message));
     }
-    match fs::read(path.join(NAME)) {
-        Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
-        Err(_) => fill_database(path, file).map_err(failed),
+    let made = match fs::read(path.join(NAME)) {
+        Ok(bytes) => {
+            // What was made to be locked, after the other process was done, stands for nothing.
+            let _ = fs::remove_file(&beside);
+            Meta::decode(&bytes, &path.join(NAME))
+        }
+        Err(_) => fill_database(path, &file),
+    };
+    // By name, for a process that is just being started has the file, too.
+    let _ = file.unlock();
+    for parent in parents {
+        File::open(&parent).and_then(|directory| directory.sync_all()).map_err(failed)?;
     }
+    made
+}
+
+/// Makes a directory and those above it; returns the one above it and those in which something was made, to be synced.
+fn create_directory(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let path = std::path::absolute(path)?;
+    let missing = path.ancestors().take_while(|ancestor| !ancestor.exists()).count().max(1);
+    fs::create_dir_all(&path)?;
+    Ok(path.ancestors().skip(1).take(missing).map(Path::to_owned).collect())
 }
 
 /// Makes the files of an empty database. A crash at any line leaves a directory that is created again.
-fn fill_database(path: &Path, mut file: File) -> io::Result<Meta> {
-    let meta = Meta { database: uuid::Uuid::new_v4().as_u128(), shards: 1 };
-    let directory = File::open(path)?;
-    file.set_len(0)?;
-    file.write_all(&meta.encode())?;
-    file.sync_all()?;
-    directory.sync_all()?;
+fn fill_database(path: &Path, mut file: &File) -> Result<Meta> {
     let shard = path.join(SHARD);
-    match fs::remove_dir_all(&shard) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+    match fs::remove_dir(&shard) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+            let message =
+                format!("{} is not empty, so there was a database here; restore {NAME} from a backup", shard.display());
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", &shard, error)),
         _ => {}
     }
-    fs::create_dir(&shard)?;
-    directory.sync_all()?;
-    // Commit point: from here on it is a database.
-    fs::rename(path.join(BESIDE), path.join(NAME))?;
-    directory.sync_all()?;
-    if let Some(parent) = path.canonicalize()?.parent() {
-        File::open(parent)?.sync_all()?;
-    }
+    let meta = Meta { database: uuid::Uuid::new_v4().as_u128(), shards: 1 };
+    let mut fill = || -> io::Result<()> {
+        let directory = File::open(path)?;
+        file.set_len(0)?;
+        file.write_all(&meta.encode())?;
+        file.sync_all()?;
+        directory.sync_all()?;
+        fs::create_dir(&shard)?;
+        directory.sync_all()?;
+        // Commit point: from here on it is a database.
+        fs::rename(path.join(BESIDE), path.join(NAME))?;
+        directory.sync_all()
+    };
+    fill().map_err(|error| Error::io("create a database in", path, error))?;
     Ok(meta)
 }
