@@ -13,6 +13,8 @@ use crate::meta::{Meta, SHARD};
 use crate::models::Models;
 use crate::shared::{Restored, Shared};
 
+const COMMIT_BYTES_LEAST: u64 = 64;
+
 /// How a database is to be opened. See [`Database::builder`].
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is opened"]
@@ -20,6 +22,7 @@ pub struct Builder {
     path: PathBuf,
     create: bool,
     log: Settings,
+    commit_bytes_max: Option<u64>,
     checkpoint_bytes: u64,
     clock: Arc<dyn Clock>,
 }
@@ -39,6 +42,7 @@ impl Builder {
             path: path.to_owned(),
             create: true,
             log: Settings::default(),
+            commit_bytes_max: None,
             checkpoint_bytes: 64 << 20,
             clock: Arc::new(SystemClock),
         }
@@ -62,9 +66,10 @@ impl Builder {
         self
     }
 
-    /// The most bytes that one commit may take in the log. Default: 16 MiB, or what a smaller segment holds.
+    /// The most bytes that one commit may take in the log: 64 to `segment_bytes` less 128. Default: 16 MiB, or what a smaller
+    /// segment holds.
     pub fn commit_bytes_max(mut self, bytes: u64) -> Self {
-        self.log.record_bytes_max = bytes;
+        self.commit_bytes_max = Some(bytes);
         self
     }
 
@@ -101,13 +106,13 @@ impl Builder {
     /// # Errors
     /// As [`Builder::open`].
     pub fn open_and_report(mut self) -> Result<Opening> {
-        self.log.record_bytes_max = self.log.record_bytes_max.min(self.log.segment_bytes.saturating_sub(128));
-        let mut problems = self.log.problems();
-        if self.checkpoint_bytes < 4096 {
-            problems.push(format!("checkpoint_bytes is {}, and must be at least 4096", self.checkpoint_bytes));
-        }
+        self.log.record_bytes_max = self.log.record_bytes_max.min(self.commit_bytes_most()).max(COMMIT_BYTES_LEAST);
+        let problems = self.problems();
         if !problems.is_empty() {
             return Err(quire_log::Error::Settings { problems }.into());
+        }
+        if let Some(bytes) = self.commit_bytes_max {
+            self.log.record_bytes_max = bytes;
         }
         let meta = Meta::open_or_create(&self.path, self.create)?;
         if meta.shards != 1 {
@@ -130,5 +135,26 @@ impl Builder {
         let restored = Restored { state, checkpoint, replayed_bytes };
         let database = Database::start(Shared::new(meta.database, opened.log, restored, self.checkpoint_bytes))?;
         Ok(Opening { database, recovery: opened.recovery })
+    }
+
+    /// What a segment holds, with a little to spare.
+    fn commit_bytes_most(&self) -> u64 {
+        self.log.segment_bytes.saturating_sub(128)
+    }
+
+    /// Every problem with the settings, one sentence each.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = self.log.problems();
+        // This follows from the segments' length, of which there is a sentence already.
+        problems.retain(|problem| !problem.starts_with("record_bytes_max"));
+        let commit_bytes = COMMIT_BYTES_LEAST..=self.commit_bytes_most();
+        if let Some(bytes) = self.commit_bytes_max.filter(|bytes| !commit_bytes.contains(bytes)) {
+            let most = commit_bytes.end();
+            problems.push(format!("commit_bytes_max is {bytes}, and must lie in {COMMIT_BYTES_LEAST}..={most}"));
+        }
+        if self.checkpoint_bytes < 4096 {
+            problems.push(format!("checkpoint_bytes is {}, and must be at least 4096", self.checkpoint_bytes));
+        }
+        problems
     }
 }
