@@ -7,4 +7,7 @@ mod conditions;
 mod durability;
 mod identity;
 
+mod checkpoints;
 mod closing;
+mod duties;
+mod opening;

@@ -1,0 +1,107 @@
+//! What a database does by itself: time comes to the queues without anyone who fetches.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire::jobs::{NewJob, QueueStats};
+use quire::{Commit, Database, Durability, ManualClock, Timestamp};
+
+use crate::support::{Place, block_on};
+
+fn stats(database: &Database) -> QueueStats {
+    database.queue("queue").stats().expect("readable").expect("there")
+}
+
+/// Waits from record to record, as a worker does that waits for jobs, until the queue is as wanted.
+fn wait_until(database: &Database, is_wanted: impl Fn(QueueStats) -> bool) {
+    loop {
+        let seen = database.published();
+        let read = database.read_published(|view| view.jobs.queue_stats("queue")).expect("readable");
+        if read.is_some_and(&is_wanted) {
+            return;
+        }
+        block_on(database.arrival_after(seen)).expect("published");
+    }
+}
+
+#[test]
+fn a_lease_that_ran_out_goes_back_without_anyone_who_fetches() {
+    for durability in [Durability::Os, Durability::Sync] {
+        let place = Place::new();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+        let open = || place.builder(durability).clock(clock.clone()).open().expect("opened");
+        let database = open();
+        database.queue("queue").enqueue(NewJob::new(b"job")).expect("accepted");
+        let queue = database.queue("queue").lease(Duration::from_secs(3600));
+        assert_eq!(queue.fetch("worker", 1).expect("accepted").len(), 1);
+        assert_eq!(stats(&database).active, 1);
+        clock.set(Timestamp::from_millis(1_000 + 3_600_000));
+        wait_until(&database, |stats| stats.pending == 1);
+        drop(database);
+        let stats = stats(&open());
+        assert_eq!((stats.pending, stats.active), (1, 0));
+    }
+}
+
+#[test]
+fn a_lease_that_ran_out_while_nobody_had_the_database_open_goes_back_when_it_is_opened() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let open = || place.builder(Durability::Sync).clock(clock.clone()).open().expect("opened");
+    let database = open();
+    database.queue("queue").enqueue(NewJob::new(b"job")).expect("accepted");
+    assert_eq!(database.queue("queue").fetch("worker", 1).expect("accepted").len(), 1);
+    drop(database);
+    clock.set(Timestamp::from_millis(100_000));
+    wait_until(&open(), |stats| stats.pending == 1);
+}
+
+#[test]
+fn a_job_that_is_due_sooner_than_the_one_before_it_is_not_late() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let at = |seconds: u64| Some(database.now().plus_micros(seconds * 1_000_000));
+    for seconds in [100_000, 10_000, 0] {
+        let job = NewJob { run_at: at(seconds).map(|time| time.plus_micros(1_000)), ..NewJob::new(b"job") };
+        database.queue("queue").enqueue(job).expect("accepted");
+    }
+    wait_until(&database, |stats| stats.pending == 1 && stats.scheduled == 2);
+}
+
+#[test]
+fn more_jobs_than_one_record_takes_are_all_noticed() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = place.builder(Durability::Os).clock(clock.clone()).open().expect("opened");
+    let later = NewJob { run_at: Some(Timestamp::from_millis(2_000)), ..NewJob::new(b"job") };
+    for _ in 0..5 {
+        let commit = (0..500).fold(Commit::new(), |commit, _| commit.enqueue("queue", later));
+        database.commit(&commit).expect("durable").committed().expect("accepted");
+    }
+    clock.set(Timestamp::from_millis(2_000));
+    wait_until(&database, |stats| stats.pending == 2_500);
+}
+
+#[test]
+fn no_lease_is_forgotten_when_many_threads_lease_at_once() {
+    for durability in [Durability::Os, Durability::Sync] {
+        let place = Place::new();
+        let database = place.open(durability);
+        let job = NewJob { attempts_max: u16::MAX, ..NewJob::new(b"job") };
+        let commit = (0..400).fold(Commit::new(), |commit, _| commit.enqueue("queue", job));
+        database.commit(&commit).expect("durable").committed().expect("accepted");
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let database = &database;
+                scope.spawn(move || {
+                    for number in 0..50u64 {
+                        // Later and sooner by turns.
+                        let lease = Duration::from_micros(1 + (number * 7 + thread * 13) % 20 * 500);
+                        database.queue("queue").lease(lease).fetch("worker", 1).expect("accepted");
+                    }
+                });
+            }
+        });
+        wait_until(&database, |stats| stats.active == 0 && stats.pending == 400);
+    }
+}

@@ -1,0 +1,279 @@
+//! Opening what is a database, what is none, and what was one: a clear error, and nothing is lost.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use quire::events::NewEvent;
+use quire::jobs::NewJob;
+use quire::{Commit, Database, Durability, Error, ErrorKind, Position};
+
+use crate::support::{Place, everything, files};
+
+/// Every file under a path, with its bytes; the control file may change, for it says who looked.
+fn contents(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(path).into_iter().flatten().map(|entry| entry.expect("an entry")) {
+        if entry.path().is_dir() {
+            found.insert(entry.path(), Vec::new());
+            found.extend(contents(&entry.path()));
+        } else if entry.file_name() != "control" {
+            found.insert(entry.path(), fs::read(entry.path()).expect("readable"));
+        }
+    }
+    found
+}
+
+/// Opens what can't be opened, and checks that nothing was touched and that the message says what was met.
+#[track_caller]
+fn refuse(place: &Place, kind: ErrorKind, says: &str) -> Error {
+    let before = contents(&place.path());
+    let error = place.builder(Durability::Os).open().expect_err("it can't be opened");
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(says), "\"{error}\" says \"{says}\"");
+    assert!(before == contents(&place.path()), "nothing was touched: {error}");
+    error
+}
+
+/// A database with a commit in it, closed.
+fn written() -> Place {
+    let place = Place::new();
+    append(&place.open(Durability::Os));
+    place
+}
+
+fn append(database: &Database) {
+    let commit = Commit::new().append("store", [NewEvent::new("Made")]).enqueue("queue", NewJob::new(b"job"));
+    database.commit(&commit).expect("durable").committed().expect("accepted");
+}
+
+#[test]
+fn a_directory_with_other_files_is_no_database() {
+    let place = Place::new();
+    fs::create_dir(place.path()).expect("made");
+    fs::write(place.path().join("thesis.txt"), "years of work").expect("written");
+    refuse(&place, ErrorKind::NotADatabase, "thesis.txt");
+    // What an interrupted creation leaves makes no difference to that.
+    fs::write(place.path().join("quire.meta.new"), "").expect("written");
+    refuse(&place, ErrorKind::NotADatabase, "thesis.txt");
+}
+
+#[test]
+fn a_file_is_no_database() {
+    let place = Place::new();
+    fs::write(place.path(), "a file").expect("written");
+    refuse(&place, ErrorKind::NotADatabase, "it is a file");
+    assert_eq!(fs::read(place.path()).expect("readable"), b"a file");
+}
+
+#[test]
+fn a_database_is_only_created_when_it_may_be() {
+    let place = Place::new();
+    let open = || place.builder(Durability::Os).create(false).open();
+    assert_eq!(open().expect_err("there is none").kind(), ErrorKind::NotADatabase);
+    assert!(!place.path().exists(), "no directory was made");
+    fs::create_dir(place.path()).expect("made");
+    assert_eq!(open().expect_err("there is none").kind(), ErrorKind::NotADatabase);
+    assert!(contents(&place.path()).is_empty());
+    drop(place.open(Durability::Os));
+    open().expect("now there is one");
+}
+
+#[test]
+fn a_database_is_created_in_a_directory_whose_parents_are_not_there() {
+    let place = Place::new();
+    let path = place.path().join("a/b/c");
+    append(&Database::open(&path).expect("created"));
+    assert_eq!(Database::open(&path).expect("opened").published(), Position::new(1));
+}
+
+/// The same `quire.meta` with other bytes at an offset, and the checksum that belongs to them.
+fn with_bytes(meta: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut changed = meta.to_vec();
+    changed[at..at + bytes.len()].copy_from_slice(bytes);
+    let crc = quire_log::crc32c(&[&changed[..12], &changed[16..]].concat());
+    changed[12..16].copy_from_slice(&crc.to_le_bytes());
+    changed
+}
+
+#[test]
+fn a_newer_format_is_named_and_not_touched() {
+    let place = written();
+    let path = place.path().join("quire.meta");
+    let meta = fs::read(&path).expect("readable");
+    fs::write(&path, with_bytes(&meta, 8, &2u32.to_le_bytes())).expect("written");
+    refuse(&place, ErrorKind::NewerFormat, "format version 2");
+    fs::write(&path, with_bytes(&meta, 32, &2u32.to_le_bytes())).expect("written");
+    refuse(&place, ErrorKind::NewerFormat, "2 shards");
+    fs::write(&path, meta).expect("written");
+    assert_eq!(place.open(Durability::Os).published(), Position::new(1));
+}
+
+#[test]
+fn no_flipped_bit_of_quire_meta_goes_unnoticed() {
+    let place = written();
+    let path = place.path().join("quire.meta");
+    let meta = fs::read(&path).expect("readable");
+    for bit in 0..meta.len() * 8 {
+        let mut damaged = meta.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&path, damaged).expect("written");
+        // A greater version number may be one that this program does not know.
+        let kind = if (64..96).contains(&bit) && bit != 64 { ErrorKind::NewerFormat } else { ErrorKind::Damaged };
+        refuse(&place, kind, "quire.meta");
+    }
+    for length in 0..meta.len() {
+        fs::write(&path, &meta[..length]).expect("written");
+        refuse(&place, ErrorKind::Damaged, "quire.meta");
+    }
+    fs::write(&path, meta).expect("written");
+    assert_eq!(place.open(Durability::Os).published(), Position::new(1));
+}
+
+#[test]
+fn a_database_of_another_directory_can_not_be_mixed_in() {
+    let (place, other) = (written(), written());
+    fs::copy(other.path().join("quire.meta"), place.path().join("quire.meta")).expect("copied");
+    refuse(&place, ErrorKind::Damaged, "belongs to");
+}
+
+#[test]
+fn an_interrupted_creation_is_done_again() {
+    let sample = written();
+    let meta = fs::read(sample.path().join("quire.meta")).expect("readable");
+    let unfinished: [(&str, Option<&[u8]>, bool); 5] = [
+        ("an empty directory", None, false),
+        ("a file without bytes", Some(b""), false),
+        ("half a file", Some(&meta[..20]), false),
+        ("a whole file", Some(&meta), false),
+        ("a whole file and the shard's directory", Some(&meta), true),
+    ];
+    for (what, bytes, shard) in unfinished {
+        let place = Place::new();
+        fs::create_dir(place.path()).expect("made");
+        if let Some(bytes) = bytes {
+            fs::write(place.path().join("quire.meta.new"), bytes).expect("written");
+        }
+        if shard {
+            fs::create_dir(place.shard()).expect("made");
+        }
+        append(&place.open(Durability::Sync));
+        assert_eq!(place.open(Durability::Sync).published(), Position::new(1), "after {what}");
+        assert!(!place.path().join("quire.meta.new").exists(), "after {what}");
+    }
+}
+
+#[test]
+fn a_database_that_lost_its_quire_meta_is_not_taken_for_an_interrupted_creation() {
+    let place = written();
+    let meta = place.path().join("quire.meta");
+    let kept = fs::read(&meta).expect("readable");
+    fs::remove_file(&meta).expect("removed");
+    refuse(&place, ErrorKind::NotADatabase, "shard-0000");
+    fs::write(place.path().join("quire.meta.new"), &kept).expect("written");
+    refuse(&place, ErrorKind::Damaged, "restore quire.meta");
+    fs::write(&meta, kept).expect("written");
+    assert_eq!(place.open(Durability::Os).published(), Position::new(1));
+}
+
+#[test]
+fn a_database_is_opened_once_at_a_time_and_the_error_says_who_has_it() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    append(&database);
+    let error = place.builder(Durability::Os).open().expect_err("it is open");
+    assert_eq!(error.kind(), ErrorKind::InUse);
+    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+
+    let mut second = Command::new(std::env::current_exe().expect("the test knows itself"));
+    second.args(["--exact", "opening::second_process", "--nocapture"]).env("QUIRE_SECOND_PROCESS", place.path());
+    let output = second.output().expect("the process runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("refused: InUse"), "{told}");
+
+    append(&database);
+    drop(database);
+    assert_eq!(place.open(Durability::Os).published(), Position::new(2));
+}
+
+/// The second process of the test above; does nothing in an ordinary run.
+#[test]
+fn second_process() {
+    if let Some(path) = std::env::var_os("QUIRE_SECOND_PROCESS") {
+        println!("refused: {:?}", Database::open(path).expect_err("it is open").kind());
+    }
+}
+
+#[test]
+fn all_problems_with_the_settings_are_told_at_once() {
+    let place = Place::new();
+    let builder = place.builder(Durability::Os).segment_bytes(17).checkpoint_bytes(18).sync_interval_ms(0);
+    let error = builder.commit_bytes_max(19).open().expect_err("they can't be used");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    for says in ["segment_bytes is 17", "checkpoint_bytes is 18", "sync_interval_ms is 0", "commit_bytes_max is 19"] {
+        assert!(error.to_string().contains(says), "\"{error}\" says \"{says}\"");
+    }
+    assert!(!error.to_string().contains("record_bytes_max"), "no setting of a database has this name: {error}");
+    assert!(!place.path().exists(), "nothing was made");
+    let larger = place.builder(Durability::Os).segment_bytes(8192).commit_bytes_max(8192).open();
+    assert_eq!(larger.expect_err("no segment holds it").kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn the_largest_commit_is_as_large_as_was_set() {
+    let place = Place::new();
+    let database = place.builder(Durability::Os).commit_bytes_max(1024).open().expect("opened");
+    assert_eq!(database.commit_bytes_max(), 1024);
+    let append = |bytes: usize| {
+        let data = vec![b'x'; bytes];
+        database.commit(&Commit::new().append("store", [NewEvent::new("Made").data(&data)])).map(|_| ())
+    };
+    append(512).expect("it fits");
+    assert_eq!(append(1024).expect_err("too large").kind(), ErrorKind::TooLarge);
+}
+
+#[test]
+fn segments_are_as_long_as_was_set() {
+    let place = Place::new();
+    let database = place.builder(Durability::Os).segment_bytes(8192).open().expect("opened");
+    (0..200).for_each(|_| append(&database));
+    let segments = files(&place.shard(), ".log");
+    assert!(segments.len() > 2, "{segments:?}");
+    assert_eq!(database.statistics().segments, segments.len() as u64);
+    for segment in segments {
+        assert_eq!(fs::metadata(segment).expect("there").len(), 8192);
+    }
+}
+
+#[test]
+fn an_os_database_syncs_in_the_background() {
+    let place = Place::new();
+    let database = place.builder(Durability::Os).sync_interval_ms(1).open().expect("opened");
+    let before = database.statistics().syncs;
+    append(&database);
+    while database.statistics().syncs == before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_the_report_says_so() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    (0..3).for_each(|_| append(&database));
+    let kept = everything(&database);
+    append(&database);
+    drop(database);
+    place.remove_checkpoints();
+    let segment = files(&place.shard(), ".log").pop().expect("a segment");
+    let mut bytes = fs::read(&segment).expect("readable");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("records");
+    bytes[last] ^= 1;
+    fs::write(&segment, bytes).expect("written");
+    let opening = place.builder(Durability::Os).open_and_report().expect("opened");
+    let cut = opening.recovery.cut.expect("something was cut");
+    assert_eq!((opening.recovery.records, cut.position), (3, Position::new(4)));
+    assert!(cut.synced && cut.kept.is_some(), "closing had synced it, so its bytes are kept: {cut}");
+    assert_eq!(kept, everything(&opening.database));
+}
