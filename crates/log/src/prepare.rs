@@ -119,3 +119,69 @@ pub(crate) fn prepare(directory: &Directory, bytes: u64) -> Result<Prepared> {
     let appender = file.map(bytes, 0)?;
     Ok(Prepared { file, appender, bytes })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Runs the background thread for as long as `test` does.
+    fn check(test: impl FnOnce(&Preparer, &std::path::Path)) {
+        let path = tempfile::tempdir().unwrap();
+        let directory = Directory::open(path.path()).unwrap();
+        let preparer = Preparer::new(4096);
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| preparer.run(&directory));
+            test(&preparer, path.path());
+            preparer.stop();
+            running.join().unwrap();
+        });
+    }
+
+    /// Whether a spare is ready now or soon.
+    fn becomes_ready(preparer: &Preparer) -> bool {
+        let waited = preparer
+            .changed
+            .wait_timeout_while(preparer.lock(), Duration::from_millis(100), |state| state.ready.is_none());
+        waited.unwrap().0.ready.is_some()
+    }
+
+    #[test]
+    fn a_spare_keeps_its_name_to_itself_until_the_next_is_begun() {
+        check(|preparer, path| {
+            for round in 0..3 {
+                preparer.begin();
+                assert!(becomes_ready(preparer));
+                // As when somebody waits while it is being made.
+                preparer.begin();
+                let prepared = preparer.take().unwrap();
+                assert_eq!(prepared.bytes, 4096);
+                assert!(!becomes_ready(preparer), "the name is taken in round {round}");
+                fs::rename(path.join(SPARE), path.join(round.to_string())).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_spare_that_could_not_be_made_is_an_error_of_that_moment() {
+        check(|preparer, path| {
+            // What is in the way can't be removed as a file is.
+            fs::create_dir(path.join(SPARE)).unwrap();
+            preparer.begin();
+            assert!(becomes_ready(preparer));
+            assert!(preparer.take().is_err());
+            assert!(preparer.take().is_err());
+            fs::remove_dir(path.join(SPARE)).unwrap();
+            assert!(preparer.take().is_ok());
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_a_spare_of_a_log_that_closes() {
+        let preparer = Preparer::new(4096);
+        preparer.stop();
+        assert!(matches!(preparer.take(), Err(Error::Failed { .. })));
+    }
+}
