@@ -1,11 +1,13 @@
 //! The database as its users see it: every test goes through the public API, and closes and reopens what it wrote.
 
+mod naive;
 mod support;
 
 mod atomicity;
 mod conditions;
 mod durability;
 mod identity;
+mod model;
 
 mod checkpoints;
 mod closing;
