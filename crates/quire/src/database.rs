@@ -112,8 +112,8 @@ impl Database {
     /// Commits all parts or none, and waits until it is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`], [`ErrorKind::NoSpace`], [`ErrorKind::Invalid`] (a message that can't be encoded): nothing
-    /// was done. [`ErrorKind::Damaged`] when history that the decision needs can't be read. [`ErrorKind::Failed`].
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) (a message that can't be encoded): nothing
+    /// was done. [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when history that the decision needs can't be read. [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn commit(&self, commit: &Commit<'_>) -> Result<Outcome> {
         self.submit(commit)?.wait()
     }
@@ -141,7 +141,7 @@ impl Database {
     /// `look` runs while writers wait: it should look, copy what it found and return, and not call the database.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`].
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<Ticket<T>> {
         let state = self.shared.state()?;
         let rests_on = state.writer.mark().position;
@@ -156,7 +156,7 @@ impl Database {
     /// while writers wait.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`].
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read_published<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<T> {
         let state = self.shared.state()?;
         Ok(look(&view(&state, &self.shared.log.reader())))
@@ -180,7 +180,7 @@ impl Database {
     /// Waits, at most so long, until anything is published after `seen`; says whether it was.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`].
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn wait_after(&self, seen: Position, at_most: Duration) -> Result<bool> {
         Ok(self.shared.log.wait_at_most(behind(seen), at_most)?)
     }
@@ -188,7 +188,7 @@ impl Database {
     /// Makes everything committed so far survive power loss, whatever the durability.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`].
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn sync(&self) -> Result<()> {
         Ok(self.shared.log.sync()?)
     }
@@ -196,7 +196,7 @@ impl Database {
     /// Saves the models' state, so that the next opening replays only what comes later.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`], [`ErrorKind::Io`], [`ErrorKind::Failed`]; the database goes on without it.
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on without it.
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.checkpoint()
     }
