@@ -127,16 +127,24 @@ mod tests {
 
     use super::*;
 
+    /// Ends the background thread however a test ends.
+    struct Stopping<'p>(&'p Preparer);
+
+    impl Drop for Stopping<'_> {
+        fn drop(&mut self) {
+            self.0.stop();
+        }
+    }
+
     /// Runs the background thread for as long as `test` does.
     fn check(test: impl FnOnce(&Preparer, &std::path::Path)) {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(path.path()).unwrap();
         let preparer = Preparer::new(4096);
         std::thread::scope(|scope| {
-            let running = scope.spawn(|| preparer.run(&directory));
+            scope.spawn(|| preparer.run(&directory));
+            let _stopping = Stopping(&preparer);
             test(&preparer, path.path());
-            preparer.stop();
-            running.join().unwrap();
         });
     }
 
