@@ -3,6 +3,7 @@
 //! Numbers that count are sealed: 48 bits of number and 16 bits of checksum in one word, so that a single atomic store
 //! changes both and a damaged word is noticed. The layout is drawn in `docs/file-format.md`.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quire_mapped::SharedWords;
@@ -22,14 +23,15 @@ const DATABASE: usize = 2;
 const SHARD: usize = 4;
 const TAIL: usize = 8;
 const DURABLE: usize = 16;
-pub(crate) const OWNER: usize = 24;
+const OWNER: usize = 24;
 
 /// The mapped control file, locked for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Control {
     words: SharedWords,
-    /// Holds the lock, too.
-    file: LockedFile,
+    file: File,
+    /// Keeps the shard for this process.
+    _lock: LockedFile,
 }
 
 /// What the control file said when the log was opened.
@@ -55,8 +57,14 @@ impl Control {
     /// # Errors
     /// [`Error::InUse`] when another process has it.
     pub(crate) fn open(directory: &Directory, identity: Identity) -> Result<(Self, Known)> {
-        let (file, words) = directory.lock_words(NAME, WORDS)?;
-        let control = Control { words, file };
+        let lock = match directory.lock() {
+            Err(Error::InUse { directory: path, .. }) => {
+                return Err(Error::InUse { directory: path, process: owner(directory) });
+            }
+            lock => lock?,
+        };
+        let (file, words) = directory.words(NAME, WORDS)?;
+        let control = Control { words, file, _lock: lock };
         let expected =
             [MAGIC, seal(VERSION), identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
         let word = |index: usize| control.words.words()[index].load(Ordering::Acquire);
@@ -89,12 +97,19 @@ impl Control {
 
     /// Makes what was noted so far durable. Nothing depends on it but how sharply damage is told from a torn tail.
     pub(crate) fn sync(&self) -> std::io::Result<()> {
-        self.file.sync()
+        self.file.sync_data()
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
         &self.words.words()[index]
     }
+}
+
+/// The process that has the shard, when it said so.
+fn owner(directory: &Directory) -> Option<u64> {
+    let bytes = directory.read_head(NAME, (OWNER + 1) * 8).ok()?;
+    let word = bytes.get(OWNER * 8..)?.first_chunk::<8>()?;
+    Some(u64::from_le_bytes(*word)).filter(|process| *process != 0)
 }
 
 fn check(number: u64) -> u64 {

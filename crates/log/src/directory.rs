@@ -146,41 +146,38 @@ impl Directory {
         Ok(copy)
     }
 
-    /// Opens or makes the control file, locks it for this process and maps its words.
-    pub(crate) fn lock_words(&self, name: &str, count: usize) -> Result<(LockedFile, SharedWords)> {
+    /// Locks the directory for this process. The lock is on the directory itself, so that no file in it is the one that
+    /// must not be removed.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] when another process has it, or this one already.
+    pub(crate) fn lock(&self) -> Result<LockedFile> {
+        let failed = |error| Error::io("lock", &self.path, error);
+        let file = LockedFile(self.handle.try_clone().map_err(failed)?);
+        match file.0.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse { directory: self.path.clone(), process: None }),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    /// Opens a file of words and maps them; makes it when it is not there, or too short.
+    pub(crate) fn words(&self, name: &str, count: usize) -> Result<(File, SharedWords)> {
         let path = self.path_of(name);
         let failed = |error| Error::io("open", &path, error);
         let file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        let file = LockedFile(file);
-        let locked = file.0.try_lock();
         let bytes = (count * 8) as u64;
-        if let Err(TryLockError::Error(error)) = locked {
-            return Err(Error::io("lock", &path, error));
+        if file.metadata().map_err(failed)?.len() < bytes {
+            fill_with_zeros(&file, 0, bytes).map_err(failed)?;
         }
-        if file.0.metadata().map_err(failed)?.len() < bytes {
-            if locked.is_err() {
-                return Err(Error::InUse { directory: self.path.clone(), process: None });
-            }
-            fill_with_zeros(&file.0, 0, bytes).map_err(failed)?;
-        }
-        let words = SharedWords::of_file(&file.0, count).map_err(failed)?;
-        if locked.is_err() {
-            let process = words.words()[crate::control::OWNER].load(std::sync::atomic::Ordering::Relaxed);
-            return Err(Error::InUse { directory: self.path.clone(), process: (process != 0).then_some(process) });
-        }
+        let words = SharedWords::of_file(&file, count).map_err(failed)?;
         Ok((file, words))
     }
 }
 
-/// A file that is locked for this process until this is dropped.
+/// A file, or directory, that is locked for this process until this is dropped.
 #[derive(Debug)]
 pub(crate) struct LockedFile(File);
-
-impl LockedFile {
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-}
 
 impl Drop for LockedFile {
     /// To close the file is not enough: a process that another thread is just starting has it open, too, and the lock with

@@ -123,7 +123,6 @@ pub(crate) fn prepare(directory: &Directory, bytes: u64) -> Result<Prepared> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::time::Duration;
 
     use super::*;
 
@@ -148,12 +147,9 @@ mod tests {
         });
     }
 
-    /// Whether a spare is ready now or soon.
-    fn becomes_ready(preparer: &Preparer) -> bool {
-        let waited = preparer
-            .changed
-            .wait_timeout_while(preparer.lock(), Duration::from_millis(100), |state| state.ready.is_none());
-        waited.unwrap().0.ready.is_some()
+    /// Waits until the spare that was begun is there, or could not be made.
+    fn await_ready(preparer: &Preparer) {
+        drop(preparer.changed.wait_while(preparer.lock(), |state| state.ready.is_none()).unwrap());
     }
 
     #[test]
@@ -161,12 +157,14 @@ mod tests {
         check(|preparer, path| {
             for round in 0..3 {
                 preparer.begin();
-                assert!(becomes_ready(preparer));
+                await_ready(preparer);
                 // As when somebody waits while it is being made.
                 preparer.begin();
                 let prepared = preparer.take().unwrap();
                 assert_eq!(prepared.bytes, 4096);
-                assert!(!becomes_ready(preparer), "the name is taken in round {round}");
+                let state = preparer.lock();
+                assert!(!state.wanted && state.ready.is_none(), "the name is taken in round {round}");
+                drop(state);
                 fs::rename(path.join(SPARE), path.join(round.to_string())).unwrap();
             }
         });
@@ -178,7 +176,7 @@ mod tests {
             // What is in the way can't be removed as a file is.
             fs::create_dir(path.join(SPARE)).unwrap();
             preparer.begin();
-            assert!(becomes_ready(preparer));
+            await_ready(preparer);
             assert!(preparer.take().is_err());
             assert!(preparer.take().is_err());
             fs::remove_dir(path.join(SPARE)).unwrap();

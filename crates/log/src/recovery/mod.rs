@@ -174,6 +174,9 @@ impl Tail<'_> {
         if matches!(last.fault, Fault::Kind(_) | Fault::Entries) {
             return damaged(last.fault.to_string());
         }
+        if let Some(durable) = self.known.durable.filter(|durable| *durable > position) {
+            return damaged(format!("{}, and records up to {durable} had been synced", last.fault));
+        }
         if !self.never_synced() {
             if more {
                 return damaged(format!("{}, but another segment follows it", last.fault));

@@ -62,6 +62,14 @@ fn the_control_file_of_another_log_is_not_believed() {
 }
 
 #[test]
+fn a_directory_stays_locked_when_its_control_file_is_removed() {
+    let (shard, _opened) = filled(Durability::Sync, 3);
+    fs::remove_file(shard.path().join("control")).unwrap();
+    assert!(matches!(shard.try_open(), Err(Error::InUse { process: None, .. })));
+    assert!(!shard.path().join("control").exists());
+}
+
+#[test]
 fn a_directory_that_is_open_is_not_opened_again() {
     for durability in BOTH {
         let (shard, opened) = filled(durability, 3);

@@ -202,3 +202,16 @@ fn a_sound_record_of_an_unknown_kind_is_refused_and_not_cut() {
     });
     assert_eq!(refused(&unknown, &name), (bytes.start as u64, Some(Position::new(40))));
 }
+
+#[test]
+fn a_log_that_lost_more_than_its_last_synced_record_is_refused() {
+    for durability in BOTH {
+        let snapshot = closed(durability);
+        let records = snapshot.records();
+        for (lost, (name, bytes)) in records.iter().rev().enumerate().skip(1).take(2) {
+            let (offset, position) = refused(&snapshot.with(name, |file| file[bytes.start..].fill(0)), name);
+            assert_eq!(offset, bytes.start as u64);
+            assert_eq!(position, Some(Position::new((records.len() - lost) as u64)));
+        }
+    }
+}
