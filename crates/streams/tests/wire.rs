@@ -135,6 +135,31 @@ fn counts_that_disagree_are_refused() {
     assert_eq!(Batch::parse(&sealed(billion)), Err(refused));
 }
 
+/// A batch that says that it holds so many records, compressed to so many bytes.
+fn of_compressed(codec: Codec, count: u32, records_bytes: usize) -> Vec<u8> {
+    let mut bytes = changed(57, &count.to_be_bytes());
+    bytes[22] = codec as u8;
+    bytes[23..27].copy_from_slice(&(count - 1).to_be_bytes());
+    bytes.resize(HEADER_BYTES, 0);
+    bytes.resize(HEADER_BYTES + records_bytes, 0);
+    sealed(bytes)
+}
+
+#[test]
+fn compressed_bytes_hold_no_more_records_than_their_codec_can_make_of_them() {
+    // The most that a byte can stand for, by each format's own description.
+    for (codec, bytes_per_byte) in [(Codec::Gzip, 1032), (Codec::Snappy, 22), (Codec::Lz4, 255), (Codec::Zstd, 32_768)]
+    {
+        let most = 20 * bytes_per_byte / 7;
+        assert_eq!(Batch::parse(&of_compressed(codec, most, 20)).unwrap().record_count(), most, "{codec}");
+        for count in [most + 1, i32::MAX as u32] {
+            let refused = BatchError::TooFewBytes { count: count as i32, records_bytes: 20 };
+            assert_eq!(Batch::parse(&of_compressed(codec, count, 20)), Err(refused), "{codec}");
+        }
+        assert!(Batch::parse(&of_compressed(codec, 1, 0)).is_err(), "no bytes, no record");
+    }
+}
+
 #[test]
 fn a_compressed_batch_is_whole_but_closed() {
     for (number, codec) in [(1, Codec::Gzip), (2, Codec::Snappy), (3, Codec::Lz4), (4, Codec::Zstd)] {

@@ -1,5 +1,7 @@
 //! The attribute bits of a batch, and the codec they name.
 
+use core::fmt;
+
 /// The attribute bits of a batch.
 ///
 /// ```text
@@ -66,4 +68,37 @@ pub enum Codec {
     Lz4 = 3,
     /// Zstandard.
     Zstd = 4,
+}
+
+impl Codec {
+    /// The most bytes that one compressed byte can stand for: what the format allows, whatever a compressor reaches.
+    ///
+    /// | codec | | from |
+    /// |---|---|---|
+    /// | gzip | 1032 | RFC 1951: a match of 258 bytes takes two codes, of a bit each at least |
+    /// | Snappy | 22 | its `format_description.txt`: a copy of 64 bytes takes 3 |
+    /// | LZ4 | 255 | its `lz4_Block_format.md`: a byte makes a match at most 255 longer |
+    /// | Zstandard | 32768 | RFC 8878, 3.1.1.2: a block of 128 KiB, the most, takes 4 bytes when it repeats one byte |
+    pub(super) const fn bytes_per_byte_max(self) -> usize {
+        match self {
+            Codec::None => 1,
+            Codec::Gzip => 1032,
+            Codec::Snappy => 22,
+            Codec::Lz4 => 255,
+            Codec::Zstd => 32_768,
+        }
+    }
+}
+
+/// The name that Kafka's settings have for it.
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Codec::None => "none",
+            Codec::Gzip => "gzip",
+            Codec::Snappy => "snappy",
+            Codec::Lz4 => "lz4",
+            Codec::Zstd => "zstd",
+        })
+    }
 }

@@ -52,10 +52,10 @@ impl<'a> Batch<'a> {
         if count < 1 || last_offset_delta != count - 1 {
             return Err(BatchError::Count { count, last_offset_delta });
         }
-        // A few bytes must not take a billion offsets.
+        // A few bytes must not take a billion offsets, whatever they decompress to.
         let records_bytes = self.bytes.len() - HEADER_BYTES;
-        let fits = count as usize <= records_bytes / RECORD_BYTES_MIN;
-        if codec == Codec::None && !fits {
+        let decompressed_bytes_max = records_bytes.saturating_mul(codec.bytes_per_byte_max());
+        if count as usize > decompressed_bytes_max / RECORD_BYTES_MIN {
             return Err(BatchError::TooFewBytes { count, records_bytes });
         }
         Ok(())
