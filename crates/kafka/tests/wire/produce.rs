@@ -4,8 +4,9 @@ use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::produce_request::PartitionProduceData;
 use kafka_protocol::messages::{ApiVersionsRequest, ProduceRequest, ProduceResponse};
-use quire::streams::wire::{Codec, PREFIX_BYTES};
-use quire::{Database, Durability};
+use quire::streams::wire::{Batch, Codec, HEADER_BYTES, PREFIX_BYTES};
+use quire::streams::{Command, TopicRef};
+use quire::{Commit, Database, Durability, Outcome, Part, Sequence};
 use quire_kafka::Settings;
 
 use crate::support::{World, batch, batches, compressed, fetching, producing, resealed, values};
@@ -94,6 +95,28 @@ async fn what_a_producer_did_wrong_has_a_code_that_says_so() {
         assert!(produced.error_message.is_some_and(|message| !message.is_empty()), "{code:?}");
     }
     assert_eq!(client.fetch("t", 0).await.high_watermark, 0, "nothing of it is kept");
+}
+
+#[tokio::test]
+async fn a_program_with_the_database_is_told_which_batch_it_can_not_read_and_why() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    client.produce("t", &batch(&["a"])).await;
+    client.produce("t", &compressed(Codec::Gzip as u8, &["b"])).await;
+    // Commits take what this protocol refuses.
+    let noise = resealed(batch(&["c"]), |batch| batch[HEADER_BYTES..].fill(0xff));
+    let noise = Batch::parse(&noise).expect("a batch, as far as its header goes");
+    let command = Command::Produce { topic: TopicRef::Name("t"), partition: 0, batch: noise, create_partitions: None };
+    let outcome = world.database.submit(&Commit::new().part(Part::Streams(command))).expect("a commit").await;
+    assert!(matches!(outcome, Ok(Outcome::Committed(_))), "{outcome:?}");
+    for (offset, expected) in [
+        (1, "the batch at offset 1 is compressed with gzip, and can't be read here yet"),
+        (2, "in the batch at offset 2, record 0 can't be read: expected a length within the batch"),
+    ] {
+        let error = world.database.topic("t").fetch(0, Sequence::new(offset), 1).expect_err("not to be read");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -149,11 +149,12 @@ impl<'a> Topic<'a> {
 fn copy(stored: &crate::streams::Stored<'_>, from: Sequence, records: &mut Vec<Record>) -> Result<()> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     let in_batch = stored.batch.records().map_err(|compressed| {
-        invalid(format!("the batch at offset {} is not readable here: {compressed}", stored.base_offset))
+        let (offset, codec) = (stored.base_offset, compressed.codec);
+        invalid(format!("the batch at offset {offset} is compressed with {codec}, and can't be read here yet"))
     })?;
     for record in in_batch {
         let record =
-            record.map_err(|error| invalid(format!("the batch at offset {} holds {error}", stored.base_offset)))?;
+            record.map_err(|error| invalid(format!("in the batch at offset {}, {error}", stored.base_offset)))?;
         let offset = Sequence::new(stored.base_offset.get() + u64::from(record.offset_delta));
         if offset < from {
             continue;
