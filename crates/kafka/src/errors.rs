@@ -6,7 +6,7 @@
 use std::fmt::Display;
 
 use kafka_protocol::ResponseError;
-use quire::streams::wire::BatchError;
+use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
 use quire::{Error, ErrorKind, Reason, Refused};
 
@@ -124,5 +124,11 @@ impl From<BatchError> for Failure {
             | BatchError::TooFewBytes { .. } => ResponseError::InvalidRecord,
         };
         Failure::new(code, error)
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        Failure::new(ResponseError::InvalidRecord, error)
     }
 }

@@ -154,6 +154,7 @@ fn batches(mut records: &[u8]) -> Result<Vec<Batch<'_>>, Failure> {
             let message = format!("no producer was given the id {}: idempotence is not offered", batch.producer_id());
             return Err(Failure::new(ResponseError::UnknownProducerId, message));
         }
+        check_records(&batch)?;
         batches.push(batch);
         records = rest;
     }
@@ -161,6 +162,15 @@ fn batches(mut records: &[u8]) -> Result<Vec<Batch<'_>>, Failure> {
         return Err(Failure::new(ResponseError::InvalidRecord, "there are no records"));
     }
     Ok(batches)
+}
+
+/// Walks the records of an uncompressed batch once: one that can't be read would stop every consumer that comes to it.
+///
+/// [`Batch::parse`] holds the last offset delta against the count, and the walk lets deltas only ascend: so a batch that
+/// is walked to its end has every delta from 0 on. What is compressed stays as it is.
+fn check_records(batch: &Batch<'_>) -> Result<(), Failure> {
+    let problem = batch.records().into_iter().flatten().find_map(Result::err);
+    problem.map_or(Ok(()), |problem| Err(problem.into()))
 }
 
 /// The offset of the first record, once it is durable.

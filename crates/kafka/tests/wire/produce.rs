@@ -98,6 +98,45 @@ async fn what_a_producer_did_wrong_has_a_code_that_says_so() {
 }
 
 #[tokio::test]
+async fn records_that_no_consumer_could_read_are_refused() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    // Two records of 13 bytes, of one-byte numbers: the first's offset delta stands at 3, the second's at 16.
+    let good = batch(&["abc", "def"]);
+    assert_eq!(good.len(), HEADER_BYTES + 2 * 13);
+    let with = |at: usize, byte: u8| resealed(good.clone(), |batch| batch[HEADER_BYTES + at] = byte);
+    let noise = resealed(good.clone(), |batch| {
+        batch.truncate(HEADER_BYTES);
+        batch.extend([0xff; 30]);
+    });
+    let millions = |codec: u8| {
+        resealed(noise.clone(), |batch| {
+            batch.truncate(HEADER_BYTES + 20);
+            batch[22] = codec;
+            batch[23..27].copy_from_slice(&(i32::MAX - 1).to_be_bytes());
+            batch[57..61].copy_from_slice(&i32::MAX.to_be_bytes());
+        })
+    };
+    let mut poisoned = vec![
+        ("noise", noise.clone()),
+        ("a first delta of 1", with(3, 2)),
+        ("a repeated delta", with(16, 0)),
+        ("a delta left out", with(16, 4)),
+        ("a record that ends late", with(0, 26)),
+        ("bytes behind the last", resealed(good.clone(), |batch| batch.push(0))),
+        ("a good batch, then noise", [good.clone(), noise.clone()].concat()),
+    ];
+    poisoned.extend((0..=4).map(|codec| ("millions of records in 20 bytes", millions(codec))));
+    for (what, records) in poisoned {
+        let produced = client.produce("t", &records).await;
+        assert_eq!((produced.error_code, produced.base_offset), (ResponseError::InvalidRecord.code(), -1), "{what}");
+        assert!(produced.error_message.is_some_and(|message| message.contains("can't be")), "{what}");
+    }
+    assert_eq!(client.produce("t", &good).await.base_offset, 0, "nothing of it is kept");
+}
+
+#[tokio::test]
 async fn a_program_with_the_database_is_told_which_batch_it_can_not_read_and_why() {
     let world = World::new().await;
     let mut client = world.client().await;
