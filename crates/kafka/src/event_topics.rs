@@ -50,7 +50,8 @@ impl EventTopic {
         Ok(PartitionOffsets { start: Sequence::new(start.get()), next: Sequence::new(next.get()) })
     }
 
-    /// Makes a batch of the events from offset `from` on, as many as there is room for.
+    /// Makes a batch of the events from offset `from` on, as many as there is room for. Offset 0, where clients expect
+    /// every topic to begin, is read as 1: to refuse it would make a consumer that begins there go on at the end.
     pub(crate) fn fetch(
         &self,
         history: &dyn History,
@@ -59,6 +60,7 @@ impl EventTopic {
         out: &mut BytesMut,
     ) -> Result<(), Failure> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
+        let from = from.max(Sequence::new(1));
         if from < start || from > next {
             return Err(StreamReadError::OffsetOutOfRange { from, start, next }.into());
         }

@@ -51,10 +51,21 @@ async fn it_begins_at_1_and_ends_behind_the_last_event() {
     assert_eq!(list(&mut client, "air.flights", -2).await, (0, 1, -1));
     assert_eq!(list(&mut client, "air.flights", -1).await, (0, 3, -1));
     assert_eq!(values(&client.fetch("air.flights", 3).await), []);
-    for offset in [0, 4] {
+    for offset in [-1, 4] {
         let code = client.fetch("air.flights", offset).await.error_code;
         assert_eq!(code, ResponseError::OffsetOutOfRange.code(), "{offset}");
     }
+}
+
+#[tokio::test]
+async fn a_consumer_that_begins_at_0_gets_the_first_event_and_all_behind_it() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    let flights = world.database.events("air/flights");
+    flights.append([NewEvent::new("A").data(b"first"), NewEvent::new("B").data(b"second")]).expect("events");
+    let fetched = client.fetch("air.flights", 0).await;
+    assert_eq!((fetched.error_code, fetched.high_watermark, fetched.log_start_offset), (0, 3, 1));
+    assert_eq!(values(&fetched), [(1, "first".to_owned()), (2, "second".to_owned())]);
 }
 
 #[tokio::test]
