@@ -5,6 +5,7 @@ mod calendar;
 mod demo;
 mod failure;
 mod latencies;
+mod opening;
 mod promise;
 mod serve;
 mod servers;

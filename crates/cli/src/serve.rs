@@ -7,9 +7,10 @@ use clap::Args;
 use quire::{Database, Recovery};
 
 use crate::failure::Result;
+use crate::opening::open;
 use crate::promise::Promise;
 use crate::servers::{Addresses, Servers};
-use crate::text::{counted, grouped};
+use crate::text::counted;
 
 /// What `quire serve` takes.
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let opening = Database::builder(&self.data).durability(self.durability.into()).open_and_report()?;
+        let opening = open(Database::builder(&self.data).durability(self.durability.into()))?;
         let database = opening.database;
         let servers = Servers::start(&database, self.addresses)?;
         writeln!(out, "data        {}", self.data.display())?;
@@ -47,8 +48,11 @@ impl Serve {
 
 /// What opening the database found.
 fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
-    let segments = counted(recovery.segments as u64, "segment");
-    writeln!(out, "recovered   {} records in {segments}", grouped(recovery.records))?;
+    if let Recovery { records: 0, segments: 0, cut: None } = recovery {
+        return Ok(writeln!(out, "recovered   nothing: new database")?);
+    }
+    let (records, segments) = (counted(recovery.records, "record"), counted(recovery.segments as u64, "segment"));
+    writeln!(out, "recovered   {records} in {segments}")?;
     if let Some(cut) = &recovery.cut {
         writeln!(out, "torn tail   {cut}")?;
     }

@@ -10,13 +10,14 @@ use super::cases::{Case, Operation, PAYLOAD_BYTES};
 use super::measurement::{Measurement, Recorder};
 use super::scratch::Scratch;
 use crate::failure::{Failure, Result};
+use crate::opening::open;
 
 const TOPIC: &str = "bench";
 
 /// Runs a case of so many operations.
 pub(super) fn run(case: &Case, scratch: &Scratch, ops: u64) -> Result<Measurement> {
     let path = scratch.path().join(format!("{}-{}", case.name, case.durability));
-    let database = Database::builder(&path).durability(case.durability).create(true).open()?;
+    let database = open(Database::builder(&path).durability(case.durability).create(true))?.database;
     let measured = match case.operation {
         Operation::Append { messages } => {
             append(&database, messages, (ops / 10).clamp(1, 10_000))?;

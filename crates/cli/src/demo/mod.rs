@@ -29,6 +29,7 @@ use clap::Args;
 use quire::{Database, Position};
 
 use crate::failure::{Failure, Result};
+use crate::opening::open;
 use crate::promise::Promise;
 use crate::serve::tell_addresses;
 use crate::servers::{Addresses, Servers};
@@ -69,7 +70,7 @@ impl Demo {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let input = Input::read(self.flights.as_deref())?;
         let data = place::prepare(self.data)?;
-        let database = Database::builder(&data).durability(self.durability.into()).open()?;
+        let database = open(Database::builder(&data).durability(self.durability.into()))?.database;
         if database.published() > Position::ZERO {
             let message = format!("{} holds a database already; the demo wants a new or empty folder", data.display());
             return Err(Failure::new(message));

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::client::Client;
 use crate::failure::{Failure, Result};
+use crate::opening::open;
 use crate::servers::resolve;
 
 /// Where the database is.
@@ -58,7 +59,7 @@ struct Served {
 
 impl Served {
     fn open(folder: &std::path::Path) -> Result<Self> {
-        let database = Database::builder(folder).create(false).open()?;
+        let database = open(Database::builder(folder).create(false))?.database;
         let failed = |error| Failure::at("serve the database to this process", error);
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(failed)?;
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

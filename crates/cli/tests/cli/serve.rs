@@ -1,6 +1,7 @@
 //! The server: it stops cleanly, keeps what it acknowledged, and says clearly why it can't start.
 
 use std::fs;
+use std::path::Path;
 
 use crate::support::{Server, quire, run, run_on};
 
@@ -12,7 +13,8 @@ fn a_server_stops_on_a_signal_with_status_0_and_what_it_acknowledged_is_there_ag
     let data = folder.path().join("data");
     for (round, signal) in ["INT", "TERM"].into_iter().enumerate() {
         let server = Server::start(&data);
-        assert!(server.report.contains("recovered"), "{}", server.report);
+        let recovered = ["recovered   nothing: new database", "recovered   1 record in 1 segment"][round];
+        assert!(server.report.contains(recovered), "{}", server.report);
         let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
         assert_eq!((status, answer["position"].as_u64()), (200, Some(round as u64 + 1)), "{answer}");
         let (status, printed) = server.stop_by(signal);
@@ -22,11 +24,9 @@ fn a_server_stops_on_a_signal_with_status_0_and_what_it_acknowledged_is_there_ag
     assert_eq!(run_on(&data, &["events", "read", "s"]).succeeded().lines().count(), 2);
 }
 
-#[test]
-fn a_torn_tail_is_cut_and_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let data = folder.path().join("data");
-    let server = Server::start(&data);
+/// A database whose second and last commit is damaged, as a crash leaves it.
+fn torn(data: &Path) {
+    let server = Server::start(data);
     server.ask("POST", "/v1/commit", COMMIT);
     server.ask("POST", "/v1/commit", COMMIT);
     assert_eq!(server.stop_by("KILL").0, None);
@@ -37,11 +37,31 @@ fn a_torn_tail_is_cut_and_told() {
     let last = bytes.iter().rposition(|byte| *byte != 0).expect("records");
     bytes[last] ^= 0xff;
     fs::write(&segment, bytes).expect("a file");
+}
 
+#[test]
+fn a_torn_tail_is_cut_and_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    torn(&data);
     let server = Server::start(&data);
     assert!(server.report.contains("torn tail"), "{}", server.report);
     assert_eq!(server.stop_by("INT").0, Some(0));
     assert_eq!(run_on(&data, &["events", "read", "s"]).succeeded().lines().count(), 1);
+}
+
+#[test]
+fn a_verb_that_cuts_a_torn_tail_warns_of_it_on_standard_error_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, verb) in [("read", &["events", "stores"][..]), ("write", &["produce", "t", "v"]), ("demo", &["demo"])] {
+        let data = folder.path().join(name);
+        torn(&data);
+        let first = run_on(&data, verb);
+        let warnings = first.stderr.lines().filter(|line| line.starts_with("quire: warning: ")).count();
+        assert_eq!(warnings, 1, "{first:?}");
+        let second = run_on(&data, verb);
+        assert!(!second.stderr.contains("warning"), "{second:?}");
+    }
 }
 
 #[test]
