@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quire_mapped::SharedWords;
 use quire_model::Position;
 
-use crate::checksum::crc32c;
 use crate::directory::{Directory, LockedFile};
 use crate::error::{Error, Result};
 use crate::log::Identity;
@@ -112,8 +111,14 @@ fn owner(directory: &Directory) -> Option<u64> {
     Some(u64::from_le_bytes(*word)).filter(|process| *process != 0)
 }
 
+/// The finalizer of MurmurHash3 (fmix64, by Austin Appleby), of which the lowest 16 bits are the check: every append seals a
+/// number, and this takes a nanosecond.
 fn check(number: u64) -> u64 {
-    u64::from(crc32c(&number.to_le_bytes()[..6])) << 48
+    // Salted, so that the zeros of a file made anew are not a number.
+    let mut hash = number ^ u64::from_le_bytes(*b"QUIRECTL");
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (hash ^ (hash >> 33)) << 48
 }
 
 fn seal(number: u64) -> u64 {

@@ -4,7 +4,7 @@
 
 use hashbrown::HashTable;
 
-use quire_model::{Entry, Sequence, Tag};
+use quire_model::{Sequence, Tag};
 
 use crate::segment::TagHash;
 
@@ -33,14 +33,9 @@ impl Sequences {
         self.counters.find(hash, |counter| *counter.tag == *tag.as_bytes()).map(|counter| counter.next)
     }
 
-    /// Takes in an entry that was appended.
-    pub(crate) fn take_in(&mut self, entry: &Entry<'_>) {
-        if entry.sequence.is_none() {
-            return;
-        }
-        let next = entry.next_sequence();
-        let tag = entry.tags.first().expect("a sequenced entry has a tag").as_bytes();
-        let hash = TagHash::of(Tag::new(tag), self.seed).get();
+    /// Notes the number that the next item of a tag gets.
+    pub(crate) fn take_in(&mut self, hash: TagHash, tag: Tag<'_>, next: Sequence) {
+        let (hash, tag) = (hash.get(), tag.as_bytes());
         match self.counters.find_mut(hash, |counter| *counter.tag == *tag) {
             Some(counter) => counter.next = next,
             None => {

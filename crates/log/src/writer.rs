@@ -196,10 +196,7 @@ impl Core {
         self.active.appender.settle(tail + bytes);
         self.last = tail..tail + bytes;
         let record = RecordView::sealed(self.active.appender.bytes(self.last.clone()));
-        self.active.segment.take_in(record, tail);
-        for (_, entry) in record.entries() {
-            self.sequences.take_in(&entry);
-        }
+        self.active.segment.take_in(record, tail, &mut self.sequences);
         self.mark = Mark { position: at.position, chain };
         self.time = at.time;
         let woken = self.shared.note_append(at.position, entries, bytes);

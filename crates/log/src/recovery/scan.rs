@@ -90,10 +90,7 @@ impl Scan {
                 Ok(record) => record,
                 Err(fault) => return (offset, fault),
             };
-            index.add(record, offset);
-            for (_, entry) in record.entries() {
-                self.sequences.take_in(&entry);
-            }
+            index.add(record, offset, &mut self.sequences);
             self.mark = Mark { position: record.header.position, chain: record.header.crc };
             self.time = record.header.time;
             offset += record.header.length as usize;

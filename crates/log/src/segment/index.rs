@@ -11,6 +11,7 @@ use quire_model::{Place, Position, Tag};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::record::RecordView;
+use crate::sequences::Sequences;
 
 /// The hash of a tag, in one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,16 +66,19 @@ impl SegmentIndex {
         SegmentIndex { first, seed, records: Vec::new(), entries: Vec::new(), postings: HashMap::default() }
     }
 
-    /// Takes in the next record, which stands at byte `offset`.
-    pub(crate) fn add(&mut self, record: RecordView<'_>, offset: usize) {
+    /// Takes in the next record, which stands at byte `offset`, and counts the numbers that its entries take.
+    pub(crate) fn add(&mut self, record: RecordView<'_>, offset: usize, sequences: &mut Sequences) {
         debug_assert_eq!(record.header.position, self.end());
         let record_number = self.records.len() as u32;
         let first_ordinal = self.entries.len() as u32;
         self.records.push(RecordAt { offset: narrow(offset), first_ordinal });
         for (ordinal, (entry_offset, entry)) in (first_ordinal..).zip(record.entries()) {
             self.entries.push(EntryAt { offset: narrow(offset + entry_offset), record: record_number });
-            for tag in entry.tags.iter() {
+            for (number, tag) in entry.tags.iter().enumerate() {
                 let hash = TagHash::of(tag, self.seed);
+                if number == 0 && entry.sequence.is_some() {
+                    sequences.take_in(hash, tag, entry.next_sequence());
+                }
                 self.postings.entry(hash).and_modify(|list| list.push(ordinal)).or_insert(Postings::One(ordinal));
             }
         }

@@ -16,6 +16,7 @@ pub(crate) use index::{Located, SegmentIndex, TagHash};
 
 use crate::directory::SegmentFile;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView, entry_at};
+use crate::sequences::Sequences;
 
 /// See the module.
 #[derive(Debug)]
@@ -38,8 +39,8 @@ impl Segment {
     }
 
     /// Indexes a record whose bytes are settled at `offset`.
-    pub(crate) fn take_in(&self, record: RecordView<'_>, offset: usize) {
-        self.index.write().unwrap_or_else(PoisonError::into_inner).add(record, offset);
+    pub(crate) fn take_in(&self, record: RecordView<'_>, offset: usize, sequences: &mut Sequences) {
+        self.index.write().unwrap_or_else(PoisonError::into_inner).add(record, offset, sequences);
     }
 
     /// The header of a record.
