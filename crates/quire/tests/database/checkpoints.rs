@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use quire::events::NewEvent;
@@ -131,6 +131,25 @@ fn checkpoints_are_taken_while_threads_commit_and_any_of_them_restores_everythin
     }
     drop(database);
     assert_eq!(live, everything(&small(&place)));
+}
+
+#[test]
+fn a_checkpoint_that_several_ask_for_at_once_is_saved_once_for_all_of_them() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    for round in 1..=30 {
+        step(&database, round);
+        let start = Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    database.checkpoint().expect("saved");
+                });
+            }
+        });
+        assert_eq!(database.statistics().checkpoints, round as u64);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a database does by itself: time comes to the queues without anyone who fetches.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use quire::jobs::{NewJob, QueueStats};
@@ -80,6 +80,28 @@ fn more_jobs_than_one_record_takes_are_all_noticed() {
     }
     clock.set(Timestamp::from_millis(2_000));
     wait_until(&database, |stats| stats.pending == 2_500);
+}
+
+#[test]
+fn no_lease_is_forgotten_when_another_commit_says_that_nothing_is_due_soon() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let job = NewJob { attempts_max: u16::MAX, ..NewJob::new(b"job") };
+    database.queue("queue").enqueue(job).expect("accepted");
+    let far = NewJob { run_at: Some(Timestamp::MAX), ..NewJob::new(b"far") };
+    for _ in 0..200 {
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                database.queue("queue").enqueue(far).expect("accepted");
+            });
+            start.wait();
+            let queue = database.queue("queue").lease(Duration::from_micros(200));
+            assert_eq!(queue.fetch("worker", 1).expect("accepted").len(), 1);
+        });
+        wait_until(&database, |stats| stats.active == 0);
+    }
 }
 
 #[test]
