@@ -3,6 +3,9 @@
 //! Invariant: what a client gives is stored to the byte, and what is shown can be given back as it is. A value named
 //! `data` may come in three ways: `"data"`: any JSON, stored as its text, exactly as it was written; `"data_text"`: the
 //! UTF-8 of a string; `"data_base64"`: any bytes. It is shown as the first of the three that can show it.
+//!
+//! JSON is bounded in depth both ways: parsers have limits of their own, and one deep value in a page must not make the
+//! page unreadable.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -17,6 +20,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::Problem;
+
+/// How many arrays and objects of a JSON value may stand in each other. Half of what parsers commonly take (serde_json: 128),
+/// since an answer nests the value in its own objects.
+pub(crate) const JSON_DEPTH_MAX: usize = 64;
 
 /// A string of a request, borrowed from its body unless it has escapes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -62,13 +69,17 @@ impl<'de> Deserialize<'de> for Base64 {
 /// The bytes of the value `name`, given in one of three ways or not at all.
 ///
 /// # Errors
-/// When it is given in more than one.
+/// When it is given in more than one, or is JSON that is nested too deeply.
 pub(crate) fn given<'r>(
     name: &str,
     json: Option<&'r RawValue>,
     text: Option<&'r Text<'_>>,
     base64: Option<&'r Base64>,
 ) -> Result<Option<&'r [u8]>, Problem> {
+    if json.is_some_and(|json| !is_shallow(json.get().as_bytes())) {
+        let message = format!("{name} is nested more than {JSON_DEPTH_MAX} levels deep; give it as {name}_text");
+        return Err(Problem::invalid(message));
+    }
     let json = json.map(|json| json.get().as_bytes());
     let text = text.map(|text| text.as_bytes());
     let base64 = base64.map(|base64| base64.0.as_slice());
@@ -127,7 +138,29 @@ fn as_json(bytes: &[u8]) -> Option<&RawValue> {
     // Most text ends here, without a scan.
     bytes.first().filter(|first| matches!(first, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f'))?;
     let value: &RawValue = serde_json::from_slice(bytes).ok()?;
-    (value.get().len() == bytes.len()).then_some(value)
+    (value.get().len() == bytes.len() && is_shallow(bytes)).then_some(value)
+}
+
+/// Whether valid JSON is nested at most [`JSON_DEPTH_MAX`] levels deep: brackets are counted, but for those in strings.
+fn is_shallow(json: &[u8]) -> bool {
+    let (mut depth, mut in_string) = (0_usize, false);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            // What is escaped ends no string.
+            b'\\' if in_string => drop(bytes.next()),
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                if depth > JSON_DEPTH_MAX {
+                    return false;
+                }
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    true
 }
 
 /// A tag: a string, or an object with its bytes when it is not text.
@@ -203,6 +236,16 @@ mod tests {
         check(r#"{"data":null}"#, b"", r#"{"data":null}"#);
         check("{}", b"", r#"{"data":null}"#);
         check(r#"{"data_text":"null"}"#, b"null", r#"{"data_text":"null"}"#);
+    }
+
+    #[test]
+    fn depth_counts_the_brackets_that_are_open_outside_of_strings() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(is_shallow(nested(JSON_DEPTH_MAX).as_bytes()));
+        assert!(!is_shallow(nested(JSON_DEPTH_MAX + 1).as_bytes()));
+        assert!(is_shallow(format!("[{}1]", "[],".repeat(200)).as_bytes()), "side by side");
+        assert!(is_shallow(format!(r#"["\"{}"]"#, "[".repeat(200)).as_bytes()), "in a string");
+        assert!(!is_shallow(format!(r#"["\\",{}]"#, nested(JSON_DEPTH_MAX)).as_bytes()), "behind a string");
     }
 
     #[test]

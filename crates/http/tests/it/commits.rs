@@ -221,6 +221,30 @@ fn values_come_back_to_the_byte() {
 }
 
 #[test]
+fn json_nested_deeper_than_64_levels_is_refused_and_shown_as_text() {
+    let served = Served::new();
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let event = |depth: usize| {
+        let data = nested(depth);
+        format!(r#"{{"parts":[{{"append":{{"store":"s","events":[{{"type":"A","data":{data}}}]}}}}]}}"#)
+    };
+    served.write("/v1/commit", event(64));
+    for depth in [65, 126, 10_000] {
+        let refused = served.fails("POST", "/v1/commit", &event(depth), 400, "invalid");
+        assert!(refused["message"].as_str().expect("text").contains("64 levels"), "{refused}");
+        assert_eq!(refused["part"], 0);
+    }
+    let text = nested(126);
+    served.write(
+        "/v1/commit",
+        json!({"parts": [{"append": {"store": "s", "events": [{"type": "A", "data_text": text}]}}]}),
+    );
+    let events = served.read("/v1/events/s");
+    assert_eq!(events["events"][0]["data"].to_string(), nested(64));
+    assert_eq!(events["events"][1]["data_text"], text);
+}
+
+#[test]
 fn commits_outlive_the_server() {
     let mut served = Served::new();
     served.write("/v1/commit", departure());
