@@ -10,6 +10,8 @@ use std::io;
 pub(crate) enum Failure {
     /// Something the user should read.
     Message(String),
+    /// A signal asked for the end before there was a result; what was begun is cleared away.
+    Interrupted,
     /// Nobody reads the output any more.
     ClosedPipe,
 }

@@ -12,6 +12,7 @@ mod servers;
 mod stop;
 mod stopwatch;
 mod text;
+mod threads;
 mod verbs;
 
 use std::io::{self, Write};
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
     let done = run(quire.command, &mut out).and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Err(Failure::Interrupted) => ExitCode::from(130),
         Err(Failure::Message(message)) => {
             eprintln!("quire: {message}");
             ExitCode::FAILURE

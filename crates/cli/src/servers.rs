@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::failure::{Failure, Result};
 use crate::stop::Stop;
+use crate::threads;
 
 /// Where to serve. Both are on loopback unless told otherwise, for there is no authentication yet.
 #[derive(Debug, Clone, Copy, Args)]
@@ -43,11 +44,12 @@ impl Servers {
     /// # Errors
     /// When one of the addresses can't be listened on; then neither runs.
     pub(crate) fn start(database: &Database, wanted: Addresses) -> Result<Self> {
-        let failed = |error: io::Error| Failure::new(error.to_string());
-        let runtime = Runtime::new().map_err(|error| Failure::at("start the servers' threads", error))?;
+        let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = Stop::on_signals(&runtime)?;
-        let kafka = runtime.block_on(quire_kafka::Server::bind(database.clone(), wanted.kafka)).map_err(failed)?;
-        let http = runtime.block_on(quire_http::Server::bind(database.clone(), wanted.http)).map_err(failed)?;
+        let kafka = runtime.block_on(quire_kafka::Server::bind(database.clone(), wanted.kafka));
+        let kafka = kafka.map_err(|error| not_bound(wanted.kafka, "--kafka", &error))?;
+        let http = runtime.block_on(quire_http::Server::bind(database.clone(), wanted.http));
+        let http = http.map_err(|error| not_bound(wanted.http, "--http", &error))?;
         let addresses = Addresses { kafka: kafka.address(), http: http.address() };
         let when_gone = AskWhenGone(stop.clone());
         let task = runtime.spawn(async move {
@@ -80,6 +82,16 @@ impl Servers {
         self.stop.ask();
         let ended = self.runtime.block_on(self.task).map_err(|error| Failure::at("stop the servers", error))?;
         ended.map_err(|error| Failure::at("serve", error))
+    }
+}
+
+/// Why an address can't be listened on, and what to do when it is taken.
+fn not_bound(address: SocketAddr, flag: &str, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::new(format!(
+            "can't listen on {address}: address already in use; choose another with {flag} (port 0 takes a free one)"
+        )),
+        _ => Failure::new(error.to_string()),
     }
 }
 

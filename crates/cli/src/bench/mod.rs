@@ -18,6 +18,8 @@ use clap::Args;
 
 use crate::failure::{Failure, Result};
 use crate::promise::Promise;
+use crate::stop::Stop;
+use crate::threads;
 use cases::{CASES, Case};
 use scratch::Scratch;
 
@@ -56,12 +58,14 @@ impl Bench {
         if selected.is_empty() {
             return Err(Failure::new("no case is called so; `quire bench --list` names them"));
         }
+        let runtime = threads::start(1)?;
+        let stop = Stop::on_signals(&runtime)?;
         let scratch = Scratch::create(self.data.as_deref())?;
         if !self.json {
             output::heading(out, scratch.path())?;
         }
         for case in selected {
-            let measurement = run::run(case, &scratch, self.ops.unwrap_or(case.ops))?;
+            let measurement = run::run(case, &scratch, self.ops.unwrap_or(case.ops), &stop)?;
             if self.json {
                 output::json_line(out, &measurement)?;
             } else {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::client::{Client, Path};
 use super::place::Place;
 use super::print::{Form, bytes, list, time, word, words};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// The most that one request asks for.
 const PAGE: u64 = 1_000;
@@ -56,17 +56,28 @@ impl Events {
             }),
             Events::Read { store, types, tags, after, limit, place, form } => place.visit(|client| {
                 let path = Path::new(&["events", &store]).with_all("type", &types).with_all("tag", &tags);
-                read(client, &path, after, limit.unwrap_or(u64::MAX), |events| form.print(out, events, line))
+                read(client, &store, &path, after, limit.unwrap_or(u64::MAX), |events| form.print(out, events, line))
             }),
         }
     }
 }
 
 /// Reads page after page.
-fn read(client: &Client, path: &Path, after: u64, limit: u64, mut print: impl FnMut(&[Value]) -> Result) -> Result {
+fn read(
+    client: &Client,
+    store: &str,
+    path: &Path,
+    after: u64,
+    limit: u64,
+    mut print: impl FnMut(&[Value]) -> Result,
+) -> Result {
     let (mut after, mut left) = (after, limit);
     while left > 0 {
         let answer = client.get(&path.clone().with("after", after).with("limit", left.min(PAGE)))?;
+        // A store is there from its first event on.
+        if answer["head"] == 0 {
+            return Err(Failure::new(format!("there is no event store {store}")));
+        }
         let events = list(&answer, "events");
         print(events)?;
         left -= events.len() as u64;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quire::Database;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -16,6 +16,7 @@ use super::client::Client;
 use crate::failure::{Failure, Result};
 use crate::opening::open;
 use crate::servers::resolve;
+use crate::threads;
 
 /// Where the database is.
 #[derive(Debug, Args)]
@@ -60,8 +61,8 @@ struct Served {
 impl Served {
     fn open(folder: &std::path::Path) -> Result<Self> {
         let database = open(Database::builder(folder).create(false))?.database;
+        let runtime = threads::start(1)?;
         let failed = |error| Failure::at("serve the database to this process", error);
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(failed)?;
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = runtime.block_on(quire_http::Server::bind(database, any_port)).map_err(failed)?;
         let (stop, stopped) = oneshot::channel();

@@ -60,6 +60,18 @@ fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
 }
 
 #[test]
+fn a_signal_ends_a_run_with_status_130_and_its_folder_is_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "\"$0\" bench log --ops 100000000 --data \"$1\" & child=$!
+        until ls \"$1\" | grep -q quire-bench; do :; done
+        kill -s TERM $child; wait $child";
+    let mut shell = std::process::Command::new("sh");
+    let ended = shell.args(["-c", script, env!("CARGO_BIN_EXE_quire")]).arg(folder.path()).output().expect("a shell");
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}
+
+#[test]
 fn the_table_has_a_line_a_case() {
     let printed = run(&["bench", "log", "--case", "append-batch-10", "--durability", "os", "--ops", "10"]).succeeded();
     let cases = printed.lines().filter(|line| line.starts_with("append-batch-10"));

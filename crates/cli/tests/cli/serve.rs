@@ -65,13 +65,27 @@ fn a_verb_that_cuts_a_torn_tail_warns_of_it_on_standard_error_once() {
 }
 
 #[test]
+fn too_few_file_handles_are_an_error_and_neither_a_panic_nor_a_wait() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(Server::start(folder.path()));
+    for handles in ["10", "13", "16", "20", "24"] {
+        let script = "ulimit -n $2; exec \"$0\" topics list --data \"$1\"";
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_quire")]).arg(folder.path()).arg(handles);
+        let ended = shell.output().expect("a shell");
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!((ended.status.code(), told.lines().count()), (Some(1), 1), "{handles}: {told}");
+    }
+}
+
+#[test]
 fn a_port_in_use_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(&folder.path().join("one"));
     let other = folder.path().join("other");
-    let in_use = format!("can't listen on {}", server.kafka);
+    let in_use = format!("can't listen on {}: address already in use; choose another with --kafka", server.kafka);
     run_on(&other, &["serve", "--kafka", &server.kafka, "--http", "127.0.0.1:0"]).failed_with(&in_use);
-    let in_use = format!("can't listen on {}", server.http);
+    let in_use = format!("can't listen on {}: address already in use; choose another with --http", server.http);
     run_on(&other, &["serve", "--kafka", "127.0.0.1:0", "--http", &server.http]).failed_with(&in_use);
 }
 

@@ -113,6 +113,7 @@ fn what_is_not_there_is_named() {
         (&["jobs", "show", "seven"], "seven"),
         (&["graph", "get", "g", "zzz"], "zzz"),
         (&["graph", "neighbours", "none", "a"], "none"),
+        (&["events", "read", "nope"], "there is no event store nope"),
         (&["events", "read", "no store"], "a store's name"),
     ] {
         run(&[verb, &["--http", &server.http]].concat()).failed_with(message);
