@@ -27,6 +27,10 @@ impl Body {
     /// # Errors
     /// With line and column, when it is not JSON or says something else.
     pub(crate) fn parse<'r, T: Deserialize<'r>>(&'r self) -> Result<T, Problem> {
+        // What is derived would also take an array of a struct's fields in their order, which nobody means.
+        if self.0.trim_ascii_start().starts_with(b"[") {
+            return Err(Problem::invalid("the body is an array, and has to be an object"));
+        }
         serde_json::from_slice(&self.0).map_err(|error| Problem::json(&error))
     }
 }

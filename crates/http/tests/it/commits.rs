@@ -185,6 +185,18 @@ fn a_field_or_command_that_nobody_knows_is_named() {
 }
 
 #[test]
+fn a_part_is_an_object_with_exactly_one_command() {
+    let served = Served::new();
+    for body in [r#"{"parts":[{}]}"#, r#"{"parts":[{"tick":{},"append":{"store":"s"}}]}"#, r#"{"parts":["tick"]}"#] {
+        let problem = served.fails("POST", "/v1/commit", body, 400, "invalid");
+        let message = problem["message"].as_str().expect("text");
+        assert!(message.contains("a part names exactly one of append, produce, "), "{message}");
+    }
+    served.fails("POST", "/v1/commit", r#"[[{"tick":{}}]]"#, 400, "invalid");
+    served.write("/v1/commit", r#"{"parts":[{"tick":{}}]}"#);
+}
+
+#[test]
 fn what_is_too_large_is_413_whether_the_body_or_the_commit() {
     let served = Served::with(|builder| builder.commit_bytes_max(10_000));
     let commit =

@@ -6,6 +6,7 @@
 mod events;
 mod graph;
 mod jobs;
+mod one;
 mod streams;
 
 use quire::jobs::AckItem;
@@ -27,7 +28,7 @@ pub(crate) struct CommitRequest<'r> {
 
 /// A part of a commit: one command of one model.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", remote = "Self")]
 pub(crate) enum PartRequest<'r> {
     #[serde(borrow)]
     Append(events::Append<'r>),
