@@ -30,13 +30,15 @@ pub struct Draft<'w> {
     buffered: bool,
     /// Numbers taken by this draft: the tag's bytes within the record, and the tag's next number.
     taken: Vec<(Range<usize>, Sequence)>,
+    /// Numbers taken by entries that were not kept, with the tag itself. They come after those in `taken`.
+    taken_beyond: Vec<(Vec<u8>, Sequence)>,
 }
 
 impl<'w> Draft<'w> {
     pub(crate) fn new(core: &'w mut Core, at: At) -> Self {
         let buffered = !(core.writes_in_place() && core.fits(HEADER_BYTES));
         let taken = std::mem::take(&mut core.taken);
-        Draft { core, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered, taken }
+        Draft { core, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered, taken, taken_beyond: Vec::new() }
     }
 
     /// Whether nothing was pushed: a commit without effects takes no place in the log.
@@ -78,24 +80,33 @@ impl<'w> Draft<'w> {
     }
 
     fn next_sequence(&self, tag: Tag<'_>) -> Option<Sequence> {
-        let own = self.taken.iter().find(|(range, _)| {
-            let bytes =
-                if self.buffered { &self.core.buffer[range.clone()] } else { self.core.in_place_read(range.clone()) };
-            bytes == tag.as_bytes()
-        });
-        own.map(|(_, next)| *next).or_else(|| self.core.sequences.next(tag))
+        let beyond = self.taken_beyond.iter().find(|(own, _)| own == tag.as_bytes()).map(|(_, next)| *next);
+        let own = || self.taken_of(tag).map(|index| self.taken[index].1);
+        beyond.or_else(own).or_else(|| self.core.sequences.next(tag))
     }
 
-    fn take_numbers(&mut self, tag: Tag<'_>, tag_at: usize, first: Sequence, count: u32) {
-        let next = Sequence::new(first.get() + u64::from(count));
-        let known = self.taken.iter().position(|(range, _)| {
+    /// Where in `taken` a tag is.
+    fn taken_of(&self, tag: Tag<'_>) -> Option<usize> {
+        self.taken.iter().position(|(range, _)| {
             let bytes =
                 if self.buffered { &self.core.buffer[range.clone()] } else { self.core.in_place_read(range.clone()) };
             bytes == tag.as_bytes()
-        });
-        match known {
+        })
+    }
+
+    /// Notes that a tag's next number is this one; its bytes stand at `tag_at`.
+    fn take_numbers(&mut self, tag: Tag<'_>, tag_at: usize, next: Sequence) {
+        match self.taken_of(tag) {
             Some(index) => self.taken[index].1 = next,
             None => self.taken.push((tag_at..tag_at + tag.as_bytes().len(), next)),
+        }
+    }
+
+    /// Notes that a tag's next number is this one; its bytes stand nowhere.
+    fn take_numbers_beyond(&mut self, tag: Tag<'_>, next: Sequence) {
+        match self.taken_beyond.iter_mut().find(|(own, _)| own == tag.as_bytes()) {
+            Some((_, known)) => *known = next,
+            None => self.taken_beyond.push((tag.as_bytes().to_vec(), next)),
         }
     }
 }
@@ -116,16 +127,20 @@ impl Effects for Draft<'_> {
             self.next_sequence(entry.tags[0]).unwrap_or(sequenced.origin)
         });
         self.entries += 1;
+        let next = sequence.zip(entry.sequenced).map(|(first, sequenced)| {
+            let next = Sequence::new(first.get() + u64::from(sequenced.count));
+            (entry.tags[0], next)
+        });
         let begin = self.bytes;
         if (begin + self.too_many + entry_bytes(&entry)) as u64 > self.core.record_bytes_max() {
-            // The refusal is certain: the bytes are counted, so that it can say how many, and not kept.
+            // The refusal is certain: the bytes are counted, so that it can say how many, and not kept. Whoever decides does
+            // not know yet, and is told right numbers to the end.
             self.too_many += entry_bytes(&entry);
+            next.into_iter().for_each(|(tag, next)| self.take_numbers_beyond(tag, next));
             return Placed { place, sequence };
         }
         write_entry(&entry, sequence, |bytes| self.room(bytes));
-        if let (Some(first), Some(sequenced)) = (sequence, entry.sequenced) {
-            self.take_numbers(entry.tags[0], begin + SEQUENCED_TAG_AT, first, sequenced.count);
-        }
+        next.into_iter().for_each(|(tag, next)| self.take_numbers(tag, begin + SEQUENCED_TAG_AT, next));
         Placed { place, sequence }
     }
 }
