@@ -7,6 +7,7 @@ mod atomicity;
 mod conditions;
 mod durability;
 mod identity;
+mod inputs;
 mod model;
 
 mod checkpoints;
