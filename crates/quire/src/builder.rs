@@ -130,7 +130,7 @@ impl Builder {
             models = saved;
             checkpoint = newest.mark.position;
         }
-        let mut state = State { writer: opened.writer, models };
+        let mut state = State { writer: opened.writer, models, behind: false };
         let replayed_bytes = state.replay(checkpoint)?;
         let restored = Restored { state, checkpoint, replayed_bytes };
         let database = Database::start(Shared::new(meta.database, opened.log, restored, self.checkpoint_bytes))?;

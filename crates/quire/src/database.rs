@@ -29,7 +29,7 @@ use crate::{events, graph, jobs, streams};
 /// See the [crate's example](crate).
 #[derive(Debug, Clone)]
 pub struct Database {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Ends the background thread with the last handle; the thread itself holds `shared` only.
     _thread: Arc<Thread>,
 }

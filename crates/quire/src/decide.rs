@@ -14,6 +14,8 @@ use crate::{Error, ErrorKind, Result, events, graph, jobs, streams};
 pub(crate) struct State {
     pub(crate) writer: Writer,
     pub(crate) models: Models,
+    /// Whether a record may be in the log that is not, or not wholly, in the models. Only seen by others after a panic.
+    pub(crate) behind: bool,
 }
 
 /// The commands of a commit, by model; in each, in the order of the parts.
@@ -58,10 +60,12 @@ impl State {
         if draft.is_empty() {
             return Ok((Decided { rests_on: before, verdict: Ok((at, replies)) }, Woken::default()));
         }
-        let appended = draft.append()?;
+        self.behind = true;
+        let appended = draft.append().inspect_err(|_| self.behind = false)?;
         for entry in self.writer.appended() {
             self.models.apply(&entry).expect("what the models pushed is theirs");
         }
+        self.behind = false;
         Ok((Decided { rests_on: at.position, verdict: Ok((at, replies)) }, appended.woken))
     }
 }

@@ -63,12 +63,18 @@ impl Shared {
         }
     }
 
+    /// The state, to look at. A decision that panicked has changed nothing, and concerns nobody but its caller.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`] when a commit panicked later than that.
     pub(crate) fn state(&self) -> Result<RwLockReadGuard<'_, State>> {
-        self.state.read().map_err(|_| broken())
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if state.behind { Err(broken()) } else { Ok(state) }
     }
 
     fn state_mut(&self) -> Result<RwLockWriteGuard<'_, State>> {
-        self.state.write().map_err(|_| broken())
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.behind { Err(broken()) } else { Ok(state) }
     }
 
     pub(crate) fn commit(&self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
@@ -182,5 +188,39 @@ impl Drop for Thread {
         }
         // Only the length of the next opening depends on it.
         let _ = self.shared.checkpoint();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::jobs::NewJob;
+    use crate::{Database, Durability};
+
+    /// Opens a database, has a commit panic under the lock, and says what the next one is answered.
+    fn after_a_panic(within: impl FnOnce(&mut State)) -> Result<()> {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("opened");
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let mut state = database.shared.state_mut().expect("not broken");
+            within(&mut state);
+            panic!("of a commit");
+        }));
+        assert!(panicked.is_err());
+        let next = database.queue("queue").enqueue(NewJob::new(b"")).map(|_| ());
+        assert_eq!(next.is_ok(), database.queue("queue").stats().is_ok());
+        next
+    }
+
+    #[test]
+    fn a_decision_that_panics_harms_nobody_else() {
+        after_a_panic(|_| ()).expect("accepted");
+    }
+
+    #[test]
+    fn a_commit_that_panics_when_it_may_be_in_the_log_ends_the_database() {
+        assert_eq!(after_a_panic(|state| state.behind = true).expect_err("broken").kind(), ErrorKind::Failed);
     }
 }
