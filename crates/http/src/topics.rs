@@ -185,10 +185,12 @@ fn read(
 fn take(stored: &Stored<'_>, limit: usize, read: &mut Records) -> Result<(), Problem> {
     let base = stored.base_offset;
     let records = stored.batch.records();
-    let records =
-        records.map_err(|error| Problem::invalid(format!("the batch at offset {base} is closed: {error}")))?;
+    let records = records.map_err(|error| {
+        let codec = error.codec;
+        Problem::invalid(format!("the batch at offset {base} is compressed with {codec}, and can't be read here yet"))
+    })?;
     for record in records {
-        let record = record.map_err(|error| Problem::invalid(format!("the batch at offset {base} holds {error}")))?;
+        let record = record.map_err(|error| Problem::invalid(format!("in the batch at offset {base}, {error}")))?;
         let offset = base.get() + u64::from(record.offset_delta);
         if offset < read.next_offset {
             continue;
