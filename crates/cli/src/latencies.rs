@@ -25,6 +25,12 @@ impl Latencies {
         self.nanos.record(nanos).expect("the histogram grows as it must");
     }
 
+    /// Takes in all of another's.
+    pub(crate) fn add(&mut self, other: &Latencies) {
+        self.total += other.total;
+        self.nanos.add(&other.nanos).expect("the histogram grows as it must");
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> u64 {
         self.nanos.len()

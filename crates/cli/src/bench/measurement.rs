@@ -1,21 +1,24 @@
 //! What was measured of a case: the form that every suite reports in.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::cases::{Case, PAYLOAD_BYTES};
+use serde::{Deserialize, Serialize};
+
+use super::case::Case;
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 
 /// The result of a case. The names and their order are the JSON form.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Measurement {
-    pub(super) suite: &'static str,
-    pub(super) case: &'static str,
-    pub(super) payload_bytes: usize,
-    pub(super) threads: u32,
-    pub(super) processes: u32,
+    pub(super) suite: String,
+    pub(super) case: String,
     pub(super) durability: String,
-    pub(super) entries_per_op: usize,
+    pub(super) payload_bytes: usize,
+    pub(super) clients: u32,
+    pub(super) processes: u32,
+    pub(super) batch: usize,
     pub(super) ops: u64,
     pub(super) ops_per_s: f64,
     pub(super) ns_per_entry: f64,
@@ -25,9 +28,22 @@ pub(super) struct Measurement {
     pub(super) p99_ns: u64,
     pub(super) p999_ns: u64,
     pub(super) max_ns: u64,
+    /// Numbers that only some cases have, such as memory: by name, the unit last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) also: BTreeMap<String, f64>,
 }
 
-/// Times one operation after the other.
+/// What running a case came to.
+#[derive(Debug)]
+pub(super) struct Measured {
+    latencies: Latencies,
+    /// From the first operation's start to the last one's end, over all clients.
+    elapsed: Duration,
+    also: BTreeMap<String, f64>,
+}
+
+/// Times one operation of one client after the other. The end of one operation is the start of the next, so that the clock
+/// is looked at once an operation.
 #[derive(Debug)]
 pub(super) struct Recorder {
     watch: Stopwatch,
@@ -46,29 +62,56 @@ impl Recorder {
         self.latencies.record(self.watch.lap());
     }
 
-    /// What all of them come to.
-    pub(super) fn finish(self, case: &Case) -> Measurement {
+    /// What one client alone comes to.
+    pub(super) fn finish(self) -> Measured {
+        let elapsed = self.latencies.total();
+        Measured { latencies: self.latencies, elapsed, also: BTreeMap::new() }
+    }
+
+    /// The latencies of one client among several, for [`Measured::of_clients`].
+    pub(super) fn into_latencies(self) -> Latencies {
+        self.latencies
+    }
+}
+
+impl Measured {
+    /// What several clients come to that worked at the same time, for so long.
+    pub(super) fn of_clients(clients: impl IntoIterator<Item = Latencies>, elapsed: Duration) -> Self {
+        let mut latencies = Latencies::new();
+        for client in clients {
+            latencies.add(&client);
+        }
+        Measured { latencies, elapsed, also: BTreeMap::new() }
+    }
+
+    /// With one more number, its unit at the end of its name: `memory_bytes`.
+    pub(super) fn with(mut self, name: &str, value: f64) -> Self {
+        self.also.insert(name.to_owned(), value);
+        self
+    }
+
+    /// The result, with what has to stand beside it.
+    pub(super) fn of(self, case: &Case) -> Measurement {
         let ops = self.latencies.count();
-        let entries = case.operation.entries();
-        let total_ns = self.latencies.total().as_nanos() as f64;
-        let mean_ns = total_ns / ops as f64;
+        let elapsed_ns = self.elapsed.as_nanos() as f64;
         Measurement {
-            suite: case.suite,
-            case: case.name,
-            payload_bytes: PAYLOAD_BYTES,
-            threads: 1,
-            processes: 1,
+            suite: case.suite.to_owned(),
+            case: case.name.to_owned(),
             durability: case.durability.to_string(),
-            entries_per_op: entries,
+            payload_bytes: case.payload_bytes,
+            clients: case.clients,
+            processes: case.processes,
+            batch: case.batch,
             ops,
-            ops_per_s: round(1e9 / mean_ns),
-            ns_per_entry: round(mean_ns / entries as f64),
-            mean_ns: round(mean_ns),
+            ops_per_s: round(ops as f64 * 1e9 / elapsed_ns),
+            ns_per_entry: round(elapsed_ns / ops as f64 / case.batch as f64),
+            mean_ns: round(self.latencies.total().as_nanos() as f64 / ops as f64),
             p50_ns: self.latencies.quantile_ns(0.5),
             p95_ns: self.latencies.quantile_ns(0.95),
             p99_ns: self.latencies.quantile_ns(0.99),
             p999_ns: self.latencies.quantile_ns(0.999),
             max_ns: self.latencies.max_ns(),
+            also: self.also,
         }
     }
 }

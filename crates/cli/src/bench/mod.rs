@@ -1,16 +1,18 @@
 //! `quire bench`: how fast it is here, measured through the public API.
 //!
 //! ```text
-//! cases (what there is) ─▶ scratch database a case ─▶ run (append, read back) ─▶ Measurement ─▶ table or JSON lines
+//! suites (log, ...) ─▶ Case ─▶ Run: a scratch folder a case ─▶ Measured ─▶ Measurement ─▶ table, or JSON lines under a Heading
 //! ```
-//! A suite only says what to run; how it is measured and printed is the same for all.
+//! A suite is a folder or file of this module that lists its cases; how they are chosen, run and printed is the same for all.
 
-mod cases;
+mod case;
+mod heading;
+mod log;
 mod measurement;
 mod output;
-mod run;
 mod scratch;
 
+use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -20,14 +22,18 @@ use crate::failure::{Failure, Result};
 use crate::promise::Promise;
 use crate::stop::Stop;
 use crate::threads;
-use cases::{CASES, Case};
+use case::{Case, Run};
+use heading::Heading;
 use scratch::Scratch;
+
+/// Every suite's cases, in the order in which they run.
+const SUITES: &[&[Case]] = &[log::CASES];
 
 /// What `quire bench` takes.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// The suite to run
-    #[arg(required_unless_present = "list", value_parser = ["log"])]
+    #[arg(required_unless_present = "list", value_parser = ["all", "log"])]
     suite: Option<String>,
     /// Print the cases there are, and run nothing
     #[arg(long)]
@@ -44,14 +50,14 @@ pub(crate) struct Bench {
     /// Where to write: databases are made below it and removed afterwards [default: the system's folder for temporary files]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// One JSON object a line instead of a table
+    /// Instead of a table, one JSON object a line: first machine and commit, then a case each
     #[arg(long)]
     json: bool,
 }
 
 impl Bench {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let selected: Vec<&Case> = CASES.iter().filter(|case| self.selects(case)).collect();
+        let selected: Vec<&Case> = SUITES.iter().copied().flatten().filter(|case| self.selects(case)).collect();
         if self.list {
             return Ok(output::list(out, &selected)?);
         }
@@ -61,24 +67,46 @@ impl Bench {
         let runtime = threads::start(1)?;
         let stop = Stop::on_signals(&runtime)?;
         let scratch = Scratch::create(self.data.as_deref())?;
-        if !self.json {
-            output::heading(out, scratch.path())?;
+        let heading = Heading::here(scratch.path());
+        match self.json {
+            true => output::json_line(out, &heading)?,
+            false => output::heading(out, &heading, scratch.path())?,
         }
         for case in selected {
-            let measurement = run::run(case, &scratch, self.ops.unwrap_or(case.ops), &stop)?;
-            if self.json {
-                output::json_line(out, &measurement)?;
-            } else {
-                output::row(out, &measurement)?;
+            let path = scratch.path().join(format!("{}-{}-{}", case.suite, case.name, case.durability));
+            let run = Run { case, ops: self.ops.unwrap_or(case.ops), path, stop: &stop };
+            let measurement = (case.run)(&run)?.of(case);
+            if run.path.exists() {
+                fs::remove_dir_all(&run.path)
+                    .map_err(|error| Failure::at(format_args!("remove {}", run.path.display()), error))?;
+            }
+            match self.json {
+                true => output::json_line(out, &measurement)?,
+                false => output::row(out, &measurement)?,
             }
         }
         Ok(())
     }
 
     fn selects(&self, case: &Case) -> bool {
-        let suite = self.suite.as_deref().is_none_or(|suite| suite == case.suite);
+        let suite = self.suite.as_deref().is_none_or(|suite| suite == "all" || suite == case.suite);
         let durability = self.durability.is_none_or(|promise| case.durability == promise.into());
         let named = self.cases.is_empty() || self.cases.iter().any(|name| case.name.starts_with(name.as_str()));
         suite && durability && named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_results_can_be_taken_for_each_other() {
+        let mut names: Vec<_> =
+            SUITES.iter().copied().flatten().map(|case| (case.suite, case.name, case.durability)).collect();
+        let count = names.len();
+        names.sort_by_key(|(suite, name, durability)| (*suite, *name, durability.to_string()));
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 }

@@ -3,45 +3,50 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::cases::{Case, Operation, PAYLOAD_BYTES};
+use serde::Serialize;
+
+use super::case::Case;
+use super::heading::Heading;
 use super::measurement::Measurement;
 use crate::text::{grouped, nanos};
 
 /// The cases there are.
 pub(super) fn list(out: &mut dyn Write, cases: &[&Case]) -> io::Result<()> {
-    for case in cases {
-        let what = match case.operation {
-            Operation::Append { messages: 1 } => "produce one message and wait until it is kept".to_owned(),
-            Operation::Append { messages } => {
-                format!("produce a batch of {} messages and wait until it is kept", grouped(messages as u64))
-            }
-            Operation::ReadBack { messages } => {
-                format!("fetch the next batch of {} messages, copied out", grouped(messages as u64))
-            }
-        };
-        let (suite, name, durability) = (case.suite, case.name, case.durability.to_string());
-        writeln!(out, "{suite:<5} {name:<20} {durability:<5} {:>8} ops: {what}", grouped(case.ops))?;
+    for Case { suite, name, durability, payload_bytes, clients, ops, what, .. } in cases {
+        let (durability, ops) = (durability.to_string(), grouped(*ops));
+        writeln!(
+            out,
+            "{suite:<6} {name:<24} {durability:<5} {payload_bytes:>4} B {clients:>3} at once {ops:>9} ops: {what}"
+        )?;
     }
     Ok(())
 }
 
 /// The head of the table.
-pub(super) fn heading(out: &mut dyn Write, place: &Path) -> io::Result<()> {
-    writeln!(out, "{PAYLOAD_BYTES}-byte payloads, one thread, in {}", place.display())?;
+pub(super) fn heading(out: &mut dyn Write, of: &Heading, place: &Path) -> io::Result<()> {
+    let Heading { cpu, cores, system, file_system, version, commit, build, memory_bytes } = of;
+    let memory = memory_bytes >> 30;
+    writeln!(out, "{cpu}, {cores} processors, {memory} GiB, {system}; {file_system} at {}", place.display())?;
+    writeln!(out, "quire {version}, commit {commit}, {build} build")?;
+    if build == "debug" {
+        writeln!(out, "a debug build: these numbers say nothing about Quire")?;
+    }
     writeln!(
         out,
-        "{:<20} {:<5} {:>9} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "case", "kept", "ops", "ops/s", "ns/entry", "p50", "p95", "p99", "p99.9", "max"
+        "{:<24} {:<5} {:>5} {:>4} {:>9} {:>12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "case", "kept", "bytes", "by", "ops", "ops/s", "ns/entry", "p50", "p95", "p99", "p99.9", "max"
     )
 }
 
 /// A line of the table.
 pub(super) fn row(out: &mut dyn Write, of: &Measurement) -> io::Result<()> {
-    writeln!(
+    write!(
         out,
-        "{:<20} {:<5} {:>9} {:>12} {:>10.1} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "{:<24} {:<5} {:>5} {:>4} {:>9} {:>12} {:>10.1} {:>9} {:>9} {:>9} {:>9} {:>9}",
         of.case,
         of.durability,
+        of.payload_bytes,
+        of.clients,
         grouped(of.ops),
         grouped(of.ops_per_s as u64),
         of.ns_per_entry,
@@ -51,11 +56,15 @@ pub(super) fn row(out: &mut dyn Write, of: &Measurement) -> io::Result<()> {
         nanos(of.p999_ns),
         nanos(of.max_ns),
     )?;
+    for (name, value) in &of.also {
+        write!(out, "  {name} {}", grouped(*value as u64))?;
+    }
+    writeln!(out)?;
     out.flush()
 }
 
-/// A line of JSON.
-pub(super) fn json_line(out: &mut dyn Write, of: &Measurement) -> io::Result<()> {
+/// A line of JSON: the heading, or a result.
+pub(super) fn json_line(out: &mut dyn Write, of: &impl Serialize) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string(of).expect("numbers and names are JSON"))?;
     out.flush()
 }

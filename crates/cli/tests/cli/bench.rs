@@ -16,6 +16,10 @@ fn the_cases_are_listed_by_their_stable_names() {
         "append-batch-1000",
         "append-batch-10000",
         "append-single",
+        "append-threads-128",
+        "append-threads-2",
+        "append-threads-4",
+        "append-threads-8",
         "read-back",
     ];
     assert_eq!(names, expected);
@@ -27,17 +31,22 @@ fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
     let data = folder.path().to_str().expect("a path of plain letters");
     let cases = ["--case", "append-single", "--case", "read-back", "--ops", "20", "--data", data, "--json"];
     let printed = run(&[&["bench", "log"][..], &cases].concat()).succeeded();
-    let results: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let mut lines = printed.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
+    let heading = lines.next().expect("a heading");
+    for name in ["cpu", "cores", "memory_bytes", "system", "file_system", "version", "commit", "build"] {
+        assert!(!heading[name].is_null(), "{name} in {heading}");
+    }
+    let results: Vec<Value> = lines.collect();
     let keys: Vec<Vec<&String>> =
         results.iter().map(|result| result.as_object().expect("an object").keys().collect()).collect();
     let mut expected = [
         "suite",
         "case",
-        "payload_bytes",
-        "threads",
-        "processes",
         "durability",
-        "entries_per_op",
+        "payload_bytes",
+        "clients",
+        "processes",
+        "batch",
         "ops",
         "ops_per_s",
         "ns_per_entry",
@@ -57,6 +66,16 @@ fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
     assert_eq!(named, [(&single, &os, &ops), (&read_back, &os, &ops), (&single, &sync, &ops)]);
     assert!(results.iter().all(|result| result["p50_ns"].as_u64() <= result["max_ns"].as_u64()), "{printed}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn the_operations_of_a_case_are_shared_by_its_clients() {
+    let arguments = ["bench", "all", "--case", "append-threads-8", "--durability", "os", "--ops", "64", "--json"];
+    let printed = run(&arguments).succeeded();
+    let result: Value = serde_json::from_str(printed.lines().nth(1).expect("a result")).expect("JSON");
+    let numbers = [&result["clients"], &result["processes"], &result["batch"], &result["ops"]].map(Value::as_u64);
+    assert_eq!(numbers, [Some(8), Some(1), Some(1), Some(64)]);
+    assert!(result["also"]["commits_per_sync"].as_f64() > Some(0.0), "{printed}");
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! Appending and reading back through one topic, by one thread: a fresh database, a few operations to warm up, then every
+//! operation timed.
+
+use quire::{Database, Message, Sequence};
+
+use crate::bench::case::Run;
+use crate::bench::measurement::{Measured, Recorder};
+use crate::failure::Result;
+use crate::opening::open;
+
+const TOPIC: &str = "bench";
+
+/// Produces batches, each waited for.
+pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    produce(run, &database, (run.ops / 10).clamp(1, 10_000))?;
+    Ok(produce(run, &database, run.ops)?.finish())
+}
+
+/// Fetches every batch from the first to the last.
+pub(super) fn read_back(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    produce(run, &database, run.ops)?;
+    let topic = database.topic(TOPIC);
+    let mut from = Sequence::new(0);
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        // The first batch is given whatever its size, so a limit of one byte fetches exactly one.
+        let fetched = topic.fetch(0, from, 1)?;
+        from = fetched.next_offset;
+        recorder.lap();
+    }
+    assert_eq!(topic.offsets(0)?.next, from, "every batch was read");
+    Ok(recorder.finish())
+}
+
+fn create(run: &Run<'_>) -> Result<Database> {
+    Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
+}
+
+fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Recorder> {
+    let payload = vec![b'q'; run.case.payload_bytes];
+    let batch = vec![Message::new(&payload); run.case.batch];
+    let topic = database.topic(TOPIC);
+    let mut producer = topic.producer();
+    let mut recorder = Recorder::start();
+    for op in 0..ops {
+        run.go_on(op)?;
+        producer.produce(&batch)?;
+        recorder.lap();
+    }
+    Ok(recorder)
+}

@@ -1,0 +1,48 @@
+//! Several threads that append to one topic at the same time, each waiting for its own commit.
+
+use std::thread;
+
+use quire::{Database, Message};
+
+use crate::bench::case::Run;
+use crate::bench::measurement::{Measured, Recorder};
+use crate::failure::Result;
+use crate::latencies::Latencies;
+use crate::opening::open;
+use crate::stopwatch::Stopwatch;
+
+const TOPIC: &str = "bench";
+
+/// As many threads as the case has clients share its operations.
+pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+    let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
+    produce(run, &database, 100)?;
+    let before = database.statistics();
+    let each = run.ops.div_ceil(run.case.clients.into());
+    let watch = Stopwatch::start();
+    let clients: Vec<Result<Latencies>> = thread::scope(|scope| {
+        let database = &database;
+        let start = |_| scope.spawn(move || produce(run, database, each));
+        let running: Vec<_> = (0..run.case.clients).map(start).collect();
+        running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+    });
+    let elapsed = watch.elapsed();
+    let after = database.statistics();
+    let measured = Measured::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed);
+    let syncs = (after.syncs - before.syncs).max(1);
+    Ok(measured.with("commits_per_sync", (after.commits - before.commits) as f64 / syncs as f64))
+}
+
+fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Latencies> {
+    let payload = vec![b'q'; run.case.payload_bytes];
+    let batch = vec![Message::new(&payload); run.case.batch];
+    let topic = database.topic(TOPIC);
+    let mut producer = topic.producer();
+    let mut recorder = Recorder::start();
+    for op in 0..ops {
+        run.go_on(op)?;
+        producer.produce(&batch)?;
+        recorder.lap();
+    }
+    Ok(recorder.into_latencies())
+}
