@@ -3,7 +3,7 @@
 //! Numbers that count are sealed: 48 bits of number and 16 bits of checksum in one word, so that a single atomic store
 //! changes both and a damaged word is noticed. The layout is drawn in `docs/file-format.md`.
 
-use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quire_mapped::SharedWords;
@@ -12,6 +12,7 @@ use quire_model::Position;
 use crate::directory::{Directory, LockedFile};
 use crate::error::{Error, Result};
 use crate::log::Identity;
+use crate::storage::StoredFile;
 
 const WORDS: usize = 512;
 const NAME: &str = "control";
@@ -28,7 +29,7 @@ const OWNER: usize = 24;
 #[derive(Debug)]
 pub(crate) struct Control {
     words: SharedWords,
-    file: File,
+    file: Arc<dyn StoredFile>,
     /// Keeps the shard for this process.
     _lock: LockedFile,
 }

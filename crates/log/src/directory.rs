@@ -1,14 +1,13 @@
-//! The directory of a shard and its files: every call to the file system that the log makes.
+//! The directory of a shard and its files: every use of the file system that the log makes.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quire_mapped::{Appender, SharedWords};
 
 use crate::error::{Error, Result};
+use crate::storage::{Access, Storage, StoredFile};
 
 /// How much is written at a time when a segment is filled with zeros. The kernel caches a file in pieces as large as its writes, and
 /// the first store to a clean piece of a mapping costs in proportion: 2 µs after fills of 64 KiB, 10 µs after fills of 1 MiB
@@ -18,15 +17,16 @@ const FILL_BYTES: usize = 64 << 10;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Directory {
+    storage: Arc<dyn Storage>,
     path: PathBuf,
-    handle: File,
+    handle: Arc<dyn StoredFile>,
 }
 
 impl Directory {
     /// Opens a directory that is there.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let handle = File::open(path).map_err(|error| Error::io("open", path, error))?;
-        Ok(Directory { path: path.to_owned(), handle })
+    pub(crate) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Self> {
+        let handle = storage.open(path, Access::Read).map_err(|error| Error::io("open", path, error))?;
+        Ok(Directory { storage, path: path.to_owned(), handle })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -39,15 +39,10 @@ impl Directory {
 
     /// The names in the directory that are text, in order.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
-        let list = || -> io::Result<Vec<String>> {
-            let mut names = Vec::new();
-            for entry in fs::read_dir(&self.path)? {
-                names.extend(entry?.file_name().into_string());
-            }
-            names.sort_unstable();
-            Ok(names)
-        };
-        list().map_err(|error| Error::io("list", &self.path, error))
+        let listed = self.storage.list(&self.path).map_err(|error| Error::io("list", &self.path, error))?;
+        let mut names: Vec<_> = listed.into_iter().filter_map(|name| name.into_string().ok()).collect();
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// Makes what was created, renamed and removed in the directory durable.
@@ -57,12 +52,12 @@ impl Directory {
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         let from = self.path_of(from);
-        fs::rename(&from, self.path_of(to)).map_err(|error| Error::io("rename", &from, error))
+        self.storage.rename(&from, &self.path_of(to)).map_err(|error| Error::io("rename", &from, error))
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         let path = self.path_of(name);
-        match fs::remove_file(&path) {
+        match self.storage.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, error)),
             _ => Ok(()),
         }
@@ -70,15 +65,16 @@ impl Directory {
 
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>> {
         let path = self.path_of(name);
-        fs::read(&path).map_err(|error| Error::io("read", &path, error))
+        self.storage.read(&path).map_err(|error| Error::io("read", &path, error))
     }
 
     /// The first bytes of a file, fewer when it is shorter.
     pub(crate) fn read_head(&self, name: &str, bytes: usize) -> Result<Vec<u8>> {
         let path = self.path_of(name);
         let read = || -> io::Result<Vec<u8>> {
-            let mut head = Vec::with_capacity(bytes);
-            File::open(&path)?.take(bytes as u64).read_to_end(&mut head)?;
+            let mut head = vec![0; bytes];
+            let read = self.storage.open(&path, Access::Read)?.read_at(&mut head, 0)?;
+            head.truncate(read);
             Ok(head)
         };
         read().map_err(|error| Error::io("read", &path, error))
@@ -89,9 +85,11 @@ impl Directory {
         let beside = format!("{name}.new");
         let path = self.path_of(&beside);
         let write = || -> io::Result<()> {
-            let mut file = File::create(&path)?;
+            let file = self.storage.open(&path, Access::CreateEmpty)?;
+            let mut offset = 0;
             for piece in pieces {
-                io::Write::write_all(&mut file, piece)?;
+                file.write_at(piece, offset)?;
+                offset += piece.len() as u64;
             }
             file.sync_all()
         };
@@ -113,17 +111,17 @@ impl Directory {
         let path = self.path_of(name);
         // One that is left over goes; whoever still has it mapped keeps its bytes.
         self.remove(name)?;
-        let create = || -> io::Result<File> {
-            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-            fill_with_zeros(&file, 0, bytes)?;
+        let create = || -> io::Result<Arc<dyn StoredFile>> {
+            let file = self.storage.open(&path, Access::CreateNew)?;
+            fill_with_zeros(&*file, 0, bytes)?;
             file.sync_all()?;
             Ok(file)
         };
         match create() {
-            Ok(file) => Ok(SegmentFile { file: Arc::new(file), path }),
+            Ok(file) => Ok(SegmentFile { file, path }),
             Err(error) => {
                 // What was taken of a full disk is given back; the first error is the one to tell.
-                let _ = fs::remove_file(&path);
+                let _ = self.storage.remove(&path);
                 Err(Error::io("create", &path, error))
             }
         }
@@ -131,9 +129,8 @@ impl Directory {
 
     pub(crate) fn open_segment(&self, name: &str) -> Result<SegmentFile> {
         let path = self.path_of(name);
-        let file =
-            File::options().read(true).write(true).open(&path).map_err(|error| Error::io("open", &path, error))?;
-        Ok(SegmentFile { file: Arc::new(file), path })
+        let file = self.storage.open(&path, Access::Write).map_err(|error| Error::io("open", &path, error))?;
+        Ok(SegmentFile { file, path })
     }
 
     /// A copy of a file in memory, with zeros for what it is shorter than `bytes`.
@@ -152,47 +149,45 @@ impl Directory {
     /// # Errors
     /// [`Error::InUse`] when another process has it, or this one already.
     pub(crate) fn lock(&self) -> Result<LockedFile> {
-        let failed = |error| Error::io("lock", &self.path, error);
-        let file = LockedFile(self.handle.try_clone().map_err(failed)?);
-        match file.0.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(Error::InUse { directory: self.path.clone(), process: None }),
-            Err(TryLockError::Error(error)) => Err(failed(error)),
+        match self.handle.try_lock() {
+            Ok(true) => Ok(LockedFile(Arc::clone(&self.handle))),
+            Ok(false) => Err(Error::InUse { directory: self.path.clone(), process: None }),
+            Err(error) => Err(Error::io("lock", &self.path, error)),
         }
     }
 
     /// Opens a file of words and maps them; makes it when it is not there, or too short.
-    pub(crate) fn words(&self, name: &str, count: usize) -> Result<(File, SharedWords)> {
+    pub(crate) fn words(&self, name: &str, count: usize) -> Result<(Arc<dyn StoredFile>, SharedWords)> {
         let path = self.path_of(name);
         let failed = |error| Error::io("open", &path, error);
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let file = self.storage.open(&path, Access::Create).map_err(failed)?;
         let bytes = (count * 8) as u64;
-        if file.metadata().map_err(failed)?.len() < bytes {
-            fill_with_zeros(&file, 0, bytes).map_err(failed)?;
+        if file.bytes().map_err(failed)? < bytes {
+            fill_with_zeros(&*file, 0, bytes).map_err(failed)?;
         }
-        let words = SharedWords::of_file(&file, count).map_err(failed)?;
+        let words = file.words(count).map_err(failed)?;
         Ok((file, words))
     }
 }
 
 /// A file, or directory, that is locked for this process until this is dropped.
 #[derive(Debug)]
-pub(crate) struct LockedFile(File);
+pub(crate) struct LockedFile(Arc<dyn StoredFile>);
 
 impl Drop for LockedFile {
     /// To close the file is not enough: a process that another thread is just starting has it open, too, and the lock with
     /// it, until it runs its own program. One that was not locked has nothing to lose.
     fn drop(&mut self) {
-        let _ = self.0.unlock();
+        self.0.unlock();
     }
 }
 
-fn fill_with_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
+fn fill_with_zeros(file: &dyn StoredFile, from: u64, to: u64) -> io::Result<()> {
     let zeros = vec![0; FILL_BYTES];
     let mut at = from;
     while at < to {
         let bytes = zeros.len().min(usize::try_from(to - at).unwrap_or(usize::MAX));
-        file.write_all_at(&zeros[..bytes], at)?;
+        file.write_at(&zeros[..bytes], at)?;
         at += bytes as u64;
     }
     Ok(())
@@ -201,29 +196,29 @@ fn fill_with_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
 /// An open segment file.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentFile {
-    file: Arc<File>,
+    file: Arc<dyn StoredFile>,
     path: PathBuf,
 }
 
 impl SegmentFile {
     pub(crate) fn bytes(&self) -> Result<u64> {
-        Ok(self.file.metadata().map_err(|error| Error::io("stat", &self.path, error))?.len())
+        self.file.bytes().map_err(|error| Error::io("stat", &self.path, error))
     }
 
     /// Makes a file that lost its end as long as it was, with zeros.
     pub(crate) fn extend(&self, bytes: u64) -> Result<()> {
         let length = self.bytes()?;
-        fill_with_zeros(&self.file, length, bytes).map_err(|error| Error::io("extend", &self.path, error))
+        fill_with_zeros(&*self.file, length, bytes).map_err(|error| Error::io("extend", &self.path, error))
     }
 
     pub(crate) fn map(&self, bytes: u64, settled: usize) -> Result<Appender> {
         let bytes = usize::try_from(bytes).expect("a segment is shorter than 4 GiB");
-        Appender::of_file(&self.file, bytes, settled).map_err(|error| Error::io("map", &self.path, error))
+        self.file.map(bytes, settled).map_err(|error| Error::io("map", &self.path, error))
     }
 
     /// Writes through the file; mappings of it show the same bytes.
     pub(crate) fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, offset as u64).map_err(|error| Error::io("write", &self.path, error))
+        self.file.write_at(bytes, offset as u64).map_err(|error| Error::io("write", &self.path, error))
     }
 
     /// Makes every byte written so far durable, through the file or a mapping.

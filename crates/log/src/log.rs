@@ -13,7 +13,7 @@ use std::time::Duration;
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::{self, Checkpoint, Mark};
-use crate::clock::Clock;
+use crate::clock::{Clock, SystemClock};
 use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -23,6 +23,7 @@ use crate::reader::Reader;
 use crate::recovery::{self, Recovery};
 use crate::segment::Segment;
 use crate::settings::{Durability, Settings};
+use crate::storage::{Disk, Storage};
 use crate::sync::Syncer;
 use crate::writer::{Active, Writer};
 
@@ -51,6 +52,43 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "database {:032x} shard {}", self.database, self.shard)
     }
+}
+
+/// The parts of a log that act, to be passed in.
+#[derive(Debug, Clone)]
+pub struct Components {
+    /// Where its files are. Default: [`Disk`].
+    pub storage: Arc<dyn Storage>,
+    /// Where it gets the time from. Default: [`SystemClock`].
+    pub clock: Arc<dyn Clock>,
+    /// Who carries out its duties. Default: [`Background::Threads`].
+    pub background: Background,
+}
+
+impl Default for Components {
+    fn default() -> Self {
+        Components { storage: Arc::new(Disk), clock: Arc::new(SystemClock), background: Background::default() }
+    }
+}
+
+/// Who carries out what is done in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Background {
+    /// Threads of its own.
+    #[default]
+    Threads,
+    /// Whoever calls [`Log::carry_out`], and nobody else: so that a simulation says what happens when. Nothing waits for
+    /// what nobody does: a segment that is needed is made on the spot.
+    Caller,
+}
+
+/// What a log does in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Sync what was requested, and in an `os` log what was appended.
+    Sync,
+    /// Make the next segment ready.
+    Prepare,
 }
 
 /// A log that was opened.
@@ -93,11 +131,20 @@ impl Log {
     /// # Errors
     /// [`Error::InUse`], [`Error::Damaged`], [`Error::NewerFormat`], [`Error::Settings`], [`Error::NoSpace`] and [`Error::Io`].
     pub fn open(path: &Path, identity: Identity, settings: Settings, clock: Arc<dyn Clock>) -> Result<Opened> {
+        Log::open_with(path, identity, settings, Components { clock, ..Components::default() })
+    }
+
+    /// As [`Log::open`], with components of the caller's.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn open_with(path: &Path, identity: Identity, settings: Settings, components: Components) -> Result<Opened> {
+        let Components { storage, clock, background } = components;
         let problems = settings.problems();
         if !problems.is_empty() {
             return Err(Error::Settings { problems });
         }
-        let directory = Directory::open(path)?;
+        let directory = Directory::open(storage, path)?;
         let (control, known) = Control::open(&directory, identity)?;
         directory.remove(SPARE)?;
         directory.remove_unfinished()?;
@@ -107,7 +154,7 @@ impl Log {
             found.segments.iter().filter(|segment| segment.index().end() > synced.next()).cloned().collect();
         let shared = Arc::new(Shared {
             identity,
-            preparer: Preparer::new(settings.segment_bytes),
+            preparer: Preparer::new(settings.segment_bytes, background),
             syncer: Syncer::new(settings.durability, Position::ZERO),
             published: Published::new(Position::ZERO),
             segments: RwLock::new(Arc::new(found.segments)),
@@ -141,7 +188,7 @@ impl Log {
         shared.directory.sync()?;
         drop(shared.published.publish(found.mark.position));
         let checkpoint = checkpoint::newest(&shared.directory, |mark| shared.holds(mark))?;
-        let log = Log { threads: Arc::new(Threads::start(shared)) };
+        let log = Log { threads: Arc::new(Threads::start(shared, background)) };
         let writer = Writer::new(log.clone(), active, found.sequences, found.mark, found.time);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })
     }
@@ -227,6 +274,19 @@ impl Log {
         let shared = self.shared();
         shared.sync_to(mark.position)?;
         checkpoint::save(&shared.directory, mark, payload)
+    }
+
+    /// Does now what there is to do of a duty; says whether there was anything. It is for who opened the log with
+    /// [`Background::Caller`], and harmless for others.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] of a sync. A segment that could not be made is an error of the append that needs it.
+    pub fn carry_out(&self, duty: Duty) -> Result<bool> {
+        let shared = self.shared();
+        match duty {
+            Duty::Sync => shared.syncer.step(&shared.directory, &shared.control, &shared.published),
+            Duty::Prepare => Ok(shared.preparer.step(&shared.directory)),
+        }
     }
 
     /// How many bytes were appended since the log was opened.
@@ -348,7 +408,7 @@ impl Shared {
     }
 
     pub(crate) fn take_prepared(&self) -> Result<Prepared> {
-        self.preparer.take()
+        self.preparer.take(&self.directory)
     }
 
     /// Begins the segment that follows `mark` and lets everyone know of it.
@@ -399,7 +459,10 @@ struct Threads {
 }
 
 impl Threads {
-    fn start(shared: Arc<Shared>) -> Self {
+    fn start(shared: Arc<Shared>, background: Background) -> Self {
+        if background == Background::Caller {
+            return Threads { shared, running: Mutex::default() };
+        }
         let syncing = Arc::clone(&shared);
         let preparing = Arc::clone(&shared);
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {

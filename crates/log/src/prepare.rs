@@ -4,6 +4,8 @@
 //! being written. A full disk shows here, as a clear error of the append that needed the segment, and the next append
 //! tries again.
 //!
+//! A log without threads makes it when it is needed, or when [`Preparer::step`] is called.
+//!
 //! There is one spare at a time. It is made under a name that must be free, so that a file which somebody has mapped is never
 //! truncated.
 
@@ -13,6 +15,7 @@ use quire_mapped::Appender;
 
 use crate::directory::{Directory, SegmentFile};
 use crate::error::{Error, Result};
+use crate::log::Background;
 
 /// The name under which a segment waits for its records.
 pub(crate) const SPARE: &str = "spare";
@@ -29,6 +32,7 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 pub(crate) struct Preparer {
     bytes: u64,
+    background: Background,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -41,15 +45,15 @@ struct State {
 }
 
 impl Preparer {
-    pub(crate) fn new(bytes: u64) -> Self {
-        Preparer { bytes, state: Mutex::default(), changed: Condvar::new() }
+    pub(crate) fn new(bytes: u64, background: Background) -> Self {
+        Preparer { bytes, background, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// The next segment; waits when it is not ready yet. The one after it may be begun once this one has a name of its own.
     ///
     /// # Errors
     /// [`Error::NoSpace`] and [`Error::Io`] of making it.
-    pub(crate) fn take(&self) -> Result<Prepared> {
+    pub(crate) fn take(&self, directory: &Directory) -> Result<Prepared> {
         let mut state = self.lock();
         // What went wrong while nobody waited may have passed: it is tried again, and that outcome counts.
         state.ready.take_if(|ready| ready.is_err());
@@ -63,7 +67,14 @@ impl Preparer {
                 return Err(Error::Failed { message: "the log is being closed".to_owned() });
             }
             self.want(&mut state);
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match self.background {
+                Background::Threads => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Background::Caller => {
+                    drop(state);
+                    self.step(directory);
+                    self.lock()
+                }
+            };
         }
     }
 
@@ -84,22 +95,31 @@ impl Preparer {
 
     /// The background thread.
     pub(crate) fn run(&self, directory: &Directory) {
-        let mut state = self.lock();
         loop {
-            state = self
+            let state = self
                 .changed
-                .wait_while(state, |state| !(state.stopping || state.wanted && state.ready.is_none()))
+                .wait_while(self.lock(), |state| !(state.stopping || state.is_called_for()))
                 .unwrap_or_else(PoisonError::into_inner);
             if state.stopping {
                 return;
             }
-            state.wanted = false;
             drop(state);
-            let made = prepare(directory, self.bytes);
-            state = self.lock();
-            state.ready = Some(made);
-            self.changed.notify_all();
+            self.step(directory);
         }
+    }
+
+    /// Makes a segment if one is called for; says whether it was.
+    pub(crate) fn step(&self, directory: &Directory) -> bool {
+        let mut state = self.lock();
+        if !state.is_called_for() {
+            return false;
+        }
+        state.wanted = false;
+        drop(state);
+        let made = prepare(directory, self.bytes);
+        self.lock().ready = Some(made);
+        self.changed.notify_all();
+        true
     }
 
     /// Ends the background thread.
@@ -113,6 +133,12 @@ impl Preparer {
     }
 }
 
+impl State {
+    fn is_called_for(&self) -> bool {
+        self.wanted && self.ready.is_none()
+    }
+}
+
 /// Makes a segment ready.
 pub(crate) fn prepare(directory: &Directory, bytes: u64) -> Result<Prepared> {
     let file = directory.create_segment(SPARE, bytes)?;
@@ -123,8 +149,10 @@ pub(crate) fn prepare(directory: &Directory, bytes: u64) -> Result<Prepared> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::storage::Disk;
 
     /// Ends the background thread however a test ends.
     struct Stopping<'p>(&'p Preparer);
@@ -136,14 +164,14 @@ mod tests {
     }
 
     /// Runs the background thread for as long as `test` does.
-    fn check(test: impl FnOnce(&Preparer, &std::path::Path)) {
+    fn check(test: impl FnOnce(&Preparer, &Directory)) {
         let path = tempfile::tempdir().unwrap();
-        let directory = Directory::open(path.path()).unwrap();
-        let preparer = Preparer::new(4096);
+        let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
+        let preparer = Preparer::new(4096, Background::Threads);
         std::thread::scope(|scope| {
             scope.spawn(|| preparer.run(&directory));
             let _stopping = Stopping(&preparer);
-            test(&preparer, path.path());
+            test(&preparer, &directory);
         });
     }
 
@@ -154,40 +182,42 @@ mod tests {
 
     #[test]
     fn a_spare_keeps_its_name_to_itself_until_the_next_is_begun() {
-        check(|preparer, path| {
+        check(|preparer, directory| {
             for round in 0..3 {
                 preparer.begin();
                 await_ready(preparer);
                 // As when somebody waits while it is being made.
                 preparer.begin();
-                let prepared = preparer.take().unwrap();
+                let prepared = preparer.take(directory).unwrap();
                 assert_eq!(prepared.bytes, 4096);
                 let state = preparer.lock();
                 assert!(!state.wanted && state.ready.is_none(), "the name is taken in round {round}");
                 drop(state);
-                fs::rename(path.join(SPARE), path.join(round.to_string())).unwrap();
+                directory.rename(SPARE, &round.to_string()).unwrap();
             }
         });
     }
 
     #[test]
     fn a_spare_that_could_not_be_made_is_an_error_of_that_moment() {
-        check(|preparer, path| {
+        check(|preparer, directory| {
             // What is in the way can't be removed as a file is.
-            fs::create_dir(path.join(SPARE)).unwrap();
+            fs::create_dir(directory.path_of(SPARE)).unwrap();
             preparer.begin();
             await_ready(preparer);
-            assert!(preparer.take().is_err());
-            assert!(preparer.take().is_err());
-            fs::remove_dir(path.join(SPARE)).unwrap();
-            assert!(preparer.take().is_ok());
+            assert!(preparer.take(directory).is_err());
+            assert!(preparer.take(directory).is_err());
+            fs::remove_dir(directory.path_of(SPARE)).unwrap();
+            assert!(preparer.take(directory).is_ok());
         });
     }
 
     #[test]
     fn nobody_waits_for_a_spare_of_a_log_that_closes() {
-        let preparer = Preparer::new(4096);
+        let path = tempfile::tempdir().unwrap();
+        let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
+        let preparer = Preparer::new(4096, Background::Threads);
         preparer.stop();
-        assert!(matches!(preparer.take(), Err(Error::Failed { .. })));
+        assert!(matches!(preparer.take(&directory), Err(Error::Failed { .. })));
     }
 }

@@ -180,15 +180,21 @@ impl Syncer {
             if !idle(&mut state) {
                 return;
             }
-            let wanted = match self.durability {
-                Durability::Sync => state.asked,
-                Durability::Os => self.last_appended(),
-            };
             drop(state);
             // A failure is kept in the state, and ends the loop.
-            let _ = self.sync_to(wanted, directory, control, published);
+            let _ = self.step(directory, control, published);
             state = self.lock();
         }
+    }
+
+    /// Carries out what was requested, and in an `os` log syncs what was appended; says whether there was anything.
+    pub(crate) fn step(&self, directory: &Directory, control: &Control, published: &Published) -> Result<bool> {
+        let wanted = match self.durability {
+            Durability::Sync => self.lock().asked,
+            Durability::Os => self.last_appended(),
+        };
+        let behind = self.durable() < wanted;
+        self.sync_to(wanted, directory, control, published).map(|()| behind)
     }
 
     /// Ends the background thread.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire_log::{Clock, Durability, Identity, Log, Recovery, Settings, SystemClock};
+use quire_log::{Background, Clock, Components, Durability, Identity, Log, Recovery, Settings, Storage};
 
 use crate::Result;
 use crate::database::Database;
@@ -24,7 +24,8 @@ pub struct Builder {
     log: Settings,
     commit_bytes_max: Option<u64>,
     checkpoint_bytes: u64,
-    clock: Arc<dyn Clock>,
+    id: Option<u128>,
+    components: Components,
 }
 
 /// A database that was opened, and what was found.
@@ -44,7 +45,8 @@ impl Builder {
             log: Settings::default(),
             commit_bytes_max: None,
             checkpoint_bytes: 64 << 20,
-            clock: Arc::new(SystemClock),
+            id: None,
+            components: Components::default(),
         }
     }
 
@@ -86,9 +88,29 @@ impl Builder {
         self
     }
 
-    /// Where the time comes from. Default: [`SystemClock`].
+    /// The number that the database is known by if it is created. Default: drawn at random, so that no two have the same;
+    /// who chooses it sees to that, and to its not being guessed: hashes of tags are seeded with it.
+    pub fn id(mut self, id: u128) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Where the time comes from. Default: [`SystemClock`](crate::SystemClock).
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.components.clock = clock;
+        self
+    }
+
+    /// Where the files are. Default: [`Disk`](crate::Disk).
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.components.storage = storage;
+        self
+    }
+
+    /// Who carries out what is done in the background. Default: [`Background::Threads`]. With [`Background::Caller`], it is
+    /// whoever calls [`Database::carry_out`], and nobody else.
+    pub fn background(mut self, background: Background) -> Self {
+        self.components.background = background;
         self
     }
 
@@ -114,13 +136,15 @@ impl Builder {
         if let Some(bytes) = self.commit_bytes_max {
             self.log.record_bytes_max = bytes;
         }
-        let meta = Meta::open_or_create(&self.path, self.create)?;
+        let meta = Meta::open_or_create(&*self.components.storage, &self.path, self.create, || {
+            self.id.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128())
+        })?;
         if meta.shards != 1 {
             let message = format!("{} has {} shards, and this program opens one", self.path.display(), meta.shards);
             return Err(Error::new(ErrorKind::NewerFormat, message));
         }
         let identity = Identity { database: meta.database, shard: 0 };
-        let opened = Log::open(&self.path.join(SHARD), identity, self.log, self.clock)?;
+        let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
         let mut checkpoint = quire_model::Position::ZERO;
         let mut models = Models::default();
         // A checkpoint that an older or newer program wrote in another way is passed over: the log has everything.
@@ -133,7 +157,10 @@ impl Builder {
         let mut state = State { writer: opened.writer, models, behind: false };
         let replayed_bytes = state.replay(checkpoint)?;
         let restored = Restored { state, checkpoint, replayed_bytes };
-        let database = Database::start(Shared::new(meta.database, opened.log, restored, self.checkpoint_bytes))?;
+        let database = Database::start(
+            Shared::new(meta.database, opened.log, restored, self.checkpoint_bytes),
+            self.components.background,
+        )?;
         Ok(Opening { database, recovery: opened.recovery })
     }
 

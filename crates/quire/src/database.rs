@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use quire_log::{Clock, Durability, Publication, Reader};
+use quire_log::{Background, Clock, Durability, Publication, Reader};
 use quire_model::{Position, Timestamp};
 
 use crate::builder::Builder;
@@ -32,6 +32,19 @@ pub struct Database {
     pub(crate) shared: Arc<Shared>,
     /// Ends the background thread with the last handle; the thread itself holds `shared` only.
     _thread: Arc<Thread>,
+}
+
+/// What a database does in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Sync what was requested; with [`Durability::Os`] also what was committed since the last time.
+    Sync,
+    /// Make the next segment of the log ready.
+    Prepare,
+    /// Save the models' state, when there is enough log behind the last time.
+    Checkpoint,
+    /// Take in what time has brought to the queues.
+    Tick,
 }
 
 /// Counts since the database was opened.
@@ -84,9 +97,9 @@ impl Database {
         Builder::new(path.as_ref())
     }
 
-    pub(crate) fn start(shared: Shared) -> Result<Self> {
+    pub(crate) fn start(shared: Shared, background: Background) -> Result<Self> {
         let shared = Arc::new(shared);
-        Ok(Database { shared: Arc::clone(&shared), _thread: Arc::new(Thread::start(shared)?) })
+        Ok(Database { shared: Arc::clone(&shared), _thread: Arc::new(Thread::start(shared, background)?) })
     }
 
     /// The topic of this name; it need not be there yet.
@@ -199,6 +212,15 @@ impl Database {
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on without it.
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.checkpoint()
+    }
+
+    /// Does now what there is to do of a duty; says whether there was anything. It is for who opened the database with
+    /// [`Background::Caller`], and harmless for others.
+    ///
+    /// # Errors
+    /// As [`Database::checkpoint`]; what could not be done then is done when it is due again.
+    pub fn carry_out(&self, duty: Duty) -> Result<bool> {
+        self.shared.carry_out(duty)
     }
 
     /// The number drawn at random when the database was created: no two have the same.

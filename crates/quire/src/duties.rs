@@ -1,7 +1,8 @@
 //! What the background thread of a database is to do, and when: checkpoints, and what time brings to the queues.
 //!
 //! It sleeps until it is told of log to checkpoint or of a time at which a job is due. Time is the database's clock, which
-//! may be set: so a long sleep is cut short to look at it, and a step of the clock is noticed within a second.
+//! may be set: so a long sleep is cut short to look at it, and a step of the clock is noticed within a second. A database
+//! without a thread is told by [`Duties::take`] what there is to do.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// What the thread is to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Duty {
+pub(crate) enum Next {
     /// Save the models' state.
     Checkpoint,
     /// Take in what time has brought to the queues.
@@ -69,20 +70,30 @@ impl Duties {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Whether a duty is to be done now; it is then no longer.
+    pub(crate) fn take(&self, duty: Next, now: Timestamp) -> bool {
+        let mut pending = self.lock();
+        match duty {
+            Next::Checkpoint => std::mem::take(&mut pending.checkpoint),
+            Next::Tick => pending.due.is_some_and(|due| due <= now),
+            Next::Stop => pending.stop,
+        }
+    }
+
     /// Waits for the next duty. `now` tells the time.
-    pub(crate) fn next(&self, now: impl Fn() -> Timestamp) -> Duty {
+    pub(crate) fn next(&self, now: impl Fn() -> Timestamp) -> Next {
         let mut pending = self.lock();
         loop {
             if pending.stop {
-                return Duty::Stop;
+                return Next::Stop;
             }
             if std::mem::take(&mut pending.checkpoint) {
-                return Duty::Checkpoint;
+                return Next::Checkpoint;
             }
             let wait_micros = pending.due.map(|due| due.as_micros().saturating_sub(now().as_micros()));
             pending = match wait_micros {
                 // The tick says what is due next.
-                Some(0) => return Duty::Tick,
+                Some(0) => return Next::Tick,
                 Some(micros) => {
                     let wait = Duration::from_micros(micros).min(STEP_NOTICED);
                     self.changed.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner).0

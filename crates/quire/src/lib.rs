@@ -82,11 +82,13 @@ mod handles;
 
 pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
-pub use database::{Arrival, Database, Statistics, View};
+pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{Event, EventStore, Events, Graph, Producer, Queue, Record, Records, Topic};
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
-pub use quire_log::{Clock, Cut, Durability, ManualClock, Reader, Recovery, SystemClock};
+pub use quire_log::{
+    Access, Background, Clock, Cut, Disk, Durability, ManualClock, Reader, Recovery, Storage, StoredFile, SystemClock,
+};
 pub use quire_model::{At, History, Place, Position, Sequence, Timestamp};
 pub use ticket::Ticket;
 

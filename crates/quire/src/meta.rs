@@ -3,9 +3,10 @@
 //! It is the last thing that creation makes. A directory in which creation was interrupted holds `quire.meta.new` and is
 //! created again; nothing can have been committed to it.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
+
+use quire_log::{Access, Storage, StoredFile};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -31,12 +32,17 @@ impl Meta {
     ///
     /// # Errors
     /// [`ErrorKind::NotADatabase`] when the directory holds something else.
-    pub(crate) fn open_or_create(path: &Path, create: bool) -> Result<Self> {
-        match fs::read(path.join(NAME)) {
+    pub(crate) fn open_or_create(
+        storage: &dyn Storage,
+        path: &Path,
+        create: bool,
+        id: impl FnOnce() -> u128,
+    ) -> Result<Self> {
+        match storage.read(&path.join(NAME)) {
             Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {
-                check_creatable(path, create)?;
-                create_database(path)
+                check_creatable(storage, path, create)?;
+                create_database(storage, path, id)
             }
             Err(error) => Err(Error::io("read", &path.join(NAME), error)),
         }
@@ -87,16 +93,13 @@ fn checksum(bytes: &[u8; BYTES]) -> u32 {
 }
 
 /// That the path is free, or holds what an interrupted creation left and nothing else.
-fn check_creatable(path: &Path, create: bool) -> Result<()> {
+fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<()> {
     let not_a_database = |what: String| {
         let message = format!("{} is not a Quire database: {what}", path.display());
         Error::new(ErrorKind::NotADatabase, message)
     };
-    let names = match fs::read_dir(path) {
-        Ok(entries) => {
-            let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
-            names.map_err(|error| Error::io("list", path, error))?
-        }
+    let names = match storage.list(path) {
+        Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(not_a_database("it is a file; name a directory".to_owned()));
@@ -117,44 +120,36 @@ fn check_creatable(path: &Path, create: bool) -> Result<()> {
 }
 
 /// Makes an empty database, or finds that another process just did.
-fn create_database(path: &Path) -> Result<Meta> {
+fn create_database(storage: &dyn Storage, path: &Path, id: impl FnOnce() -> u128) -> Result<Meta> {
     let failed = |error| Error::io("create a database in", path, error);
-    let parents = create_directory(path).map_err(failed)?;
+    let parents = storage.create_directories(path).map_err(failed)?;
     let beside = path.join(BESIDE);
     // Not truncated: it may be another process's, and its database by the time it is locked.
-    let file = File::options().write(true).create(true).truncate(false).open(&beside).map_err(failed)?;
-    if file.try_lock().is_err() {
+    let file = storage.open(&beside, Access::Create).map_err(failed)?;
+    if !file.try_lock().map_err(failed)? {
         let message = format!("{} is being created by another process; try again", path.display());
         return Err(Error::new(ErrorKind::InUse, message));
     }
-    let made = match fs::read(path.join(NAME)) {
+    let made = match storage.read(&path.join(NAME)) {
         Ok(bytes) => {
             // What was made to be locked, after the other process was done, stands for nothing.
-            let _ = fs::remove_file(&beside);
+            let _ = storage.remove(&beside);
             Meta::decode(&bytes, &path.join(NAME))
         }
-        Err(_) => fill_database(path, &file),
+        Err(_) => fill_database(storage, path, &*file, id),
     };
     // By name, for a process that is just being started has the file, too.
-    let _ = file.unlock();
+    file.unlock();
     for parent in parents {
-        File::open(&parent).and_then(|directory| directory.sync_all()).map_err(failed)?;
+        storage.open(&parent, Access::Read).and_then(|directory| directory.sync_all()).map_err(failed)?;
     }
     made
 }
 
-/// Makes a directory and those above it; returns the one above it and those in which something was made, to be synced.
-fn create_directory(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let path = std::path::absolute(path)?;
-    let missing = path.ancestors().take_while(|ancestor| !ancestor.exists()).count().max(1);
-    fs::create_dir_all(&path)?;
-    Ok(path.ancestors().skip(1).take(missing).map(Path::to_owned).collect())
-}
-
 /// Makes the files of an empty database. A crash at any line leaves a directory that is created again.
-fn fill_database(path: &Path, mut file: &File) -> Result<Meta> {
+fn fill_database(storage: &dyn Storage, path: &Path, file: &dyn StoredFile, id: impl FnOnce() -> u128) -> Result<Meta> {
     let shard = path.join(SHARD);
-    match fs::remove_dir(&shard) {
+    match storage.remove_directory(&shard) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
             let message =
                 format!("{} is not empty, so there was a database here; restore {NAME} from a backup", shard.display());
@@ -163,17 +158,17 @@ fn fill_database(path: &Path, mut file: &File) -> Result<Meta> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", &shard, error)),
         _ => {}
     }
-    let meta = Meta { database: uuid::Uuid::new_v4().as_u128(), shards: 1 };
-    let mut fill = || -> io::Result<()> {
-        let directory = File::open(path)?;
-        file.set_len(0)?;
-        file.write_all(&meta.encode())?;
+    let meta = Meta { database: id(), shards: 1 };
+    let fill = || -> io::Result<()> {
+        let directory = storage.open(path, Access::Read)?;
+        file.set_bytes(0)?;
+        file.write_at(&meta.encode(), 0)?;
         file.sync_all()?;
         directory.sync_all()?;
-        fs::create_dir(&shard)?;
+        storage.create_directories(&shard)?;
         directory.sync_all()?;
         // Commit point: from here on it is a database.
-        fs::rename(path.join(BESIDE), path.join(NAME))?;
+        storage.rename(&path.join(BESIDE), &path.join(NAME))?;
         directory.sync_all()
     };
     fill().map_err(|error| Error::io("create a database in", path, error))?;

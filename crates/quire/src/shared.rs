@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
-use quire_log::Log;
+use quire_log::{Background, Log};
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Taken;
+use crate::database::Duty;
 use crate::decide::{Commands, Decided, State};
-use crate::duties::{Duties, Duty};
+use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs;
 
@@ -130,9 +131,9 @@ impl Shared {
     fn carry_out_duties(&self) {
         loop {
             let done = match self.duties.next(|| self.log.clock().now()) {
-                Duty::Stop => return,
-                Duty::Checkpoint => self.checkpoint(),
-                Duty::Tick => self.tick(),
+                Next::Stop => return,
+                Next::Checkpoint => self.checkpoint(),
+                Next::Tick => self.tick(),
             };
             match done {
                 Ok(()) => {}
@@ -140,6 +141,18 @@ impl Shared {
                 Err(error) if error.kind() == ErrorKind::Failed => return,
                 Err(_) => self.duties.rest(),
             }
+        }
+    }
+
+    /// Does what there is to do of one duty; says whether there was anything.
+    pub(crate) fn carry_out(&self, duty: Duty) -> Result<bool> {
+        let now = self.log.clock().now();
+        match duty {
+            Duty::Sync => Ok(self.log.carry_out(quire_log::Duty::Sync)?),
+            Duty::Prepare => Ok(self.log.carry_out(quire_log::Duty::Prepare)?),
+            Duty::Checkpoint if self.duties.take(Next::Checkpoint, now) => self.checkpoint().map(|()| true),
+            Duty::Tick if self.duties.take(Next::Tick, now) => self.tick().map(|()| true),
+            Duty::Checkpoint | Duty::Tick => Ok(false),
         }
     }
 
@@ -169,7 +182,10 @@ pub(crate) struct Thread {
 impl Thread {
     /// # Errors
     /// [`ErrorKind::Io`] when the system has no thread left.
-    pub(crate) fn start(shared: Arc<Shared>) -> Result<Self> {
+    pub(crate) fn start(shared: Arc<Shared>, background: Background) -> Result<Self> {
+        if background == Background::Caller {
+            return Ok(Thread { shared, handle: None });
+        }
         let theirs = Arc::clone(&shared);
         let spawned =
             std::thread::Builder::new().name("quire-duties".to_owned()).spawn(move || theirs.carry_out_duties());

@@ -5,6 +5,7 @@
 //! open (what a crash leaves), damaged, and opened as a shard of its own.
 
 mod appends;
+mod background;
 mod checkpoints;
 mod commits;
 mod control;

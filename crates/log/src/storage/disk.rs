@@ -1,0 +1,109 @@
+//! The file system of the machine.
+
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quire_mapped::{Appender, SharedWords};
+
+use super::{Access, Storage, StoredFile};
+
+/// The file system of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+impl Storage for Disk {
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
+    }
+
+    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let path = std::path::absolute(path)?;
+        // The one above is synced also when nothing is missing: another process may have made it a moment ago.
+        let missing = path.ancestors().take_while(|ancestor| !ancestor.exists()).count().max(1);
+        fs::create_dir_all(&path)?;
+        Ok(path.ancestors().skip(1).take(missing).map(Path::to_owned).collect())
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        let mut options = File::options();
+        match access {
+            Access::Read => options.read(true),
+            Access::Write => options.read(true).write(true),
+            Access::Create => options.read(true).write(true).create(true).truncate(false),
+            Access::CreateNew => options.read(true).write(true).create_new(true),
+            Access::CreateEmpty => options.read(true).write(true).create(true).truncate(true),
+        };
+        Ok(Arc::new(options.open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+}
+
+impl StoredFile for File {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut read = 0;
+        while read < into.len() {
+            match FileExt::read_at(self, &mut into[read..], offset + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        File::sync_all(self)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match File::try_lock(self) {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn unlock(&self) {
+        let _ = File::unlock(self);
+    }
+
+    fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender> {
+        Appender::of_file(self, bytes, settled)
+    }
+
+    fn words(&self, count: usize) -> io::Result<SharedWords> {
+        SharedWords::of_file(self, count)
+    }
+}

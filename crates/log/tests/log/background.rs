@@ -1,0 +1,46 @@
+//! A log whose duties are carried out by whoever opened it.
+
+use std::sync::Arc;
+
+use quire_log::{Background, Components, Durability, Duty, Log, Opened};
+use quire_model::Position;
+
+use crate::shard::{BOTH, IDENTITY, Shard, append, assert_samples, extend, sample, settings};
+
+fn open(shard: &Shard) -> Opened {
+    let clock = Arc::clone(&shard.clock) as _;
+    let components = Components { clock, background: Background::Caller, ..Components::default() };
+    Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap()
+}
+
+#[test]
+fn without_threads_nothing_is_synced_before_somebody_says_so() {
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let mut opened = open(&shard);
+        let before = opened.log.statistics().syncs;
+        append(&mut opened.writer, &sample(1));
+        opened.log.request(Position::new(1));
+        assert_eq!(opened.log.statistics().syncs, before, "{durability}");
+        assert!(opened.log.carry_out(Duty::Sync).unwrap());
+        assert_eq!(opened.log.statistics().syncs, before + 1, "{durability}");
+        assert!(!opened.log.carry_out(Duty::Sync).unwrap());
+        assert_eq!(opened.log.published(), Position::new(1));
+    }
+}
+
+#[test]
+fn without_threads_a_segment_is_made_ahead_when_somebody_says_so_and_otherwise_on_the_spot() {
+    let shard = Shard::new(settings(Durability::Os));
+    let mut opened = open(&shard);
+    let spare = shard.path().join("spare");
+    assert!(!spare.exists());
+    assert!(opened.log.carry_out(Duty::Prepare).unwrap());
+    assert!(spare.exists());
+    assert!(!opened.log.carry_out(Duty::Prepare).unwrap());
+    extend(&mut opened, 40);
+    assert!(opened.log.statistics().segments > 3);
+    drop(opened);
+    let opened = open(&shard);
+    assert_samples(&opened.log.reader(), 40);
+}
