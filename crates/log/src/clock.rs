@@ -1,8 +1,9 @@
 //! Where a log gets its time from: the one place in the core that may read the system's clock.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use quire_model::Timestamp;
 
@@ -10,6 +11,12 @@ use quire_model::Timestamp;
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// Nanoseconds since some moment, never running backwards: to measure how long something takes, for statistics only.
+    /// Unless a clock has something better, it is as exact as [`Clock::now`].
+    fn monotonic_ns(&self) -> u64 {
+        self.now().as_micros().saturating_mul(1000)
+    }
 }
 
 /// The system's clock.
@@ -21,6 +28,13 @@ impl Clock for SystemClock {
         #[expect(clippy::disallowed_methods, reason = "this is the component that everyone else is to use")]
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_micros(u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        static BEGINNING: OnceLock<Instant> = OnceLock::new();
+        #[expect(clippy::disallowed_methods, reason = "this is the component that everyone else is to use")]
+        let now = Instant::now();
+        u64::try_from(now.duration_since(*BEGINNING.get_or_init(|| now)).as_nanos()).unwrap_or(u64::MAX)
     }
 }
 

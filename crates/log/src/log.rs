@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
@@ -23,6 +22,7 @@ use crate::reader::Reader;
 use crate::recovery::{self, Recovery};
 use crate::segment::Segment;
 use crate::settings::{Durability, Settings};
+use crate::statistics::Counters;
 use crate::storage::{Disk, Storage};
 use crate::sync::Syncer;
 use crate::writer::{Active, Writer};
@@ -104,7 +104,7 @@ pub struct Opened {
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// Counts since the log was opened.
+/// Counts since the log was opened here, over every process that has it open. [`Page`](crate::Page) tells more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Records appended.
@@ -149,16 +149,17 @@ impl Log {
         directory.remove(SPARE)?;
         directory.remove_unfinished()?;
         let found = recovery::recover(&directory, identity, known)?;
+        let counters = Arc::new(Counters::open(&directory, identity, Arc::clone(&clock))?);
         let synced = known.durable.unwrap_or_default();
         let unsynced: Vec<_> =
             found.segments.iter().filter(|segment| segment.index().end() > synced.next()).cloned().collect();
         let shared = Arc::new(Shared {
             identity,
             preparer: Preparer::new(settings.segment_bytes, background),
-            syncer: Syncer::new(settings.durability, Position::ZERO),
+            syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters)),
             published: Published::new(Position::ZERO),
             segments: RwLock::new(Arc::new(found.segments)),
-            counts: Counts::default(),
+            counters,
             directory,
             control,
             settings,
@@ -273,7 +274,10 @@ impl Log {
     pub fn save_checkpoint(&self, mark: Mark, payload: &[u8]) -> Result<()> {
         let shared = self.shared();
         shared.sync_to(mark.position)?;
-        checkpoint::save(&shared.directory, mark, payload)
+        let begun = shared.counters.now_ns();
+        checkpoint::save(&shared.directory, mark, payload).inspect_err(|_| shared.counters.error())?;
+        shared.counters.checkpoint(mark.position, begun);
+        Ok(())
     }
 
     /// Does now what there is to do of a duty; says whether there was anything. It is for who opened the log with
@@ -291,16 +295,22 @@ impl Log {
 
     /// How many bytes were appended since the log was opened.
     pub fn appended_bytes(&self) -> u64 {
-        self.shared().counts.bytes.load(Ordering::Relaxed)
+        self.shared().counters.since_opening().bytes
+    }
+
+    /// Notes on the statistics page that a commit was refused.
+    pub fn note_refusal(&self) {
+        self.shared().counters.refusal();
     }
 
     /// Counts since the log was opened.
     pub fn statistics(&self) -> Statistics {
         let shared = self.shared();
+        let counts = shared.counters.since_opening();
         Statistics {
-            records: shared.counts.records.load(Ordering::Relaxed),
-            entries: shared.counts.entries.load(Ordering::Relaxed),
-            bytes: shared.counts.bytes.load(Ordering::Relaxed),
+            records: counts.appends,
+            entries: counts.entries,
+            bytes: counts.bytes,
             syncs: shared.syncer.syncs(),
             segments: shared.segments().len() as u64,
         }
@@ -345,23 +355,6 @@ impl Drop for Publication {
     }
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    records: AtomicU64,
-    entries: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Counts {
-    /// Counts a record. There is one writer, so a load and a store do where others need an exchange.
-    fn add(&self, entries: u32, bytes: usize) {
-        let add = |count: &AtomicU64, more: u64| count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-        add(&self.records, 1);
-        add(&self.entries, entries.into());
-        add(&self.bytes, bytes as u64);
-    }
-}
-
 /// What the writer, the readers and the threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -375,7 +368,7 @@ pub(crate) struct Shared {
     published: Published,
     syncer: Syncer,
     preparer: Preparer,
-    counts: Counts,
+    counters: Arc<Counters>,
 }
 
 impl Shared {
@@ -399,6 +392,10 @@ impl Shared {
         &self.directory
     }
 
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     pub(crate) fn published(&self) -> &Published {
         &self.published
     }
@@ -414,6 +411,7 @@ impl Shared {
     /// Begins the segment that follows `mark` and lets everyone know of it.
     pub(crate) fn begin_segment(&self, mark: Mark, time: Timestamp) -> Result<Active> {
         let active = Active::begin(self, mark, time)?;
+        self.counters.roll();
         self.syncer.begin_segment(Arc::clone(&active.segment));
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         let mut list = Vec::clone(&segments);
@@ -425,8 +423,8 @@ impl Shared {
     }
 
     /// A record was appended: tells the control file and the syncer, and in an `os` log everyone.
-    pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize) -> Woken {
-        self.counts.add(entries, bytes);
+    pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize, begun: Option<u64>) -> Woken {
+        self.counters.append(entries, bytes, begun);
         self.control.set_tail(position);
         self.syncer.appended(position);
         match self.settings.durability {

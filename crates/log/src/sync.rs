@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::publish::{Published, Woken};
 use crate::segment::Segment;
 use crate::settings::Durability;
+use crate::statistics::Counters;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,6 +28,7 @@ pub(crate) struct Syncer {
     appended: AtomicU64,
     durable: AtomicU64,
     syncs: AtomicU64,
+    counters: Arc<Counters>,
     state: Mutex<State>,
     /// A sync has ended.
     ended: Condvar,
@@ -49,12 +51,13 @@ struct State {
 }
 
 impl Syncer {
-    pub(crate) fn new(durability: Durability, durable: Position) -> Self {
+    pub(crate) fn new(durability: Durability, durable: Position, counters: Arc<Counters>) -> Self {
         Syncer {
             durability,
             appended: AtomicU64::new(durable.get()),
             durable: AtomicU64::new(durable.get()),
             syncs: AtomicU64::new(0),
+            counters,
             state: Mutex::default(),
             ended: Condvar::new(),
             work: Condvar::new(),
@@ -119,6 +122,7 @@ impl Syncer {
             let sync_directory = std::mem::take(&mut state.directory_changed);
             drop(state);
 
+            let begun = self.counters.now_ns();
             let outcome = if sync_directory { directory.sync() } else { Ok(()) }
                 .and_then(|()| segments.iter().try_for_each(|segment| segment.file.sync()));
 
@@ -128,6 +132,7 @@ impl Syncer {
             let mut woken = Woken::default();
             match outcome {
                 Ok(()) => {
+                    self.counters.sync(begun);
                     // The last of them may take more records; the others are full.
                     state.unsynced.drain(..segments.len() - 1);
                     // Commit point of a `sync` log: everything up to the target is on the disk.
@@ -138,6 +143,7 @@ impl Syncer {
                     }
                 }
                 Err(error) => {
+                    self.counters.error();
                     let message = error.to_string();
                     state.failed = Some(message.as_str().into());
                     woken = published.fail(&message);

@@ -45,7 +45,17 @@ impl Writer {
     pub(crate) fn new(log: Log, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
         let shared = Arc::clone(log.shared());
         let reader = Reader::new(shared.segments(), Position::MAX, shared.seed());
-        let core = Core { shared, active, sequences, mark, time, last: 0..0, buffer: Vec::new(), taken: Vec::new() };
+        let core = Core {
+            shared,
+            active,
+            sequences,
+            mark,
+            time,
+            last: 0..0,
+            begun: None,
+            buffer: Vec::new(),
+            taken: Vec::new(),
+        };
         Writer { core, reader, _log: log }
     }
 
@@ -61,6 +71,7 @@ impl Writer {
         if !self.reader.reads(&self.core.active.segment) {
             self.reader = Reader::new(self.core.shared.segments(), Position::MAX, self.core.shared.seed());
         }
+        self.core.begun = self.core.shared.counters().begin_append(now);
         let time = now.max(self.core.time);
         let at = At { position: self.core.mark.position.next(), time };
         (&self.reader, Draft::new(&mut self.core, at))
@@ -111,6 +122,8 @@ pub(crate) struct Core {
     time: Timestamp,
     /// Where the last record stands in the active segment; empty before the first append.
     last: Range<usize>,
+    /// When the draft was begun, if it is to be timed.
+    begun: Option<u64>,
     /// Where a draft stands that is not written in place. It only grows: behind the draft stands what earlier ones left.
     pub(crate) buffer: Vec<u8>,
     /// Kept between drafts for its capacity; empty.
@@ -187,6 +200,7 @@ impl Core {
             let chain = header.seal(&mut self.buffer[..bytes]);
             if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer[..whole]) {
                 // Part of it may stand behind the tail, and what the device keeps of it is unknown.
+                self.shared.counters().error();
                 drop(self.shared.published().fail(&error.to_string()));
                 return Err(error);
             }
@@ -199,7 +213,7 @@ impl Core {
         self.active.segment.take_in(record, tail, &mut self.sequences);
         self.mark = Mark { position: at.position, chain };
         self.time = at.time;
-        let woken = self.shared.note_append(at.position, entries, bytes);
+        let woken = self.shared.note_append(at.position, entries, bytes, self.begun.take());
         Ok(Appended { at, entries, woken })
     }
 
@@ -209,7 +223,8 @@ impl Core {
 
     /// Goes on in a new segment.
     fn roll(&mut self, time: Timestamp) -> Result<()> {
-        let active = self.shared.begin_segment(self.mark, time)?;
+        let begun = self.shared.begin_segment(self.mark, time);
+        let active = begun.inspect_err(|_| self.shared.counters().error())?;
         self.active = active;
         Ok(())
     }

@@ -91,6 +91,7 @@ impl Shared {
         drop(woken);
         if decided.verdict.is_err() {
             self.refusals.fetch_add(1, Ordering::Relaxed);
+            self.log.note_refusal();
         }
         self.ask_for_checkpoint();
         Ok(decided)

@@ -14,4 +14,5 @@ mod oracle;
 mod power;
 mod shard;
 mod states;
+mod statistics;
 mod torn;

@@ -1,0 +1,41 @@
+//! The statistics page: what a log has done, counted in a small mapped file that any process can read while it happens.
+//!
+//! ```text
+//! append · roll · sync · checkpoint ─▶ Counters ─▶ shard-0000/statistics ─▶ Page::read, by anyone, without a lock
+//! ```
+//! Nothing depends on it: a page that is lost or damaged begins anew at zero, and a crash may lose what was counted since
+//! the kernel last wrote the file. Counts are totals since the page was made, over every process that opened the log, so
+//! that whoever watches takes differences. The layout is drawn in `docs/file-format.md`.
+
+mod counters;
+mod histogram;
+mod page;
+
+pub(crate) use counters::Counters;
+pub use histogram::Histogram;
+pub use page::Page;
+
+/// The file's name.
+const NAME: &str = "statistics";
+const MAGIC: u64 = u64::from_le_bytes(*b"QUIRESTA");
+const VERSION: u64 = 1;
+const WORDS: usize = 512;
+
+/// Where things stand on the page, in words. What one writer changes shares a cache line with nothing that others do.
+mod word {
+    pub(super) const DATABASE: usize = 2;
+    pub(super) const SHARD: usize = 4;
+    pub(super) const SINCE: usize = 5;
+    pub(super) const APPENDS: usize = 8;
+    pub(super) const ENTRIES: usize = 9;
+    pub(super) const BYTES: usize = 10;
+    pub(super) const ROLLS: usize = 11;
+    pub(super) const REFUSALS: usize = 16;
+    pub(super) const ERRORS: usize = 17;
+    pub(super) const SYNCS: usize = 24;
+    pub(super) const CHECKPOINTS: usize = 25;
+    pub(super) const CHECKPOINT_POSITION: usize = 26;
+    pub(super) const APPEND_NS: usize = 64;
+    pub(super) const SYNC_NS: usize = 128;
+    pub(super) const CHECKPOINT_NS: usize = 192;
+}
