@@ -94,6 +94,17 @@ impl From<Refusal> for Failure {
             Refusal::ControlBatch => ResponseError::InvalidRecord,
             Refusal::TransactionalBatch => ResponseError::InvalidTxnState,
             Refusal::MetadataTooLong { .. } => ResponseError::OffsetMetadataTooLarge,
+            Refusal::UnknownGroup { .. } => ResponseError::GroupIdNotFound,
+            Refusal::TooFewPartitions { .. } => ResponseError::InvalidPartitions,
+            Refusal::InvalidSettings { .. } => ResponseError::InvalidConfig,
+            Refusal::BeyondEnd { .. } => ResponseError::OffsetOutOfRange,
+            Refusal::BatchTooLarge { .. } => ResponseError::MessageTooLarge,
+            Refusal::UnknownProducer { .. } => ResponseError::UnknownProducerId,
+            Refusal::InvalidProducer { .. } => ResponseError::InvalidRecord,
+            Refusal::FencedProducer { .. } => ResponseError::InvalidProducerEpoch,
+            Refusal::OutOfOrderSequence { .. } => ResponseError::OutOfOrderSequenceNumber,
+            Refusal::StaleGeneration { .. } => ResponseError::IllegalGeneration,
+            Refusal::InvalidMembers => ResponseError::InvalidRequest,
         };
         Failure::new(code, refusal)
     }

@@ -83,7 +83,7 @@ impl Partition {
         Ok(())
     }
 
-    /// The first record that is not earlier than this time.
+    /// The first record that is not earlier than this time; of a topic, in what was looked up for it.
     pub(crate) fn offset_at_time(
         &self,
         history: &dyn History,
@@ -91,7 +91,7 @@ impl Partition {
     ) -> Result<Option<TimeOffset>, Failure> {
         match self {
             Partition::Stream(partition) => {
-                Ok(partition.offset_at_time(history, timestamp_ms).map_err(StreamReadError::from)?)
+                Ok(partition.offset_at_time(history, timestamp_ms, &mut |_| None).map_err(StreamReadError::from)?)
             }
             Partition::Events(topic) => Ok(topic.offset_at_time(history, timestamp_ms)?),
         }

@@ -90,6 +90,7 @@ impl<'c> Commit<'c> {
             offset,
             leader_epoch: None,
             metadata: "",
+            generation: None,
         }))
     }
 

@@ -1,38 +1,56 @@
-//! Things with a name and a dense id: the id is the index in a list that only grows.
+//! Things with a name and an id: ids ascend from 0, and none is given twice, also when its thing is gone.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 /// Named things in the order of their creation.
 #[derive(Debug)]
 pub(crate) struct Catalogue<T> {
-    things: Vec<(Arc<str>, T)>,
+    next_id: u32,
+    things: BTreeMap<u32, (Arc<str>, T)>,
     ids: BTreeMap<Arc<str>, u32>,
 }
 
 impl<T> Default for Catalogue<T> {
     fn default() -> Self {
-        Catalogue { things: Vec::new(), ids: BTreeMap::new() }
+        Catalogue { next_id: 0, things: BTreeMap::new(), ids: BTreeMap::new() }
     }
 }
 
 impl<T> Catalogue<T> {
     /// The id that the next thing gets.
     pub(crate) fn next_id(&self) -> u32 {
-        u32::try_from(self.things.len()).expect("fewer than four billion names")
+        self.next_id
     }
 
-    /// Adds a thing.
+    /// How many things there are.
+    pub(crate) fn len(&self) -> usize {
+        self.things.len()
+    }
+
+    /// Adds a thing with this id, which is the next or a later one.
     ///
     /// # Panics
-    /// When the name is taken: `decide` looks first.
-    pub(crate) fn add(&mut self, name: &str, thing: T) {
-        let id = self.next_id();
+    /// When the id or the name is taken: `decide` looks first.
+    pub(crate) fn add(&mut self, id: u32, name: &str, thing: T) {
+        assert!(id >= self.next_id, "ids ascend: {id} comes behind {}", self.next_id);
+        self.next_id = id.checked_add(1).expect("fewer than four billion names");
         let name: Arc<str> = Arc::from(name);
         let taken = self.ids.insert(Arc::clone(&name), id);
         assert_eq!(taken, None, "the name {name:?} is given once");
-        self.things.push((name, thing));
+        self.things.insert(id, (name, thing));
+    }
+
+    /// Goes on with this id, when everything up to it is gone.
+    pub(crate) fn skip_to(&mut self, next_id: u32) {
+        self.next_id = self.next_id.max(next_id);
+    }
+
+    /// Takes a thing out. Its name is free again, its id is not.
+    pub(crate) fn remove(&mut self, id: u32) -> Option<T> {
+        let (name, thing) = self.things.remove(&id)?;
+        self.ids.remove(&name);
+        Some(thing)
     }
 
     /// The id of the thing with this name.
@@ -42,17 +60,22 @@ impl<T> Catalogue<T> {
 
     /// The thing with this id, and its name.
     pub(crate) fn get(&self, id: u32) -> Option<(&str, &T)> {
-        self.things.get(id as usize).map(|(name, thing)| (&**name, thing))
+        self.things.get(&id).map(|(name, thing)| (&**name, thing))
     }
 
     /// The thing with this id.
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        self.things.get_mut(id as usize).map(|(_, thing)| thing)
+        self.things.get_mut(&id).map(|(_, thing)| thing)
+    }
+
+    /// Everything in the order of the ids: id, name, thing.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &str, &T)> {
+        self.things.iter().map(|(id, (name, thing))| (*id, &**name, thing))
     }
 
     /// Everything in the order of the ids.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
-        self.things.iter().map(|(name, thing)| (&**name, thing))
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.things.values_mut().map(|(_, thing)| thing)
     }
 
     /// The ids in the order of the names.

@@ -1,50 +1,162 @@
-//! What the entries of streams hold. Numbers are little-endian; `…` takes the rest.
+//! What the entries of streams hold. Numbers are little-endian; `v` is a varint, `+` a varint length and so many bytes, `…`
+//! takes the rest.
 //!
 //! ```text
-//! kind 1  topic created      topic u32 │ partitions u32 │ name…
+//! kind 1  topic created      topic u32 │ partitions u32 │ settings + │ name…
 //! kind 2  batch produced     the record batch as it came in; its offsets are the entry's sequence and count
 //! kind 3  group created      group u32 │ name…
 //! kind 4  offset committed   group u32 │ topic u32 │ partition u32 │ offset u64 │ leader epoch u32 │ metadata…
+//! kind 5  topic deleted      topic u32
+//! kind 6  topic altered      topic u32 │ partitions u32 │ settings +
+//! kind 7  records deleted    topic u32 │ partition u32 │ start u64
+//! kind 8  producer given     producer v │ topics before v
+//! kind 9  generation begun   group u32 │ generation u32 │ protocol type + │ protocol + │ n v │ n × (instance +, member +)
+//! kind 10 offset deleted     group u32 │ topic u32 │ partition u32
+//! kind 11 group deleted      group u32
 //! ```
 //!
-//! A leader epoch that is not known is all ones. A body is a fixed part, made on the stack, and the rest, which the log
-//! copies from where it lies.
+//! A leader epoch that is not known is all ones. Settings are those that differ from their defaults, each a number u8 and a
+//! value v: 1 retention in ms, 2 retention in bytes, 3 bytes of a batch at most. What is on the produce and commit paths has
+//! a fixed part, made on the stack, and the rest, which the log copies from where it lies.
 
-use quire_model::codec::{CodecError, Decoder};
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{EntryKind, ModelId, Sequence};
 
-use crate::{GroupId, TopicId};
+use crate::{Generation, GroupId, ProducerId, StaticMember, TopicId, TopicSettings};
 
 pub(crate) const TOPIC_CREATED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 1 };
 pub(crate) const BATCH_PRODUCED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 2 };
 pub(crate) const GROUP_CREATED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 3 };
 pub(crate) const OFFSET_COMMITTED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 4 };
 
+pub(crate) const TOPIC_DELETED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 5 };
+pub(crate) const TOPIC_ALTERED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 6 };
+pub(crate) const RECORDS_DELETED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 7 };
+pub(crate) const PRODUCER_GIVEN: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 8 };
+pub(crate) const GENERATION_BEGUN: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 9 };
+pub(crate) const OFFSET_DELETED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 10 };
+pub(crate) const GROUP_DELETED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 11 };
+
 const NO_LEADER_EPOCH: u32 = u32::MAX;
 
-/// The body of kind 1.
+/// The body of kind 1, and of kind 6 with an empty name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TopicBody<'a> {
     pub(crate) topic: TopicId,
     pub(crate) partitions: u32,
+    pub(crate) settings: TopicSettings,
     pub(crate) name: &'a str,
 }
 
 impl<'a> TopicBody<'a> {
-    /// What stands before the name.
-    pub(crate) fn fixed(&self) -> [u8; 8] {
-        let mut fixed = [0; 8];
-        fixed[..4].copy_from_slice(&self.topic.get().to_le_bytes());
-        fixed[4..].copy_from_slice(&self.partitions.to_le_bytes());
-        fixed
+    pub(crate) fn encode(&self) -> Encoder {
+        let mut out = Encoder::new();
+        out.u32(self.topic.get()).u32(self.partitions);
+        self.settings.encode(&mut out);
+        out.raw(self.name.as_bytes());
+        out
     }
 
     pub(crate) fn decode(body: &'a [u8]) -> Result<Self, CodecError> {
         let mut from = Decoder::new(body);
         let topic = TopicId::new(from.u32()?);
         let partitions = from.u32()?;
-        Ok(TopicBody { topic, partitions, name: text(&mut from)? })
+        let settings = TopicSettings::decode(&mut from)?;
+        Ok(TopicBody { topic, partitions, settings, name: text(&mut from)? })
     }
+}
+
+/// The body of kind 7.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StartBody {
+    pub(crate) topic: TopicId,
+    pub(crate) partition: u32,
+    pub(crate) start: Sequence,
+}
+
+impl StartBody {
+    pub(crate) fn encode(&self) -> Encoder {
+        let mut out = Encoder::new();
+        out.u32(self.topic.get()).u32(self.partition).u64(self.start.get());
+        out
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, CodecError> {
+        let mut from = Decoder::new(body);
+        let (topic, partition) = (TopicId::new(from.u32()?), from.u32()?);
+        Ok(StartBody { topic, partition, start: Sequence::new(from.u64()?) })
+    }
+}
+
+/// The body of kind 8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProducerBody {
+    pub(crate) producer: ProducerId,
+    pub(crate) topics_before: TopicId,
+}
+
+impl ProducerBody {
+    pub(crate) fn encode(&self) -> Encoder {
+        let mut out = Encoder::new();
+        out.varint(self.producer.get()).varint(self.topics_before.get().into());
+        out
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, CodecError> {
+        let mut from = Decoder::new(body);
+        let producer = ProducerId::new(from.varint()?);
+        Ok(ProducerBody { producer, topics_before: TopicId::new(from.varint_u32()?) })
+    }
+}
+
+/// The body of kind 9.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GenerationBody<'a> {
+    pub(crate) group: GroupId,
+    pub(crate) generation: Generation,
+    pub(crate) protocol_type: &'a str,
+    pub(crate) protocol: &'a str,
+    pub(crate) members: Vec<StaticMember<'a>>,
+}
+
+impl<'a> GenerationBody<'a> {
+    pub(crate) fn encode(&self) -> Encoder {
+        let mut out = Encoder::new();
+        out.u32(self.group.get()).u32(self.generation.get()).str(self.protocol_type).str(self.protocol);
+        out.varint(self.members.len() as u64);
+        for member in &self.members {
+            out.str(member.instance).str(member.member);
+        }
+        out
+    }
+
+    pub(crate) fn decode(body: &'a [u8]) -> Result<Self, CodecError> {
+        let mut from = Decoder::new(body);
+        let (group, generation) = (GroupId::new(from.u32()?), Generation::new(from.u32()?));
+        let (protocol_type, protocol) = (from.str()?, from.str()?);
+        let members = (0..from.varint()?).map(|_| Ok(StaticMember { instance: from.str()?, member: from.str()? }));
+        Ok(GenerationBody { group, generation, protocol_type, protocol, members: members.collect::<Result<_, _>>()? })
+    }
+}
+
+/// The body of kind 10: group, topic, partition.
+pub(crate) fn encode_offset_deleted(group: GroupId, topic: TopicId, partition: u32) -> Encoder {
+    let mut out = Encoder::new();
+    out.u32(group.get()).u32(topic.get()).u32(partition);
+    out
+}
+
+/// The body of kind 10.
+pub(crate) fn decode_offset_deleted(body: &[u8]) -> Result<(GroupId, TopicId, u32), CodecError> {
+    let mut from = Decoder::new(body);
+    Ok((GroupId::new(from.u32()?), TopicId::new(from.u32()?), from.u32()?))
+}
+
+/// The body of kinds 5 and 11: an id.
+pub(crate) fn decode_id(body: &[u8]) -> Result<u32, CodecError> {
+    Decoder::new(body).u32()
 }
 
 /// The body of kind 3.

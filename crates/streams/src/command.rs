@@ -5,6 +5,7 @@ use core::fmt;
 use quire_model::{Place, Sequence, Timestamp};
 
 use crate::wire::Batch;
+use crate::{TopicChanges, TopicSettings};
 
 /// The id of a topic: dense, from 0, never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +45,59 @@ impl GroupId {
     }
 }
 
+/// The id of an idempotent producer: dense, from 0, never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProducerId(u64);
+
+impl ProducerId {
+    /// The id with this number.
+    pub const fn new(number: u64) -> Self {
+        ProducerId(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ProducerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of a group's membership: it ascends with every change, and fences off who was a member before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Generation(u32);
+
+impl Generation {
+    /// The generation with this number.
+    pub const fn new(number: u32) -> Self {
+        Generation(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A member of a group that keeps its place through restarts (KIP-345).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StaticMember<'c> {
+    /// The name that its operator gave it.
+    pub instance: &'c str,
+    /// The id that it has now.
+    pub member: &'c str,
+}
+
 /// How a command names a topic. The id saves looking the name up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicRef<'c> {
@@ -62,7 +116,39 @@ pub enum Command<'c> {
         name: &'c str,
         /// How many partitions it has, from 1 to [`PARTITIONS_MAX`](crate::PARTITIONS_MAX).
         partitions: u32,
+        /// What is chosen about it.
+        settings: TopicSettings,
     },
+    /// Deletes a topic with all its records, and the offsets that groups committed in it. Its name is free again.
+    DeleteTopic {
+        /// The topic.
+        topic: TopicRef<'c>,
+    },
+    /// Changes the settings of a topic.
+    AlterTopic {
+        /// The topic.
+        topic: TopicRef<'c>,
+        /// What is to be different.
+        changes: TopicChanges,
+    },
+    /// Gives a topic more partitions. Keys are spread over all of them from then on.
+    AddPartitions {
+        /// The topic.
+        topic: TopicRef<'c>,
+        /// How many it is to have: more than now.
+        partitions: u32,
+    },
+    /// Deletes the records of a partition before an offset. What is gone already stays gone.
+    DeleteRecords {
+        /// The topic.
+        topic: TopicRef<'c>,
+        /// The partition, from 0.
+        partition: u32,
+        /// The first offset to keep, at most the partition's end; `None` keeps none.
+        before: Option<Sequence>,
+    },
+    /// Gives out the id of an idempotent producer.
+    InitProducer,
     /// Appends a batch to a partition.
     Produce {
         /// The topic.
@@ -100,6 +186,36 @@ pub enum Command<'c> {
         leader_epoch: Option<u32>,
         /// A note of the consumer, at most [`OFFSET_METADATA_BYTES_MAX`](crate::OFFSET_METADATA_BYTES_MAX) bytes.
         metadata: &'c str,
+        /// The generation that the consumer is a member of: any other than the group's current one is refused. `None` for
+        /// a consumer that is not a member, which nothing fences.
+        generation: Option<Generation>,
+    },
+    /// Forgets what a group committed for a partition.
+    DeleteOffset {
+        /// The group.
+        group: &'c str,
+        /// The topic.
+        topic: TopicRef<'c>,
+        /// The partition, from 0.
+        partition: u32,
+    },
+    /// Begins a generation of a group: who commits as a member of an earlier one is refused from then on.
+    BeginGeneration {
+        /// The group: any text of 1 to 255 bytes. The first generation creates it.
+        group: &'c str,
+        /// Its number: one more than the group's current one, 1 for the first.
+        generation: Generation,
+        /// What the members have in common, `consumer` for consumers; at most 255 bytes.
+        protocol_type: &'c str,
+        /// How they share the partitions; empty without members. At most 255 bytes.
+        protocol: &'c str,
+        /// The members that keep their places.
+        members: &'c [StaticMember<'c>],
+    },
+    /// Deletes a group and what it committed. Its name is free again.
+    DeleteGroup {
+        /// The group.
+        group: &'c str,
     },
 }
 
@@ -112,6 +228,42 @@ pub enum Reply {
     Produced(Produced),
     /// The group goes on from there.
     OffsetCommitted(OffsetCommitted),
+    /// The topic and its records are gone.
+    TopicDeleted(TopicId),
+    /// The topic is as it was asked to be.
+    TopicAltered(TopicAltered),
+    /// The partition begins there.
+    RecordsDeleted(RecordsDeleted),
+    /// The producer has its id, and begins with epoch 0.
+    ProducerInitialized(ProducerId),
+    /// The group knows nothing of the partition any more, if it did.
+    OffsetDeleted(OffsetCommitted),
+    /// The generation is the group's current one.
+    GenerationBegun(GroupId),
+    /// The group is gone.
+    GroupDeleted(GroupId),
+}
+
+/// A topic that was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicAltered {
+    /// Its id.
+    pub topic: TopicId,
+    /// How many partitions it has now.
+    pub partitions: u32,
+    /// Its settings now.
+    pub settings: TopicSettings,
+}
+
+/// Records that were deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordsDeleted {
+    /// The topic.
+    pub topic: TopicId,
+    /// The partition.
+    pub partition: u32,
+    /// The offset of the first record that is kept.
+    pub start: Sequence,
 }
 
 /// A topic that was created.
@@ -138,6 +290,8 @@ pub struct Produced {
     pub time: Timestamp,
     /// Where it stands in the log.
     pub place: Place,
+    /// Whether it was there already, sent before by its idempotent producer. Nothing was stored again.
+    pub is_duplicate: bool,
 }
 
 /// An offset that was committed.

@@ -1,104 +1,210 @@
 //! Decides the streams' commands of one commit.
 //!
-//! 1. Each command is checked against the state and what earlier commands of the commit create ([`Draft`]).
+//! 1. Each command is checked against the state and what earlier commands of the commit do ([`Draft`]).
 //! 2. What it needs and is not there yet is created by an entry of its own, before it.
 //! 3. Its effect is pushed; the offsets of a batch are what the log answers.
 //!
-//! The log is not read: a batch's offsets follow from its partition's tag, which the log counts. A commit that creates
-//! nothing allocates nothing here.
+//! The log is read only where a command says where a partition is to begin: a batch's offsets follow from its partition's
+//! tag, which the log counts. A commit that creates nothing, of a producer that is not idempotent, allocates nothing here.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use quire_model::{Denied, Effects, NewEntry, Sequence, Sequenced, Tag};
+use quire_model::{Denied, Effects, History, NewEntry, ReadError, Sequence, Sequenced, Tag};
 
 use crate::catalogue::Catalogue;
-use crate::codec::{BATCH_PRODUCED, GROUP_CREATED, GroupBody, OFFSET_COMMITTED, OffsetBody, TOPIC_CREATED, TopicBody};
+use crate::codec::{
+    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, OFFSET_COMMITTED,
+    OFFSET_DELETED, OffsetBody, PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED,
+    TOPIC_DELETED, TopicBody, encode_offset_deleted,
+};
 use crate::name::{check_group, check_topic};
-use crate::tag::{group_tag, partition_tag, topic_tag};
+use crate::partition::Partition;
+use crate::producers::{Sent, Stamp, Verdict, Window};
+use crate::tag::{PRODUCERS_TAG, group_tag, partition_tag, topic_tag};
 use crate::wire::Batch;
 use crate::{
-    Command, GroupId, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, PARTITIONS_MAX, Produced, Refusal, Reply, Streams,
-    TopicCreated, TopicId, TopicRef, partition_for_key,
+    Command, Generation, GroupId, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, PARTITIONS_MAX,
+    Produced, ProducerId, RecordsDeleted, Refusal, Reply, STATIC_MEMBERS_MAX, StaticMember, Streams, TopicAltered,
+    TopicCreated, TopicId, TopicRef, TopicSettings, partition_for_key,
 };
 
 pub(crate) fn decide(
     state: &Streams,
+    history: &dyn History,
     commands: &[Command<'_>],
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
 ) -> Result<(), Denied<Refusal>> {
-    let mut draft = Draft { state, topics: Created::default(), groups: Created::default(), effects };
+    let mut draft = Draft {
+        state,
+        history,
+        topics: Created::default(),
+        altered: BTreeMap::new(),
+        ends: commands.iter().any(|command| matches!(command, Command::DeleteRecords { .. })).then(BTreeMap::new),
+        groups: Created::default(),
+        generations: BTreeMap::new(),
+        windows: BTreeMap::new(),
+        producers_given: 0,
+        effects,
+    };
     for (index, command) in commands.iter().enumerate() {
-        let reply = draft.command(*command).map_err(|refusal| Denied::Refused { command: index, refusal })?;
+        let reply = draft.command(*command).map_err(|stop| match stop {
+            Stop::Refused(refusal) => Denied::Refused { command: index, refusal },
+            Stop::Unreadable(error) => Denied::Unreadable(error),
+        })?;
         replies.push(reply);
     }
     Ok(())
 }
 
+/// Why a command is not decided.
+enum Stop {
+    Refused(Refusal),
+    Unreadable(ReadError),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        Stop::Unreadable(error)
+    }
+}
+
 /// The state as it is behind the commands decided so far.
 struct Draft<'d, 'c> {
     state: &'d Streams,
-    /// With how many partitions each has.
-    topics: Created<'c, u32>,
+    history: &'d dyn History,
+    topics: Created<'c, TopicShape>,
+    /// The topics that were there and are changed.
+    altered: BTreeMap<TopicId, TopicShape>,
+    /// The ends of the partitions that this commit produces to, when a command of it may ask for them.
+    ends: Option<BTreeMap<(TopicId, u32), Sequence>>,
     groups: Created<'c, ()>,
+    generations: BTreeMap<GroupId, Generation>,
+    /// What idempotent producers have sent by this commit, and the windows that it goes on from.
+    windows: BTreeMap<(ProducerId, TopicId, u32), Window>,
+    producers_given: u64,
     effects: &'d mut dyn Effects,
 }
 
+/// What commands need to know of a topic.
+#[derive(Debug, Clone, Copy)]
+struct TopicShape {
+    partitions: u32,
+    settings: TopicSettings,
+}
+
 impl<'c> Draft<'_, 'c> {
-    fn command(&mut self, command: Command<'c>) -> Result<Reply, Refusal> {
+    fn command(&mut self, command: Command<'c>) -> Result<Reply, Stop> {
         match command {
             Command::Produce { topic, partition, batch, create_partitions } => {
-                let (topic, partitions) = self.topic_or_create(topic, create_partitions)?;
-                check_partition(topic, partition, partitions)?;
-                self.produce(topic, partition, batch).map(Reply::Produced)
+                let (id, shape) = self.topic_or_create(topic, create_partitions)?;
+                check_partition(id, partition, shape.partitions)?;
+                Ok(Reply::Produced(self.produce(id, shape, partition, batch)?))
             }
             Command::ProduceByKey { topic, key, batch, create_partitions } => {
-                let (topic, partitions) = self.topic_or_create(topic, create_partitions)?;
-                self.produce(topic, partition_for_key(key, partitions), batch).map(Reply::Produced)
+                let (id, shape) = self.topic_or_create(topic, create_partitions)?;
+                Ok(Reply::Produced(self.produce(id, shape, partition_for_key(key, shape.partitions), batch)?))
             }
-            Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata } => {
-                let (topic, partitions) = self.topic_or_create(topic, None)?;
-                check_partition(topic, partition, partitions)?;
+            Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, generation } => {
+                let (topic, shape) = self.topic_or_create(topic, None)?;
+                check_partition(topic, partition, shape.partitions)?;
                 if metadata.len() > OFFSET_METADATA_BYTES_MAX {
-                    return Err(Refusal::MetadataTooLong { bytes: metadata.len() });
+                    return Err(Refusal::MetadataTooLong { bytes: metadata.len() }.into());
+                }
+                if let Some(generation) = generation {
+                    self.check_generation(group, generation)?;
                 }
                 let group = self.group_or_create(group)?;
                 self.commit_offset(&OffsetBody { group, topic, partition, offset, leader_epoch, metadata });
                 Ok(Reply::OffsetCommitted(OffsetCommitted { group, topic, partition }))
             }
-            Command::CreateTopic { name, partitions } => {
-                if let Some((topic, partitions)) = self.topic(TopicRef::Name(name)) {
-                    return Err(Refusal::TopicExists { topic, partitions });
+            Command::CreateTopic { name, partitions, settings } => {
+                if let Some((topic, shape)) = self.topic(TopicRef::Name(name)) {
+                    return Err(Refusal::TopicExists { topic, partitions: shape.partitions }.into());
                 }
-                let topic = self.create_topic(name, partitions)?;
+                let topic = self.create_topic(name, TopicShape { partitions, settings })?;
                 Ok(Reply::TopicCreated(TopicCreated { topic, partitions }))
+            }
+            Command::DeleteTopic { topic } => {
+                let (topic, _) = self.topic_or_create(topic, None)?;
+                self.topics.gone.insert(topic.get());
+                self.push_alone(TOPIC_DELETED, &topic_tag(topic), &topic.get().to_le_bytes());
+                Ok(Reply::TopicDeleted(topic))
+            }
+            Command::AlterTopic { topic, changes } => {
+                let (topic, shape) = self.topic_or_create(topic, None)?;
+                self.alter(topic, TopicShape { settings: shape.settings.changed(changes), ..shape })
+            }
+            Command::AddPartitions { topic, partitions } => {
+                let (topic, shape) = self.topic_or_create(topic, None)?;
+                if partitions <= shape.partitions {
+                    return Err(Refusal::TooFewPartitions { partitions, current: shape.partitions }.into());
+                }
+                self.alter(topic, TopicShape { partitions, ..shape })
+            }
+            Command::DeleteRecords { topic, partition, before } => self.delete_records(topic, partition, before),
+            Command::InitProducer => Ok(self.init_producer()),
+            Command::DeleteOffset { group, topic, partition } => {
+                let group = self.group(group)?;
+                let (topic, shape) = self.topic_or_create(topic, None)?;
+                check_partition(topic, partition, shape.partitions)?;
+                let body = encode_offset_deleted(group, topic, partition);
+                self.push_alone(OFFSET_DELETED, &group_tag(group), body.as_slice());
+                Ok(Reply::OffsetDeleted(OffsetCommitted { group, topic, partition }))
+            }
+            Command::BeginGeneration { group, generation, protocol_type, protocol, members } => {
+                self.begin_generation(group, generation, protocol_type, protocol, members)
+            }
+            Command::DeleteGroup { group } => {
+                let group = self.group(group)?;
+                self.groups.gone.insert(group.get());
+                self.push_alone(GROUP_DELETED, &group_tag(group), &group.get().to_le_bytes());
+                Ok(Reply::GroupDeleted(group))
             }
         }
     }
 
-    /// The topic's id and how many partitions it has.
-    fn topic(&self, topic: TopicRef<'c>) -> Option<(TopicId, u32)> {
+    /// The topic's id and what it is like.
+    fn topic(&self, topic: TopicRef<'c>) -> Option<(TopicId, TopicShape)> {
         let id = match topic {
             TopicRef::Id(id) => id.get(),
             TopicRef::Name(name) => self.topics.id(name, &self.state.topics)?,
         };
-        let known = self.state.topic_at(TopicId::new(id)).map(|(_, topic)| topic.partitions);
-        let partitions = known.or_else(|| self.topics.get(id, &self.state.topics).copied())?;
-        Some((TopicId::new(id), partitions))
+        if self.topics.gone.contains(&id) {
+            return None;
+        }
+        let known = |topic: &crate::state::Topic| TopicShape { partitions: topic.partitions, settings: topic.settings };
+        let shape = match self.altered.get(&TopicId::new(id)) {
+            Some(altered) => *altered,
+            None => match self.state.topics.get(id) {
+                Some((_, topic)) => known(topic),
+                None => *self.topics.get(id, &self.state.topics)?,
+            },
+        };
+        Some((TopicId::new(id), shape))
     }
 
     fn topic_or_create(
         &mut self,
         topic: TopicRef<'c>,
         create_partitions: Option<u32>,
-    ) -> Result<(TopicId, u32), Refusal> {
+    ) -> Result<(TopicId, TopicShape), Refusal> {
         if let Some(found) = self.topic(topic) {
             return Ok(found);
         }
         match (topic, create_partitions) {
-            (TopicRef::Name(name), Some(partitions)) => Ok((self.create_topic(name, partitions)?, partitions)),
+            (TopicRef::Name(name), Some(partitions)) => {
+                let shape = TopicShape { partitions, settings: TopicSettings::default() };
+                Ok((self.create_topic(name, shape)?, shape))
+            }
             // A name that no topic can have is told apart from one that no topic has.
             (TopicRef::Name(name), None) => match check_topic(name) {
                 Ok(()) => Err(Refusal::UnknownTopic { name: String::from(name) }),
@@ -108,19 +214,55 @@ impl<'c> Draft<'_, 'c> {
         }
     }
 
-    fn create_topic(&mut self, name: &'c str, partitions: u32) -> Result<TopicId, Refusal> {
+    fn create_topic(&mut self, name: &'c str, shape: TopicShape) -> Result<TopicId, Refusal> {
         check_topic(name).map_err(Refusal::InvalidTopicName)?;
-        if !(1..=PARTITIONS_MAX).contains(&partitions) {
-            return Err(Refusal::InvalidPartitionCount { partitions });
-        }
-        let topic = TopicId::new(self.topics.add(name, partitions, &self.state.topics));
-        self.effects.push(NewEntry {
-            kind: TOPIC_CREATED,
-            tags: &[Tag::new(&topic_tag(topic))],
-            sequenced: None,
-            body: &[&TopicBody { topic, partitions, name }.fixed(), name.as_bytes()],
-        });
+        check_shape(&shape)?;
+        let topic = TopicId::new(self.topics.add(name, shape, &self.state.topics));
+        let body = TopicBody { topic, partitions: shape.partitions, settings: shape.settings, name }.encode();
+        self.push_alone(TOPIC_CREATED, &topic_tag(topic), body.as_slice());
         Ok(topic)
+    }
+
+    fn alter(&mut self, topic: TopicId, shape: TopicShape) -> Result<Reply, Stop> {
+        check_shape(&shape)?;
+        let TopicShape { partitions, settings } = shape;
+        self.altered.insert(topic, shape);
+        let body = TopicBody { topic, partitions, settings, name: "" }.encode();
+        self.push_alone(TOPIC_ALTERED, &topic_tag(topic), body.as_slice());
+        Ok(Reply::TopicAltered(TopicAltered { topic, partitions, settings }))
+    }
+
+    fn delete_records(&mut self, topic: TopicRef<'c>, partition: u32, before: Option<Sequence>) -> Result<Reply, Stop> {
+        let (topic, shape) = self.topic_or_create(topic, None)?;
+        check_partition(topic, partition, shape.partitions)?;
+        let known = self.state.topics.get(topic.get()).map_or(Sequence::new(0), |(_, topic)| topic.start(partition));
+        let offsets = Partition::new(topic, partition, known).offsets(self.history)?;
+        let next = self.ends.iter().find_map(|ends| ends.get(&(topic, partition))).copied().unwrap_or(offsets.next);
+        let before = before.unwrap_or(next);
+        if before > next {
+            return Err(Refusal::BeyondEnd { before, next }.into());
+        }
+        let start = before.max(offsets.start);
+        if start > known {
+            let body = StartBody { topic, partition, start }.encode();
+            self.push_alone(RECORDS_DELETED, &topic_tag(topic), body.as_slice());
+        }
+        Ok(Reply::RecordsDeleted(RecordsDeleted { topic, partition, start }))
+    }
+
+    fn init_producer(&mut self) -> Reply {
+        let producer = ProducerId::new(self.state.producers.next_id().get() + self.producers_given);
+        self.producers_given += 1;
+        let topics_before = TopicId::new(self.topics.next_id(&self.state.topics));
+        let body = ProducerBody { producer, topics_before }.encode();
+        self.push_alone(PRODUCER_GIVEN, &PRODUCERS_TAG, body.as_slice());
+        Reply::ProducerInitialized(producer)
+    }
+
+    /// A group that is there.
+    fn group(&self, name: &str) -> Result<GroupId, Refusal> {
+        let id = self.groups.id(name, &self.state.groups);
+        id.map(GroupId::new).ok_or_else(|| Refusal::UnknownGroup { name: String::from(name) })
     }
 
     fn group_or_create(&mut self, name: &'c str) -> Result<GroupId, Refusal> {
@@ -138,14 +280,70 @@ impl<'c> Draft<'_, 'c> {
         Ok(group)
     }
 
-    fn produce(&mut self, topic: TopicId, partition: u32, batch: Batch<'_>) -> Result<Produced, Refusal> {
+    /// The group's current generation; 0 before the first.
+    fn generation(&self, name: &str) -> Generation {
+        let Some(id) = self.groups.id(name, &self.state.groups) else { return Generation::default() };
+        let known = || self.state.groups.get(id).map(|(_, group)| group.generation);
+        self.generations.get(&GroupId::new(id)).copied().or_else(known).unwrap_or_default()
+    }
+
+    fn check_generation(&self, group: &str, generation: Generation) -> Result<(), Refusal> {
+        let current = self.generation(group);
+        if generation == current { Ok(()) } else { Err(Refusal::StaleGeneration { generation, current }) }
+    }
+
+    fn begin_generation(
+        &mut self,
+        name: &'c str,
+        generation: Generation,
+        protocol_type: &'c str,
+        protocol: &'c str,
+        members: &'c [StaticMember<'c>],
+    ) -> Result<Reply, Stop> {
+        let names = members.iter().flat_map(|member| [member.instance, member.member]);
+        let mut names = names.chain([protocol_type, protocol]);
+        if members.len() > STATIC_MEMBERS_MAX || names.any(|name| name.len() > MEMBER_NAME_BYTES_MAX) {
+            return Err(Refusal::InvalidMembers.into());
+        }
+        let current = self.generation(name);
+        if generation.get().checked_sub(1) != Some(current.get()) {
+            return Err(Refusal::StaleGeneration { generation, current }.into());
+        }
+        let group = self.group_or_create(name)?;
+        self.generations.insert(group, generation);
+        let body = GenerationBody { group, generation, protocol_type, protocol, members: members.to_vec() }.encode();
+        self.push_alone(GENERATION_BEGUN, &group_tag(group), body.as_slice());
+        Ok(Reply::GenerationBegun(group))
+    }
+
+    fn produce(
+        &mut self,
+        topic: TopicId,
+        shape: TopicShape,
+        partition: u32,
+        batch: Batch<'_>,
+    ) -> Result<Produced, Refusal> {
         if batch.is_control() {
             return Err(Refusal::ControlBatch);
         }
         if batch.is_transactional() {
             return Err(Refusal::TransactionalBatch);
         }
+        let (bytes, bytes_max) = (batch.bytes().len(), shape.settings.batch_bytes_max);
+        if bytes > bytes_max as usize {
+            return Err(Refusal::BatchTooLarge { bytes, bytes_max });
+        }
+        let stamp = Stamp::of(&batch)?;
         let last_offset_delta = batch.last_offset_delta();
+        let produced = |base_offset: Sequence, time, place, is_duplicate| {
+            let last_offset = Sequence::new(base_offset.get() + u64::from(last_offset_delta));
+            Produced { topic, partition, base_offset, last_offset, time, place, is_duplicate }
+        };
+        if let Some(stamp) = &stamp
+            && let Verdict::Duplicate(Sent { base_offset, time, place, .. }) = self.judge(stamp, topic, partition)?
+        {
+            return Ok(produced(base_offset, time, place, true));
+        }
         let placed = self.effects.push(NewEntry {
             kind: BATCH_PRODUCED,
             tags: &[partition_tag(topic, partition).tag()],
@@ -153,14 +351,26 @@ impl<'c> Draft<'_, 'c> {
             body: &[batch.bytes()],
         });
         let base_offset = placed.sequence.expect("the log numbers an entry that asks for it");
-        Ok(Produced {
-            topic,
-            partition,
-            base_offset,
-            last_offset: Sequence::new(base_offset.get() + u64::from(last_offset_delta)),
-            time: self.effects.at().time,
-            place: placed.place,
-        })
+        let produced = produced(base_offset, self.effects.at().time, placed.place, false);
+        if let Some(stamp) = &stamp {
+            let state = &self.state.producers;
+            let window = self.windows.entry((stamp.producer, topic, partition));
+            let known = || state.window(stamp.producer, (topic, partition)).cloned().unwrap_or_default();
+            window.or_insert_with(known).add(stamp, base_offset, produced.time, placed.place);
+        }
+        if let Some(ends) = &mut self.ends {
+            ends.insert((topic, partition), Sequence::new(produced.last_offset.get() + 1));
+        }
+        Ok(produced)
+    }
+
+    /// Whether a batch of an idempotent producer is to be stored, after what this commit has of it already.
+    fn judge(&self, stamp: &Stamp, topic: TopicId, partition: u32) -> Result<Verdict, Refusal> {
+        let state = &self.state.producers;
+        let drafted = self.windows.get(&(stamp.producer, topic, partition));
+        let window = drafted.or_else(|| state.window(stamp.producer, (topic, partition)));
+        let given = stamp.producer.get().wrapping_sub(state.next_id().get()) < self.producers_given;
+        state.judge(stamp, window, topic, given)
     }
 
     fn commit_offset(&mut self, body: &OffsetBody<'_>) {
@@ -170,6 +380,27 @@ impl<'c> Draft<'_, 'c> {
             sequenced: None,
             body: &[&body.fixed(), body.metadata.as_bytes()],
         });
+    }
+
+    /// Pushes an entry that stands under one tag, and takes no number of it.
+    fn push_alone(&mut self, kind: quire_model::EntryKind, tag: &[u8], body: &[u8]) {
+        self.effects.push(NewEntry { kind, tags: &[Tag::new(tag)], sequenced: None, body: &[body] });
+    }
+}
+
+fn check_shape(shape: &TopicShape) -> Result<(), Refusal> {
+    let TopicShape { partitions, settings } = *shape;
+    if !(1..=PARTITIONS_MAX).contains(&partitions) {
+        return Err(Refusal::InvalidPartitionCount { partitions });
+    }
+    let invalid = [
+        (settings.retention_ms == Some(0), "the retention in milliseconds"),
+        (settings.retention_bytes == Some(0), "the retention in bytes"),
+        (settings.batch_bytes_max == 0, "the most bytes of a batch"),
+    ];
+    match invalid.iter().find(|(is_invalid, _)| *is_invalid) {
+        Some((_, setting)) => Err(Refusal::InvalidSettings { setting }),
+        None => Ok(()),
     }
 }
 
@@ -181,25 +412,32 @@ fn check_partition(topic: TopicId, partition: u32, partitions: u32) -> Result<()
 struct Created<'c, T> {
     ids: BTreeMap<&'c str, u32>,
     things: Vec<T>,
+    /// The ids of those that the commit deletes, of the catalogue's or its own.
+    gone: BTreeSet<u32>,
 }
 
 impl<T> Default for Created<'_, T> {
     fn default() -> Self {
-        Created { ids: BTreeMap::new(), things: Vec::new() }
+        Created { ids: BTreeMap::new(), things: Vec::new(), gone: BTreeSet::new() }
     }
 }
 
 impl<'c, T> Created<'c, T> {
     fn id<K>(&self, name: &str, catalogue: &Catalogue<K>) -> Option<u32> {
-        catalogue.id(name).or_else(|| self.ids.get(name).copied())
+        let newest = self.ids.get(name).copied().or_else(|| catalogue.id(name));
+        newest.filter(|id| !self.gone.contains(id))
     }
 
     fn get<K>(&self, id: u32, catalogue: &Catalogue<K>) -> Option<&T> {
         self.things.get(id.checked_sub(catalogue.next_id())? as usize)
     }
 
+    fn next_id<K>(&self, catalogue: &Catalogue<K>) -> u32 {
+        catalogue.next_id() + self.things.len() as u32
+    }
+
     fn add<K>(&mut self, name: &'c str, thing: T, catalogue: &Catalogue<K>) -> u32 {
-        let id = catalogue.next_id() + self.things.len() as u32;
+        let id = self.next_id(catalogue);
         self.ids.insert(name, id);
         self.things.push(thing);
         id

@@ -9,12 +9,13 @@
 //! * [`wire`]: the Kafka record batch, format v2. A batch is stored as the bytes that came in.
 //! * [`Command`], [`Reply`], [`Refusal`]: what may be asked, and the answers.
 //! * [`Streams`]: the model. One produced batch is one entry under its partition's tag, and takes as many numbers of
-//!   that tag as it has records: **a Kafka offset is the tag's sequence**. So a partition has no state of its own; where
-//!   it starts and ends is read from the log and stored nowhere else.
+//!   that tag as it has records: **a Kafka offset is the tag's sequence**. Where a partition ends is read from the log and
+//!   stored nowhere else; where it begins after records were deleted, and a sparse index of it, are in the state.
 //! * [`partition_for_key`]: the partition that Kafka's producers choose for a key.
 //!
-//! Topics and groups get small dense ids on their first use. Not here: compression (a compressed batch stays closed),
-//! group membership, and waiting for new records, which is the business of the database and its front ends.
+//! Topics and groups get small dense ids on their first use. Who produced what last is remembered, so that a batch that an
+//! idempotent producer sends again is stored once. A group's generation is here, and fences; who its members are is its
+//! coordinator's affair. Not here: compression (a compressed batch stays closed) and waiting for new records, which is the business of the database and its front ends.
 //!
 //! # Example
 //! ```
@@ -49,6 +50,7 @@ pub mod wire;
 
 mod command;
 mod refusal;
+mod settings;
 
 mod decide;
 
@@ -57,17 +59,26 @@ mod tag;
 
 mod apply;
 mod catalogue;
+mod producers;
+mod samples;
 mod state;
 
 mod partition;
 mod partitioner;
 mod read;
+mod retention;
 
-pub use command::{Command, GroupId, OffsetCommitted, Produced, Reply, TopicCreated, TopicId, TopicRef};
+pub use command::{
+    Command, Generation, GroupId, OffsetCommitted, Produced, ProducerId, RecordsDeleted, Reply, StaticMember,
+    TopicAltered, TopicCreated, TopicId, TopicRef,
+};
 pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
-pub use partition::{Fetched, Partition, PartitionOffsets, Stored, TimeOffset};
+pub use partition::{Fetched, Open, Partition, PartitionOffsets, Stored, TimeOffset};
 pub use partitioner::partition_for_key;
+pub use producers::ActiveProducer;
 pub use read::{CommittedOffset, GroupInfo, StreamReadError, TopicInfo};
-pub use refusal::{OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal};
+pub use refusal::{MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX};
+pub use retention::Retained;
+pub use settings::{TopicChanges, TopicSettings};
 pub use state::Streams;
 pub use tag::{PartitionTag, partition_tag};

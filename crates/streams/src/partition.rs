@@ -3,6 +3,7 @@
 //! A partition is the walk over its tag. Its high watermark is the number behind the tag's last entry and is stored
 //! nowhere else, so it can't disagree with what is there. Nothing here waits for records to come.
 
+use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use quire_model::{Entry, History, Place, ReadError, Sequence, Timestamp};
@@ -15,6 +16,8 @@ use crate::{PartitionTag, StreamReadError, TopicId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
     tag: PartitionTag,
+    /// Records before this offset are deleted, or of no interest to who looked the partition up.
+    start: Sequence,
 }
 
 /// Where a partition begins and ends.
@@ -68,8 +71,18 @@ pub struct TimeOffset {
 }
 
 impl Partition {
-    pub(crate) fn new(topic: TopicId, partition: u32) -> Self {
-        Partition { tag: partition_tag(topic, partition) }
+    pub(crate) fn new(topic: TopicId, partition: u32, start: Sequence) -> Self {
+        Partition { tag: partition_tag(topic, partition), start }
+    }
+
+    /// The tag that its batches stand under.
+    pub fn tag(&self) -> PartitionTag {
+        self.tag
+    }
+
+    /// Where it began when it was looked up, whether or not there is a record.
+    pub(crate) fn start(&self) -> Sequence {
+        self.start
     }
 
     /// Where the partition begins and ends.
@@ -79,9 +92,9 @@ impl Partition {
     pub fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, ReadError> {
         let last = history.previous(&[self.tag.tag()], Place::END)?;
         let next = last.map_or(Sequence::new(0), |last| last.next_sequence());
-        let first = history.seek(self.tag.tag(), Sequence::new(0))?;
-        let start = first.and_then(|first| first.sequence).unwrap_or(next);
-        Ok(PartitionOffsets { start, next })
+        let first = history.seek(self.tag.tag(), self.start)?;
+        let start = first.and_then(|first| first.sequence).map_or(next, |first| first.max(self.start));
+        Ok(PartitionOffsets { start, next: next.max(self.start) })
     }
 
     /// Hands out the stored batches from the one that holds offset `from`, until the next one would take them over
@@ -101,7 +114,7 @@ impl Partition {
         let mut fetched = Fetched { next_offset: from, bytes: 0 };
         let mut entry = history.seek(self.tag.tag(), from)?;
         // The batch that holds `from` proves that it is in range; anything else needs a look at the partition's ends.
-        if entry.is_none_or(|entry| Stored::new(&entry).base_offset > from) {
+        if from < self.start || entry.is_none_or(|entry| Stored::new(&entry).base_offset > from) {
             let PartitionOffsets { start, next } = self.offsets(history)?;
             if from < start || from > next {
                 return Err(StreamReadError::OffsetOutOfRange { from, start, next });
@@ -124,34 +137,116 @@ impl Partition {
 
     /// The first record that is not earlier than `timestamp_ms`; `None` when every record is.
     ///
-    /// Producers set times as they like, so this looks at the batches one by one, from the start. A compressed batch is
-    /// not opened: the answer is then its first record with the batch's base timestamp, which may be earlier.
+    /// Producers set times as they like, so this looks at the batches one by one, from where the partition begins for who
+    /// looked it up: see [`Streams::partition_from_time`](crate::Streams::partition_from_time). `open` decompresses the
+    /// records of a batch; what it can't is taken at its base timestamp, which may be earlier.
     ///
     /// # Errors
     /// When the log can't be read.
-    pub fn offset_at_time(&self, history: &dyn History, timestamp_ms: i64) -> Result<Option<TimeOffset>, ReadError> {
-        let mut entry = history.next(&[self.tag.tag()], Place::START)?;
+    pub fn offset_at_time(
+        &self,
+        history: &dyn History,
+        timestamp_ms: i64,
+        open: Open<'_>,
+    ) -> Result<Option<TimeOffset>, ReadError> {
+        let mut entry = history.seek(self.tag.tag(), self.start)?;
         while let Some(found) = entry {
             let stored = Stored::new(&found);
-            if stored.batch.max_timestamp_ms() >= timestamp_ms {
-                return Ok(Some(first_at_time(&stored, timestamp_ms)));
+            if stored.batch.max_timestamp_ms() >= timestamp_ms
+                && let Some(found) = self.first_at_time(&stored, timestamp_ms, open)
+            {
+                return Ok(Some(found));
             }
             entry = history.next(&[self.tag.tag()], found.place.after())?;
         }
         Ok(None)
     }
-}
 
-/// The first record of the batch that is late enough. A producer may state a max timestamp that no record has, or write
-/// what can't be read; the batch's start is then the safe answer, for nothing is passed over.
-fn first_at_time(stored: &Stored<'_>, timestamp_ms: i64) -> TimeOffset {
-    let records = stored.batch.records().into_iter().flatten();
-    let found = records.map_while(Result::ok).find(|record| record.timestamp_ms >= timestamp_ms);
-    match found {
-        Some(record) => TimeOffset {
-            offset: Sequence::new(stored.base_offset.get() + u64::from(record.offset_delta)),
-            timestamp_ms: record.timestamp_ms,
-        },
-        None => TimeOffset { offset: stored.base_offset, timestamp_ms: stored.batch.base_timestamp_ms() },
+    /// Where the first batch from offset `from` on begins that holds a record of this time or later; the end when none does.
+    pub(crate) fn first_batch_at(
+        &self,
+        history: &dyn History,
+        from: Sequence,
+        timestamp_ms: i64,
+    ) -> Result<Sequence, ReadError> {
+        let mut start = from;
+        let mut entry = history.seek(self.tag.tag(), from)?;
+        while let Some(found) = entry {
+            let stored = Stored::new(&found);
+            // Records without a time have that of their commit.
+            let time_ms = match stored.batch.max_timestamp_ms() {
+                ..0 => i64::try_from(stored.time.as_millis()).unwrap_or(i64::MAX),
+                time_ms => time_ms,
+            };
+            if time_ms >= timestamp_ms {
+                break;
+            }
+            start = stored.next_offset();
+            entry = history.next(&[self.tag.tag()], found.place.after())?;
+        }
+        Ok(start)
+    }
+
+    /// The first of the records with the latest time; `None` in an empty partition. `hint` is the offset of the batch that
+    /// holds it, from [`Streams::latest_batch`](crate::Streams::latest_batch); without one, this looks at every batch.
+    /// `open` is as in [`Partition::offset_at_time`].
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn latest_record(
+        &self,
+        history: &dyn History,
+        hint: Option<Sequence>,
+        open: Open<'_>,
+    ) -> Result<Option<TimeOffset>, ReadError> {
+        let mut entry = history.seek(self.tag.tag(), hint.unwrap_or(self.start))?;
+        if hint.is_none() {
+            let mut latest = entry;
+            while let Some(found) = entry {
+                let time = |entry: &Entry<'_>| Batch::stored(entry.body).max_timestamp_ms();
+                if latest.is_none_or(|latest| time(&latest) < time(&found)) {
+                    latest = Some(found);
+                }
+                entry = history.next(&[self.tag.tag()], found.place.after())?;
+            }
+            entry = latest;
+        }
+        let Some(found) = entry else { return Ok(None) };
+        let stored = Stored::new(&found);
+        Ok(self.first_at_time(&stored, stored.batch.max_timestamp_ms(), open))
+    }
+
+    /// The first record of the batch that is there and late enough; `None` when all that are late enough are deleted. A
+    /// producer may state a max timestamp that no record has, or write what can't be read; the batch's start is then the
+    /// safe answer, for nothing is passed over.
+    fn first_at_time(&self, stored: &Stored<'_>, timestamp_ms: i64, open: Open<'_>) -> Option<TimeOffset> {
+        let base = stored.base_offset.get();
+        let offset_of = |delta: u32| Sequence::new(base + u64::from(delta));
+        let opened = match stored.batch.records() {
+            Ok(_) => None,
+            Err(_) => open(&stored.batch),
+        };
+        let records = match &opened {
+            Some(records) => Some(stored.batch.records_from(records)),
+            None => stored.batch.records().ok(),
+        };
+        let mut late = false;
+        for record in records.into_iter().flatten().map_while(Result::ok) {
+            if record.timestamp_ms >= timestamp_ms {
+                late = true;
+                if offset_of(record.offset_delta) >= self.start {
+                    return Some(TimeOffset {
+                        offset: offset_of(record.offset_delta),
+                        timestamp_ms: record.timestamp_ms,
+                    });
+                }
+            }
+        }
+        let whole =
+            TimeOffset { offset: stored.base_offset.max(self.start), timestamp_ms: stored.batch.base_timestamp_ms() };
+        (!late).then_some(whole)
     }
 }
+
+/// Decompresses the records of a batch; `None` when it can't.
+pub type Open<'o> = &'o mut dyn FnMut(&Batch<'_>) -> Option<Vec<u8>>;

@@ -7,8 +7,11 @@ use core::ops::ControlFlow;
 
 use quire_model::{History, ReadError, Sequence, Timestamp};
 
-use crate::state::Committed;
-use crate::{Fetched, GroupId, Partition, PartitionOffsets, Stored, Streams, TimeOffset, TopicId};
+use crate::state::{Committed, Written};
+use crate::{
+    ActiveProducer, Fetched, Generation, GroupId, Partition, PartitionOffsets, StaticMember, Stored, Streams,
+    TimeOffset, TopicId, TopicSettings,
+};
 
 /// A topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct TopicInfo<'a> {
     pub name: &'a str,
     /// How many partitions it has, counted from 0.
     pub partitions: u32,
+    /// What is chosen about it.
+    pub settings: TopicSettings,
 }
 
 /// A consumer group.
@@ -30,6 +35,12 @@ pub struct GroupInfo<'a> {
     pub name: &'a str,
     /// For how many partitions it has committed an offset.
     pub partitions: usize,
+    /// Its current generation; 0 before the first.
+    pub generation: Generation,
+    /// What its members have in common: `consumer` for consumers, empty before the first generation.
+    pub protocol_type: &'a str,
+    /// How its members share the partitions; empty without members.
+    pub protocol: &'a str,
 }
 
 /// How far a group has read a partition.
@@ -53,7 +64,10 @@ impl Streams {
 
     /// The topic with this id.
     pub fn topic(&self, id: TopicId) -> Option<TopicInfo<'_>> {
-        self.topic_at(id).map(|(name, topic)| TopicInfo { id, name, partitions: topic.partitions })
+        self.topic_at(id).map(|(name, topic)| {
+            let (partitions, settings) = (topic.partitions, topic.settings);
+            TopicInfo { id, name, partitions, settings }
+        })
     }
 
     /// Every topic, in the order of the names.
@@ -61,12 +75,51 @@ impl Streams {
         self.topics.ids_by_name().filter_map(|id| self.topic(TopicId::new(id)))
     }
 
-    /// Every consumer group that ever committed an offset, in the order of the names.
+    /// Every consumer group that committed an offset or had a member, in the order of the names.
     pub fn groups(&self) -> impl Iterator<Item = GroupInfo<'_>> {
-        self.groups.ids_by_name().filter_map(|id| {
-            let id = GroupId::new(id);
-            self.group_at(id).map(|(name, group)| GroupInfo { id, name, partitions: group.offsets.len() })
+        self.groups.ids_by_name().filter_map(|id| self.group(id))
+    }
+
+    /// The consumer group of this name.
+    pub fn group_named(&self, name: &str) -> Option<GroupInfo<'_>> {
+        self.group(self.groups.id(name)?)
+    }
+
+    fn group(&self, id: u32) -> Option<GroupInfo<'_>> {
+        let (name, group) = self.groups.get(id)?;
+        Some(GroupInfo {
+            id: GroupId::new(id),
+            name,
+            partitions: group.offsets.len(),
+            generation: group.generation,
+            protocol_type: &group.protocol_type,
+            protocol: &group.protocol,
         })
+    }
+
+    /// The static members of a group, as its current generation began with them.
+    pub fn static_members(&self, group: &str) -> impl Iterator<Item = StaticMember<'_>> {
+        let group = self.groups.id(group).and_then(|id| self.groups.get(id));
+        let members = group.into_iter().flat_map(|(_, group)| &group.members);
+        members.map(|(instance, member)| StaticMember { instance, member })
+    }
+
+    /// The idempotent producers that are remembered of a partition, in the order of their ids.
+    pub fn producers_of(&self, topic: TopicId, partition: u32) -> impl Iterator<Item = ActiveProducer> {
+        self.producers.of((topic, partition))
+    }
+
+    /// How many bytes the batches of a partition have, but for those before its start; up to one part in 32 too many.
+    ///
+    /// # Errors
+    /// When the partition is not there.
+    pub fn partition_bytes(&self, topic: TopicId, partition: u32) -> Result<u64, StreamReadError> {
+        let found = self.partition(topic, partition)?;
+        Ok(self.written(topic, partition).map_or(0, |written| written.samples.bytes_from(found.start())))
+    }
+
+    pub(crate) fn written(&self, topic: TopicId, partition: u32) -> Option<&Written> {
+        self.topic_at(topic)?.1.written.get(&partition)
     }
 
     /// How far this group has read this partition; `None` when it never committed.
@@ -113,7 +166,8 @@ impl Streams {
         self.partition(topic, partition)?.fetch(history, from, bytes_max, visit)
     }
 
-    /// The first record that is not earlier than `timestamp_ms`. See [`Partition::offset_at_time`].
+    /// The first record that is not earlier than `timestamp_ms`, without opening compressed batches. See
+    /// [`Partition::offset_at_time`].
     ///
     /// # Errors
     /// When the partition is not there, or the log can't be read.
@@ -124,7 +178,8 @@ impl Streams {
         partition: u32,
         timestamp_ms: i64,
     ) -> Result<Option<TimeOffset>, StreamReadError> {
-        Ok(self.partition(topic, partition)?.offset_at_time(history, timestamp_ms)?)
+        let partition = self.partition_from_time(topic, partition, timestamp_ms)?;
+        Ok(partition.offset_at_time(history, timestamp_ms, &mut |_| None)?)
     }
 
     /// The partition, to be read with nothing but the log.
@@ -137,7 +192,30 @@ impl Streams {
         if partition >= partitions {
             return Err(StreamReadError::UnknownPartition { topic, partition, partitions });
         }
-        Ok(Partition::new(topic, partition))
+        Ok(Partition::new(topic, partition, found.start(partition)))
+    }
+
+    /// The partition without what is known to be earlier than a time: what [`Partition::offset_at_time`] searches, a small
+    /// part of a long partition.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn partition_from_time(
+        &self,
+        topic: TopicId,
+        partition: u32,
+        timestamp_ms: i64,
+    ) -> Result<Partition, StreamReadError> {
+        let found = self.partition(topic, partition)?;
+        let written = self.written(topic, partition);
+        let from = written.and_then(|written| written.samples.offset_before_time(timestamp_ms));
+        Ok(Partition::new(topic, partition, found.start().max(from.unwrap_or_default())))
+    }
+
+    /// Where the batch begins that holds the record with the latest time, unless it is deleted.
+    pub fn latest_batch(&self, topic: TopicId, partition: u32) -> Option<Sequence> {
+        let written = self.written(topic, partition)?;
+        written.samples.latest.map(|latest| latest.base_offset).filter(|offset| *offset >= written.start)
     }
 }
 

@@ -3,13 +3,21 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::{NameProblem, TopicId};
+use quire_model::Sequence;
+
+use crate::{Generation, NameProblem, ProducerId, TopicId};
 
 /// The most partitions a topic may have.
 pub const PARTITIONS_MAX: u32 = 100_000;
 
 /// The most bytes that the note beside a committed offset may have: Kafka's `offset.metadata.max.bytes`.
 pub const OFFSET_METADATA_BYTES_MAX: usize = 4096;
+
+/// The most bytes of a name that the members of a group have in common: of its protocol, its type, a member.
+pub const MEMBER_NAME_BYTES_MAX: usize = 255;
+
+/// The most static members of a group.
+pub const STATIC_MEMBERS_MAX: usize = 10_000;
 
 /// Why a command can't be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +57,78 @@ pub enum Refusal {
         /// How many there are, counted from 0.
         partitions: u32,
     },
+    /// No group has this name.
+    UnknownGroup {
+        /// The name.
+        name: String,
+    },
+    /// A topic does not lose partitions, nor is it asked for those that it has.
+    TooFewPartitions {
+        /// How many were asked for.
+        partitions: u32,
+        /// How many it has.
+        current: u32,
+    },
+    /// A topic can't be set to keep no byte, or to take no batch.
+    InvalidSettings {
+        /// Which setting.
+        setting: &'static str,
+    },
+    /// The records to be deleted are not all there yet.
+    BeyondEnd {
+        /// The first offset that was to be kept.
+        before: Sequence,
+        /// The offset that the next record gets.
+        next: Sequence,
+    },
+    /// The batch is larger than its topic takes.
+    BatchTooLarge {
+        /// How many bytes it has.
+        bytes: usize,
+        /// How many it may have.
+        bytes_max: u32,
+    },
+    /// The producer was given no such id here.
+    UnknownProducer {
+        /// The id.
+        producer: ProducerId,
+    },
+    /// A producer that has an id has an epoch and counts its records, all from 0.
+    InvalidProducer {
+        /// The id.
+        producer: i64,
+        /// The epoch.
+        epoch: i16,
+        /// The number of the batch's first record.
+        sequence: i32,
+    },
+    /// A later epoch of the same producer writes to the partition.
+    FencedProducer {
+        /// The producer.
+        producer: ProducerId,
+        /// The epoch of the batch.
+        epoch: u16,
+        /// The epoch of the partition.
+        current: u16,
+    },
+    /// A batch before this one is missing, or was sent again too late.
+    OutOfOrderSequence {
+        /// The producer.
+        producer: ProducerId,
+        /// The number that its next record has.
+        expected: u32,
+        /// The number of the batch's first record.
+        sequence: u32,
+    },
+    /// The consumer is no member of the group any more, or another coordinator leads the group.
+    StaleGeneration {
+        /// The generation that was named.
+        generation: Generation,
+        /// The group's current one.
+        current: Generation,
+    },
+    /// A protocol or a member can't have so long a name, or a group so many static members.
+    InvalidMembers,
     /// Markers are for brokers to write, not for producers.
     ControlBatch,
     /// Transactions are not offered.
@@ -76,6 +156,35 @@ impl fmt::Display for Refusal {
             Refusal::UnknownPartition { topic, partition, partitions } => {
                 write!(f, "topic {topic} has {partitions} partitions, and none with number {partition}")
             }
+            Refusal::UnknownGroup { name } => write!(f, "there is no consumer group {name:?}"),
+            Refusal::TooFewPartitions { partitions, current } => {
+                write!(f, "the topic has {current} partitions already, and can't be given {partitions}")
+            }
+            Refusal::InvalidSettings { setting } => write!(f, "{setting} must be at least 1"),
+            Refusal::BeyondEnd { before, next } => {
+                write!(f, "the partition ends at offset {next}, and can't begin at {before}")
+            }
+            Refusal::BatchTooLarge { bytes, bytes_max } => {
+                write!(f, "the topic takes record batches of at most {bytes_max} bytes, not {bytes}")
+            }
+            Refusal::UnknownProducer { producer } => write!(f, "no producer was given the id {producer} here"),
+            Refusal::InvalidProducer { producer, epoch, sequence } => {
+                write!(f, "producer {producer} can't have the epoch {epoch} and the sequence {sequence}")
+            }
+            Refusal::FencedProducer { producer, epoch, current } => {
+                write!(f, "producer {producer} writes with epoch {current} now, and no more with {epoch}")
+            }
+            Refusal::OutOfOrderSequence { producer, expected, sequence } => {
+                write!(f, "the next record of producer {producer} has the sequence {expected}, not {sequence}")
+            }
+            Refusal::StaleGeneration { generation, current } => {
+                write!(f, "the group's generation is {current}, and {generation} was named")
+            }
+            Refusal::InvalidMembers => write!(
+                f,
+                "a protocol or member has a name of at most {MEMBER_NAME_BYTES_MAX} bytes, and a group at most \
+                 {STATIC_MEMBERS_MAX} static members"
+            ),
             Refusal::ControlBatch => write!(f, "producers can't write control batches"),
             Refusal::TransactionalBatch => write!(f, "transactional batches are not supported"),
             Refusal::MetadataTooLong { bytes } => {

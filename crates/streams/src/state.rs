@@ -1,6 +1,7 @@
-//! The state of streams: the catalogue of topics and groups, and how far each group has read.
+//! The state of streams: the catalogue of topics and groups, how far each group has read, and what idempotent producers
+//! sent last.
 //!
-//! Nothing about the content of a partition is here: a produced batch leaves no trace but its entry in the log.
+//! Of a partition's records only a bounded sketch is here ([`Samples`]), and the offset before which they are deleted.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,7 +12,9 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Sequence,
 
 use crate::catalogue::Catalogue;
 use crate::codec::{decode_leader_epoch, encode_leader_epoch};
-use crate::{Command, GroupId, Refusal, Reply, TopicId, decide};
+use crate::producers::Producers;
+use crate::samples::Samples;
+use crate::{Command, Generation, Refusal, Reply, TopicId, TopicSettings, decide};
 
 /// The streams of a shard.
 #[derive(Debug, Default)]
@@ -20,17 +23,52 @@ pub struct Streams {
     pub(crate) topics: Catalogue<Topic>,
     /// By [`GroupId`].
     pub(crate) groups: Catalogue<Group>,
+    pub(crate) producers: Producers,
 }
 
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) partitions: u32,
+    pub(crate) settings: TopicSettings,
+    /// The partitions that anything was written to, or deleted from.
+    pub(crate) written: BTreeMap<u32, Written>,
+}
+
+/// What is known of a partition beside its records.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Records before this offset are deleted, whether or not their bytes are there still.
+    pub(crate) start: Sequence,
+    pub(crate) samples: Samples,
+}
+
+impl Topic {
+    pub(crate) fn new(partitions: u32, settings: TopicSettings) -> Self {
+        Topic { partitions, settings, written: BTreeMap::new() }
+    }
+
+    /// Where this partition begins at the earliest.
+    pub(crate) fn start(&self, partition: u32) -> Sequence {
+        self.written.get(&partition).map_or(Sequence::new(0), |written| written.start)
+    }
+}
+
+impl Written {
+    pub(crate) fn begin_at(&mut self, start: Sequence) {
+        self.start = self.start.max(start);
+        self.samples.drop_before(self.start);
+    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// What it committed last for each partition.
     pub(crate) offsets: BTreeMap<(TopicId, u32), Committed>,
+    pub(crate) generation: Generation,
+    pub(crate) protocol_type: Box<str>,
+    pub(crate) protocol: Box<str>,
+    /// The ids of the static members, by their instances' names.
+    pub(crate) members: BTreeMap<Box<str>, Box<str>>,
 }
 
 #[derive(Debug)]
@@ -46,11 +84,6 @@ impl Streams {
     pub(crate) fn topic_at(&self, topic: TopicId) -> Option<(&str, &Topic)> {
         self.topics.get(topic.get())
     }
-
-    /// A group's name and what is known of it.
-    pub(crate) fn group_at(&self, group: GroupId) -> Option<(&str, &Group)> {
-        self.groups.get(group.get())
-    }
 }
 
 impl Model for Streams {
@@ -61,80 +94,134 @@ impl Model for Streams {
 
     fn decide(
         &self,
-        _history: &dyn History,
+        history: &dyn History,
         _at: At,
         commands: &[Command<'_>],
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
     ) -> Result<(), Denied<Refusal>> {
-        decide::decide(self, commands, effects, replies)
+        decide::decide(self, history, commands, effects, replies)
     }
 
     fn apply(&mut self, entry: &Entry<'_>) {
         self.take_in(entry);
     }
 
-    /// Version 1, then the topics in the order of their ids, then the groups:
+    /// Version 2, then the topics in the order of their ids, then the groups, then the producers:
     ///
     /// ```text
-    /// 1 │ topics: n, n × (name, partitions)
-    ///   │ groups: n, n × (name, m, m × (topic, partition, offset, leader epoch u32, time in µs, metadata))
+    /// 2 │ next id, topics: n, n × (id, name, partitions, settings, m, m × (partition, start, samples))
+    ///   │ next id, groups: n, n × (id, name, generation, protocol type, protocol, i, i × (instance, member),
+    ///   │                          m, m × (topic, partition, offset, leader epoch u32, time in µs, metadata))
+    ///   │ producers
     /// ```
     fn save(&self, out: &mut Encoder) {
         out.u8(CHECKPOINT_VERSION);
-        out.varint(u64::from(self.topics.next_id()));
-        for (name, topic) in self.topics.iter() {
-            out.str(name).varint(u64::from(topic.partitions));
+        out.varint(self.topics.next_id().into()).varint(self.topics.len() as u64);
+        for (id, name, topic) in self.topics.iter() {
+            out.varint(id.into()).str(name);
+            topic.save(out);
         }
-        out.varint(u64::from(self.groups.next_id()));
-        for (name, group) in self.groups.iter() {
-            out.str(name).varint(group.offsets.len() as u64);
-            for ((topic, partition), committed) in &group.offsets {
-                out.varint(u64::from(topic.get())).varint(u64::from(*partition));
-                out.varint(committed.offset.get()).u32(encode_leader_epoch(committed.leader_epoch));
-                out.varint(committed.time.as_micros()).str(&committed.metadata);
-            }
+        out.varint(self.groups.next_id().into()).varint(self.groups.len() as u64);
+        for (id, name, group) in self.groups.iter() {
+            out.varint(id.into()).str(name);
+            group.save(out);
         }
+        self.producers.save(out);
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != CHECKPOINT_VERSION {
             return Err(CodecError {
-                expected: "version 1 of the streams' state",
+                expected: "version 2 of the streams' state",
                 bytes_left: from.clone().rest().len(),
             });
         }
-        let mut state = Streams::default();
-        for _ in 0..from.varint()? {
-            let name = fresh(from, &state.topics)?;
-            state.topics.add(name, Topic { partitions: from.varint_u32()? });
-        }
-        for _ in 0..from.varint()? {
-            let name = fresh(from, &state.groups)?;
-            let mut group = Group::default();
-            for _ in 0..from.varint()? {
-                let partition = (TopicId::new(from.varint_u32()?), from.varint_u32()?);
-                let committed = Committed {
-                    offset: Sequence::new(from.varint()?),
-                    leader_epoch: decode_leader_epoch(from.u32()?),
-                    time: Timestamp::from_micros(from.varint()?),
-                    metadata: Box::from(from.str()?),
-                };
-                group.offsets.insert(partition, committed);
-            }
-            state.groups.add(name, group);
-        }
-        Ok(state)
+        Ok(Streams {
+            topics: catalogue(from, Topic::load)?,
+            groups: catalogue(from, Group::load)?,
+            producers: Producers::load(from)?,
+        })
     }
 }
 
-const CHECKPOINT_VERSION: u8 = 1;
+const CHECKPOINT_VERSION: u8 = 2;
 
-/// A name that the catalogue does not have yet: bytes that give one twice are not a state.
-fn fresh<'a, T>(from: &mut Decoder<'a>, catalogue: &Catalogue<T>) -> Result<&'a str, CodecError> {
-    let name = from.str()?;
-    if catalogue.id(name).is_some() {
-        return Err(CodecError { expected: "each name once", bytes_left: from.clone().rest().len() });
+/// A catalogue as it was saved. Bytes that give an id or a name twice are not one.
+fn catalogue<T>(
+    from: &mut Decoder<'_>,
+    load: fn(&mut Decoder<'_>) -> Result<T, CodecError>,
+) -> Result<Catalogue<T>, CodecError> {
+    let mut catalogue = Catalogue::default();
+    let next_id = from.varint_u32()?;
+    for _ in 0..from.varint()? {
+        let (id, name) = (from.varint_u32()?, from.str()?);
+        if id < catalogue.next_id() || id >= next_id || catalogue.id(name).is_some() {
+            return Err(CodecError { expected: "each id and name once", bytes_left: from.clone().rest().len() });
+        }
+        catalogue.add(id, name, load(from)?);
     }
-    Ok(name)
+    catalogue.skip_to(next_id);
+    Ok(catalogue)
+}
+
+impl Topic {
+    fn save(&self, out: &mut Encoder) {
+        out.varint(self.partitions.into());
+        self.settings.encode(out);
+        out.varint(self.written.len() as u64);
+        for (partition, written) in &self.written {
+            out.varint((*partition).into()).varint(written.start.get());
+            written.samples.save(out);
+        }
+    }
+
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let mut topic = Topic::new(from.varint_u32()?, TopicSettings::decode(from)?);
+        for _ in 0..from.varint()? {
+            let partition = from.varint_u32()?;
+            let written = Written { start: Sequence::new(from.varint()?), samples: Samples::load(from)? };
+            topic.written.insert(partition, written);
+        }
+        Ok(topic)
+    }
+}
+
+impl Group {
+    fn save(&self, out: &mut Encoder) {
+        out.varint(self.generation.get().into()).str(&self.protocol_type).str(&self.protocol);
+        out.varint(self.members.len() as u64);
+        for (instance, member) in &self.members {
+            out.str(instance).str(member);
+        }
+        out.varint(self.offsets.len() as u64);
+        for ((topic, partition), committed) in &self.offsets {
+            out.varint(topic.get().into()).varint((*partition).into());
+            out.varint(committed.offset.get()).u32(encode_leader_epoch(committed.leader_epoch));
+            out.varint(committed.time.as_micros()).str(&committed.metadata);
+        }
+    }
+
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let mut group = Group {
+            generation: Generation::new(from.varint_u32()?),
+            protocol_type: Box::from(from.str()?),
+            protocol: Box::from(from.str()?),
+            ..Group::default()
+        };
+        for _ in 0..from.varint()? {
+            group.members.insert(Box::from(from.str()?), Box::from(from.str()?));
+        }
+        for _ in 0..from.varint()? {
+            let partition = (TopicId::new(from.varint_u32()?), from.varint_u32()?);
+            let committed = Committed {
+                offset: Sequence::new(from.varint()?),
+                leader_epoch: decode_leader_epoch(from.u32()?),
+                time: Timestamp::from_micros(from.varint()?),
+                metadata: Box::from(from.str()?),
+            };
+            group.offsets.insert(partition, committed);
+        }
+        Ok(group)
+    }
 }

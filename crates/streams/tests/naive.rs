@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quire_model::memory::World;
 use quire_model::{Position, Sequence, Timestamp};
 use quire_streams::wire::BatchBuilder;
-use quire_streams::{Command, Reply, Streams, TopicRef};
+use quire_streams::{Command, Reply, Streams, TopicRef, TopicSettings};
 
 const TOPICS: [&str; 3] = ["a", "b", "c"];
 const GROUPS: [&str; 2] = ["g", "h"];
@@ -69,7 +69,11 @@ fn commit(world: &mut World<Streams>, parts: &[Part]) -> Option<Vec<Reply>> {
         .iter()
         .zip(&mut builders)
         .map(|(part, builder)| match part {
-            Part::Create { topic } => Command::CreateTopic { name: TOPICS[*topic], partitions: PARTITIONS },
+            Part::Create { topic } => Command::CreateTopic {
+                name: TOPICS[*topic],
+                partitions: PARTITIONS,
+                settings: TopicSettings::default(),
+            },
             Part::Produce { topic, partition, values, create } => {
                 for value in values {
                     builder.add(None, Some(&[*value]), &[], 0).unwrap();
@@ -88,6 +92,7 @@ fn commit(world: &mut World<Streams>, parts: &[Part]) -> Option<Vec<Reply>> {
                 offset: Sequence::new(*offset),
                 leader_epoch: None,
                 metadata: "",
+                generation: None,
             },
         })
         .collect();

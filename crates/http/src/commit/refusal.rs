@@ -62,7 +62,23 @@ fn streams_facts(refusal: &streams::Refusal) -> Map<String, Value> {
         Refusal::MetadataTooLong { bytes } => {
             facts([("given", json!(bytes)), ("most", json!(streams::OFFSET_METADATA_BYTES_MAX))])
         }
-        Refusal::UnknownTopicId { .. }
+        Refusal::UnknownGroup { name } => facts([("group", json!(name))]),
+        Refusal::TooFewPartitions { partitions, current } => {
+            facts([("given", json!(partitions)), ("partitions", json!(current))])
+        }
+        Refusal::InvalidSettings { setting } => facts([("setting", json!(setting))]),
+        Refusal::BeyondEnd { before, next } => facts([("before", json!(before.get())), ("next", json!(next.get()))]),
+        Refusal::BatchTooLarge { bytes, bytes_max } => facts([("given", json!(bytes)), ("most", json!(bytes_max))]),
+        Refusal::StaleGeneration { generation, current } => {
+            facts([("generation", json!(generation.get())), ("current", json!(current.get()))])
+        }
+        // Only the Kafka protocol has idempotent producers and members.
+        Refusal::UnknownProducer { .. }
+        | Refusal::InvalidProducer { .. }
+        | Refusal::FencedProducer { .. }
+        | Refusal::OutOfOrderSequence { .. }
+        | Refusal::InvalidMembers
+        | Refusal::UnknownTopicId { .. }
         | Refusal::InvalidTopicName(_)
         | Refusal::InvalidGroupName(_)
         | Refusal::ControlBatch

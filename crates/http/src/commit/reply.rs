@@ -30,6 +30,11 @@ impl<'a> CommitReply<'a> {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartReply<'a> {
     TopicCreated { partitions: u32 },
+    TopicDeleted {},
+    TopicAltered { partitions: u32 },
+    RecordsDeleted { partition: u32, start: u64 },
+    OffsetDeleted { partition: u32 },
+    GroupDeleted {},
     Produced { partition: u32, offset: u64 },
     OffsetCommitted { partition: u32 },
     Appended { first: Option<u64>, last: Option<u64>, duplicate: bool },
@@ -86,6 +91,16 @@ fn streams_reply<'a>(reply: &streams::Reply) -> PartReply<'a> {
             PartReply::Produced { partition: produced.partition, offset: produced.base_offset.get() }
         }
         streams::Reply::OffsetCommitted(committed) => PartReply::OffsetCommitted { partition: committed.partition },
+        streams::Reply::TopicDeleted(_) => PartReply::TopicDeleted {},
+        streams::Reply::TopicAltered(altered) => PartReply::TopicAltered { partitions: altered.partitions },
+        streams::Reply::RecordsDeleted(deleted) => {
+            PartReply::RecordsDeleted { partition: deleted.partition, start: deleted.start.get() }
+        }
+        streams::Reply::OffsetDeleted(deleted) => PartReply::OffsetDeleted { partition: deleted.partition },
+        streams::Reply::GroupDeleted(_) => PartReply::GroupDeleted {},
+        streams::Reply::ProducerInitialized(_) | streams::Reply::GenerationBegun(_) => {
+            unreachable!("no part asks for {reply:?}")
+        }
     }
 }
 

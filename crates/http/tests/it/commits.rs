@@ -265,3 +265,35 @@ fn commits_outlive_the_server() {
     let database = quire::Database::open(served.path()).expect("the server let go of the database");
     assert_eq!(database.events("air/flights").head().expect("read").get(), 1);
 }
+
+#[test]
+fn a_topic_is_changed_trimmed_and_deleted() {
+    let served = Served::new();
+    let part = |part: Value| served.write("/v1/commit", json!({"parts": [part]}))["replies"][0].clone();
+    let settings = json!({"retention_ms": 60_000, "batch_bytes_max": 100});
+    let create = json!({"create_topic": {"name": "t", "partitions": 1, "settings": settings}});
+    assert_eq!(part(create), json!({"topic_created": {"partitions": 1}}));
+    let produce = json!({"produce": {"topic": "t", "value_text": "v".repeat(40), "partition": 0}});
+    let body = |part: &Value| json!({"parts": [part]}).to_string();
+    let refused = served.fails("POST", "/v1/commit", &body(&produce), 409, "batch_too_large");
+    assert_eq!(refused["most"], 100, "{refused}");
+    let alter = json!({"alter_topic": {"topic": "t", "settings": {"batch_bytes_max": null}}});
+    assert_eq!(part(alter), json!({"topic_altered": {"partitions": 1}}));
+    assert_eq!(part(produce.clone()), json!({"produced": {"partition": 0, "offset": 0}}));
+    assert_eq!(part(produce), json!({"produced": {"partition": 0, "offset": 1}}));
+    let more = json!({"alter_topic": {"topic": "t", "partitions": 3}});
+    assert_eq!(part(more), json!({"topic_altered": {"partitions": 3}}));
+    let both = json!({"alter_topic": {"topic": "t", "partitions": 4, "settings": {}}});
+    served.fails("POST", "/v1/commit", &body(&both), 400, "invalid");
+
+    let delete = json!({"delete_records": {"topic": "t", "partition": 0, "before": 1}});
+    assert_eq!(part(delete), json!({"records_deleted": {"partition": 0, "start": 1}}));
+    assert_eq!(served.read("/v1/topics/t")["partitions"][0], json!({"partition": 0, "start": 1, "next": 2}));
+    let commit = json!({"commit_offset": {"group": "g", "topic": "t", "partition": 0, "offset": 1}});
+    assert_eq!(part(commit), json!({"offset_committed": {"partition": 0}}));
+    let forget = json!({"delete_offset": {"group": "g", "topic": "t", "partition": 0}});
+    assert_eq!(part(forget), json!({"offset_deleted": {"partition": 0}}));
+    assert_eq!(part(json!({"delete_group": {"group": "g"}})), json!({"group_deleted": {}}));
+    assert_eq!(part(json!({"delete_topic": {"topic": "t"}})), json!({"topic_deleted": {}}));
+    assert_eq!(served.read("/v1/topics")["topics"], json!([]));
+}

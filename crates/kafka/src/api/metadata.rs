@@ -8,7 +8,7 @@ use kafka_protocol::messages::metadata_response::{
 };
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::{Command, Refusal};
+use quire::streams::{Command, Refusal, TopicSettings};
 use quire::{Commit, Outcome, Part, Reason, View};
 use uuid::Uuid;
 
@@ -87,7 +87,8 @@ async fn find(broker: &Broker, name: &str) -> Result<Option<Topic>, Closed> {
 
 /// Creates a topic, or finds that someone else just did.
 async fn create_topic(broker: &Broker, name: &str) -> Result<(), Failure> {
-    let command = Command::CreateTopic { name, partitions: broker.settings.auto_create_partitions };
+    let (partitions, settings) = (broker.settings.auto_create_partitions, TopicSettings::default());
+    let command = Command::CreateTopic { name, partitions, settings };
     let submitted = broker.database.submit(&Commit::new().part(Part::Streams(command)))?;
     match submitted.await? {
         Outcome::Committed(_) => Ok(()),

@@ -10,7 +10,7 @@ use crate::decide::Commands;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::only;
 use crate::streams::wire::BatchBuilder;
-use crate::streams::{Command, PartitionOffsets, Produced, Reply, StreamReadError, TopicId, TopicRef};
+use crate::streams::{Command, PartitionOffsets, Produced, Reply, StreamReadError, TopicId, TopicRef, TopicSettings};
 
 /// A topic. See [`Database::topic`].
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl<'a> Topic<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] when it is there already or can't be, and the errors of [`Database::commit`].
     pub fn create(&self, partitions: u32) -> Result<TopicId> {
-        match self.commit(Command::CreateTopic { name: self.name, partitions })? {
+        match self.commit(Command::CreateTopic { name: self.name, partitions, settings: TopicSettings::default() })? {
             Reply::TopicCreated(created) => Ok(created.topic),
             other => unreachable!("a creation is answered by one, not by {other:?}"),
         }
@@ -78,7 +78,15 @@ impl<'a> Topic<'a> {
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn commit_offset(&self, group: &str, partition: u32, offset: Sequence) -> Result<()> {
         let topic = TopicRef::Name(self.name);
-        self.commit(Command::CommitOffset { group, topic, partition, offset, leader_epoch: None, metadata: "" })?;
+        self.commit(Command::CommitOffset {
+            group,
+            topic,
+            partition,
+            offset,
+            leader_epoch: None,
+            metadata: "",
+            generation: None,
+        })?;
         Ok(())
     }
 

@@ -45,6 +45,7 @@ fn bad() -> Vec<Part<'static>> {
             offset,
             leader_epoch: None,
             metadata: "",
+            generation: None,
         }),
         append(NewEvent::new("Made").tag("id:1"), vec![taken]),
         Part::Jobs(jobs::Command::Ack { job: JobId::new(nowhere), token: LeaseToken::new(nowhere), result: b"" }),
@@ -167,7 +168,11 @@ fn a_later_part_sees_what_an_earlier_part_of_its_model_does() {
             .put_block(PutBlock::new("graph", "a", "thing"))
             .put_block(PutBlock::new("graph", "b", "thing"))
             .put_edge(PutEdge::new("graph", "a", "knows", "b"))
-            .part(Part::Streams(streams::Command::CreateTopic { name: "topic", partitions: 3 }))
+            .part(Part::Streams(streams::Command::CreateTopic {
+                name: "topic",
+                partitions: 3,
+                settings: streams::TopicSettings::default(),
+            }))
             .produce("topic", Message::new("m").partition(2))
             .commit_offset("group", "topic", 2, Sequence::new(1))
             .append("store", [NewEvent::new("Made").tag("id:9")]);
@@ -192,7 +197,11 @@ fn a_later_part_sees_what_an_earlier_part_of_its_model_does() {
 fn a_key_goes_to_its_partition_also_in_the_commit_that_creates_the_topic() {
     let keys = ["EWR", "JFK", "LGA", "IAH", "MIA", "ATL"];
     let scenario = |database: &Database| {
-        let create = Part::Streams(streams::Command::CreateTopic { name: "topic", partitions: 5 });
+        let create = Part::Streams(streams::Command::CreateTopic {
+            name: "topic",
+            partitions: 5,
+            settings: streams::TopicSettings::default(),
+        });
         let commit = keys
             .iter()
             .fold(Commit::new().part(create), |commit, key| commit.produce("topic", Message::new("first").key(key)));

@@ -61,7 +61,7 @@ fn job_commands(database: &Database) {
 
 fn stream_commands(database: &Database) {
     for (name, partitions) in [("none", 0), ("most", 100_000), ("more", u32::MAX)] {
-        let create = streams::Command::CreateTopic { name, partitions };
+        let create = streams::Command::CreateTopic { name, partitions, settings: streams::TopicSettings::default() };
         survive(database, &Commit::new().part(Part::Streams(create)));
     }
     for timestamp_ms in [i64::MIN, -1, 0, i64::MAX] {

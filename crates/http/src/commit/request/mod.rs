@@ -37,7 +37,17 @@ pub(crate) enum PartRequest<'r> {
     #[serde(borrow)]
     CreateTopic(streams::CreateTopic<'r>),
     #[serde(borrow)]
+    DeleteTopic(streams::DeleteTopic<'r>),
+    #[serde(borrow)]
+    AlterTopic(streams::AlterTopic<'r>),
+    #[serde(borrow)]
+    DeleteRecords(streams::DeleteRecords<'r>),
+    #[serde(borrow)]
     CommitOffset(streams::CommitOffset<'r>),
+    #[serde(borrow)]
+    DeleteOffset(streams::DeleteOffset<'r>),
+    #[serde(borrow)]
+    DeleteGroup(streams::DeleteGroup<'r>),
     #[serde(borrow)]
     Enqueue(Box<jobs::Enqueue<'r>>),
     #[serde(borrow)]
@@ -94,7 +104,12 @@ impl PartRequest<'_> {
             PartRequest::Append(append) => Part::Events(append.command()?),
             PartRequest::Produce(produce) => produce.part()?,
             PartRequest::CreateTopic(create) => Part::Streams(create.command()),
+            PartRequest::DeleteTopic(delete) => Part::Streams(delete.command()),
+            PartRequest::AlterTopic(alter) => Part::Streams(alter.command()?),
+            PartRequest::DeleteRecords(delete) => Part::Streams(delete.command()),
             PartRequest::CommitOffset(offset) => Part::Streams(offset.command()),
+            PartRequest::DeleteOffset(delete) => Part::Streams(delete.command()),
+            PartRequest::DeleteGroup(delete) => Part::Streams(delete.command()),
             PartRequest::Enqueue(enqueue) => Part::Jobs(enqueue.command(&slices.words, now)?),
             PartRequest::Fetch(fetch) => Part::Jobs(fetch.command(&slices.words)),
             PartRequest::Ack(ack) => Part::Jobs(ack.command()?),

@@ -1,8 +1,8 @@
 //! The commands of topics as a client writes them.
 
-use quire::streams::{Command, TopicRef};
+use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
 use quire::{Message, Part, Sequence};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::bytes::{Base64, Text, given};
@@ -45,6 +45,72 @@ pub(crate) struct CreateTopic<'r> {
     #[serde(borrow)]
     name: Text<'r>,
     partitions: u32,
+    #[serde(default)]
+    settings: SettingsRequest,
+}
+
+/// Settings of a topic: a number, or null for the default; one that is left out stays as it is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct SettingsRequest {
+    #[serde(deserialize_with = "given_or_null")]
+    retention_ms: Option<Option<u64>>,
+    #[serde(deserialize_with = "given_or_null")]
+    retention_bytes: Option<Option<u64>>,
+    #[serde(deserialize_with = "given_or_null")]
+    batch_bytes_max: Option<Option<u32>>,
+}
+
+/// A field that is there, with a value or with null.
+fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+/// Deletes a topic.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteTopic<'r> {
+    #[serde(borrow)]
+    topic: Text<'r>,
+}
+
+/// Changes the settings of a topic, or gives it more partitions.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AlterTopic<'r> {
+    #[serde(borrow)]
+    topic: Text<'r>,
+    partitions: Option<u32>,
+    settings: Option<SettingsRequest>,
+}
+
+/// Deletes the records of a partition before an offset, or all.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteRecords<'r> {
+    #[serde(borrow)]
+    topic: Text<'r>,
+    partition: u32,
+    before: Option<u64>,
+}
+
+/// Forgets what a group committed for a partition.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteOffset<'r> {
+    #[serde(borrow)]
+    group: Text<'r>,
+    #[serde(borrow)]
+    topic: Text<'r>,
+    partition: u32,
+}
+
+/// Deletes a group.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteGroup<'r> {
+    #[serde(borrow)]
+    group: Text<'r>,
 }
 
 /// Notes where a consumer group goes on in a partition.
@@ -85,7 +151,57 @@ impl Produce<'_> {
 
 impl CreateTopic<'_> {
     pub(crate) fn command(&self) -> Command<'_> {
-        Command::CreateTopic { name: &self.name, partitions: self.partitions }
+        let settings = TopicSettings::default().changed(self.settings.changes());
+        Command::CreateTopic { name: &self.name, partitions: self.partitions, settings }
+    }
+}
+
+impl SettingsRequest {
+    fn changes(&self) -> TopicChanges {
+        let batch_bytes_default = TopicSettings::default().batch_bytes_max;
+        TopicChanges {
+            retention_ms: self.retention_ms,
+            retention_bytes: self.retention_bytes,
+            batch_bytes_max: self.batch_bytes_max.map(|bytes| bytes.unwrap_or(batch_bytes_default)),
+        }
+    }
+}
+
+impl DeleteTopic<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::DeleteTopic { topic: TopicRef::Name(&self.topic) }
+    }
+}
+
+impl AlterTopic<'_> {
+    /// # Errors
+    /// When both are given, which are two parts, or neither.
+    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+        let topic = TopicRef::Name(&self.topic);
+        match (self.partitions, &self.settings) {
+            (Some(partitions), None) => Ok(Command::AddPartitions { topic, partitions }),
+            (None, Some(settings)) => Ok(Command::AlterTopic { topic, changes: settings.changes() }),
+            _ => Err(Problem::invalid("a topic is given either partitions or settings; two parts give it both")),
+        }
+    }
+}
+
+impl DeleteRecords<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        let topic = TopicRef::Name(&self.topic);
+        Command::DeleteRecords { topic, partition: self.partition, before: self.before.map(Sequence::new) }
+    }
+}
+
+impl DeleteOffset<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::DeleteOffset { group: &self.group, topic: TopicRef::Name(&self.topic), partition: self.partition }
+    }
+}
+
+impl DeleteGroup<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::DeleteGroup { group: &self.group }
     }
 }
 
@@ -98,6 +214,7 @@ impl CommitOffset<'_> {
             offset: Sequence::new(self.offset),
             leader_epoch: self.leader_epoch,
             metadata: self.metadata.as_deref().unwrap_or_default(),
+            generation: None,
         }
     }
 }

@@ -1,0 +1,326 @@
+//! What is remembered of idempotent producers, so that a batch that is sent again is not stored again (KIP-98).
+//!
+//! A producer numbers the records that it sends to a partition: 0, 1, 2 and so on within an epoch. Of each partition that it
+//! wrote to, its last [`BATCHES_KEPT`] batches are known, as many as a client has in flight: a batch that is one of them is
+//! a duplicate, one that follows them is new, and anything else is out of order. A higher epoch starts from 0 and fences
+//! the lower ones off, partition by partition, as clients expect that raise it by themselves (KIP-360).
+//!
+//! What is remembered follows from the stored batches, whose headers carry all of it; a restart has it again. It is bounded:
+//! producers that were silent for [`EXPIRY_MICROS`] are forgotten, and beyond [`SLOTS_MAX`] those that were silent the
+//! longest. Both look at the records' times only.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{Place, Position, Sequence, Timestamp};
+
+use crate::wire::Batch;
+use crate::{ProducerId, Refusal, TopicId};
+
+/// How many batches of a producer are known in a partition: the most that a client has in flight.
+const BATCHES_KEPT: usize = 5;
+
+/// After how long a silent producer is forgotten: Kafka's `producer.id.expiration.ms`, a day.
+const EXPIRY_MICROS: u64 = 24 * 60 * 60 * 1_000_000;
+
+/// How exactly it is known when a producer was last heard of.
+const HEARD_MICROS: u64 = 60 * 1_000_000;
+
+/// How many producers are remembered at most, counting each again for every partition that it wrote to.
+const SLOTS_MAX: usize = 100_000;
+
+/// The producers that are remembered.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Producers {
+    next_id: u64,
+    known: BTreeMap<ProducerId, Producer>,
+    /// When each was last heard of, earliest first.
+    heard: BTreeSet<(Timestamp, ProducerId)>,
+    /// How many windows there are, of all producers.
+    windows: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Producer {
+    heard: Timestamp,
+    /// The topics below this id were there when the producer got its id.
+    topics_before: TopicId,
+    windows: BTreeMap<(TopicId, u32), Window>,
+}
+
+/// What a producer wrote to a partition last.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Window {
+    epoch: u16,
+    /// The last batches of the epoch, oldest first.
+    batches: Vec<Sent>,
+}
+
+/// A batch that was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    base_sequence: u32,
+    last_sequence: u32,
+    pub(crate) base_offset: Sequence,
+    pub(crate) time: Timestamp,
+    pub(crate) place: Place,
+}
+
+/// What a batch says of its producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) producer: ProducerId,
+    epoch: u16,
+    base_sequence: u32,
+    last_sequence: u32,
+}
+
+/// Whether a batch is to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    New,
+    Duplicate(Sent),
+}
+
+impl Stamp {
+    /// The stamp of a batch; `None` when its producer is not idempotent.
+    pub(crate) fn of(batch: &Batch<'_>) -> Result<Option<Self>, Refusal> {
+        let id = batch.producer_id();
+        if id == -1 {
+            return Ok(None);
+        }
+        let (epoch, base_sequence) = (batch.producer_epoch(), batch.base_sequence());
+        let (Ok(id), Ok(epoch), Ok(base_sequence)) =
+            (u64::try_from(id), u16::try_from(epoch), u32::try_from(base_sequence))
+        else {
+            return Err(Refusal::InvalidProducer { producer: id, epoch, sequence: base_sequence });
+        };
+        let last_sequence = wrapped(u64::from(base_sequence) + u64::from(batch.last_offset_delta()));
+        Ok(Some(Stamp { producer: ProducerId::new(id), epoch, base_sequence, last_sequence }))
+    }
+}
+
+impl Window {
+    fn judge(&self, stamp: &Stamp) -> Result<Verdict, Refusal> {
+        let Stamp { producer, epoch, base_sequence, .. } = *stamp;
+        if epoch < self.epoch {
+            return Err(Refusal::FencedProducer { producer, epoch, current: self.epoch });
+        }
+        let same = |sent: &&Sent| (sent.base_sequence, sent.last_sequence) == (base_sequence, stamp.last_sequence);
+        if epoch == self.epoch
+            && let Some(sent) = self.batches.iter().find(same)
+        {
+            return Ok(Verdict::Duplicate(*sent));
+        }
+        let last = self.batches.last().filter(|_| epoch == self.epoch);
+        let expected = last.map_or(0, |last| wrapped(u64::from(last.last_sequence) + 1));
+        if base_sequence == expected {
+            Ok(Verdict::New)
+        } else {
+            Err(Refusal::OutOfOrderSequence { producer, expected, sequence: base_sequence })
+        }
+    }
+
+    pub(crate) fn add(&mut self, stamp: &Stamp, base_offset: Sequence, time: Timestamp, place: Place) {
+        if stamp.epoch != self.epoch {
+            self.epoch = stamp.epoch;
+            self.batches.clear();
+        }
+        if self.batches.len() == BATCHES_KEPT {
+            self.batches.remove(0);
+        }
+        let Stamp { base_sequence, last_sequence, .. } = *stamp;
+        self.batches.push(Sent { base_sequence, last_sequence, base_offset, time, place });
+    }
+}
+
+/// What a partition knows of a producer. See [`Streams::producers_of`](crate::Streams::producers_of).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActiveProducer {
+    /// Its id.
+    pub producer: ProducerId,
+    /// Its epoch.
+    pub epoch: u16,
+    /// The number of the last record that it wrote.
+    pub last_sequence: u32,
+    /// When that was.
+    pub time: Timestamp,
+}
+
+impl Producers {
+    /// The id that the next producer gets.
+    pub(crate) fn next_id(&self) -> ProducerId {
+        ProducerId::new(self.next_id)
+    }
+
+    /// What is known of this producer in this partition.
+    pub(crate) fn window(&self, producer: ProducerId, partition: (TopicId, u32)) -> Option<&Window> {
+        self.known.get(&producer)?.windows.get(&partition)
+    }
+
+    /// Judges a batch. `window` is what is known of its producer in the partition, and `given` says whether its id was given
+    /// out in the commit that is being decided.
+    pub(crate) fn judge(
+        &self,
+        stamp: &Stamp,
+        window: Option<&Window>,
+        topic: TopicId,
+        given: bool,
+    ) -> Result<Verdict, Refusal> {
+        let producer = stamp.producer;
+        if let Some(window) = window {
+            return window.judge(stamp);
+        }
+        if producer >= self.next_id() && !given {
+            return Err(Refusal::UnknownProducer { producer });
+        }
+        // The first batch to a partition has the number 0, unless the producer was forgotten, or wrote to a topic of the same
+        // name that was there before: it can't know.
+        let may_go_on = self.known.get(&producer).is_none_or(|known| topic >= known.topics_before);
+        if stamp.base_sequence == 0 || (may_go_on && !given) {
+            return Ok(Verdict::New);
+        }
+        Err(Refusal::OutOfOrderSequence { producer, expected: 0, sequence: stamp.base_sequence })
+    }
+
+    /// A producer got this id.
+    pub(crate) fn given(&mut self, producer: ProducerId, topics_before: TopicId, time: Timestamp) {
+        assert_eq!(producer, self.next_id(), "producers get their ids in order");
+        self.next_id += 1;
+        self.make_room(time);
+        self.known.insert(producer, Producer { heard: time, topics_before, windows: BTreeMap::new() });
+        self.heard.insert((time, producer));
+    }
+
+    /// A batch of a producer was stored.
+    pub(crate) fn stored(
+        &mut self,
+        stamp: &Stamp,
+        partition: (TopicId, u32),
+        base_offset: Sequence,
+        time: Timestamp,
+        place: Place,
+    ) {
+        self.hear(stamp.producer, time);
+        let known = self.known.get_mut(&stamp.producer).expect("a producer that is heard of is known");
+        let before = known.windows.len();
+        known.windows.entry(partition).or_default().add(stamp, base_offset, time, place);
+        self.windows += known.windows.len() - before;
+        self.make_room(time);
+    }
+
+    fn hear(&mut self, producer: ProducerId, time: Timestamp) {
+        match self.known.get_mut(&producer) {
+            Some(known) if time.as_micros() - known.heard.as_micros() < HEARD_MICROS => {}
+            Some(known) => {
+                self.heard.remove(&(known.heard, producer));
+                known.heard = time;
+                self.heard.insert((time, producer));
+            }
+            // One that was forgotten is known again, with nothing but what it writes from now on.
+            None => {
+                let topics_before = TopicId::new(0);
+                self.known.insert(producer, Producer { heard: time, topics_before, windows: BTreeMap::new() });
+                self.heard.insert((time, producer));
+            }
+        }
+    }
+
+    /// Forgets who was silent for too long, and who was silent the longest while there are too many.
+    fn make_room(&mut self, now: Timestamp) {
+        while let Some((heard, producer)) = self.heard.first().copied() {
+            let silent = now.as_micros() - heard.as_micros();
+            if silent < EXPIRY_MICROS && self.known.len() + self.windows < SLOTS_MAX {
+                return;
+            }
+            self.heard.pop_first();
+            let forgotten = self.known.remove(&producer).expect("who was heard of is known");
+            self.windows -= forgotten.windows.len();
+        }
+    }
+
+    /// Nothing is written to this topic any more.
+    pub(crate) fn drop_topic(&mut self, topic: TopicId) {
+        for known in self.known.values_mut() {
+            let before = known.windows.len();
+            known.windows.retain(|(of, _), _| *of != topic);
+            self.windows -= before - known.windows.len();
+        }
+    }
+
+    /// Who wrote to this partition, in the order of the ids.
+    pub(crate) fn of(&self, partition: (TopicId, u32)) -> impl Iterator<Item = ActiveProducer> {
+        self.known.iter().filter_map(move |(producer, known)| {
+            let window = known.windows.get(&partition)?;
+            let last = window.batches.last()?;
+            let (epoch, last_sequence) = (window.epoch, last.last_sequence);
+            Some(ActiveProducer { producer: *producer, epoch, last_sequence, time: last.time })
+        })
+    }
+
+    /// `next id, n, n × (id, heard, topics before, m, m × (topic, partition, epoch u16, b, b × (sequences u32 u32, offset,
+    /// time, position, index)))`
+    pub(crate) fn save(&self, out: &mut Encoder) {
+        out.varint(self.next_id).varint(self.known.len() as u64);
+        for (id, known) in &self.known {
+            out.varint(id.get()).varint(known.heard.as_micros()).varint(known.topics_before.get().into());
+            out.varint(known.windows.len() as u64);
+            for ((topic, partition), window) in &known.windows {
+                out.varint(topic.get().into()).varint((*partition).into()).u16(window.epoch);
+                out.varint(window.batches.len() as u64);
+                for sent in &window.batches {
+                    out.u32(sent.base_sequence).u32(sent.last_sequence).varint(sent.base_offset.get());
+                    out.varint(sent.time.as_micros());
+                    out.varint(sent.place.position.get()).varint(sent.place.index.into());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let mut producers = Producers { next_id: from.varint()?, ..Producers::default() };
+        for _ in 0..from.varint()? {
+            let id = ProducerId::new(from.varint()?);
+            let heard = Timestamp::from_micros(from.varint()?);
+            let topics_before = TopicId::new(from.varint_u32()?);
+            let mut windows = BTreeMap::new();
+            for _ in 0..from.varint()? {
+                let partition = (TopicId::new(from.varint_u32()?), from.varint_u32()?);
+                windows.insert(partition, Window::load(from)?);
+            }
+            producers.windows += windows.len();
+            producers.heard.insert((heard, id));
+            producers.known.insert(id, Producer { heard, topics_before, windows });
+        }
+        if producers.heard.len() == producers.known.len() {
+            Ok(producers)
+        } else {
+            Err(CodecError { expected: "each producer once", bytes_left: from.clone().rest().len() })
+        }
+    }
+}
+
+impl Window {
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let mut window = Window { epoch: from.u16()?, batches: Vec::new() };
+        for _ in 0..from.varint()? {
+            window.batches.push(Sent {
+                base_sequence: from.u32()?,
+                last_sequence: from.u32()?,
+                base_offset: Sequence::new(from.varint()?),
+                time: Timestamp::from_micros(from.varint()?),
+                place: Place::new(Position::new(from.varint()?), from.varint_u32()?),
+            });
+        }
+        if window.batches.len() > BATCHES_KEPT {
+            return Err(CodecError { expected: "at most five batches", bytes_left: from.clone().rest().len() });
+        }
+        Ok(window)
+    }
+}
+
+/// Sequences have 31 bits; behind the last comes 0.
+fn wrapped(sequence: u64) -> u32 {
+    (sequence & 0x7fff_ffff) as u32
+}

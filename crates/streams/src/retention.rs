@@ -1,0 +1,63 @@
+//! Which records a topic's settings let go: a plan, made from the state and the log, carried out by a commit of
+//! [`Command::DeleteRecords`].
+//!
+//! Both limits err on the side of keeping. Bytes are counted by the partition's samples, so up to one part in 32 more stays.
+//! Time is looked at batch by batch from the start, and ends at the first that is young enough: what lies behind it stays
+//! until that goes, as in Kafka.
+
+use alloc::vec::Vec;
+
+use quire_model::{History, ReadError, Sequence, Timestamp};
+
+use crate::{Command, Partition, Streams, TopicId, TopicRef};
+
+/// A partition with records that may be past their time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retained {
+    topic: TopicId,
+    number: u32,
+    partition: Partition,
+    /// Records before this offset are more than the topic keeps.
+    start: Sequence,
+    /// Records that are earlier have been kept long enough.
+    keep_from_ms: Option<i64>,
+}
+
+impl Streams {
+    /// The partitions that keep only so much or so long, with what is known of them without the log.
+    pub fn retained(&self, now: Timestamp) -> Vec<Retained> {
+        let mut retained = Vec::new();
+        for (topic, _, found) in self.topics.iter() {
+            let settings = found.settings;
+            if settings.retention_ms.is_none() && settings.retention_bytes.is_none() {
+                continue;
+            }
+            let topic = TopicId::new(topic);
+            let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+            let keep_from_ms = settings.retention_ms.map(|ms| now_ms.saturating_sub_unsigned(ms));
+            for (&number, written) in &found.written {
+                let within = settings.retention_bytes.and_then(|bytes| written.samples.offset_with_bytes_behind(bytes));
+                let start = written.start.max(within.unwrap_or_default());
+                let partition = Partition::new(topic, number, written.start);
+                retained.push(Retained { topic, number, partition, start, keep_from_ms });
+            }
+        }
+        retained
+    }
+}
+
+impl Retained {
+    /// Where the partition is to begin; `None` when everything stays. It looks at the batches that go, and one more.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn plan(&self, history: &dyn History) -> Result<Option<Command<'static>>, ReadError> {
+        let mut start = self.start;
+        if let Some(keep_from_ms) = self.keep_from_ms {
+            start = self.partition.first_batch_at(history, start, keep_from_ms)?;
+        }
+        let command =
+            Command::DeleteRecords { topic: TopicRef::Id(self.topic), partition: self.number, before: Some(start) };
+        Ok((start > self.partition.start()).then_some(command))
+    }
+}

@@ -1,0 +1,81 @@
+//! What can be chosen about a topic.
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+
+use crate::wire::BATCH_BYTES_MAX;
+
+/// The settings of a topic. The defaults keep everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// For how many milliseconds a record is kept, by its own time; `None`: for ever. Kafka's `retention.ms`.
+    pub retention_ms: Option<u64>,
+    /// How many bytes of batches each partition keeps at least, once it has so many; `None`: all. Kafka's
+    /// `retention.bytes`.
+    pub retention_bytes: Option<u64>,
+    /// The most bytes of a record batch. Default: as much as a batch can have. Kafka's `max.message.bytes`.
+    pub batch_bytes_max: u32,
+}
+
+impl Default for TopicSettings {
+    fn default() -> Self {
+        TopicSettings { retention_ms: None, retention_bytes: None, batch_bytes_max: BATCH_BYTES_MAX as u32 }
+    }
+}
+
+/// Settings that are to be other than they are; `None` leaves one as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TopicChanges {
+    /// See [`TopicSettings::retention_ms`].
+    pub retention_ms: Option<Option<u64>>,
+    /// See [`TopicSettings::retention_bytes`].
+    pub retention_bytes: Option<Option<u64>>,
+    /// See [`TopicSettings::batch_bytes_max`].
+    pub batch_bytes_max: Option<u32>,
+}
+
+impl TopicSettings {
+    /// These settings after the changes.
+    #[must_use]
+    pub fn changed(self, changes: TopicChanges) -> Self {
+        TopicSettings {
+            retention_ms: changes.retention_ms.unwrap_or(self.retention_ms),
+            retention_bytes: changes.retention_bytes.unwrap_or(self.retention_bytes),
+            batch_bytes_max: changes.batch_bytes_max.unwrap_or(self.batch_bytes_max),
+        }
+    }
+
+    /// How many bytes they are, and each that differs from its default: its number and its value. What a later version
+    /// adds gets numbers of its own.
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        let default = TopicSettings::default();
+        let mut fields = Encoder::new();
+        if let Some(ms) = self.retention_ms {
+            fields.u8(RETENTION_MS).varint(ms);
+        }
+        if let Some(bytes) = self.retention_bytes {
+            fields.u8(RETENTION_BYTES).varint(bytes);
+        }
+        if self.batch_bytes_max != default.batch_bytes_max {
+            fields.u8(BATCH_BYTES).varint(self.batch_bytes_max.into());
+        }
+        out.bytes(fields.as_slice());
+    }
+
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let mut fields = Decoder::new(from.bytes()?);
+        let mut settings = TopicSettings::default();
+        while !fields.is_empty() {
+            match fields.u8()? {
+                RETENTION_MS => settings.retention_ms = Some(fields.varint()?),
+                RETENTION_BYTES => settings.retention_bytes = Some(fields.varint()?),
+                BATCH_BYTES => settings.batch_bytes_max = fields.varint_u32()?,
+                _ => return Err(CodecError { expected: "a topic's setting", bytes_left: fields.rest().len() }),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+const RETENTION_MS: u8 = 1;
+const RETENTION_BYTES: u8 = 2;
+const BATCH_BYTES: u8 = 3;
