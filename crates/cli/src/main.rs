@@ -13,6 +13,7 @@ mod stop;
 mod stopwatch;
 mod text;
 mod threads;
+mod tools;
 mod verbs;
 
 use std::io::{self, Write};
@@ -38,6 +39,10 @@ Look into a database, in a folder (--data DIR) or behind a server (--http ADDR):
   consume  Read the messages of a topic
   jobs     Queues: queues, list, show
   graph    Graphs: list, get, neighbours
+
+Look after a database, also while it is at work:
+  stat     What it has done: counts and latencies
+  top      The same as rates, again and again
 
 Write into one:
   produce  Produce a message to a topic
@@ -71,6 +76,10 @@ enum Command {
     Demo(demo::Demo),
     /// Measure how fast it is here
     Bench(bench::Bench),
+    /// Show what a database has done: counts and latencies
+    Stat(tools::Stat),
+    /// Show what a database does, again and again, as rates
+    Top(tools::Top),
     /// Read event stores
     #[command(subcommand)]
     Events(verbs::Events),
@@ -108,6 +117,8 @@ fn run(command: Command, out: &mut dyn Write) -> Result {
         Command::Serve(serve) => serve.run(out),
         Command::Demo(demo) => demo.run(out),
         Command::Bench(bench) => bench.run(out),
+        Command::Stat(stat) => stat.run(out),
+        Command::Top(top) => top.run(out),
         Command::Events(events) => events.run(out),
         Command::Topics(topics) => topics.run(out),
         Command::Consume(consume) => consume.run(out),

@@ -24,6 +24,18 @@ pub(crate) fn nanos(nanos: u64) -> String {
     }
 }
 
+/// A size in bytes, in the unit that suits it: `512 B`, `4.0 KiB`, `1.5 GiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let value = bytes as f64;
+    match bytes.checked_ilog2().unwrap_or(0) {
+        0..10 => format!("{bytes} B"),
+        10..20 => format!("{:.1} KiB", value / 1024.0),
+        20..30 => format!("{:.1} MiB", value / 1024.0_f64.powi(2)),
+        30..40 => format!("{:.1} GiB", value / 1024.0_f64.powi(3)),
+        _ => format!("{:.1} TiB", value / 1024.0_f64.powi(4)),
+    }
+}
+
 /// A count of things: `1 job`, `2 jobs`.
 pub(crate) fn counted(count: u64, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -44,6 +56,14 @@ mod tests {
         assert_eq!(
             [7, 999, 1_000, 131_250, 2_000_000, 61_500_000_000].map(nanos),
             ["7 ns", "999 ns", "1.0 µs", "131.2 µs", "2.0 ms", "61.5 s"]
+        );
+    }
+
+    #[test]
+    fn a_size_has_the_unit_that_suits_it() {
+        assert_eq!(
+            [0, 1_023, 1_024, 1_572_864, 3 << 30, 5 << 40].map(bytes),
+            ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "3.0 GiB", "5.0 TiB"]
         );
     }
 

@@ -80,6 +80,8 @@ mod database;
 mod error;
 mod handles;
 
+pub mod tools;
+
 pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
 pub use database::{Arrival, Database, Duty, Statistics, View};

@@ -48,6 +48,26 @@ impl Meta {
         }
     }
 
+    /// Reads the database's, and changes nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotADatabase`] when there is none.
+    pub(crate) fn read(storage: &dyn Storage, path: &Path) -> Result<Self> {
+        match storage.read(&path.join(NAME)) {
+            Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {
+                let message = format!("{} is not a Quire database: it holds no {NAME}", path.display());
+                Err(Error::new(ErrorKind::NotADatabase, message))
+            }
+            Err(error) => Err(Error::io("read", &path.join(NAME), error)),
+        }
+    }
+
+    /// The name of a shard's directory.
+    pub(crate) fn shard_name(shard: u32) -> String {
+        format!("shard-{shard:04}")
+    }
+
     fn encode(self) -> [u8; BYTES] {
         let mut out = [0; BYTES];
         out[0..8].copy_from_slice(MAGIC);

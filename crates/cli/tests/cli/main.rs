@@ -6,4 +6,5 @@ mod help;
 mod readme;
 mod serve;
 mod support;
+mod tools;
 mod verbs;

@@ -1,0 +1,161 @@
+//! `quire top`: what a database does just now, from two looks at its statistics page.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use quire::tools::{self, Page, ShardPath};
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+use crate::stop::Stop;
+use crate::stopwatch::Stopwatch;
+use crate::text::{bytes, grouped, nanos};
+use crate::threads;
+
+/// Moves to the upper left corner and clears what stands there (ECMA-48: CUP, ED).
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// What `quire top` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// The folder of the database; whoever has it open goes on
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+    /// How long to look, each time, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    interval_ms: u64,
+    /// End after so many looks [default: when asked to by Ctrl-C]
+    #[arg(long, value_name = "COUNT")]
+    count: Option<u64>,
+    /// One JSON object a line, for each shard and look
+    #[arg(long)]
+    json: bool,
+}
+
+/// What happened between two looks: the JSON form.
+#[derive(Debug, Serialize)]
+struct Rates<'r> {
+    shard: &'r str,
+    interval_ms: u64,
+    commits_per_s: f64,
+    entries_per_s: f64,
+    bytes_per_s: f64,
+    refusals_per_s: f64,
+    syncs_per_s: f64,
+    rolls: u64,
+    checkpoints: u64,
+    errors: u64,
+    append_p50_ns: u64,
+    append_p99_ns: u64,
+    append_max_ns: u64,
+    sync_p50_ns: u64,
+    sync_p99_ns: u64,
+    sync_max_ns: u64,
+}
+
+impl Top {
+    /// Shows what happens until it has looked so often, or is asked to stop: which is how this ends well.
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let shards = tools::shards(&self.data)?;
+        let look = || shards.iter().map(ShardPath::page).collect::<Result<Vec<_>, quire::Error>>();
+        let runtime = threads::start(1)?;
+        let stop = Stop::on_signals(&runtime)?;
+        let mut before = look()?;
+        let mut watch = Stopwatch::start();
+        let mut looks = 0;
+        while self.count.is_none_or(|count| looks < count) {
+            let interval = Duration::from_millis(self.interval_ms);
+            let asked = runtime.block_on(async { tokio::time::timeout(interval, stop.asked()).await.is_ok() });
+            if asked {
+                return Ok(());
+            }
+            let after = look()?;
+            let elapsed = watch.lap();
+            if !self.json && io::stdout().is_terminal() {
+                write!(out, "{CLEAR}").map_err(Failure::from)?;
+            }
+            for ((shard, before), after) in shards.iter().zip(&before).zip(&after) {
+                let rates = Rates::between(&shard.name, before, after, elapsed);
+                match self.json {
+                    true => writeln!(out, "{}", serde_json::to_string(&rates).expect("numbers and names are JSON"))?,
+                    false => rates.text(out, after)?,
+                }
+            }
+            out.flush()?;
+            before = after;
+            looks += 1;
+        }
+        Ok(())
+    }
+}
+
+impl<'r> Rates<'r> {
+    fn between(shard: &'r str, before: &Page, after: &Page, elapsed: Duration) -> Self {
+        // A page that began anew in between counts from zero.
+        let more = |count: fn(&Page) -> u64| count(after).saturating_sub(count(before));
+        let per_s = |count| (more(count) as f64 / elapsed.as_secs_f64() * 10.0).round() / 10.0;
+        let (append, sync) = (after.append_ns.since(&before.append_ns), after.sync_ns.since(&before.sync_ns));
+        Rates {
+            shard,
+            interval_ms: elapsed.as_millis() as u64,
+            commits_per_s: per_s(|page| page.appends),
+            entries_per_s: per_s(|page| page.entries),
+            bytes_per_s: per_s(|page| page.bytes),
+            refusals_per_s: per_s(|page| page.refusals),
+            syncs_per_s: per_s(|page| page.syncs),
+            rolls: more(|page| page.rolls),
+            checkpoints: more(|page| page.checkpoints),
+            errors: more(|page| page.errors),
+            append_p50_ns: append.quantile_ns(0.5),
+            append_p99_ns: append.quantile_ns(0.99),
+            append_max_ns: append.quantile_ns(1.0),
+            sync_p50_ns: sync.quantile_ns(0.5),
+            sync_p99_ns: sync.quantile_ns(0.99),
+            sync_max_ns: sync.quantile_ns(1.0),
+        }
+    }
+
+    fn text(&self, out: &mut dyn Write, after: &Page) -> io::Result<()> {
+        let rate = |per_s: f64| grouped(per_s as u64);
+        writeln!(
+            out,
+            "{:<10} {:>12} {:>14} {:>12} {:>12} {:>12}",
+            self.shard, "commits/s", "entries/s", "bytes/s", "refusals/s", "syncs/s"
+        )?;
+        writeln!(
+            out,
+            "{:<10} {:>12} {:>14} {:>12} {:>12} {:>12}",
+            "now",
+            rate(self.commits_per_s),
+            rate(self.entries_per_s),
+            bytes(self.bytes_per_s as u64),
+            rate(self.refusals_per_s),
+            rate(self.syncs_per_s)
+        )?;
+        writeln!(
+            out,
+            "{:<10} {:>12} {:>14} {:>12} {:>12} {:>12}",
+            "in all",
+            grouped(after.appends),
+            grouped(after.entries),
+            bytes(after.bytes),
+            grouped(after.refusals),
+            grouped(after.syncs)
+        )?;
+        writeln!(
+            out,
+            "append     p50 {}, p99 {}, max {}; sync p50 {}, p99 {}, max {}; {} segments and {} checkpoints now, {} errors in all",
+            nanos(self.append_p50_ns),
+            nanos(self.append_p99_ns),
+            nanos(self.append_max_ns),
+            nanos(self.sync_p50_ns),
+            nanos(self.sync_p99_ns),
+            nanos(self.sync_max_ns),
+            self.rolls,
+            self.checkpoints,
+            grouped(after.errors)
+        )
+    }
+}
