@@ -127,7 +127,7 @@ fn reads(database: &Database) {
         [(last, None), (EventPosition::ZERO, Some(last)), (last, Some(last)), (last, Some(EventPosition::ZERO))]
     {
         for backwards in [false, true] {
-            let options = ReadOptions { after, up_to, backwards, limit: Some(0) };
+            let options = ReadOptions { after, up_to, before: up_to, backwards, limit: Some(0) };
             database.events("alive").read(&Query::all(), options).expect("readable");
             let options = ReadOptions { limit: None, ..options };
             let read = database.events("alive").read(&Query::all(), options).expect("readable");
