@@ -20,7 +20,7 @@ mod kafka;
 mod python;
 
 /// See the root manifest for what it is.
-const PROFILE: &str = "test-fast";
+pub(crate) const PROFILE: &str = "test-fast";
 
 struct Step {
     name: &'static str,
@@ -145,14 +145,14 @@ fn document(workspace: &Workspace) -> Result<(), String> {
 }
 
 /// A cargo command in the root of the checkout.
-fn in_root(workspace: &Workspace, arguments: &[&str]) -> Command {
+pub(crate) fn in_root(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut command = Command::new(cargo());
     command.current_dir(&workspace.root).args(arguments);
     command
 }
 
 /// Runs a command to its end, with its output passed through.
-fn succeed(command: &mut Command) -> Result<(), String> {
+pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
     let line = [program].into_iter().chain(arguments).collect::<Vec<_>>().join(" ");

@@ -30,7 +30,6 @@ struct ReadRequest<'r> {
     #[serde(default)]
     after: u64,
     up_to: Option<u64>,
-    before: Option<u64>,
     limit: Option<usize>,
     #[serde(default)]
     backwards: bool,
@@ -112,7 +111,6 @@ pub(crate) async fn list(
     let options = ReadOptions {
         after: EventPosition::new(params.one("after")?.unwrap_or_default()),
         up_to: params.one("up_to")?.map(EventPosition::new),
-        before: params.one("before")?.map(EventPosition::new),
         backwards: params.one("backwards")?.unwrap_or_default(),
         limit: None,
     };
@@ -138,7 +136,6 @@ pub(crate) async fn read(
         let options = ReadOptions {
             after: EventPosition::new(request.after),
             up_to: request.up_to.map(EventPosition::new),
-            before: request.before.map(EventPosition::new),
             backwards: request.backwards,
             limit: None,
         };

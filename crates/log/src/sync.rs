@@ -16,7 +16,6 @@ use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::publish::{Published, Woken};
-use crate::sealer::Sealer;
 use crate::segment::Segment;
 use crate::settings::Durability;
 use crate::statistics::Counters;
@@ -35,8 +34,6 @@ pub(crate) struct Syncer {
     ended: Condvar,
     /// The background thread has something to do.
     work: Condvar,
-    /// Told when a full segment is synced.
-    sealer: Arc<Sealer>,
 }
 
 #[derive(Debug, Default)]
@@ -54,9 +51,8 @@ struct State {
 }
 
 impl Syncer {
-    pub(crate) fn new(durability: Durability, durable: Position, counters: Arc<Counters>, sealer: Arc<Sealer>) -> Self {
+    pub(crate) fn new(durability: Durability, durable: Position, counters: Arc<Counters>) -> Self {
         Syncer {
-            sealer,
             durability,
             appended: AtomicU64::new(durable.get()),
             durable: AtomicU64::new(durable.get()),
@@ -160,7 +156,6 @@ impl Syncer {
                 // What was sealed is then known to be synced, whenever the power goes: damage to it is told from a torn
                 // tail. Were this to fail, a restart would only know less.
                 let _ = control.sync();
-                self.sealer.begin();
             }
             state = self.lock();
         }

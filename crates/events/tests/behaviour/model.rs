@@ -154,8 +154,7 @@ impl Plain {
             }
             positions.extend(of_item);
         }
-        let before = options.before.map_or(u64::MAX, EventPosition::get);
-        positions.retain(|position| *position > options.after.get() && *position < before);
+        positions.retain(|position| *position > options.after.get());
         positions.sort();
         positions.dedup();
         if options.backwards {
@@ -236,9 +235,8 @@ fn commits() -> impl Strategy<Value = Vec<Vec<Request>>> {
 fn options() -> impl Strategy<Value = ReadOptions> {
     let position = || (0..40u64).prop_map(EventPosition::new);
     let after = prop_oneof![Just(EventPosition::ZERO), position()];
-    let maybe = || proptest::option::of(position());
-    (after, maybe(), maybe(), any::<bool>(), proptest::option::of(0..5u64))
-        .prop_map(|(after, up_to, before, backwards, limit)| ReadOptions { after, up_to, before, backwards, limit })
+    (after, proptest::option::of(position()), any::<bool>(), proptest::option::of(0..5u64))
+        .prop_map(|(after, up_to, backwards, limit)| ReadOptions { after, up_to, backwards, limit })
 }
 
 /// What a read gives: the positions, and that each event there is the one that was appended.

@@ -15,6 +15,7 @@ pub(crate) use header::{HEADER_BYTES, SegmentHeader};
 pub(crate) use index::{Located, SegmentIndex, TagHash};
 
 use crate::directory::SegmentFile;
+use crate::error::Result;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView, entry_at};
 use crate::sequences::Sequences;
 
@@ -43,16 +44,24 @@ impl Segment {
         self.index.write().unwrap_or_else(PoisonError::into_inner).add(record, offset, sequences);
     }
 
-    /// A record.
-    pub(crate) fn record(&self, position: Position) -> Option<RecordView<'_>> {
-        let offset = self.index().record_offset(position)?;
-        let header = RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES));
-        Some(RecordView::sealed(self.settled(offset, header.length as usize)))
+    /// Writes the records from a position on once more, as they are, so that the next sync has them to write.
+    pub(crate) fn write_again(&self, from: Position) -> Result<()> {
+        let offset = if from <= self.first { Some(0) } else { self.index().record_offset(from) };
+        let Some(offset) = offset else { return Ok(()) };
+        self.file.write_at(offset, self.settled(offset, self.view.settled() - offset))
     }
 
-    /// Its header and its records: every byte that is settled.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.settled(0, self.view.settled())
+    /// The header of a record.
+    pub(crate) fn record_header(&self, position: Position) -> Option<RecordHeader> {
+        let offset = self.index().record_offset(position)?;
+        Some(RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES)))
+    }
+
+    /// The entries of a record.
+    pub(crate) fn record(&self, position: Position) -> Option<impl Iterator<Item = Entry<'_>>> {
+        let offset = self.index().record_offset(position)?;
+        let header = RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES));
+        Some(RecordView::sealed(self.settled(offset, header.length as usize)).entries().map(|(_, entry)| entry))
     }
 
     /// The entry that the index located.

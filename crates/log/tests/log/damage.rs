@@ -1,5 +1,4 @@
-//! Damage to what was known to be kept, where no sealed index vouches for it: the log does not open, says where, and touches
-//! nothing. What is met in sealed segments is in [`crate::sealed`].
+//! Damage to what was known to be kept: the log does not open, says where, and touches nothing.
 
 use quire_log::{Durability, Error};
 use quire_model::Position;
@@ -27,7 +26,7 @@ fn refused(snapshot: &Snapshot, name: &str) -> (u64, Option<Position>) {
 fn closed(durability: Durability) -> Snapshot {
     let (shard, opened) = filled(durability, 40);
     drop(opened);
-    let snapshot = shard.snapshot().without_indexes();
+    let snapshot = shard.snapshot();
     assert!(snapshot.segments().len() > 3);
     snapshot
 }
@@ -96,7 +95,7 @@ fn damage_below_the_durable_mark_of_a_crashed_log_is_refused() {
     let (shard, mut opened) = filled(Durability::Os, 20);
     opened.log.sync().unwrap();
     extend(&mut opened, 40);
-    let snapshot = shard.snapshot().without_indexes();
+    let snapshot = shard.snapshot();
     let records = snapshot.records();
     for number in 1..20 {
         let (name, bytes) = &records[number - 1];

@@ -12,7 +12,6 @@ mod control;
 mod damage;
 mod oracle;
 mod power;
-mod sealed;
 mod shard;
 mod states;
 mod statistics;

@@ -1,5 +1,0 @@
-//! The server as its clients meet it: over a connection, with the generated clients.
-
-mod events;
-mod served;
-mod server;

@@ -1,0 +1,197 @@
+//! What the clients of a run know and the naive models do not: the ids and tokens that the database gave them. And what their
+//! parts look like as commands.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use quire::events::{self, EventId, EventPosition, NewEvent, Query, QueryItem};
+use quire::graph::{PutBlock, PutEdge, Version};
+use quire::jobs::{self, JobId, LeaseToken, NewJob, Priority};
+use quire::{Commit, Message, Sequence, Timestamp};
+
+use crate::naive::{Condition, Naive, Part, Phase, Retry};
+
+/// Names of stores, topics, queues and groups.
+pub(crate) const NAMES: [&str; 2] = ["one", "two"];
+pub(crate) const TAGS: [&str; 3] = ["red", "green", "blue"];
+pub(crate) const BLOCKS: [&str; 5] = ["a", "b", "c", "d", "e"];
+pub(crate) const GRAPH: &str = "graph";
+/// Event ids that appends choose from.
+const EVENT_IDS: u8 = 6;
+const LEASE_MICROS: std::ops::Range<u64> = 1_000..30_000_000;
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Book {
+    /// By the number of the job.
+    pub(crate) jobs: BTreeMap<usize, JobId>,
+    /// By the number of the lease: the job, and the token.
+    pub(crate) leases: BTreeMap<u64, (usize, LeaseToken)>,
+    /// The last value given to anything.
+    value: u64,
+}
+
+impl Book {
+    /// Forgets what was lost: what the database gives from now on under the same numbers is something else.
+    pub(crate) fn roll_back(&mut self, naive: &Naive) {
+        self.jobs.retain(|job, _| *job < naive.jobs.len());
+        self.leases.retain(|lease, _| *lease <= naive.leases);
+    }
+
+    /// Parts of a commit, most of which can be.
+    pub(crate) fn parts(&mut self, naive: &Naive, random: &mut Rng) -> Vec<Part> {
+        let count = if random.bool() { 1 } else { random.usize(2..6) };
+        (0..count).map(|_| self.part(naive, random)).collect()
+    }
+
+    fn part(&mut self, naive: &Naive, random: &mut Rng) -> Part {
+        self.value += 1;
+        let value = self.value;
+        let (name, tag) = (random.usize(0..NAMES.len()), random.usize(0..TAGS.len()));
+        let block = random.usize(0..BLOCKS.len());
+        match random.u8(0..32) {
+            0..5 => {
+                let condition = condition(naive, name, random);
+                // An append asks for something.
+                let events = random.usize(0..3).max(usize::from(condition.is_none()));
+                Part::Append { store: name, tag, events, condition, value }
+            }
+            5..7 => Part::AppendOnce { store: name, tag, id: random.u8(0..EVENT_IDS), value },
+            7..10 => Part::Produce { topic: name, value },
+            10..11 => {
+                let group = random.usize(0..NAMES.len());
+                Part::Offset { group, topic: name, offset: random.u64(0..100) }
+            }
+            11..16 => {
+                let run_at = (random.u8(0..4) == 0).then(|| naive.time + random.u64(0..10_000_000));
+                let (priority, attempts_max) = (random.u8(0..3), random.u16(1..4));
+                Part::Enqueue { queue: name, priority, attempts_max, run_at, value }
+            }
+            16..19 => {
+                let queues = if random.bool() { vec![name] } else { vec![name, 1 - name] };
+                Part::Fetch { queues, count: random.u32(1..4), lease_micros: random.u64(LEASE_MICROS) }
+            }
+            19..24 => self.end_of_lease(naive, random).unwrap_or(Part::Produce { topic: name, value }),
+            24..27 => Part::PutBlock { block, must_be_new: random.u8(0..5) == 0, value },
+            27..28 => Part::DeleteBlock { block },
+            28..31 => Part::PutEdge { source: block, target: random.usize(0..BLOCKS.len()) },
+            _ => Part::DeleteEdge { source: block, target: random.usize(0..BLOCKS.len()) },
+        }
+    }
+
+    /// What a worker does with a job, with the lease that it has or had.
+    fn end_of_lease(&self, naive: &Naive, random: &mut Rng) -> Option<Part> {
+        let holds = |lease: u64, job: usize| matches!(naive.jobs[job].phase, Phase::Active { lease: held, deadline } if held == lease && deadline > naive.time);
+        let stale = random.u8(0..4) == 0;
+        let known = self.leases.iter().filter(|(_, (job, _))| self.jobs.contains_key(job));
+        let wanted: Vec<_> = known.filter(|(lease, (job, _))| stale || holds(**lease, *job)).collect();
+        let (lease, (job, _)) = random.choice(wanted)?;
+        let (lease, job) = (*lease, *job);
+        Some(match random.u8(0..8) {
+            0..5 => Part::Ack { job, lease },
+            5 => Part::Fail { job, lease, retry: Retry::Never },
+            6 => Part::Fail { job, lease, retry: Retry::At(naive.time + random.u64(0..5_000_000)) },
+            _ => Part::Heartbeat { job, lease, lease_micros: random.u64(LEASE_MICROS) },
+        })
+    }
+
+    /// The commit of these parts, whose texts are given.
+    pub(crate) fn commit<'c>(&self, parts: &'c [Part], texts: &'c [String], queues: &'c [Vec<&'c str>]) -> Commit<'c> {
+        let texts = texts.iter().zip(queues);
+        parts.iter().zip(texts).fold(Commit::new(), |commit, (part, (text, queues))| match *part {
+            Part::Append { store, tag, events, ref condition, .. } => {
+                let events = (0..events).map(|_| NewEvent::new("Made").tag(TAGS[tag]).data(text));
+                let query = |tag: usize| Query::from(QueryItem::new().tag(TAGS[tag]));
+                let condition = condition.as_ref().map(|condition| match *condition {
+                    Condition::NoneWith { tag, after } => {
+                        events::Condition::fail_if_matches_after(query(tag), EventPosition::new(after))
+                    }
+                    Condition::LastIs { tag, position } => {
+                        events::Condition::last_is(query(tag), EventPosition::new(position))
+                    }
+                });
+                commit.append_if(NAMES[store], events, condition)
+            }
+            Part::AppendOnce { store, tag, id, .. } => {
+                let event = NewEvent::new("Made").tag(TAGS[tag]).data(text).id(event_id(id));
+                commit.append(NAMES[store], [event])
+            }
+            Part::Produce { topic, .. } => commit.produce(NAMES[topic], Message::new(text)),
+            Part::Offset { group, topic, offset } => {
+                commit.commit_offset(NAMES[group], NAMES[topic], 0, Sequence::new(offset))
+            }
+            Part::Enqueue { queue, priority, attempts_max, run_at, .. } => {
+                let (priority, run_at) = (Priority::new(priority), run_at.map(Timestamp::from_micros));
+                commit.enqueue(NAMES[queue], NewJob { priority, attempts_max, run_at, ..NewJob::new(text.as_bytes()) })
+            }
+            Part::Fetch { count, lease_micros, .. } => {
+                commit.part(quire::Part::Jobs(jobs::Command::Fetch { queues, count, lease_micros, worker: "worker" }))
+            }
+            Part::Ack { job, lease } => commit.ack(self.jobs[&job], self.leases[&lease].1, b""),
+            Part::Fail { job, lease, retry } => {
+                let retry = match retry {
+                    Retry::At(time) => jobs::Retry::At(Timestamp::from_micros(time)),
+                    Retry::Never => jobs::Retry::Never,
+                };
+                commit.fail(self.jobs[&job], self.leases[&lease].1, "as it was to be", retry)
+            }
+            Part::Heartbeat { job, lease, lease_micros } => {
+                let (job, token) = (self.jobs[&job], self.leases[&lease].1);
+                commit.part(quire::Part::Jobs(jobs::Command::Heartbeat { job, token, lease_micros }))
+            }
+            Part::PutBlock { block, must_be_new, .. } => commit.put_block(PutBlock {
+                content: text.as_bytes(),
+                expect: must_be_new.then_some(Version::ABSENT),
+                ..PutBlock::new(GRAPH, BLOCKS[block], "thing")
+            }),
+            Part::DeleteBlock { block } => commit.delete_block(GRAPH, BLOCKS[block]),
+            Part::PutEdge { source, target } => {
+                commit.put_edge(PutEdge::new(GRAPH, BLOCKS[source], "knows", BLOCKS[target]))
+            }
+            Part::DeleteEdge { source, target } => commit.delete_edge(GRAPH, BLOCKS[source], "knows", BLOCKS[target]),
+        })
+    }
+}
+
+fn condition(naive: &Naive, store: usize, random: &mut Rng) -> Option<Condition> {
+    let tag = random.usize(0..TAGS.len());
+    let head = naive.events.get(&store).map_or(0, Vec::len) as u64;
+    match random.u8(0..6) {
+        0..3 => None,
+        3 => Some(Condition::NoneWith { tag, after: random.u64(0..=head) }),
+        4 => Some(Condition::NoneWith { tag, after: head }),
+        _ => Some(Condition::LastIs { tag, position: random.u64(0..=head) }),
+    }
+}
+
+/// The bytes that stand for a value: of a length of its own, so that records end anywhere.
+pub(crate) fn text(value: u64) -> String {
+    let length = usize::try_from(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).expect("a byte");
+    // Few are long.
+    let length = if value.is_multiple_of(7) { length * 3 } else { length / 4 };
+    format!("{value}:{}", "x".repeat(length))
+}
+
+/// The value of a part that has one.
+pub(crate) fn value_of(part: &Part) -> u64 {
+    match *part {
+        Part::Append { value, .. }
+        | Part::AppendOnce { value, .. }
+        | Part::Produce { value, .. }
+        | Part::Enqueue { value, .. }
+        | Part::PutBlock { value, .. } => value,
+        _ => 0,
+    }
+}
+
+/// The names of the queues of a part.
+pub(crate) fn queues_of(part: &Part) -> Vec<&'static str> {
+    match part {
+        Part::Fetch { queues, .. } => queues.iter().map(|queue| NAMES[*queue]).collect(),
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn event_id(id: u8) -> EventId {
+    EventId::from_bytes([id + 1; 16])
+}

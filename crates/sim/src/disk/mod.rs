@@ -1,0 +1,254 @@
+//! A disk in memory that loses, tears and breaks what it is told to, and the processes that use it.
+//!
+//! * A file has two contents: what every process sees (the *cache*, in memory that can be mapped as a file's can), and what
+//!   is on the *device*. A sync copies the one to the other. What differs is what a loss of power may take.
+//! * A directory likewise: names that were made, renamed and removed since it was last synced may be taken back, in any
+//!   subset.
+//! * A [`Process`] is what a database is given as its storage. When it is killed, in the middle of any operation, every later
+//!   call of it fails and changes nothing, and the files live on as they were at that moment.
+//!
+//! What it does not do: reorder two syncs, or lie about one. Such a disk can't keep any promise.
+
+mod crash;
+mod fault;
+mod file;
+mod process;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fastrand::Rng;
+use quire::{ManualClock, Timestamp};
+
+use crate::trace::Trace;
+pub(crate) use crash::Image;
+pub(crate) use fault::{Armed, Effect, Operation};
+use file::Inode;
+pub(crate) use process::Process;
+
+/// See the module. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    state: Arc<Mutex<State>>,
+    clock: Arc<ManualClock>,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Node {
+    File(usize),
+    Directory,
+}
+
+/// What was done to a directory and is not known to be on the device.
+#[derive(Debug, Clone)]
+struct Change {
+    directory: PathBuf,
+    /// Each name and what it stands for from then on; one change is on the device whole or not at all.
+    names: Vec<(PathBuf, Option<Node>)>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: Rng,
+    trace: Trace,
+    inodes: Vec<Inode>,
+    names: BTreeMap<PathBuf, Node>,
+    /// The names on the device.
+    durable: BTreeMap<PathBuf, Node>,
+    changes: Vec<Change>,
+    /// The process that lives, by number; those before it are dead.
+    process: u64,
+    /// How the process that lived last was ended within an operation, until that was looked at.
+    killed: Option<Effect>,
+    locks: BTreeMap<PathBuf, u64>,
+    handles: u64,
+    armed: Vec<Armed>,
+    /// Faults other than kills that this process has met.
+    broken: u64,
+    /// Whether nothing can be made or made longer.
+    full: bool,
+    /// Operations since the beginning.
+    operations: u64,
+}
+
+impl Disk {
+    pub(crate) fn new(seed: u64, clock: Arc<ManualClock>, trace: Trace) -> Self {
+        let root = PathBuf::from("/");
+        let names = BTreeMap::from([(root, Node::Directory)]);
+        let state = State {
+            random: Rng::with_seed(seed),
+            trace,
+            inodes: Vec::new(),
+            durable: names.clone(),
+            names,
+            changes: Vec::new(),
+            process: 0,
+            killed: None,
+            locks: BTreeMap::new(),
+            handles: 0,
+            armed: Vec::new(),
+            broken: 0,
+            full: false,
+            operations: 0,
+        };
+        Disk { state: Arc::new(Mutex::new(state)), clock }
+    }
+
+    /// A new process, which is the only one that lives.
+    pub(crate) fn process(&self) -> Process {
+        let mut state = self.lock();
+        state.begin_process();
+        Process { disk: self.clone(), number: state.process }
+    }
+
+    /// Has a fault happen to an operation to come.
+    pub(crate) fn arm(&self, armed: Armed) {
+        self.lock().armed.push(armed);
+    }
+
+    /// No fault happens from now on that was not armed later.
+    pub(crate) fn disarm(&self) {
+        let mut state = self.lock();
+        state.armed.clear();
+        state.full = false;
+    }
+
+    pub(crate) fn set_full(&self, full: bool) {
+        self.lock().full = full;
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().full
+    }
+
+    /// How the process that lived last was ended within an operation; said once.
+    pub(crate) fn take_killed(&self) -> Option<Effect> {
+        self.lock().killed.take()
+    }
+
+    /// Whether the living process has met a fault that is reason enough for an I/O error.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.lock().broken > 0
+    }
+
+    /// The files of a directory, by name, with what every process sees in them.
+    pub(crate) fn files(&self, directory: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
+        let state = self.lock();
+        let mut files = BTreeMap::new();
+        for (path, node) in state.names.iter().filter(|(path, _)| path.parent() == Some(directory)) {
+            if let Node::File(number) = node {
+                files.insert(path.clone(), state.inodes[*number].cached()?);
+            }
+        }
+        Ok(files)
+    }
+
+    /// A disk of its own with the same files, all of them safe on its device.
+    pub(crate) fn fork(&self) -> io::Result<Disk> {
+        let state = self.lock();
+        let fork = Disk::new(0, Arc::new(ManualClock::new(self.now())), Trace::silent());
+        let mut forked = fork.lock();
+        forked.names.clone_from(&state.names);
+        forked.durable.clone_from(&state.names);
+        for inode in &state.inodes {
+            forked.inodes.push(Inode::of_bytes(&inode.cached()?)?);
+        }
+        drop(forked);
+        Ok(fork)
+    }
+
+    /// Changes the bytes of a file behind everyone's back; `None` removes it.
+    pub(crate) fn tamper(&self, path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
+        let mut state = self.lock();
+        let Some(bytes) = bytes else {
+            state.names.remove(path);
+            state.durable.remove(path);
+            return Ok(());
+        };
+        let Some(Node::File(number)) = state.names.get(path).copied() else { return Err(not_found()) };
+        state.inodes[number] = Inode::of_bytes(bytes)?;
+        Ok(())
+    }
+
+    fn now(&self) -> Timestamp {
+        use quire::Clock;
+        self.clock.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn begin_process(&mut self) {
+        self.process += 1;
+        self.locks.clear();
+        self.broken = 0;
+    }
+
+    fn file(&self, path: &Path) -> io::Result<usize> {
+        match self.names.get(path) {
+            Some(Node::File(number)) => Ok(*number),
+            Some(Node::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+            None => Err(not_found()),
+        }
+    }
+
+    /// Changes names, all of one directory.
+    fn change(&mut self, names: Vec<(PathBuf, Option<Node>)>) {
+        for (path, node) in &names {
+            apply(&mut self.names, path, *node);
+        }
+        let directory = names[0].0.parent().unwrap_or(Path::new("/")).to_owned();
+        self.changes.push(Change { directory, names });
+    }
+
+    /// Puts what was done to a directory on the device.
+    fn sync_directory(&mut self, directory: &Path) {
+        let (synced, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.changes).into_iter().partition(|change| change.directory == directory);
+        self.changes = rest;
+        for change in synced {
+            self.keep(&change);
+        }
+    }
+
+    fn keep(&mut self, change: &Change) {
+        for (path, node) in &change.names {
+            apply(&mut self.durable, path, *node);
+        }
+    }
+
+    /// The files that nothing names and nobody can reach any more are emptied.
+    fn forget_unnamed(&mut self) -> io::Result<()> {
+        let named: BTreeSet<usize> = self
+            .names
+            .values()
+            .filter_map(|node| match node {
+                Node::File(number) => Some(*number),
+                Node::Directory => None,
+            })
+            .collect();
+        for (number, inode) in self.inodes.iter_mut().enumerate() {
+            if !named.contains(&number) {
+                *inode = Inode::of_bytes(&[])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn apply(names: &mut BTreeMap<PathBuf, Node>, path: &Path, node: Option<Node>) {
+    match node {
+        Some(node) => names.insert(path.to_owned(), node),
+        None => names.remove(path),
+    };
+}
+
+fn not_found() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}

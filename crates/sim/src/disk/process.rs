@@ -1,0 +1,309 @@
+//! What a database is given as its storage: one process's way to the disk.
+//!
+//! Every call is an operation: it is counted and traced, it takes time, and a fault may meet it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quire::{Access, Storage, StoredFile};
+use quire_mapped::{Appender, SharedWords};
+
+use super::file::Inode;
+use super::{Disk, Effect, Node, Operation, State, not_found};
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(crate) struct Process {
+    pub(super) disk: Disk,
+    pub(super) number: u64,
+}
+
+/// An open file of a process.
+#[derive(Debug)]
+struct Handle {
+    process: Process,
+    number: u64,
+    path: PathBuf,
+    node: Node,
+}
+
+impl Process {
+    /// Whether it was not killed.
+    pub(crate) fn lives(&self) -> bool {
+        self.disk.lock().process == self.number
+    }
+
+    /// Carries out an operation, or has happen to it what is to happen. `whole` does all of it, `part` what may be done of it
+    /// when it fails.
+    fn operate<T>(
+        &self,
+        operation: Operation,
+        path: &Path,
+        detail: u64,
+        part: impl FnOnce(&mut State) -> io::Result<()>,
+        whole: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.disk.lock();
+        if state.process != self.number {
+            return Err(io::Error::other("the process was killed"));
+        }
+        state.operations += 1;
+        let latency_micros = if state.random.u16(0..1000) == 0 { 1_500_000 } else { state.random.u64(1..200) };
+        self.disk.clock.set(self.disk.now().plus_micros(latency_micros));
+        let met = state.armed.iter_mut().position(|armed| armed.meets(operation));
+        let effect = met.map(|index| state.armed.swap_remove(index).effect);
+        // What the dead process would have got. It is dropped behind the lock, for a handle takes it.
+        let mut unseen = None;
+        let outcome = match effect {
+            None => whole(&mut state),
+            Some(Effect::Error) => {
+                state.broken += 1;
+                part(&mut state).and(Err(io::Error::from_raw_os_error(5)))
+            }
+            Some(effect @ (Effect::Kill { after } | Effect::PowerCut { after })) => {
+                if after {
+                    unseen = Some(whole(&mut state));
+                }
+                state.killed = Some(effect);
+                if matches!(effect, Effect::Kill { .. }) { state.kill() } else { state.cut_power() }
+                    .and(Err(io::Error::other("the process was killed")))
+            }
+        };
+        let result = match (&effect, &outcome) {
+            (Some(effect), _) => effect.name(),
+            (None, Ok(_)) => "ok",
+            (None, Err(error)) if error.kind() == io::ErrorKind::StorageFull => "ENOSPC",
+            (None, Err(_)) => "no",
+        };
+        state.trace.operation(operation.name(), path, detail, result);
+        drop(state);
+        drop(unseen);
+        outcome
+    }
+
+    fn handle(&self, path: &Path, node: Node, state: &mut State) -> Arc<dyn StoredFile> {
+        state.handles += 1;
+        Arc::new(Handle { process: self.clone(), number: state.handles, path: path.to_owned(), node })
+    }
+}
+
+fn nothing(_: &mut State) -> io::Result<()> {
+    Ok(())
+}
+
+impl Storage for Process {
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.operate(Operation::List, directory, 0, nothing, |state| {
+            match state.names.get(directory) {
+                None => return Err(not_found()),
+                Some(Node::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+                Some(Node::Directory) => {}
+            }
+            let inside = state.names.keys().filter(|path| path.parent() == Some(directory));
+            let mut names: Vec<_> = inside.filter_map(|path| path.file_name().map(OsString::from)).collect();
+            // A directory has no order.
+            state.random.shuffle(&mut names);
+            Ok(names)
+        })
+    }
+
+    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.operate(Operation::Create, path, 0, nothing, |state| {
+            let missing: Vec<_> =
+                path.ancestors().take_while(|path| !state.names.contains_key(*path)).map(Path::to_owned).collect();
+            for path in missing.into_iter().rev() {
+                state.change(vec![(path, Some(Node::Directory))]);
+            }
+            Ok(path.ancestors().skip(1).map(Path::to_owned).collect())
+        })
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.operate(Operation::Remove, path, 0, nothing, |state| {
+            if state.names.get(path) != Some(&Node::Directory) {
+                return Err(not_found());
+            }
+            if state.names.keys().any(|inside| inside.parent() == Some(path)) {
+                return Err(io::ErrorKind::DirectoryNotEmpty.into());
+            }
+            state.change(vec![(path.to_owned(), None)]);
+            Ok(())
+        })
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        let creates = !matches!(access, Access::Read | Access::Write);
+        let operation = if creates { Operation::Create } else { Operation::Open };
+        self.operate(operation, path, 0, nothing, |state| {
+            let node = match state.names.get(path).copied() {
+                Some(_) if access == Access::CreateNew => return Err(io::ErrorKind::AlreadyExists.into()),
+                Some(Node::Directory) if access != Access::Read => return Err(io::ErrorKind::IsADirectory.into()),
+                Some(Node::File(number)) if access == Access::CreateEmpty => {
+                    state.inodes[number].cache.set_len(0)?;
+                    Node::File(number)
+                }
+                Some(node) => node,
+                None if creates => {
+                    if state.full {
+                        return Err(io::ErrorKind::StorageFull.into());
+                    }
+                    if path.parent().is_none_or(|above| state.names.get(above) != Some(&Node::Directory)) {
+                        return Err(not_found());
+                    }
+                    let node = Node::File(state.inodes.len());
+                    state.inodes.push(Inode::of_bytes(&[])?);
+                    state.change(vec![(path.to_owned(), Some(node))]);
+                    node
+                }
+                None => return Err(not_found()),
+            };
+            Ok(self.handle(path, node, state))
+        })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.operate(Operation::Rename, from, 0, nothing, |state| {
+            let node = Node::File(state.file(from)?);
+            state.change(vec![(to.to_owned(), Some(node)), (from.to_owned(), None)]);
+            Ok(())
+        })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.operate(Operation::Remove, path, 0, nothing, |state| {
+            state.file(path)?;
+            state.change(vec![(path.to_owned(), None)]);
+            Ok(())
+        })
+    }
+}
+
+impl Handle {
+    fn inode(&self) -> io::Result<usize> {
+        match self.node {
+            Node::File(number) => Ok(number),
+            Node::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    fn cache(&self, state: &State) -> io::Result<Arc<File>> {
+        Ok(Arc::clone(&state.inodes[self.inode()?].cache))
+    }
+
+    fn operate<T>(
+        &self,
+        operation: Operation,
+        detail: u64,
+        part: impl FnOnce(&mut State) -> io::Result<()>,
+        whole: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.process.operate(operation, &self.path, detail, part, whole)
+    }
+
+    /// Writes the first of these bytes, all of them or as many as there is room for.
+    fn write(&self, state: &mut State, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let cache = self.cache(state)?;
+        let length = cache.metadata()?.len();
+        let room = if state.full { length.saturating_sub(offset) } else { u64::MAX };
+        let written = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        cache.write_all_at(&bytes[..written], offset)?;
+        state.inodes[self.inode()?].note_write(usize::try_from(offset).expect("small"), written);
+        if written < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let operation = if self.node == Node::Directory { Operation::SyncDirectory } else { Operation::Sync };
+        let fail = |state: &mut State| match self.node {
+            // Which of its changes are on the device is then drawn when the power goes.
+            Node::Directory => Ok(()),
+            Node::File(number) => {
+                let State { inodes, random, .. } = state;
+                inodes[number].fail_sync(random)
+            }
+        };
+        self.operate(operation, 0, fail, |state| match self.node {
+            Node::Directory => {
+                state.sync_directory(&self.path);
+                Ok(())
+            }
+            Node::File(number) => state.inodes[number].sync(),
+        })
+    }
+}
+
+impl StoredFile for Handle {
+    fn bytes(&self) -> io::Result<u64> {
+        self.operate(Operation::Read, 0, nothing, |state| match self.node {
+            Node::File(_) => Ok(self.cache(state)?.metadata()?.len()),
+            Node::Directory => Ok(0),
+        })
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.operate(Operation::Read, into.len() as u64, nothing, |state| {
+            StoredFile::read_at(&*self.cache(state)?, into, offset)
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let part = |state: &mut State| {
+            let short = state.random.usize(0..=bytes.len());
+            // The fault that it is part of is told, not what the disk would say of this.
+            let _ = self.write(state, &bytes[..short], offset);
+            Ok(())
+        };
+        self.operate(Operation::Write, bytes.len() as u64, part, |state| self.write(state, bytes, offset))
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.operate(Operation::Write, bytes, nothing, |state| {
+            let cache = self.cache(state)?;
+            if state.full && bytes > cache.metadata()?.len() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            cache.set_len(bytes)
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.operate(Operation::Lock, 0, nothing, |state| {
+            let holder = *state.locks.entry(self.path.clone()).or_insert(self.number);
+            Ok(holder == self.number)
+        })
+    }
+
+    fn unlock(&self) {
+        let mut state = self.process.disk.lock();
+        if state.locks.get(&self.path) == Some(&self.number) {
+            state.locks.remove(&self.path);
+        }
+    }
+
+    fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender> {
+        self.operate(Operation::Map, bytes as u64, nothing, |state| {
+            Appender::of_file(&*self.cache(state)?, bytes, settled)
+        })
+    }
+
+    fn words(&self, count: usize) -> io::Result<SharedWords> {
+        self.operate(Operation::Map, count as u64, nothing, |state| SharedWords::of_file(&*self.cache(state)?, count))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.unlock();
+    }
+}

@@ -1,0 +1,153 @@
+//! A run before it is run: what happens in it, in order, all drawn from its seed. The fault budget stands here.
+//!
+//! Every step has a seed of its own, so that a run from which steps were left out is a run as well: that is how a failing one
+//! is shrunk.
+
+use fastrand::Rng;
+use quire::{Durability, Duty};
+
+use crate::disk::{Armed, Effect, Operation};
+
+// The fault budget.
+
+/// How many steps a run has.
+const STEPS: std::ops::RangeInclusive<usize> = 20..=160;
+/// Of how many steps, at least one of which is a fault. The less often, the longer what is built up before it.
+const STEPS_PER_FAULT: std::ops::RangeInclusive<u32> = 6..=40;
+/// How many operations at most pass before a fault that was armed.
+const FAULT_DELAY: u64 = 12;
+/// How far the clock jumps, in microseconds, forwards or backwards.
+const CLOCK_JUMP_MICROS: u64 = 20_000_000;
+
+/// A run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) durability: Durability,
+    pub(crate) segment_bytes: u64,
+    pub(crate) checkpoint_bytes: u64,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// Its place in the whole plan: what it is called when others are left out.
+    pub(crate) number: usize,
+    pub(crate) action: Action,
+    pub(crate) seed: u64,
+}
+
+/// What is done. Each has its line in `docs/simulation.md`.
+#[derive(Debug, Clone)]
+pub(crate) enum Action {
+    /// A client commits parts of several models.
+    Commit,
+    /// A client waits for a commit that was submitted.
+    Wait,
+    /// All is made durable.
+    Sync,
+    /// A duty is carried out, if there is one.
+    Duty(Duty),
+    /// A checkpoint is saved.
+    Checkpoint,
+    /// The clock jumps.
+    Clock { micros: i64 },
+    /// Everything published is read and compared.
+    Peek,
+    /// Everything is read and compared.
+    Check,
+    /// The kernel writes some of what was not synced.
+    WriteBack,
+    /// The database is closed and opened again.
+    Reopen,
+    /// A copy without what can be derived is opened and compared.
+    Rebuild,
+    /// A copy in which a file was damaged is opened: it must say so or be right.
+    Tamper,
+    /// A fault waits for an operation to come.
+    Arm(Armed),
+    /// The disk is full from now on.
+    Full,
+    /// There is space again.
+    Free,
+    /// The process dies.
+    Kill,
+    /// The process dies among the stores of a commit.
+    KillWithin,
+    /// The power goes.
+    PowerCut,
+}
+
+impl Plan {
+    pub(crate) fn of_seed(seed: u64) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let durability = if random.bool() { Durability::Sync } else { Durability::Os };
+        let segment_bytes = *random.choice(&[4096, 8192, 16384, 65536]).expect("there are some");
+        let checkpoint_bytes = *random.choice(&[4096, 16384, 1 << 20]).expect("there are some");
+        let steps_per_fault = random.u32(STEPS_PER_FAULT);
+        let count = random.usize(STEPS);
+        let steps = (0..count).map(|number| {
+            let faulty = random.u32(0..steps_per_fault) == 0;
+            let action = if faulty { fault(&mut random) } else { work(&mut random) };
+            Step { number, action, seed: random.u64(..) }
+        });
+        let steps = steps.collect();
+        Plan { seed, durability, segment_bytes, checkpoint_bytes, steps }
+    }
+
+    /// The same with these of its steps only.
+    pub(crate) fn with_steps(&self, kept: &[usize]) -> Self {
+        let mut plan = self.clone();
+        plan.steps.retain(|step| kept.contains(&step.number));
+        plan
+    }
+}
+
+/// A step that goes well.
+fn work(random: &mut Rng) -> Action {
+    match random.u32(0..100) {
+        0..52 => Action::Commit,
+        52..62 => Action::Wait,
+        62..64 => Action::Sync,
+        64..74 => {
+            Action::Duty(*random.choice(&[Duty::Sync, Duty::Prepare, Duty::Tick, Duty::Checkpoint]).expect("some"))
+        }
+        74..77 => Action::Checkpoint,
+        77..82 => {
+            let micros = random.u64(0..CLOCK_JUMP_MICROS).cast_signed();
+            Action::Clock { micros: if random.u8(0..4) == 0 { -micros } else { micros } }
+        }
+        82..88 => Action::Peek,
+        88..90 => Action::Check,
+        90..94 => Action::WriteBack,
+        94..96 => Action::Reopen,
+        96..98 => Action::Rebuild,
+        _ => Action::Tamper,
+    }
+}
+
+/// A step that does not.
+fn fault(random: &mut Rng) -> Action {
+    const WRITES: &[Operation] = &[Operation::Write];
+    const SYNCS: &[Operation] = &[Operation::Sync];
+    const RENAMES: &[Operation] = &[Operation::Rename, Operation::Remove, Operation::SyncDirectory, Operation::Create];
+    match random.u32(0..100) {
+        0..15 => Action::Kill,
+        15..35 => Action::PowerCut,
+        35..45 => Action::KillWithin,
+        45..50 => Action::Full,
+        50..55 => Action::Free,
+        55..80 => {
+            let after = random.bool();
+            let effect = if random.bool() { Effect::Kill { after } } else { Effect::PowerCut { after } };
+            Action::Arm(Armed { after: random.u64(0..FAULT_DELAY), operations: &[], effect })
+        }
+        _ => {
+            let operations = *random.choice(&[&[], WRITES, SYNCS, RENAMES]).expect("there are some");
+            // Of some operations there are few.
+            let delay = if operations.is_empty() { FAULT_DELAY } else { 3 };
+            Action::Arm(Armed { after: random.u64(0..delay), operations, effect: Effect::Error })
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Runs of seeds, and the shrinking of those that fail.
+
+use crate::plan::Plan;
+use crate::trace::Trace;
+use crate::world;
+
+/// What became of a run.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// The hash of everything that happened; the same for every run of the same steps.
+    pub hash: u64,
+    /// How many steps it had.
+    pub steps: usize,
+    /// What must not be, if it was.
+    pub failure: Option<String>,
+    /// What happened, when it was asked for.
+    pub lines: Vec<String>,
+}
+
+/// Runs a seed; with `steps`, only those steps of it. `lines` keeps the trace.
+pub fn run(seed: u64, steps: Option<&[usize]>, lines: bool) -> Report {
+    let plan = Plan::of_seed(seed);
+    run_plan(&steps.map_or(plan.clone(), |steps| plan.with_steps(steps)), lines)
+}
+
+fn run_plan(plan: &Plan, lines: bool) -> Report {
+    let trace = Trace::new(lines);
+    let failure = world::run(plan, &trace).err();
+    Report { seed: plan.seed, hash: trace.hash(), steps: plan.steps.len(), failure, lines: trace.lines() }
+}
+
+/// The fewest steps found with which a seed still fails, by leaving out ever smaller pieces (Zeller and Hildebrandt,
+/// "Simplifying and isolating failure-inducing input", 2002).
+pub fn shrink(seed: u64) -> Vec<usize> {
+    let plan = Plan::of_seed(seed);
+    let mut kept: Vec<usize> = plan.steps.iter().map(|step| step.number).collect();
+    let fails = |kept: &[usize]| run_plan(&plan.with_steps(kept), false).failure.is_some();
+    let mut piece = kept.len().div_ceil(2);
+    while piece > 0 && !kept.is_empty() {
+        let mut from = 0;
+        let mut smaller = false;
+        while from < kept.len() {
+            let mut fewer = kept.clone();
+            fewer.drain(from..(from + piece).min(kept.len()));
+            if fails(&fewer) {
+                kept = fewer;
+                smaller = true;
+            } else {
+                from += piece;
+            }
+        }
+        if !smaller || piece > 1 {
+            piece = if piece == 1 { 0 } else { piece.div_ceil(2) };
+        }
+    }
+    kept
+}

@@ -1,0 +1,56 @@
+//! Runs that are written down: what random ones once found, kept.
+
+use quire::{Durability, Duty};
+
+use crate::disk::{Armed, Effect, Operation};
+use crate::plan::{Action, Plan, Step};
+use crate::trace::Trace;
+use crate::world;
+
+/// Runs these actions, with 100 different draws for what is random in them.
+fn check(durability: Durability, actions: &[Action]) {
+    for seed in 0..100 {
+        let step = |(number, action): (usize, &Action)| Step {
+            number,
+            action: action.clone(),
+            seed: seed * 1000 + number as u64,
+        };
+        let steps = actions.iter().enumerate().map(step).collect();
+        let plan = Plan { seed, durability, segment_bytes: 4096, checkpoint_bytes: 4096, steps };
+        let trace = Trace::new(true);
+        let outcome = world::run(&plan, &trace);
+        assert_eq!(outcome, Ok(()), "seed {seed}:\n{}", trace.lines().join("\n"));
+    }
+}
+
+fn fails(operation: &'static [Operation]) -> Action {
+    Action::Arm(Armed { after: 0, operations: operation, effect: Effect::Error })
+}
+
+#[test]
+fn what_a_failed_sync_gave_up_is_written_again_when_the_log_is_opened() {
+    for durability in [Durability::Sync, Durability::Os] {
+        let failed = [Action::Commit, Action::Sync, Action::Commit, Action::Commit, fails(&[Operation::Sync])];
+        let then = [Action::Sync, Action::PowerCut, Action::Check];
+        check(durability, &[failed.as_slice(), &then].concat());
+    }
+}
+
+#[test]
+fn a_segment_that_was_begun_before_a_failed_sync_is_there_after_the_power_went() {
+    let mut actions = vec![Action::Commit, Action::Sync];
+    actions.extend(vec![Action::Commit; 30]);
+    actions.extend([fails(&[Operation::Sync]), Action::Sync, Action::Commit, Action::Sync, Action::PowerCut]);
+    check(Durability::Os, &actions);
+}
+
+#[test]
+fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
+    let mut actions = vec![Action::Full];
+    actions.extend(vec![Action::Commit; 30]);
+    actions.push(Action::Free);
+    actions.extend(vec![Action::Commit; 30]);
+    actions.extend([Action::Duty(Duty::Prepare), Action::Check, Action::Reopen]);
+    check(Durability::Os, &actions);
+    check(Durability::Sync, &actions);
+}
