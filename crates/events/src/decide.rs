@@ -10,6 +10,9 @@ use quire_model::{At, Denied, Effects, History, NewEntry, Place, ReadError, Sequ
 use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, TagList, encode_event_head};
 use crate::draft::Draft;
 use crate::limits::check_append;
+use crate::prepare::Looked;
+use crate::read::{find_derived, find_given};
+use crate::select::place_after;
 use crate::{
     Append, Appended, Condition, EventId, EventPosition, EventView, Events, NewEvent, Query, Refusal, Selection,
     StoreNumber,
@@ -21,6 +24,13 @@ pub(crate) struct Decision<'a> {
     history: &'a dyn History,
     at: At,
     draft: Draft<'a>,
+}
+
+/// What a condition met up to and including the event `up_to`: of nothing, up to zero, nothing.
+#[derive(Debug, Clone, Copy, Default)]
+struct Met {
+    up_to: EventPosition,
+    position: Option<EventPosition>,
 }
 
 /// Why a command can't be decided for.
@@ -61,6 +71,7 @@ impl<'a> Decision<'a> {
     pub(crate) fn append(
         &mut self,
         append: &'a Append<'_>,
+        looked: Option<&Looked>,
         is_last: bool,
         effects: &mut dyn Effects,
     ) -> Result<Appended, Stop> {
@@ -68,12 +79,14 @@ impl<'a> Decision<'a> {
         check_ids(&append.events)?;
         let known = self.draft.store(self.state, append.store);
         if let Some(store) = known
-            && let Some(first) = self.repeated(store, &append.events)?
+            && let Some(first) = self.repeated(store, &append.events, looked)?
         {
             return Ok(appended(first, append.events.len(), true));
         }
         for (index, condition) in append.conditions.iter().enumerate() {
-            self.check_condition(known, index, condition)?;
+            let before =
+                looked.map_or(Met::default(), |looked| Met { up_to: looked.up_to, position: looked.met[index] });
+            self.check_condition(known, index, condition, before)?;
         }
         if append.events.is_empty() {
             return Ok(Appended { first: None, last: None, duplicate: false });
@@ -99,19 +112,25 @@ impl<'a> Decision<'a> {
         store
     }
 
-    fn check_condition(&self, store: Option<StoreNumber>, condition: usize, asked: &Condition<'_>) -> Result<(), Stop> {
+    fn check_condition(
+        &self,
+        store: Option<StoreNumber>,
+        condition: usize,
+        asked: &Condition<'_>,
+        before: Met,
+    ) -> Result<(), Stop> {
         let head = store.map_or(EventPosition::ZERO, |store| self.draft.last(self.state, store));
         let met = match asked {
             Condition::FailIfMatches { after, .. } if *after > head => {
                 return Err(Refusal::AfterAhead { condition, after: *after, head }.into());
             }
             Condition::FailIfMatches { query, after } => match store {
-                Some(store) => self.first_match(store, query, *after)?,
+                Some(store) => self.first_match(store, query, *after, before)?,
                 None => None,
             },
             Condition::LastIs { query, position } => {
                 let last = match store {
-                    Some(store) => self.last_match(store, query)?,
+                    Some(store) => self.last_match(store, query, before)?,
                     None => None,
                 };
                 if last.unwrap_or(EventPosition::ZERO) == *position {
@@ -132,7 +151,12 @@ impl<'a> Decision<'a> {
         store: StoreNumber,
         query: &Query<'_>,
         after: EventPosition,
+        before: Met,
     ) -> Result<Option<EventPosition>, ReadError> {
+        if before.position.is_some() {
+            return Ok(before.position);
+        }
+        let after = after.max(before.up_to);
         if after < self.state.last(store) {
             let selection = Selection::of(store, query);
             if let Some(entry) = selection.first_after(self.history, after)? {
@@ -142,22 +166,41 @@ impl<'a> Decision<'a> {
         Ok(self.draft.first_match(store, query, after))
     }
 
-    fn last_match(&self, store: StoreNumber, query: &Query<'_>) -> Result<Option<EventPosition>, ReadError> {
+    fn last_match(
+        &self,
+        store: StoreNumber,
+        query: &Query<'_>,
+        before: Met,
+    ) -> Result<Option<EventPosition>, ReadError> {
         if let Some(position) = self.draft.last_match(store, query) {
             return Ok(Some(position));
         }
-        let last = Selection::of(store, query).last(self.history)?;
+        if self.state.last(store) <= before.up_to {
+            return Ok(before.position);
+        }
+        let selection = Selection::of(store, query);
+        // A walk back from the end would go through everything when there is nothing new.
+        if before.up_to > EventPosition::ZERO && selection.first_after(self.history, before.up_to)?.is_none() {
+            return Ok(before.position);
+        }
+        let last = selection.last(self.history)?;
         Ok(last.and_then(|entry| entry.sequence).map(EventPosition::from))
     }
 
     /// The position of the first of these events if all of them are in the store already, as one run.
-    fn repeated(&self, store: StoreNumber, events: &[NewEvent<'_>]) -> Result<Option<EventPosition>, Stop> {
+    fn repeated(
+        &self,
+        store: StoreNumber,
+        events: &[NewEvent<'_>],
+        looked: Option<&Looked>,
+    ) -> Result<Option<EventPosition>, Stop> {
+        let unknown_up_to = looked.filter(|looked| !looked.knows_id).map_or(EventPosition::ZERO, |looked| looked.up_to);
         for (index, event) in events.iter().enumerate() {
             let Some(id) = event.id else { continue };
             let pending = self.draft.position_of(store, id);
             let found = match pending {
                 Some(position) => Some(position),
-                None => self.position_of(store, id)?,
+                None => self.position_of(store, id, unknown_up_to)?,
             };
             let Some(position) = found else { continue };
             let first = position.get().checked_sub(index as u64).filter(|first| *first > 0).map(EventPosition::new);
@@ -175,8 +218,26 @@ impl<'a> Decision<'a> {
         Ok(None)
     }
 
-    fn position_of(&self, store: StoreNumber, id: EventId) -> Result<Option<EventPosition>, ReadError> {
-        Ok(crate::read::find(self.history, store, id)?.map(|event| event.position))
+    /// Where the event with this id stands, if it was not given to one up to `unknown_up_to`.
+    fn position_of(
+        &self,
+        store: StoreNumber,
+        id: EventId,
+        unknown_up_to: EventPosition,
+    ) -> Result<Option<EventPosition>, ReadError> {
+        let found = if unknown_up_to == EventPosition::ZERO {
+            find_given(self.history, store, id, Place::START)?
+        } else if unknown_up_to < self.state.last(store) {
+            let from = place_after(self.history, store, unknown_up_to)?;
+            from.map_or(Ok(None), |from| find_given(self.history, store, id, from))?
+        } else {
+            None
+        };
+        let found = match found {
+            Some(event) => Some(event),
+            None => find_derived(self.history, store, id)?,
+        };
+        Ok(found.map(|event| event.position))
     }
 
     /// One of the events was found among the pending ones: its position holds the run in place.

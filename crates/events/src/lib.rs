@@ -37,6 +37,7 @@ mod refusal;
 mod codec;
 mod decide;
 mod draft;
+mod prepare;
 mod state;
 
 mod read;
@@ -49,6 +50,7 @@ pub use limits::{
     CONDITIONS_MAX, EVENTS_MAX, NAME_BYTES_MAX, QUERY_WALKS_MAX, TAG_BYTES_MAX, TAGS_MAX, TYPE_BYTES_MAX,
 };
 pub use position::EventPosition;
+pub use prepare::{Preparation, Prepared};
 pub use query::{Query, QueryItem};
 pub use read::{ReadOptions, Reading};
 pub use refusal::{EventProblem, LabelProblem, NameProblem, QueryProblem, Refusal, SelectRefusal};

@@ -67,11 +67,30 @@ impl Events {
 }
 
 /// Finds an event by its id: a client's by its tag, a derived one by the position that it names.
-pub(crate) fn find(history: &dyn History, store: StoreNumber, id: EventId) -> Result<Option<EventView<'_>>, ReadError> {
-    let tags = TagList::of(Role::Id, store, id.as_bytes());
-    if let Some(entry) = history.previous(&[tags.first()], Place::END)? {
-        return Ok(EventView::of(&entry));
+fn find(history: &dyn History, store: StoreNumber, id: EventId) -> Result<Option<EventView<'_>>, ReadError> {
+    match find_given(history, store, id, Place::START)? {
+        Some(event) => Ok(Some(event)),
+        None => find_derived(history, store, id),
     }
+}
+
+/// Finds an event from this place on by the id that its client gave it.
+pub(crate) fn find_given(
+    history: &dyn History,
+    store: StoreNumber,
+    id: EventId,
+    from: Place,
+) -> Result<Option<EventView<'_>>, ReadError> {
+    let tags = TagList::of(Role::Id, store, id.as_bytes());
+    Ok(history.next(&[tags.first()], from)?.and_then(|entry| EventView::of(&entry)))
+}
+
+/// Finds an event by the id that was derived for it.
+pub(crate) fn find_derived(
+    history: &dyn History,
+    store: StoreNumber,
+    id: EventId,
+) -> Result<Option<EventView<'_>>, ReadError> {
     let Some(position) = id.derived_position() else { return Ok(None) };
     Ok(at(history, store, position)?.filter(|event| event.id() == id))
 }

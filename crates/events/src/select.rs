@@ -85,16 +85,28 @@ impl Selection {
 
     /// Where a walk over the events behind `after` begins; `None` when there are none.
     pub(crate) fn place_after(&self, history: &dyn History, after: EventPosition) -> Result<Option<Place>, ReadError> {
-        let Some(store) = &self.store else { return Ok(None) };
-        if after == EventPosition::ZERO {
-            return Ok(Some(Place::START));
-        }
-        Ok(history.seek(store.first(), after.next().sequence())?.map(|entry| entry.place))
+        self.store.as_ref().map_or(Ok(None), |store| place_behind(history, store, after))
     }
 
     fn walks(&self) -> impl Iterator<Item = &TagList> {
         self.items.iter().flat_map(|item| &item.walks)
     }
+}
+
+/// Where a walk over the events of a store behind `after` begins; `None` when there are none.
+pub(crate) fn place_after(
+    history: &dyn History,
+    store: StoreNumber,
+    after: EventPosition,
+) -> Result<Option<Place>, ReadError> {
+    place_behind(history, &TagList::of(Role::Store, store, b""), after)
+}
+
+fn place_behind(history: &dyn History, store: &TagList, after: EventPosition) -> Result<Option<Place>, ReadError> {
+    if after == EventPosition::ZERO {
+        return Ok(Some(Place::START));
+    }
+    Ok(history.seek(store.first(), after.next().sequence())?.map(|entry| entry.place))
 }
 
 impl SelectedItem {

@@ -13,7 +13,7 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId};
 
 use crate::codec::{EVENT_APPENDED, STORE_CREATED, store_of};
 use crate::decide::Decision;
-use crate::{Appended, Command, EventPosition, Refusal};
+use crate::{Appended, Command, EventPosition, Prepared, Refusal};
 
 /// The number of a store within its shard: 0, 1, 2, ... in the order of their creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +70,28 @@ impl Events {
         self.stores.get(store.0 as usize).map_or(EventPosition::ZERO, |store| store.last)
     }
 
+    /// [`Model::decide`], with what was looked up before: the same answer, with less to walk through.
+    ///
+    /// # Errors
+    /// As [`Model::decide`].
+    pub fn decide_prepared(
+        &self,
+        history: &dyn History,
+        at: At,
+        commands: &[Command<'_>],
+        prepared: &Prepared,
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Appended>,
+    ) -> Result<(), Denied<Refusal>> {
+        let mut decision = Decision::new(self, history, at);
+        for (index, Command::Append(append)) in commands.iter().enumerate() {
+            let is_last = index + 1 == commands.len();
+            let appended = decision.append(append, prepared.of(index), is_last, effects);
+            replies.push(appended.map_err(|stop| stop.denied(index))?);
+        }
+        Ok(())
+    }
+
     fn create(&mut self, name: String, last: EventPosition) {
         let number = StoreNumber(self.store_count());
         let before = self.by_name.insert(name.clone(), number);
@@ -92,12 +114,7 @@ impl Model for Events {
         effects: &mut dyn Effects,
         replies: &mut Vec<Appended>,
     ) -> Result<(), Denied<Refusal>> {
-        let mut decision = Decision::new(self, history, at);
-        for (index, Command::Append(append)) in commands.iter().enumerate() {
-            let is_last = index + 1 == commands.len();
-            replies.push(decision.append(append, is_last, effects).map_err(|stop| stop.denied(index))?);
-        }
-        Ok(())
+        self.decide_prepared(history, at, commands, &Prepared::default(), effects, replies)
     }
 
     fn apply(&mut self, entry: &Entry<'_>) {

@@ -46,11 +46,17 @@ pub(crate) struct Decided {
 
 impl State {
     /// Commits these commands, all or none, at the time `now`. Whoever waited for the record is to be woken behind the lock.
-    pub(crate) fn commit(&mut self, now: Timestamp, commands: Commands<'_, '_>) -> Result<(Decided, Woken)> {
+    /// `prepared` is what was looked up for the events before.
+    pub(crate) fn commit(
+        &mut self,
+        now: Timestamp,
+        commands: Commands<'_, '_>,
+        prepared: &events::Prepared,
+    ) -> Result<(Decided, Woken)> {
         let before = self.writer.mark().position;
         let (history, mut draft) = self.writer.begin_at(now);
         let at = draft.at();
-        let replies = match decide(&self.models, history, at, commands, &mut draft) {
+        let replies = match decide(&self.models, history, at, commands, prepared, &mut draft) {
             Ok(replies) => replies,
             Err(Denial::Refused(refused)) => {
                 return Ok((Decided { rests_on: before, verdict: Err(refused) }, Woken::default()));
@@ -106,6 +112,7 @@ fn decide(
     history: &dyn History,
     at: At,
     commands: Commands<'_, '_>,
+    prepared: &events::Prepared,
     effects: &mut dyn Effects,
 ) -> Result<Replies, Denial> {
     let mut replies = Replies {
@@ -115,7 +122,8 @@ fn decide(
         graph: Vec::with_capacity(commands.graph.len()),
     };
     ask(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
-    ask(&models.events, history, at, commands.events, effects, &mut replies.events, Reason::Events)?;
+    let events = models.events.decide_prepared(history, at, commands.events, prepared, effects, &mut replies.events);
+    told(events, commands.events.len(), &replies.events, Reason::Events)?;
     ask(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
     ask(&models.graphs, history, at, commands.graph, effects, &mut replies.graph, Reason::Graph)?;
     Ok(replies)
@@ -134,9 +142,20 @@ fn ask<M: Model>(
     if commands.is_empty() {
         return Ok(());
     }
-    match model.decide(history, at, commands, effects, replies) {
+    let decided = model.decide(history, at, commands, effects, replies);
+    told(decided, commands.len(), replies, reason)
+}
+
+/// What a model said, with as many replies as it had commands.
+fn told<Reply, Refusal>(
+    decided: Result<(), Denied<Refusal>>,
+    commands: usize,
+    replies: &[Reply],
+    reason: fn(Refusal) -> Reason,
+) -> Result<(), Denial> {
+    match decided {
         Ok(()) => {
-            assert_eq!(replies.len(), commands.len(), "a model answers every command");
+            assert_eq!(replies.len(), commands, "a model answers every command");
             Ok(())
         }
         Err(Denied::Refused { command, refusal }) => {

@@ -15,7 +15,7 @@ use crate::database::Duty;
 use crate::decide::{Commands, Decided, State};
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs;
+use crate::{events, jobs};
 
 /// See the module.
 #[derive(Debug)]
@@ -79,9 +79,10 @@ impl Shared {
     }
 
     pub(crate) fn commit(&self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
+        let prepared = self.prepare(commands)?;
         let (decided, woken) = {
             let mut state = self.state_mut()?;
-            let decided = state.commit(now, commands)?;
+            let decided = state.commit(now, commands, &prepared)?;
             if !commands.jobs.is_empty() {
                 // Under the lock: told in the order of the commits, the last word is the newest.
                 self.duties.next_due(state.models.jobs.next_due());
@@ -95,6 +96,19 @@ impl Shared {
         }
         self.ask_for_checkpoint();
         Ok(decided)
+    }
+
+    /// Looks up in the published log what a decision on these commands can be told before its turn, so that nobody waits
+    /// while it goes through old events.
+    fn prepare(&self, commands: Commands<'_, '_>) -> Result<events::Prepared> {
+        if !events::Events::is_worth_preparing(commands.events) {
+            return Ok(events::Prepared::default());
+        }
+        let preparation = self.state()?.models.events.prepare(commands.events);
+        if preparation.is_empty() {
+            return Ok(events::Prepared::default());
+        }
+        Ok(preparation.look(&self.log.reader())?)
     }
 
     /// Has a checkpoint taken when there is enough log behind the last one.

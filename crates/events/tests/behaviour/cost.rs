@@ -6,7 +6,7 @@ use quire_events::{Append, Appended, Command, Condition, NewEvent, ReadOptions, 
 use quire_model::memory::MemoryLog;
 use quire_model::{Denied, Effects, Entry, History, Model, Place, ReadError, Sequence, Tag, Timestamp};
 
-use crate::support::{STORE, School, at, query};
+use crate::support::{STORE, School, append, at, query};
 
 /// A log that notes what it is asked, and stops answering after so many questions.
 struct Watched<'l> {
@@ -213,4 +213,33 @@ fn a_decision_on_a_log_that_cant_be_read_is_no_acceptance() {
             assert_eq!(answer, Err(Denied::Unreadable(broken())), "after {answers_max} answers");
         }
     }
+}
+
+#[test]
+fn a_decision_asks_the_log_nothing_that_was_looked_up_before_it() {
+    let mut school = School::with("Defined course:1\nJoined course:1 student:1\nJoined course:1 student:2");
+    let id = quire_events::EventId::from_bytes([9; 16]);
+    let commands = [append(
+        vec![NewEvent::new("Left").id(id)],
+        vec![
+            Condition::fail_if_matches(query("Left course:1 | Joined course:2")),
+            Condition::last_is(query("Joined course:1"), at(3)),
+        ],
+    )];
+    let decide = |school: &School, log_of: &School| {
+        let prepared = school.world.model.prepare(&commands).look(&log_of.world.log).expect("memory can be read");
+        let watched = Watched::new(&school.world.log);
+        let (mut draft, mut replies) = (school.world.log.draft(Timestamp::ZERO), Vec::new());
+        let at = draft.at();
+        let model = &school.world.model;
+        let decided = model.decide_prepared(&watched, at, &commands, &prepared, &mut draft, &mut replies);
+        (decided, watched.asked.into_inner().len())
+    };
+    assert_eq!(decide(&school, &school), (Ok(()), 0));
+    let before = School { world: quire_model::memory::World { log: school.world.log.clone(), ..Default::default() } };
+    school.append("Joined course:1 student:3", &[]).expect("accepted");
+    let (decided, asked) = decide(&school, &before);
+    let refusal = Refusal::ConditionFailed { condition: 1, position: Some(at(4)) };
+    assert_eq!(decided, Err(Denied::Refused { command: 0, refusal }), "what came since is looked at");
+    assert!(asked > 0);
 }

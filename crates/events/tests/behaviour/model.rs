@@ -12,7 +12,7 @@ use quire_events::{
 };
 use quire_model::codec::Decoder;
 use quire_model::memory::World;
-use quire_model::{Denied, Model, Position, Timestamp};
+use quire_model::{Denied, Effects, Model, Position, Timestamp};
 
 const STORES: [&str; 2] = ["one", "two"];
 const TYPES: [&str; 3] = ["A", "B", "C"];
@@ -282,6 +282,35 @@ proptest! {
                     prop_assert_eq!(found.map(|event| event.position.get()), Some(position));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_was_looked_up_before_changes_no_answer(
+        commits in commits(),
+        lags in vec((0..4usize, 0..4usize), 1..8),
+    ) {
+        let mut world = World::<Events>::new();
+        let mut past = vec![(world.model.clone(), world.log.clone())];
+        for (index, requests) in commits.iter().enumerate() {
+            let commands: Vec<Command<'_>> = requests.iter().map(command).collect();
+            let time = Timestamp::from_millis(index as u64);
+            let (state_lag, log_lag) = lags[index % lags.len()];
+            let before = |lag: usize| &past[past.len().saturating_sub(lag + 1)];
+            let prepared = before(state_lag).0.prepare(&commands).look(&before(log_lag).1).expect("memory can be read");
+            let (mut draft, mut replies) = (world.log.draft(time), Vec::new());
+            let at = draft.at();
+            let decided =
+                world.model.decide_prepared(&world.log, at, &commands, &prepared, &mut draft, &mut replies);
+            let (mut plain_draft, mut plain_replies) = (world.log.draft(time), Vec::new());
+            let plain = world.model.decide(&world.log, at, &commands, &mut plain_draft, &mut plain_replies);
+            prop_assert_eq!(&decided, &plain);
+            if plain.is_ok() {
+                prop_assert_eq!(replies, plain_replies);
+                prop_assert_eq!(format!("{:?}", draft.finish()), format!("{:?}", plain_draft.finish()));
+            }
+            let _ = world.commit(time, &commands);
+            past.push((world.model.clone(), world.log.clone()));
         }
     }
 

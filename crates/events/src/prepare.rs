@@ -1,0 +1,140 @@
+//! What can be looked up for a decision before its turn: the conditions and ids of appends, over the history so far.
+//!
+//! Only one commit is decided at a time, and a condition may have to walk through much that was written long ago. So the
+//! walk is done before, up to the last event of some history, and the decision goes only through what came since. It is the
+//! same decision: [`Prepared`] says what was met up to where, and one that is empty says nothing up to position zero.
+//!
+//! ```text
+//! Events::prepare (which walks) ─▶ Preparation::look (over a history, no lock held) ─▶ Events::decide_prepared
+//! ```
+
+use alloc::vec::Vec;
+
+use quire_model::{History, Place, ReadError};
+
+use crate::codec::{Role, TagList};
+use crate::limits::check_append;
+use crate::{Append, Command, Condition, EventPosition, Events, Selection, StoreNumber};
+
+/// What is to be looked up for the commands of a commit.
+#[derive(Debug, Default)]
+pub struct Preparation {
+    /// In the order of the commands; as many as have something to be looked up, and those before them.
+    appends: Vec<Option<Asked>>,
+}
+
+/// What is to be looked up for an append.
+#[derive(Debug)]
+struct Asked {
+    store: StoreNumber,
+    /// In the order of the append's conditions.
+    conditions: Vec<(Selection, Kind)>,
+    /// The tags of the ids that its events were given.
+    ids: Vec<TagList>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    FirstAfter(EventPosition),
+    Last,
+}
+
+/// What was met over a history.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    appends: Vec<Option<Looked>>,
+}
+
+/// What was met for an append, up to and including the event `up_to` of its store.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    pub(crate) up_to: EventPosition,
+    /// In the order of its conditions: the first match behind `after`, or the last match.
+    pub(crate) met: Vec<Option<EventPosition>>,
+    /// Whether an event has one of the ids.
+    pub(crate) knows_id: bool,
+}
+
+impl Events {
+    /// Whether there may be something to look up for these commands, whatever the state.
+    pub fn is_worth_preparing(commands: &[Command<'_>]) -> bool {
+        commands.iter().any(|Command::Append(append)| {
+            !append.conditions.is_empty() || append.events.iter().any(|event| event.id.is_some())
+        })
+    }
+
+    /// What is to be looked up for these commands. It reads no history.
+    pub fn prepare(&self, commands: &[Command<'_>]) -> Preparation {
+        let mut preparation = Preparation::default();
+        for (index, Command::Append(append)) in commands.iter().enumerate() {
+            if let Some(asked) = self.ask(append) {
+                preparation.appends.resize_with(index, || None);
+                preparation.appends.push(Some(asked));
+            }
+        }
+        preparation
+    }
+
+    fn ask(&self, append: &Append<'_>) -> Option<Asked> {
+        let store = self.store(append.store)?;
+        // What can't be is refused when its turn comes.
+        check_append(append).ok()?;
+        let last = self.last(store);
+        let is_new =
+            |condition: &Condition<'_>| matches!(condition, Condition::FailIfMatches { after, .. } if *after >= last);
+        let ids = append.events.iter().filter_map(|event| event.id);
+        let ids: Vec<_> = ids.map(|id| TagList::of(Role::Id, store, id.as_bytes())).collect();
+        if ids.is_empty() && append.conditions.iter().all(is_new) {
+            return None;
+        }
+        let of_condition = |condition: &Condition<'_>| match condition {
+            Condition::FailIfMatches { query, after } => (Selection::of(store, query), Kind::FirstAfter(*after)),
+            Condition::LastIs { query, .. } => (Selection::of(store, query), Kind::Last),
+        };
+        Some(Asked { store, conditions: append.conditions.iter().map(of_condition).collect(), ids })
+    }
+}
+
+impl Preparation {
+    /// Whether there is nothing to look up.
+    pub fn is_empty(&self) -> bool {
+        self.appends.is_empty()
+    }
+
+    /// Looks it up in a history, which may end before or behind the state that was asked.
+    ///
+    /// # Errors
+    /// When the history can't be read.
+    pub fn look(&self, history: &dyn History) -> Result<Prepared, ReadError> {
+        let look = |asked: &Option<Asked>| asked.as_ref().map(|asked| asked.look(history)).transpose();
+        Ok(Prepared { appends: self.appends.iter().map(look).collect::<Result<_, _>>()? })
+    }
+}
+
+impl Asked {
+    fn look(&self, history: &dyn History) -> Result<Looked, ReadError> {
+        let store = TagList::of(Role::Store, self.store, b"");
+        let last = history.previous(&[store.first()], Place::END)?;
+        let up_to = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
+        let mut looked = Looked { up_to, met: Vec::with_capacity(self.conditions.len()), knows_id: false };
+        for (selection, kind) in &self.conditions {
+            let met = match kind {
+                Kind::FirstAfter(after) if *after >= up_to => None,
+                Kind::FirstAfter(after) => selection.first_after(history, *after)?,
+                Kind::Last => selection.last(history)?,
+            };
+            looked.met.push(met.and_then(|entry| entry.sequence).map(EventPosition::from));
+        }
+        for id in &self.ids {
+            looked.knows_id = looked.knows_id || history.next(&[id.first()], Place::START)?.is_some();
+        }
+        Ok(looked)
+    }
+}
+
+impl Prepared {
+    /// What was met for the command with this index.
+    pub(crate) fn of(&self, command: usize) -> Option<&Looked> {
+        self.appends.get(command)?.as_ref()
+    }
+}
