@@ -58,10 +58,11 @@ pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(),
     // Answers are written whole; waiting for more to send only adds latency.
     stream.set_nodelay(true).map_err(|_| Closed::Failed)?;
     let local = stream.local_addr().map_err(|_| Closed::Failed)?;
+    let remote = stream.peer_addr().map_err(|_| Closed::Failed)?;
     let (input, output) = stream.into_split();
     let connection = Connection {
         broker,
-        local,
+        ends: Ends { local, remote },
         idle: Duration::from_millis(broker.settings.idle_timeout_ms),
         frames: Frames::new(input, broker.settings.frame_bytes_max),
         ahead: VecDeque::new(),
@@ -71,10 +72,18 @@ pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(),
     connection.run().await
 }
 
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    /// The address through which the client reached the server.
+    pub(crate) local: SocketAddr,
+    /// The client's own.
+    pub(crate) remote: SocketAddr,
+}
+
 struct Connection<'b> {
     broker: &'b Arc<Broker>,
-    /// The address through which the client reached the server.
-    local: SocketAddr,
+    ends: Ends,
     idle: Duration,
     frames: Frames<OwnedReadHalf>,
     /// The frames that came while a request was handled.
@@ -122,7 +131,7 @@ impl Connection<'_> {
         self.answer_pending().await?;
         let mut ahead_bytes: usize = self.ahead.iter().map(Bytes::len).sum();
         let answer = {
-            let mut handled = pin!(api::handle(self.broker, self.local, request));
+            let mut handled = pin!(api::handle(self.broker, self.ends, request));
             loop {
                 tokio::select! {
                     biased;

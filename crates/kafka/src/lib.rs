@@ -12,7 +12,8 @@
 //! A connection's requests are answered in their order. Produce requests are committed as they come in and answered as
 //! they become durable; everything else waits until the requests before it are answered.
 //!
-//! An event store is a read-only topic: `air/flights` is `air.flights`. Not here: consumer groups, transactions,
+//! Consumer groups are kept by a task each (`groups`): who is a member is soft state, what fences is in the log.
+//! An event store is a read-only topic: `air/flights` is `air.flights`. Not here: transactions,
 //! authentication and TLS, or any decision; what is not offered is absent from the answer to ApiVersions. What is served
 //! today is listed in `docs/kafka.md`.
 
@@ -28,6 +29,8 @@ mod request;
 mod schema;
 
 mod api;
+
+mod groups;
 
 mod event_topics;
 mod partition;

@@ -43,7 +43,7 @@ impl Partition {
         let number = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
         match &topic.kind {
             Kind::Stream { id, .. } => Ok(Partition::Stream(view.streams.partition(*id, number)?)),
-            Kind::Events { store } if number == 0 => Ok(Partition::Events(EventTopic::of(view, store)?)),
+            Kind::Events { store, .. } if number == 0 => Ok(Partition::Events(EventTopic::of(view, store)?)),
             Kind::Events { .. } => Err(Failure::unknown_partition(partition)),
         }
     }

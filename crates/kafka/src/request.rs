@@ -15,7 +15,19 @@ pub(crate) enum Api {
     Fetch,
     ListOffsets,
     Metadata,
+    OffsetCommit,
+    OffsetFetch,
+    FindCoordinator,
+    JoinGroup,
+    Heartbeat,
+    LeaveGroup,
+    SyncGroup,
+    DescribeGroups,
+    ListGroups,
     Versions,
+    InitProducerId,
+    DeleteGroups,
+    OffsetDelete,
 }
 
 /// A request of an API and a version that are offered, with a body of the right shape.
@@ -25,6 +37,8 @@ pub(crate) struct Request {
     /// What the answer is to be encoded in.
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
+    /// What the client calls itself.
+    pub(crate) client: String,
     /// Whether ApiVersions was asked in a version that is not offered: the only such request that gets an answer.
     pub(crate) version_unknown: bool,
     body: Bytes,
@@ -51,18 +65,23 @@ impl Request {
                 api: offered.api,
                 version: 0,
                 correlation_id,
+                client: String::new(),
                 version_unknown: true,
                 body: Bytes::new(),
             });
         }
         let mut walk = Walk::header(&frame[header.len()..]);
+        let before = walk.rest;
         walk.text().map_err(|_| Closed::Malformed)?;
+        // Behind the length of two bytes.
+        let client = &before[2..before.len() - walk.rest.len()];
+        let client = String::from_utf8_lossy(client).into_owned();
         if offered.schema.is_flexible(version) {
             walk.tags(&[], version).map_err(|_| Closed::Malformed)?;
         }
         let body = frame.split_off(frame.len() - walk.rest.len());
         offered.schema.check(version, &body).map_err(|_| Closed::Malformed)?;
-        Ok(Request { api: offered.api, version, correlation_id, version_unknown: false, body })
+        Ok(Request { api: offered.api, version, correlation_id, client, version_unknown: false, body })
     }
 
     /// The body, decoded. Its byte fields share the frame's memory.

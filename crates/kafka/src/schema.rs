@@ -42,6 +42,8 @@ pub(crate) enum Shape {
     Structs(&'static Struct),
     /// The same, of numbers of so many bytes.
     Numbers(usize),
+    /// The same, of texts.
+    Texts,
 }
 
 /// A tagged field: its number, the version from which on there is one, and what it holds.
@@ -112,6 +114,12 @@ impl<'a> Walk<'a> {
             Shape::Structs(of) => {
                 for _ in 0..self.count()? {
                     self.structure(of, version)?;
+                }
+                Ok(())
+            }
+            Shape::Texts => {
+                for _ in 0..self.count()? {
+                    self.field(&Shape::Text, version)?;
                 }
                 Ok(())
             }

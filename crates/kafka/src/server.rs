@@ -98,6 +98,7 @@ impl Server {
         }
         drop(self.listener);
         connections.shutdown().await;
+        self.broker.groups.shutdown().await;
         Ok(())
     }
 

@@ -17,6 +17,16 @@ pub struct Settings {
     /// After how many milliseconds without a whole request, or with an answer that the client does not take, a connection
     /// is closed; no fetch waits longer for records either. Default: 600,000; at least 1.
     pub idle_timeout_ms: u64,
+    /// The shortest and the longest time, in milliseconds, that a member of a group may choose to be silent before it is taken
+    /// out. Default: 6,000 and 1,800,000, as in Kafka; at least 1.
+    pub session_timeout_ms_min: u64,
+    /// See [`Settings::session_timeout_ms_min`].
+    pub session_timeout_ms_max: u64,
+    /// How many milliseconds a group without members waits, when one joins, for others that start at the same time. Kafka
+    /// waits for 3,000. Default: 100; at most 60,000.
+    pub group_initial_delay_ms: u64,
+    /// The most members of a group. Default: 10,000; 1 to 100,000.
+    pub group_members_max: usize,
 }
 
 /// A host and port that clients can reach.
@@ -37,6 +47,10 @@ impl Default for Settings {
             frame_bytes_max: 100 << 20,
             fetch_bytes_max: 55 << 20,
             idle_timeout_ms: 600_000,
+            session_timeout_ms_min: 6_000,
+            session_timeout_ms_max: 1_800_000,
+            group_initial_delay_ms: 100,
+            group_members_max: 10_000,
         }
     }
 }
@@ -53,6 +67,10 @@ impl Settings {
         within("frame_bytes_max", self.frame_bytes_max as u64, 1 << 10, 1 << 30);
         within("fetch_bytes_max", self.fetch_bytes_max as u64, 1 << 10, 1 << 30);
         within("idle_timeout_ms", self.idle_timeout_ms, 1, u64::MAX);
+        within("session_timeout_ms_min", self.session_timeout_ms_min, 1, self.session_timeout_ms_max);
+        within("session_timeout_ms_max", self.session_timeout_ms_max, 1, i32::MAX as u64);
+        within("group_initial_delay_ms", self.group_initial_delay_ms, 0, 60_000);
+        within("group_members_max", self.group_members_max as u64, 1, 100_000);
         let partitions_max = quire::streams::PARTITIONS_MAX;
         within("auto_create_partitions", self.auto_create_partitions.into(), 1, partitions_max.into());
         if let Some(advertised) = &self.advertised {

@@ -29,6 +29,7 @@ pub(crate) enum Kind {
     /// An event store, by its own name. It has one partition, and can't be produced to.
     Events {
         store: String,
+        number: StoreNumber,
     },
 }
 
@@ -73,6 +74,16 @@ pub(crate) fn with_uuid(database: u128, view: &View<'_>, uuid: Uuid) -> Option<T
     named(database, view, &name).filter(|topic| topic.uuid == uuid)
 }
 
+/// The name of what a group committed an offset in.
+pub(crate) fn name_of(database: u128, view: &View<'_>, topic: TopicId) -> Option<String> {
+    let Some(number) = topic.as_outside() else { return Some(view.streams.topic(topic)?.name.to_owned()) };
+    let (store, number) = view.events.stores().find(|(_, candidate)| candidate.get() == number)?;
+    let name = topic_name(store)?;
+    // A topic or another store may have the name.
+    let meant = named(database, view, &name)?;
+    matches!(meant.kind, Kind::Events { number: it, .. } if it == number).then_some(name)
+}
+
 /// What a topic id names; it need not be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbered {
@@ -104,7 +115,7 @@ fn stream(database: u128, topic: TopicInfo<'_>) -> Topic {
 
 fn events(database: u128, name: String, store: &str, number: StoreNumber) -> Topic {
     let uuid = Uuid::from_u128(database ^ ((EVENTS | u128::from(number.get())) + 1));
-    Topic { name, uuid, kind: Kind::Events { store: store.to_owned() } }
+    Topic { name, uuid, kind: Kind::Events { store: store.to_owned(), number } }
 }
 
 /// The topic name of a store; `None` for the few that Kafka has no name for.

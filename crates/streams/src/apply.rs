@@ -5,9 +5,9 @@ use alloc::boxed::Box;
 use quire_model::Entry;
 
 use crate::codec::{
-    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, OFFSET_COMMITTED,
-    OFFSET_DELETED, OffsetBody, PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED,
-    TOPIC_DELETED, TopicBody, decode_id, decode_offset_deleted,
+    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, MEMBER_REPLACED,
+    OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody, PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody,
+    TOPIC_ALTERED, TOPIC_CREATED, TOPIC_DELETED, TopicBody, decode_id, decode_member_replaced, decode_offset_deleted,
 };
 use crate::producers::Stamp;
 use crate::state::{Committed, Group, Topic};
@@ -52,6 +52,11 @@ impl Streams {
                 self.groups.add(body.group.get(), body.name, Group::default());
             }
             GENERATION_BEGUN => self.generation_begun(&GenerationBody::decode(entry.body).expect(WHOLE)),
+            MEMBER_REPLACED => {
+                let (group, member) = decode_member_replaced(entry.body).expect(WHOLE);
+                let group = self.groups.get_mut(group.get()).expect("a group is created before its members");
+                group.members.insert(Box::from(member.instance), Box::from(member.member));
+            }
             GROUP_DELETED => {
                 self.groups.remove(decode_id(entry.body).expect(WHOLE)).expect("a group that is deleted was there");
             }

@@ -13,6 +13,7 @@
 //! kind 9  generation begun   group u32 │ generation u32 │ protocol type + │ protocol + │ n v │ n × (instance +, member +)
 //! kind 10 offset deleted     group u32 │ topic u32 │ partition u32
 //! kind 11 group deleted      group u32
+//! kind 12 member replaced    group u32 │ instance + │ member +
 //! ```
 //!
 //! A leader epoch that is not known is all ones. Settings are those that differ from their defaults, each a number u8 and a
@@ -38,6 +39,7 @@ pub(crate) const PRODUCER_GIVEN: EntryKind = EntryKind { model: ModelId::STREAMS
 pub(crate) const GENERATION_BEGUN: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 9 };
 pub(crate) const OFFSET_DELETED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 10 };
 pub(crate) const GROUP_DELETED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 11 };
+pub(crate) const MEMBER_REPLACED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 12 };
 
 const NO_LEADER_EPOCH: u32 = u32::MAX;
 
@@ -152,6 +154,19 @@ pub(crate) fn encode_offset_deleted(group: GroupId, topic: TopicId, partition: u
 pub(crate) fn decode_offset_deleted(body: &[u8]) -> Result<(GroupId, TopicId, u32), CodecError> {
     let mut from = Decoder::new(body);
     Ok((GroupId::new(from.u32()?), TopicId::new(from.u32()?), from.u32()?))
+}
+
+/// The body of kind 12.
+pub(crate) fn encode_member_replaced(group: GroupId, member: StaticMember<'_>) -> Encoder {
+    let mut out = Encoder::new();
+    out.u32(group.get()).str(member.instance).str(member.member);
+    out
+}
+
+/// The body of kind 12.
+pub(crate) fn decode_member_replaced(body: &[u8]) -> Result<(GroupId, StaticMember<'_>), CodecError> {
+    let mut from = Decoder::new(body);
+    Ok((GroupId::new(from.u32()?), StaticMember { instance: from.str()?, member: from.str()? }))
 }
 
 /// The body of kinds 5 and 11: an id.

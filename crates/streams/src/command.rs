@@ -21,7 +21,24 @@ impl TopicId {
     pub const fn get(self) -> u32 {
         self.0
     }
+
+    /// The id that stands for what has this number outside of streams, for the offsets of groups. No topic ever has it.
+    ///
+    /// # Panics
+    /// When the number has more than 31 bits.
+    pub const fn outside(number: u32) -> Self {
+        assert!(number < OUTSIDE, "numbers of what lies outside have 31 bits");
+        TopicId(OUTSIDE | number)
+    }
+
+    /// The number of what lies outside of streams; `None` for a topic's id.
+    pub const fn as_outside(self) -> Option<u32> {
+        if self.0 & OUTSIDE == 0 { None } else { Some(self.0 & !OUTSIDE) }
+    }
 }
+
+/// The bit that topics' ids do not have.
+const OUTSIDE: u32 = 1 << 31;
 
 impl fmt::Display for TopicId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,6 +122,9 @@ pub enum TopicRef<'c> {
     Name(&'c str),
     /// By its id.
     Id(TopicId),
+    /// Something that is no topic, but is read like one by consumer groups: an event store, by its number. Groups commit
+    /// offsets of its only partition, 0, under [`TopicId::outside`]; nothing else can be done with it here.
+    Outside(u32),
 }
 
 /// A part of a commit.
@@ -212,6 +232,15 @@ pub enum Command<'c> {
         /// The members that keep their places.
         members: &'c [StaticMember<'c>],
     },
+    /// Gives a static member's place to another member id, within the generation: the one that had it is fenced off.
+    ReplaceMember {
+        /// The group.
+        group: &'c str,
+        /// The group's current generation.
+        generation: Generation,
+        /// The place, and who has it from now on.
+        member: StaticMember<'c>,
+    },
     /// Deletes a group and what it committed. Its name is free again.
     DeleteGroup {
         /// The group.
@@ -240,6 +269,8 @@ pub enum Reply {
     OffsetDeleted(OffsetCommitted),
     /// The generation is the group's current one.
     GenerationBegun(GroupId),
+    /// The member has the place.
+    MemberReplaced(GroupId),
     /// The group is gone.
     GroupDeleted(GroupId),
 }

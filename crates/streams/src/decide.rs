@@ -15,9 +15,9 @@ use quire_model::{Denied, Effects, History, NewEntry, ReadError, Sequence, Seque
 
 use crate::catalogue::Catalogue;
 use crate::codec::{
-    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, OFFSET_COMMITTED,
-    OFFSET_DELETED, OffsetBody, PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED,
-    TOPIC_DELETED, TopicBody, encode_offset_deleted,
+    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, MEMBER_REPLACED,
+    OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody, PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody,
+    TOPIC_ALTERED, TOPIC_CREATED, TOPIC_DELETED, TopicBody, encode_member_replaced, encode_offset_deleted,
 };
 use crate::name::{check_group, check_topic};
 use crate::partition::Partition;
@@ -114,8 +114,7 @@ impl<'c> Draft<'_, 'c> {
                 Ok(Reply::Produced(self.produce(id, shape, partition_for_key(key, shape.partitions), batch)?))
             }
             Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, generation } => {
-                let (topic, shape) = self.topic_or_create(topic, None)?;
-                check_partition(topic, partition, shape.partitions)?;
+                let topic = self.committed_in(topic, partition)?;
                 if metadata.len() > OFFSET_METADATA_BYTES_MAX {
                     return Err(Refusal::MetadataTooLong { bytes: metadata.len() }.into());
                 }
@@ -154,14 +153,21 @@ impl<'c> Draft<'_, 'c> {
             Command::InitProducer => Ok(self.init_producer()),
             Command::DeleteOffset { group, topic, partition } => {
                 let group = self.group(group)?;
-                let (topic, shape) = self.topic_or_create(topic, None)?;
-                check_partition(topic, partition, shape.partitions)?;
+                let topic = self.committed_in(topic, partition)?;
                 let body = encode_offset_deleted(group, topic, partition);
                 self.push_alone(OFFSET_DELETED, &group_tag(group), body.as_slice());
                 Ok(Reply::OffsetDeleted(OffsetCommitted { group, topic, partition }))
             }
             Command::BeginGeneration { group, generation, protocol_type, protocol, members } => {
                 self.begin_generation(group, generation, protocol_type, protocol, members)
+            }
+            Command::ReplaceMember { group, generation, member } => {
+                check_members(&[member])?;
+                self.check_generation(group, generation)?;
+                let group = self.group(group)?;
+                let body = encode_member_replaced(group, member);
+                self.push_alone(MEMBER_REPLACED, &group_tag(group), body.as_slice());
+                Ok(Reply::MemberReplaced(group))
             }
             Command::DeleteGroup { group } => {
                 let group = self.group(group)?;
@@ -177,6 +183,7 @@ impl<'c> Draft<'_, 'c> {
         let id = match topic {
             TopicRef::Id(id) => id.get(),
             TopicRef::Name(name) => self.topics.id(name, &self.state.topics)?,
+            TopicRef::Outside(_) => return None,
         };
         if self.topics.gone.contains(&id) {
             return None;
@@ -211,7 +218,18 @@ impl<'c> Draft<'_, 'c> {
                 Err(problem) => Err(Refusal::InvalidTopicName(problem)),
             },
             (TopicRef::Id(topic), _) => Err(Refusal::UnknownTopicId { topic }),
+            (TopicRef::Outside(number), _) => Err(Refusal::UnknownTopicId { topic: TopicId::outside(number) }),
         }
+    }
+
+    /// What a group commits offsets in.
+    fn committed_in(&mut self, topic: TopicRef<'c>, partition: u32) -> Result<TopicId, Refusal> {
+        let (topic, partitions) = match topic {
+            TopicRef::Outside(number) => (TopicId::outside(number), 1),
+            topic => self.topic_or_create(topic, None).map(|(topic, shape)| (topic, shape.partitions))?,
+        };
+        check_partition(topic, partition, partitions)?;
+        Ok(topic)
     }
 
     fn create_topic(&mut self, name: &'c str, shape: TopicShape) -> Result<TopicId, Refusal> {
@@ -300,9 +318,8 @@ impl<'c> Draft<'_, 'c> {
         protocol: &'c str,
         members: &'c [StaticMember<'c>],
     ) -> Result<Reply, Stop> {
-        let names = members.iter().flat_map(|member| [member.instance, member.member]);
-        let mut names = names.chain([protocol_type, protocol]);
-        if members.len() > STATIC_MEMBERS_MAX || names.any(|name| name.len() > MEMBER_NAME_BYTES_MAX) {
+        check_members(members)?;
+        if protocol_type.len() > MEMBER_NAME_BYTES_MAX || protocol.len() > MEMBER_NAME_BYTES_MAX {
             return Err(Refusal::InvalidMembers.into());
         }
         let current = self.generation(name);
@@ -402,6 +419,12 @@ fn check_shape(shape: &TopicShape) -> Result<(), Refusal> {
         Some((_, setting)) => Err(Refusal::InvalidSettings { setting }),
         None => Ok(()),
     }
+}
+
+fn check_members(members: &[StaticMember<'_>]) -> Result<(), Refusal> {
+    let mut names = members.iter().flat_map(|member| [member.instance, member.member]);
+    let are_valid = members.len() <= STATIC_MEMBERS_MAX && names.all(|name| name.len() <= MEMBER_NAME_BYTES_MAX);
+    if are_valid { Ok(()) } else { Err(Refusal::InvalidMembers) }
 }
 
 fn check_partition(topic: TopicId, partition: u32, partitions: u32) -> Result<(), Refusal> {

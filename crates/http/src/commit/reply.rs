@@ -98,7 +98,9 @@ fn streams_reply<'a>(reply: &streams::Reply) -> PartReply<'a> {
         }
         streams::Reply::OffsetDeleted(deleted) => PartReply::OffsetDeleted { partition: deleted.partition },
         streams::Reply::GroupDeleted(_) => PartReply::GroupDeleted {},
-        streams::Reply::ProducerInitialized(_) | streams::Reply::GenerationBegun(_) => {
+        streams::Reply::ProducerInitialized(_)
+        | streams::Reply::GenerationBegun(_)
+        | streams::Reply::MemberReplaced(_) => {
             unreachable!("no part asks for {reply:?}")
         }
     }

@@ -46,10 +46,7 @@ pub(crate) async fn handle(broker: &Broker, local: SocketAddr, request: &Request
         }
         _ => read(broker, topics::all).await?.into_iter().map(describe).collect(),
     };
-    let (host, port) = match &broker.settings.advertised {
-        Some(advertised) => (advertised.host.clone(), advertised.port),
-        None => (local.ip().to_string(), local.port()),
-    };
+    let (host, port) = broker.address(local);
     let node = MetadataResponseBroker::default()
         .with_node_id(BROKER_ID.into())
         .with_host(StrBytes::from_string(host))

@@ -1,19 +1,35 @@
 //! What is offered, and who handles it: one file an API, with the shape of its requests.
 
 pub(crate) mod api_versions;
-pub(crate) mod fetch;
-pub(crate) mod list_offsets;
 pub(crate) mod metadata;
+
+pub(crate) mod init_producer_id;
 pub(crate) mod produce;
 
-use std::net::SocketAddr;
+pub(crate) mod fetch;
+pub(crate) mod list_offsets;
+
+pub(crate) mod find_coordinator;
+pub(crate) mod heartbeat;
+pub(crate) mod join_group;
+pub(crate) mod leave_group;
+pub(crate) mod sync_group;
+
+pub(crate) mod offset_commit;
+pub(crate) mod offset_delete;
+pub(crate) mod offset_fetch;
+
+pub(crate) mod delete_groups;
+pub(crate) mod describe_groups;
+pub(crate) mod list_groups;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
+use crate::connection::{Closed, Ends};
 use crate::request::{Api, Request};
 use crate::response;
 use crate::schema::Schema;
@@ -50,14 +66,26 @@ pub(crate) const OFFERED: &[Offered] = &[
     Offered::new(Api::Fetch, ApiKey::Fetch, 4, 18, &fetch::SCHEMA),
     Offered::new(Api::ListOffsets, ApiKey::ListOffsets, 1, 6, &list_offsets::SCHEMA),
     Offered::new(Api::Metadata, ApiKey::Metadata, 0, 13, &metadata::SCHEMA),
+    Offered::new(Api::OffsetCommit, ApiKey::OffsetCommit, 2, 9, &offset_commit::SCHEMA),
+    Offered::new(Api::OffsetFetch, ApiKey::OffsetFetch, 1, 9, &offset_fetch::SCHEMA),
+    Offered::new(Api::FindCoordinator, ApiKey::FindCoordinator, 0, 6, &find_coordinator::SCHEMA),
+    Offered::new(Api::JoinGroup, ApiKey::JoinGroup, 0, 9, &join_group::SCHEMA),
+    Offered::new(Api::Heartbeat, ApiKey::Heartbeat, 0, 4, &heartbeat::SCHEMA),
+    Offered::new(Api::LeaveGroup, ApiKey::LeaveGroup, 0, 5, &leave_group::SCHEMA),
+    Offered::new(Api::SyncGroup, ApiKey::SyncGroup, 0, 5, &sync_group::SCHEMA),
+    Offered::new(Api::DescribeGroups, ApiKey::DescribeGroups, 0, 6, &describe_groups::SCHEMA),
+    Offered::new(Api::ListGroups, ApiKey::ListGroups, 0, 5, &list_groups::SCHEMA),
     Offered::new(Api::Versions, ApiKey::ApiVersions, 0, 4, &api_versions::SCHEMA),
+    Offered::new(Api::InitProducerId, ApiKey::InitProducerId, 0, 5, &init_producer_id::SCHEMA),
+    Offered::new(Api::DeleteGroups, ApiKey::DeleteGroups, 0, 2, &delete_groups::SCHEMA),
+    Offered::new(Api::OffsetDelete, ApiKey::OffsetDelete, 0, 0, &offset_delete::SCHEMA),
 ];
 
 /// Handles a request, and gives the frame of its answer.
 ///
 /// # Errors
 /// Why the connection has to be closed instead.
-pub(crate) async fn handle(broker: &Arc<Broker>, local: SocketAddr, request: Request) -> Result<Bytes, Closed> {
+pub(crate) async fn handle(broker: &Arc<Broker>, ends: Ends, request: Request) -> Result<Bytes, Closed> {
     let Request { version, correlation_id, .. } = request;
     match request.api {
         Api::Produce => {
@@ -66,7 +94,27 @@ pub(crate) async fn handle(broker: &Arc<Broker>, local: SocketAddr, request: Req
         }
         Api::Fetch => response::frame(correlation_id, version, &fetch::handle(broker, &request).await?),
         Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, &request)?),
-        Api::Metadata => response::frame(correlation_id, version, &metadata::handle(broker, local, &request).await?),
+        Api::Metadata => {
+            response::frame(correlation_id, version, &metadata::handle(broker, ends.local, &request).await?)
+        }
         Api::Versions => response::frame(correlation_id, version, &api_versions::handle(&request)),
+        Api::FindCoordinator => {
+            response::frame(correlation_id, version, &find_coordinator::handle(broker, ends, &request)?)
+        }
+        Api::JoinGroup => response::frame(correlation_id, version, &join_group::handle(broker, ends, &request).await?),
+        Api::SyncGroup => response::frame(correlation_id, version, &sync_group::handle(broker, &request).await?),
+        Api::Heartbeat => response::frame(correlation_id, version, &heartbeat::handle(broker, &request).await?),
+        Api::LeaveGroup => response::frame(correlation_id, version, &leave_group::handle(broker, &request).await?),
+        Api::OffsetCommit => response::frame(correlation_id, version, &offset_commit::handle(broker, &request).await?),
+        Api::OffsetFetch => response::frame(correlation_id, version, &offset_fetch::handle(broker, &request).await?),
+        Api::OffsetDelete => response::frame(correlation_id, version, &offset_delete::handle(broker, &request).await?),
+        Api::ListGroups => response::frame(correlation_id, version, &list_groups::handle(broker, &request).await?),
+        Api::DescribeGroups => {
+            response::frame(correlation_id, version, &describe_groups::handle(broker, &request).await?)
+        }
+        Api::DeleteGroups => response::frame(correlation_id, version, &delete_groups::handle(broker, &request).await?),
+        Api::InitProducerId => {
+            response::frame(correlation_id, version, &init_producer_id::handle(broker, &request).await?)
+        }
     }
 }

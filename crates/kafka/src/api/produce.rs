@@ -150,10 +150,6 @@ fn batches(mut records: &[u8]) -> Result<Vec<Batch<'_>>, Failure> {
         let bytes = length.and_then(|length| usize::try_from(length).ok()).map_or(records.len(), |length| length + 12);
         let (batch, rest) = records.split_at(bytes.min(records.len()));
         let batch = Batch::parse(batch)?;
-        if batch.producer_id() != -1 && !batch.is_transactional() {
-            let message = format!("no producer was given the id {}: idempotence is not offered", batch.producer_id());
-            return Err(Failure::new(ResponseError::UnknownProducerId, message));
-        }
         check_records(&batch)?;
         batches.push(batch);
         records = rest;
@@ -193,7 +189,7 @@ async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, Failure
 /// Why a topic that is there took no batch: it is an event store, or it came to be only just now.
 fn refuse_to_produce(topic: &topics::Topic) -> Failure {
     match &topic.kind {
-        Kind::Events { store } => Failure::read_only(&topic.name, store),
+        Kind::Events { store, .. } => Failure::read_only(&topic.name, store),
         Kind::Stream { .. } => Failure::unknown_topic(),
     }
 }

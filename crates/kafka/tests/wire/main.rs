@@ -5,6 +5,8 @@ mod support;
 mod bad_input;
 mod event_topics;
 mod fetch;
+mod groups;
+mod idempotence;
 mod metadata;
 mod offsets;
 mod produce;

@@ -73,6 +73,7 @@ async fn settings_that_cannot_be_are_refused_all_at_once() {
         frame_bytes_max: 1,
         fetch_bytes_max: usize::MAX,
         idle_timeout_ms: 0,
+        ..Settings::default()
     };
     assert_eq!(settings.problems().len(), 6);
     let directory = tempfile::tempdir().expect("a directory");

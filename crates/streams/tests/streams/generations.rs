@@ -83,3 +83,43 @@ fn offsets_and_groups_can_be_forgotten() {
          g: 1",
     );
 }
+
+#[test]
+fn a_static_member_that_is_replaced_stays_so_within_its_generation() {
+    check(
+        "generation g 1 i=m
+         replace g 1 i=n
+         statics g
+         replace g 2 i=o
+         replace h 0 i=o
+         generation g 2 i=o
+         statics g",
+        "group 0 goes on
+         group 0 has another member
+         i=n
+         refused 0: the group's generation is 1, and 2 was named
+         refused 0: there is no consumer group \"h\"
+         group 0 goes on
+         i=o",
+    );
+}
+
+#[test]
+fn offsets_are_committed_in_what_lies_outside_and_nothing_else_is_done_with_it() {
+    check(
+        "commit g %7/0 12
+         committed g
+         commit g %7/1 1
+         produce %7/0 x
+         delete %7
+         forget g %7/0
+         committed g",
+        "group 0 at #2147483655/0
+         #2147483655/0 12 \"\" None at 1000
+         refused 0: topic 2147483655 has 1 partitions, and none with number 1
+         refused 0: there is no topic with id 2147483655
+         refused 0: there is no topic with id 2147483655
+         group 0 knows nothing of #2147483655/0
+         none",
+    );
+}

@@ -18,11 +18,12 @@ use quire_streams::{
 /// delete T   partitions T N        keyed T KEY [or N new] v v@ms ...      member GROUP GENERATION T/P OFFSET
 /// alter T SETTING=VALUE ...        init   sent ID EPOCH SEQUENCE T/P v v  generation GROUP N [INSTANCE=MEMBER ...]
 /// trim T/P OFFSET|all   retain                                            forget GROUP T/P   disband GROUP
+/// replace GROUP GENERATION INSTANCE=MEMBER
 /// later MS
 /// topics   groups   committed G    offsets T/P   fetch T/P FROM BYTES_MAX   at T/P MS   latest T/P
 /// settings T   bytes T/P           senders T/P                              statics GROUP
 /// ```
-/// `#N` instead of a topic's name is its id. Records without a time have that of their commit: 1000 ms for the first.
+/// `#N` instead of a topic's name is its id, `%N` what has this number outside. Records without a time have that of their commit: 1000 ms for the first.
 /// Settings are `ms`, `bytes` and `batch`; 0 stands for none.
 #[track_caller]
 pub(crate) fn check(scenario: &str, expect: &str) {
@@ -100,6 +101,11 @@ fn commit(world: &mut World<Streams>, time_ms: u64, line: &str) -> String {
                 let (topic, partition) = partition_of(at);
                 Command::DeleteOffset { group, topic, partition }
             }
+            ["replace", group, generation, member] => {
+                let (instance, member) = member.split_once('=').unwrap();
+                let generation = Generation::new(generation.parse().unwrap());
+                Command::ReplaceMember { group, generation, member: StaticMember { instance, member } }
+            }
             ["disband", group] => Command::DeleteGroup { group },
             ["produce", at, ref rest @ ..] => {
                 let (topic, partition) = partition_of(at);
@@ -142,6 +148,7 @@ fn reply(reply: &Reply) -> String {
         Reply::ProducerInitialized(producer) => format!("producer {producer}"),
         Reply::OffsetDeleted(c) => format!("group {} knows nothing of #{}/{}", c.group.get(), c.topic, c.partition),
         Reply::GenerationBegun(group) => format!("group {} goes on", group.get()),
+        Reply::MemberReplaced(group) => format!("group {} has another member", group.get()),
         Reply::GroupDeleted(group) => format!("group {} is gone", group.get()),
         Reply::OffsetCommitted(c) => format!("group {} at #{}/{}", c.group.get(), c.topic, c.partition),
     }
@@ -203,7 +210,8 @@ fn batch(part: &[&str], time_ms: u64) -> Vec<u8> {
 
 fn topic_of(topic: &str) -> TopicRef<'_> {
     let id = topic.strip_prefix('#').map(|id| TopicRef::Id(TopicId::new(id.parse().unwrap())));
-    id.unwrap_or(TopicRef::Name(topic))
+    let outside = topic.strip_prefix('%').map(|number| TopicRef::Outside(number.parse().unwrap()));
+    id.or(outside).unwrap_or(TopicRef::Name(topic))
 }
 
 fn partition_of(at: &str) -> (TopicRef<'_>, u32) {
@@ -216,6 +224,7 @@ fn read(world: &World<Streams>, line: &str) -> Option<String> {
     let find = |at| match partition_of(at) {
         (TopicRef::Name(name), partition) => (model.topic_named(name).unwrap().id, partition),
         (TopicRef::Id(id), partition) => (id, partition),
+        (TopicRef::Outside(number), partition) => (TopicId::outside(number), partition),
     };
     let list = |items: Vec<String>| if items.is_empty() { String::from("none") } else { items.join(", ") };
     Some(match line.split(' ').collect::<Vec<_>>()[..] {

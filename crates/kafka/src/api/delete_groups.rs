@@ -1,0 +1,40 @@
+//! DeleteGroups: groups without members go, with what they committed.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
+use kafka_protocol::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
+use quire::streams::Command;
+use quire::{Commit, Outcome, Part};
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, fields};
+
+/// Groups.
+pub(crate) static SCHEMA: Schema = Schema { flexible_from: 2, body: fields(&[Field(0, LAST, Shape::Texts)]) };
+
+/// Answers each group by itself.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteGroupsResponse, Closed> {
+    let decoded: DeleteGroupsRequest = request.decode()?;
+    let mut results = Vec::with_capacity(decoded.groups_names.len());
+    for group in decoded.groups_names {
+        let code = delete(broker, group.as_str()).await.map_or_else(|failure| failure.code.code(), |()| 0);
+        results.push(DeletableGroupResult::default().with_group_id(group).with_error_code(code));
+    }
+    Ok(DeleteGroupsResponse::default().with_results(results))
+}
+
+async fn delete(broker: &Broker, group: &str) -> Result<(), Failure> {
+    let members =
+        broker.groups.describe(group).await.map_err(|code| Failure::new(code, "the group is not kept here"))?;
+    if members.is_some() {
+        return Err(Failure::new(ResponseError::NonEmptyGroup, "the group has members"));
+    }
+    let commit = Commit::new().part(Part::Streams(Command::DeleteGroup { group }));
+    match broker.database.submit(&commit)?.await? {
+        Outcome::Committed(_) => Ok(()),
+        Outcome::Refused(refused) => Err(refused.into()),
+    }
+}

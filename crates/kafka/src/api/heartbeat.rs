@@ -1,0 +1,32 @@
+//! Heartbeat: a member is there still, and learns when it has to join again.
+
+use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse};
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::groups::Who;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, fields};
+
+/// Group, generation, member, instance.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 4,
+    body: fields(&[
+        Field(0, LAST, Shape::Text),
+        Field(0, LAST, Shape::Fixed(4)),
+        Field(0, LAST, Shape::Text),
+        Field(3, LAST, Shape::Text),
+    ]),
+};
+
+/// Answers at once.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<HeartbeatResponse, Closed> {
+    let decoded: HeartbeatRequest = request.decode()?;
+    let who = Who {
+        member: decoded.member_id.to_string(),
+        instance: decoded.group_instance_id.as_ref().map(ToString::to_string),
+        generation: decoded.generation_id,
+    };
+    let answer = broker.groups.heartbeat(decoded.group_id.as_str(), who).await;
+    Ok(HeartbeatResponse::default().with_error_code(answer.map_or_else(|code| code.code(), |()| 0)))
+}

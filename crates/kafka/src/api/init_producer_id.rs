@@ -1,0 +1,48 @@
+//! InitProducerId: an idempotent producer gets its id.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse};
+use quire::streams::{Command, ProducerId, Reply as StreamReply};
+use quire::{Commit, Outcome, Part, Reply};
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, fields};
+
+/// Transactional id, timeout, producer id, epoch.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 2,
+    body: fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Fixed(4)), Field(3, LAST, Shape::Fixed(8 + 2))]),
+};
+
+/// Gives an id with epoch 0. A producer that had one before gets another; producers of transactions get none.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<InitProducerIdResponse, Closed> {
+    let decoded: InitProducerIdRequest = request.decode()?;
+    let given = match decoded.transactional_id {
+        None => give(broker).await,
+        Some(_) => Err(Failure::new(ResponseError::InvalidRequest, "transactions are not offered")),
+    };
+    Ok(match given {
+        Ok(producer) => {
+            let id = i64::try_from(producer.get()).expect("an id has 63 bits");
+            InitProducerIdResponse::default().with_producer_id(id.into()).with_producer_epoch(0)
+        }
+        Err(failure) => InitProducerIdResponse::default()
+            .with_error_code(failure.code.code())
+            .with_producer_id((-1).into())
+            .with_producer_epoch(-1),
+    })
+}
+
+async fn give(broker: &Broker) -> Result<ProducerId, Failure> {
+    let commit = Commit::new().part(Part::Streams(Command::InitProducer));
+    match broker.database.submit(&commit)?.await? {
+        Outcome::Committed(committed) => match committed.replies[..] {
+            [Reply::Streams(StreamReply::ProducerInitialized(producer))] => Ok(producer),
+            ref other => unreachable!("a producer is answered by its id, not by {other:?}"),
+        },
+        Outcome::Refused(refused) => Err(refused.into()),
+    }
+}

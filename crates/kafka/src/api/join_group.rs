@@ -1,0 +1,106 @@
+//! JoinGroup: a consumer becomes a member, or says again that it is one; answered when the next generation begins.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
+use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse};
+use kafka_protocol::protocol::StrBytes;
+use quire::streams::{GROUP_NAME_BYTES_MAX, MEMBER_NAME_BYTES_MAX};
+
+use crate::broker::Broker;
+use crate::connection::{Closed, Ends};
+use crate::groups::{Join, Joined, NotJoined};
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+
+/// Group, session timeout, rebalance timeout, member, instance, type, protocols of (name, metadata), reason.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 6,
+    body: fields(&[
+        Field(0, LAST, Shape::Text),
+        Field(0, LAST, Shape::Fixed(4)),
+        Field(1, LAST, Shape::Fixed(4)),
+        Field(0, LAST, Shape::Text),
+        Field(5, LAST, Shape::Text),
+        Field(0, LAST, Shape::Text),
+        Field(0, LAST, Shape::Structs(&PROTOCOL)),
+        Field(8, LAST, Shape::Text),
+    ]),
+};
+static PROTOCOL: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Bytes)]);
+
+/// From which versions on a member gets its id first, an answer names the type, and a leader may be told to skip.
+const ID_FIRST_FROM: i16 = 4;
+const TYPE_FROM: i16 = 7;
+const SKIP_FROM: i16 = 9;
+
+/// Joins, and waits for the generation.
+pub(crate) async fn handle(broker: &Broker, ends: Ends, request: &Request) -> Result<JoinGroupResponse, Closed> {
+    let decoded: JoinGroupRequest = request.decode()?;
+    let version = request.version;
+    let answer = match join(broker, ends, request, &decoded) {
+        Ok(join) => broker.groups.join(decoded.group_id.as_str(), join).await,
+        Err(code) => Err(NotJoined { code, member: decoded.member_id.to_string() }),
+    };
+    Ok(match answer {
+        Ok(joined) => response(joined, version),
+        Err(refused) => {
+            let response = JoinGroupResponse::default().with_error_code(refused.code.code());
+            // Null is not there before version 7.
+            let protocol = (version < TYPE_FROM).then(StrBytes::default);
+            response.with_protocol_name(protocol).with_member_id(StrBytes::from_string(refused.member))
+        }
+    })
+}
+
+/// What is asked, in words of our own.
+fn join(broker: &Broker, ends: Ends, request: &Request, decoded: &JoinGroupRequest) -> Result<Join, ResponseError> {
+    let (min, max) = (broker.settings.session_timeout_ms_min, broker.settings.session_timeout_ms_max);
+    let session_ms = u64::try_from(decoded.session_timeout_ms).ok().filter(|ms| (min..=max).contains(ms));
+    let session_timeout = Duration::from_millis(session_ms.ok_or(ResponseError::InvalidSessionTimeout)?);
+    if !(1..=GROUP_NAME_BYTES_MAX).contains(&decoded.group_id.len()) {
+        return Err(ResponseError::InvalidGroupId);
+    }
+    let instance = decoded.group_instance_id.as_ref().map(ToString::to_string);
+    let names = decoded.protocols.iter().map(|protocol| protocol.name.len());
+    let names = names.chain([decoded.protocol_type.len(), instance.as_ref().map_or(0, String::len)]);
+    // The id that a client gets is longer than its name.
+    if names.max().unwrap_or_default() > MEMBER_NAME_BYTES_MAX {
+        return Err(ResponseError::InvalidRequest);
+    }
+    let rebalance_ms = u64::try_from(decoded.rebalance_timeout_ms).ok().filter(|_| request.version > 0);
+    let client: String = request.client.chars().take(MEMBER_NAME_BYTES_MAX / 8).collect();
+    let protocols = decoded.protocols.iter();
+    Ok(Join {
+        member: decoded.member_id.to_string(),
+        instance,
+        client,
+        host: format!("/{}", ends.remote.ip()),
+        session_timeout,
+        rebalance_timeout: rebalance_ms.map_or(session_timeout, Duration::from_millis),
+        protocol_type: decoded.protocol_type.to_string(),
+        protocols: protocols.map(|of| (of.name.to_string(), Bytes::copy_from_slice(&of.metadata))).collect(),
+        id_first: request.version >= ID_FIRST_FROM,
+        can_skip: request.version >= SKIP_FROM,
+    })
+}
+
+fn response(joined: Joined, version: i16) -> JoinGroupResponse {
+    let members = joined.members.into_iter().map(|(member, instance, metadata)| {
+        let member = JoinGroupResponseMember::default().with_member_id(StrBytes::from_string(member));
+        member.with_group_instance_id(instance.map(StrBytes::from_string)).with_metadata(metadata)
+    });
+    let response = JoinGroupResponse::default()
+        .with_generation_id(joined.generation)
+        .with_protocol_name(Some(StrBytes::from_string(joined.protocol)))
+        .with_leader(StrBytes::from_string(joined.leader))
+        .with_member_id(StrBytes::from_string(joined.member))
+        .with_members(members.collect());
+    let response = match version {
+        TYPE_FROM.. => response.with_protocol_type(Some(StrBytes::from_string(joined.protocol_type))),
+        _ => response,
+    };
+    if version >= SKIP_FROM { response.with_skip_assignment(joined.skip_assignment) } else { response }
+}

@@ -1,0 +1,125 @@
+//! OffsetCommit: how far a group has read. What is there of a request is one commit; the rest is answered by itself.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
+use kafka_protocol::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
+use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
+use quire::streams::{Command, GROUP_NAME_BYTES_MAX, Generation, OFFSET_METADATA_BYTES_MAX, TopicRef};
+use quire::{Commit, Outcome, Part, Sequence};
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::groups::Who;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, Topic};
+
+/// Group, generation, member, instance, retention, topics of (name, partitions of (number, offset, epoch, metadata)).
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 8,
+    body: fields(&[
+        Field(0, LAST, Shape::Text),
+        Field(0, LAST, Shape::Fixed(4)),
+        Field(0, LAST, Shape::Text),
+        Field(7, LAST, Shape::Text),
+        Field(2, 4, Shape::Fixed(8)),
+        Field(0, LAST, Shape::Structs(&TOPIC)),
+    ]),
+};
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&PARTITION))]);
+static PARTITION: Struct =
+    fields(&[Field(0, LAST, Shape::Fixed(4 + 8)), Field(6, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Text)]);
+
+/// Commits what can be, and says of each partition what became of it.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetCommitResponse, Closed> {
+    let decoded: OffsetCommitRequest = request.decode()?;
+    let group = decoded.group_id.as_str();
+    let generation = decoded.generation_id_or_member_epoch;
+    let who = (generation >= 0 || !decoded.member_id.is_empty()).then(|| Who {
+        member: decoded.member_id.to_string(),
+        instance: decoded.group_instance_id.as_ref().map(ToString::to_string),
+        generation,
+    });
+    let allowed = match group.len() {
+        1..=GROUP_NAME_BYTES_MAX => broker.groups.may_commit(group, who).await,
+        _ => Err(ResponseError::InvalidGroupId),
+    };
+    let generation = u32::try_from(generation).ok().map(Generation::new);
+
+    let database = broker.database.id();
+    let look = broker.database.read_published(|view| {
+        let topics = decoded.topics.iter().map(|topic| topics::named(database, view, topic.name.as_str()));
+        topics.collect::<Vec<_>>()
+    });
+    let found = look.map_err(|_| Closed::Failed)?;
+    let mut commit = Commit::new();
+    let mut codes: Vec<Vec<Option<ResponseError>>> = Vec::with_capacity(found.len());
+    for (topic, found) in decoded.topics.iter().zip(&found) {
+        let mut of_topic = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
+            let command = match allowed {
+                Ok(()) => command(group, generation, found.as_ref(), partition),
+                Err(code) => Err(code),
+            };
+            of_topic.push(command.as_ref().err().copied());
+            if let Ok(command) = command {
+                commit = commit.part(Part::Streams(command));
+            }
+        }
+        codes.push(of_topic);
+    }
+    let refused = if commit.is_empty() { None } else { committed(broker, &commit).await.err() };
+    let topics = decoded.topics.iter().zip(codes).map(|(topic, codes)| {
+        let partitions = topic.partitions.iter().zip(codes).map(|(partition, code)| {
+            let code = code.or_else(|| refused.as_ref().map(|failure| failure.code));
+            OffsetCommitResponsePartition::default()
+                .with_partition_index(partition.partition_index)
+                .with_error_code(code.map_or(0, |code| code.code()))
+        });
+        OffsetCommitResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
+    });
+    Ok(OffsetCommitResponse::default().with_topics(topics.collect()))
+}
+
+fn command<'r>(
+    group: &'r str,
+    generation: Option<Generation>,
+    topic: Option<&Topic>,
+    partition: &'r OffsetCommitRequestPartition,
+) -> Result<Command<'r>, ResponseError> {
+    let number = u32::try_from(partition.partition_index).ok();
+    let found = topic.zip(number).filter(|(topic, number)| *number < topic.partitions());
+    let (topic, number) = found.ok_or(ResponseError::UnknownTopicOrPartition)?;
+    let offset = u64::try_from(partition.committed_offset).map_err(|_| ResponseError::InvalidRequest)?;
+    let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
+    if metadata.len() > OFFSET_METADATA_BYTES_MAX {
+        return Err(ResponseError::OffsetMetadataTooLarge);
+    }
+    Ok(Command::CommitOffset {
+        group,
+        topic: topic.committed_as(),
+        partition: number,
+        offset: Sequence::new(offset),
+        leader_epoch: u32::try_from(partition.committed_leader_epoch).ok(),
+        metadata,
+        generation,
+    })
+}
+
+async fn committed(broker: &Broker, commit: &Commit<'_>) -> Result<(), Failure> {
+    match broker.database.submit(commit)?.await? {
+        Outcome::Committed(_) => Ok(()),
+        Outcome::Refused(refused) => Err(refused.into()),
+    }
+}
+
+impl Topic {
+    /// How groups' offsets name it.
+    pub(crate) fn committed_as(&self) -> TopicRef<'static> {
+        match &self.kind {
+            topics::Kind::Stream { id, .. } => TopicRef::Id(*id),
+            topics::Kind::Events { number, .. } => TopicRef::Outside(number.get()),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! OffsetDelete: a group forgets where it went on, in topics that no member of it reads.
+
+use std::collections::HashSet;
+
+use bytes::Buf;
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
+use kafka_protocol::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
+use quire::streams::Command;
+use quire::{Commit, Outcome, Part};
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::groups::Described;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, Topic};
+
+/// Group, topics of (name, partitions of (number)).
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: LAST,
+    body: fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&TOPIC))]),
+};
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&PARTITION))]);
+static PARTITION: Struct = fields(&[Field(0, LAST, Shape::Fixed(4))]);
+
+/// Answers each partition by itself.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetDeleteResponse, Closed> {
+    let decoded: OffsetDeleteRequest = request.decode()?;
+    let group = decoded.group_id.as_str();
+    let response = OffsetDeleteResponse::default();
+    let members = match broker.groups.describe(group).await {
+        Ok(members) => members,
+        Err(code) => return Ok(response.with_error_code(code.code())),
+    };
+    let database = broker.database.id();
+    let look = broker.database.read_published(|view| {
+        let topics = decoded.topics.iter().map(|topic| topics::named(database, view, topic.name.as_str()));
+        (view.streams.group_named(group).is_some(), topics.collect::<Vec<_>>())
+    });
+    let (is_there, found) = look.map_err(|_| Closed::Failed)?;
+    if !is_there {
+        return Ok(response.with_error_code(ResponseError::GroupIdNotFound.code()));
+    }
+    let subscribed = members.as_ref().map(subscribed);
+    let mut topics = Vec::with_capacity(decoded.topics.len());
+    for (topic, found) in decoded.topics.iter().zip(&found) {
+        let is_read = match &subscribed {
+            None => false,
+            Some(Some(subscribed)) => subscribed.contains(topic.name.as_str()),
+            // What members read is not known: it may be this.
+            Some(None) => true,
+        };
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
+            let number = partition.partition_index;
+            let code = match found {
+                _ if is_read => ResponseError::GroupSubscribedToTopic.code(),
+                Some(found) => delete(broker, group, found, number).await.map_or_else(|it| it.code.code(), |()| 0),
+                None => ResponseError::UnknownTopicOrPartition.code(),
+            };
+            partitions
+                .push(OffsetDeleteResponsePartition::default().with_partition_index(number).with_error_code(code));
+        }
+        topics.push(OffsetDeleteResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions));
+    }
+    Ok(response.with_topics(topics))
+}
+
+async fn delete(broker: &Broker, group: &str, topic: &Topic, partition: i32) -> Result<(), Failure> {
+    let partition = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
+    let command = Command::DeleteOffset { group, topic: topic.committed_as(), partition };
+    match broker.database.submit(&Commit::new().part(Part::Streams(command)))?.await? {
+        Outcome::Committed(_) => Ok(()),
+        Outcome::Refused(refused) => Err(refused.into()),
+    }
+}
+
+/// What the members read, when they are consumers that say it as Kafka's own do: a version, and the topics' names.
+fn subscribed(group: &Described) -> Option<HashSet<String>> {
+    if group.protocol_type != "consumer" {
+        return None;
+    }
+    let mut topics = HashSet::new();
+    for member in &group.members {
+        let mut from = &member.metadata[..];
+        from.try_get_i16().ok()?;
+        for _ in 0..from.try_get_i32().ok()? {
+            let length = usize::try_from(from.try_get_i16().ok()?).ok()?;
+            let (name, rest) = from.split_at_checked(length)?;
+            topics.insert(String::from_utf8(name.to_vec()).ok()?);
+            from = rest;
+        }
+    }
+    Some(topics)
+}

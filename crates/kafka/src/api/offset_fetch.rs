@@ -1,0 +1,154 @@
+//! OffsetFetch: where groups go on.
+
+use kafka_protocol::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+};
+use kafka_protocol::messages::{OffsetFetchRequest, OffsetFetchResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use quire::View;
+use quire::streams::{CommittedOffset, TopicId};
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, Kind};
+
+/// Group and topics of (name, partitions), or groups of (name, member, epoch, topics); whether it must be stable.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 6,
+    body: fields(&[
+        Field(0, 7, Shape::Text),
+        Field(0, 7, Shape::Structs(&TOPIC)),
+        Field(8, LAST, Shape::Structs(&GROUP)),
+        Field(7, LAST, Shape::Fixed(1)),
+    ]),
+};
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
+static GROUP: Struct = fields(&[
+    Field(8, LAST, Shape::Text),
+    Field(9, LAST, Shape::Text),
+    Field(9, LAST, Shape::Fixed(4)),
+    Field(8, LAST, Shape::Structs(&TOPIC)),
+]);
+
+/// From which versions on an answer names the leader's epoch, and several groups are asked about.
+const EPOCH_FROM: i16 = 5;
+const GROUPS_FROM: i16 = 8;
+
+/// What is asked of a group: of these partitions of these topics, or, without topics, all that it committed.
+struct Asked {
+    group: String,
+    topics: Option<Vec<(String, Vec<i32>)>>,
+}
+
+/// An offset of a partition; -1 for none.
+struct Found {
+    partition: i32,
+    offset: i64,
+    leader_epoch: i32,
+    metadata: StrBytes,
+}
+
+/// Looks everything up at one moment.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetFetchResponse, Closed> {
+    let decoded: OffsetFetchRequest = request.decode()?;
+    let asked: Vec<Asked> = if request.version < GROUPS_FROM {
+        let topics = decoded
+            .topics
+            .map(|topics| topics.into_iter().map(|topic| (topic.name.to_string(), topic.partition_indexes)).collect());
+        vec![Asked { group: decoded.group_id.to_string(), topics }]
+    } else {
+        let groups = decoded.groups.into_iter().map(|group| Asked {
+            group: group.group_id.to_string(),
+            topics: group.topics.map(|topics| {
+                topics.into_iter().map(|topic| (topic.name.to_string(), topic.partition_indexes)).collect()
+            }),
+        });
+        groups.collect()
+    };
+    let database = broker.database.id();
+    let look = broker.database.read(|view| asked.iter().map(|asked| look(database, view, asked)).collect::<Vec<_>>());
+    let mut found = look.map_err(|_| Closed::Failed)?.await.map_err(|_| Closed::Failed)?;
+    let response = OffsetFetchResponse::default();
+    if request.version < GROUPS_FROM {
+        let topics = found.pop().unwrap_or_default().into_iter().map(|(name, partitions)| {
+            let partitions = partitions.into_iter().map(|found| {
+                let partition = OffsetFetchResponsePartition::default()
+                    .with_partition_index(found.partition)
+                    .with_committed_offset(found.offset)
+                    .with_metadata(Some(found.metadata));
+                match request.version {
+                    EPOCH_FROM.. => partition.with_committed_leader_epoch(found.leader_epoch),
+                    _ => partition,
+                }
+            });
+            OffsetFetchResponseTopic::default().with_name(topic_name(name)).with_partitions(partitions.collect())
+        });
+        return Ok(response.with_topics(topics.collect()));
+    }
+    let groups = asked.into_iter().zip(found).map(|(asked, topics)| {
+        let topics = topics.into_iter().map(|(name, partitions)| {
+            let partitions = partitions.into_iter().map(|found| {
+                OffsetFetchResponsePartitions::default()
+                    .with_partition_index(found.partition)
+                    .with_committed_offset(found.offset)
+                    .with_committed_leader_epoch(found.leader_epoch)
+                    .with_metadata(Some(found.metadata))
+            });
+            OffsetFetchResponseTopics::default().with_name(topic_name(name)).with_partitions(partitions.collect())
+        });
+        let group = OffsetFetchResponseGroup::default().with_group_id(StrBytes::from_string(asked.group).into());
+        group.with_topics(topics.collect())
+    });
+    Ok(response.with_groups(groups.collect()))
+}
+
+fn topic_name(name: String) -> TopicName {
+    TopicName(StrBytes::from_string(name))
+}
+
+fn look(database: u128, view: &View<'_>, asked: &Asked) -> Vec<(String, Vec<Found>)> {
+    let Some(topics) = &asked.topics else { return all(database, view, &asked.group) };
+    let topics = topics.iter().map(|(name, partitions)| {
+        let topic = topics::named(database, view, name).map(|topic| match topic.kind {
+            Kind::Stream { id, .. } => id,
+            Kind::Events { number, .. } => TopicId::outside(number.get()),
+        });
+        let partitions = partitions.iter().map(|&partition| {
+            let place = topic.zip(u32::try_from(partition).ok());
+            let committed = place.and_then(|(topic, number)| view.streams.committed(&asked.group, topic, number));
+            found(partition, committed)
+        });
+        (name.clone(), partitions.collect())
+    });
+    topics.collect()
+}
+
+/// Everything that a group committed.
+fn all(database: u128, view: &View<'_>, group: &str) -> Vec<(String, Vec<Found>)> {
+    let mut topics: Vec<(TopicId, Vec<Found>)> = Vec::new();
+    for (topic, partition, committed) in view.streams.committed_by(group) {
+        let partition = i32::try_from(partition).expect("a partition's number has 31 bits");
+        let found = found(partition, Some(committed));
+        match topics.last_mut() {
+            Some((last, partitions)) if *last == topic => partitions.push(found),
+            _ => topics.push((topic, vec![found])),
+        }
+    }
+    let named = topics.into_iter().filter_map(|(topic, found)| Some((topics::name_of(database, view, topic)?, found)));
+    named.collect()
+}
+
+fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> Found {
+    match committed {
+        Some(committed) => Found {
+            partition,
+            offset: i64::try_from(committed.offset.get()).unwrap_or(i64::MAX),
+            leader_epoch: committed.leader_epoch.and_then(|epoch| i32::try_from(epoch).ok()).unwrap_or(-1),
+            metadata: StrBytes::from_string(committed.metadata.to_owned()),
+        },
+        None => Found { partition, offset: -1, leader_epoch: -1, metadata: StrBytes::default() },
+    }
+}

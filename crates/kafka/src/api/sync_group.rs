@@ -1,0 +1,57 @@
+//! SyncGroup: the leader says who reads what, and every member learns what it reads.
+
+use bytes::Bytes;
+use kafka_protocol::messages::{SyncGroupRequest, SyncGroupResponse};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::groups::{Sync, Who};
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+
+/// Group, generation, member, instance, type, protocol, assignments of (member, bytes).
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 4,
+    body: fields(&[
+        Field(0, LAST, Shape::Text),
+        Field(0, LAST, Shape::Fixed(4)),
+        Field(0, LAST, Shape::Text),
+        Field(3, LAST, Shape::Text),
+        Field(5, LAST, Shape::Text),
+        Field(5, LAST, Shape::Text),
+        Field(0, LAST, Shape::Structs(&ASSIGNMENT)),
+    ]),
+};
+static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Bytes)]);
+
+/// From which version on an answer names the protocol.
+const PROTOCOL_FROM: i16 = 5;
+
+/// Waits until the leader has shared out.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<SyncGroupResponse, Closed> {
+    let decoded: SyncGroupRequest = request.decode()?;
+    let assignments = decoded.assignments.iter();
+    let sync = Sync {
+        who: Who {
+            member: decoded.member_id.to_string(),
+            instance: decoded.group_instance_id.as_ref().map(ToString::to_string),
+            generation: decoded.generation_id,
+        },
+        protocol_type: decoded.protocol_type.as_ref().map(ToString::to_string),
+        protocol: decoded.protocol_name.as_ref().map(ToString::to_string),
+        assignments: assignments.map(|of| (of.member_id.to_string(), Bytes::copy_from_slice(&of.assignment))).collect(),
+    };
+    Ok(match broker.groups.sync(decoded.group_id.as_str(), sync).await {
+        Ok(synced) => {
+            let response = SyncGroupResponse::default().with_assignment(synced.assignment);
+            match request.version {
+                PROTOCOL_FROM.. => response
+                    .with_protocol_type(Some(StrBytes::from_string(synced.protocol_type)))
+                    .with_protocol_name(Some(StrBytes::from_string(synced.protocol))),
+                _ => response,
+            }
+        }
+        Err(code) => SyncGroupResponse::default().with_error_code(code.code()),
+    })
+}

@@ -1,0 +1,154 @@
+//! The task that keeps one group. It takes one ask after the other, so nothing of a group happens twice or at once, and ends
+//! when the group has no member and nobody asks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use quire::streams::{Command, Generation, Refusal, StaticMember};
+use quire::{Commit, Database, Outcome, Part, Reason};
+use tokio::sync::mpsc;
+use tokio::time::{Duration, Instant, sleep_until};
+
+use super::ask::{Ask, Join};
+use super::membership::{Membership, Next};
+use super::{Ids, Kept, Limits};
+
+/// How long a keeper without anything to do waits for someone who is about to ask.
+const IDLE_REST: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    group: String,
+    database: Database,
+    limits: Limits,
+    ids: Ids,
+}
+
+impl Keeper {
+    pub(super) fn new(group: String, database: Database, limits: Limits, ids: Ids) -> Self {
+        Keeper { group, database, limits, ids }
+    }
+
+    pub(super) async fn run(self, mut asks: mpsc::Receiver<Ask>, kept: Arc<Kept>) {
+        // A database that fails answers nobody: who asked is told that this is not the coordinator.
+        let Ok((generation, statics)) = self.read().await else {
+            kept.lock().remove(&self.group);
+            return;
+        };
+        let mut membership = Membership::new(self.limits, generation, statics);
+        loop {
+            let now = Instant::now();
+            if membership.is_idle() {
+                // Under the lock nobody gets this mailbox, and nobody has it but the map: so nothing can come any more.
+                let mut kept = kept.lock();
+                if asks.is_empty() && asks.sender_strong_count() == 1 {
+                    kept.remove(&self.group);
+                    return;
+                }
+            }
+            let idle_until = membership.is_idle().then(|| now + IDLE_REST);
+            let until = membership.next_deadline(now).or(idle_until);
+            let ask = tokio::select! {
+                ask = asks.recv() => match ask {
+                    Some(ask) => Some(ask),
+                    // The server ends.
+                    None => return,
+                },
+                () = sleep_until(until.unwrap_or(now)), if until.is_some() => None,
+            };
+            if let Some(ask) = ask {
+                self.take(&mut membership, ask).await;
+            }
+            let now = Instant::now();
+            membership.expire(now);
+            if membership.is_complete(now) {
+                let next = membership.next();
+                self.begin(&mut membership, next).await;
+            }
+        }
+    }
+
+    async fn take(&self, membership: &mut Membership, ask: Ask) {
+        let now = Instant::now();
+        match ask {
+            Ask::Join(join, answer) => {
+                let id = self.ids.new_for(&join.client);
+                if membership.replaces(&join).is_some() && self.replace(membership, &join, &id).await.is_err() {
+                    // Nothing has changed; whoever joins is told that this is not the coordinator, and asks again.
+                    return;
+                }
+                membership.join(*join, id, now, answer);
+            }
+            // Who asked may have gone: then nobody needs the answer.
+            Ask::Sync(sync, answer) => membership.sync(sync, now, answer),
+            Ask::Heartbeat(who, answer) => drop(answer.send(membership.heartbeat(&who, now))),
+            Ask::Leave(members, answer) => {
+                let left = members.iter().map(|member| membership.leave(member, now)).collect();
+                drop(answer.send(left));
+            }
+            Ask::MayCommit(who, answer) => drop(answer.send(membership.may_commit(who.as_ref(), now))),
+            Ask::Describe(answer) => drop(answer.send(membership.describe())),
+        }
+    }
+
+    /// The group as the log has it.
+    async fn read(&self) -> quire::Result<(i32, HashMap<String, String>)> {
+        let found = self.database.read(|view| {
+            let generation = view.streams.group_named(&self.group).map_or(0, |group| group.generation.get());
+            let statics = view.streams.static_members(&self.group);
+            let statics = statics.map(|member| (member.instance.to_owned(), member.member.to_owned())).collect();
+            (i32::try_from(generation).unwrap_or(i32::MAX), statics)
+        })?;
+        found.await
+    }
+
+    /// Begins the next generation: in the log first, then among its members.
+    async fn begin(&self, membership: &mut Membership, next: Next) {
+        let number = membership.generation() + 1;
+        let members: Vec<StaticMember<'_>> =
+            next.statics.iter().map(|(instance, member)| StaticMember { instance, member }).collect();
+        let command = Command::BeginGeneration {
+            group: &self.group,
+            generation: Generation::new(number as u32),
+            protocol_type: &next.protocol_type,
+            protocol: &next.protocol,
+            members: &members,
+        };
+        let outcome = self.commit(command).await;
+        drop(members);
+        match outcome {
+            Ok(None) => membership.begin(number, next, Instant::now()),
+            // Another coordinator led the group meanwhile, or the group was deleted: its count is gone on from.
+            Ok(Some(Refusal::StaleGeneration { current, .. })) => {
+                membership.fail(i32::try_from(current.get()).unwrap_or(i32::MAX), Instant::now());
+            }
+            Ok(Some(_)) | Err(_) => membership.fail(membership.generation(), Instant::now()),
+        }
+    }
+
+    async fn replace(&self, membership: &Membership, join: &Join, id: &str) -> Result<(), ()> {
+        let instance = join.instance.as_deref().unwrap_or_default();
+        let command = Command::ReplaceMember {
+            group: &self.group,
+            generation: Generation::new(membership.generation() as u32),
+            member: StaticMember { instance, member: id },
+        };
+        match self.commit(command).await {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) | Err(_) => Err(()),
+        }
+    }
+
+    /// Commits a command, and waits until it is durable; gives the refusal, if it is refused.
+    async fn commit(&self, command: Command<'_>) -> quire::Result<Option<Refusal>> {
+        let submitted = self.database.submit(&Commit::new().part(Part::Streams(command)))?;
+        Ok(match submitted.await? {
+            Outcome::Committed(_) => None,
+            Outcome::Refused(refused) => match refused.reason {
+                Reason::Streams(refusal) => Some(refusal),
+                reason => unreachable!("a command of streams is refused by streams, not {reason}"),
+            },
+        })
+    }
+}
