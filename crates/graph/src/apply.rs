@@ -6,38 +6,45 @@
 use quire_model::Entry;
 
 use crate::Graph;
+use crate::adjacency::Facts;
 use crate::codec::Effect;
-use crate::state::{Graphs, Slot};
+use crate::state::Graphs;
 
 /// Takes in the entry.
 ///
 /// # Panics
 /// When the entry is not one that `decide` makes against this state.
 pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>) {
+    let position = entry.place.position;
     match Effect::of(entry) {
         Effect::GraphNamed { graph, name } => {
             graphs.names.add(graph, name);
-            graphs.graphs.push(Graph::default());
+            graphs.graphs.push(Graph::new(graph, graphs.seed));
         }
         Effect::KindNamed { graph, number, name } => graphs.numbered(graph).kinds.add(number, name),
         Effect::EdgeTypeNamed { graph, number, name } => graphs.numbered(graph).edge_types.add(number, name),
         Effect::BlockPut(block) => {
-            let slot =
-                Slot { version: block.version, place: entry.place, kind: block.kind, is_named: block.name.is_some() };
-            graphs.numbered(block.graph).blocks.insert(block.id, slot);
+            let (version, kind, is_named) = (block.version, narrow(block.kind), block.name.is_some());
+            let facts = Facts { version, place: entry.place, kind, is_named };
+            graphs.numbered(block.graph).adjacency.put_block(block.id, facts);
         }
-        Effect::BlockDeleted { graph, id } => graphs.numbered(graph).remove_block(id),
-        Effect::EdgePut { graph, key, .. } => {
+        Effect::BlockDeleted { graph, id } => {
             let graph = graphs.numbered(graph);
-            graph.outgoing.insert(key, entry.place);
-            graph.incoming.insert(key.reversed());
+            let facts = graph.adjacency.delete_block(id, position);
+            graph.deleted_version_max = graph.deleted_version_max.max(facts.version);
+        }
+        Effect::EdgePut { graph, key, .. } => {
+            graphs.numbered(graph).adjacency.put_edge(key.near, narrow(key.edge_type), key.far, entry.place);
         }
         Effect::EdgeDeleted { graph, key } => {
-            let graph = graphs.numbered(graph);
-            graph.outgoing.remove(&key);
-            graph.incoming.remove(&key.reversed());
+            graphs.numbered(graph).adjacency.delete_edge(key.near, narrow(key.edge_type), key.far, position);
         }
     }
+}
+
+/// A kind or an edge type, of which there are few.
+pub(crate) fn narrow(number: u32) -> u16 {
+    u16::try_from(number).expect("limits keep catalogues small")
 }
 
 impl Graphs {

@@ -56,13 +56,6 @@ pub(crate) struct EdgeKey {
     pub(crate) far: BlockId,
 }
 
-impl EdgeKey {
-    /// The same edge from its other end.
-    pub(crate) const fn reversed(self) -> Self {
-        EdgeKey { near: self.far, edge_type: self.edge_type, far: self.near }
-    }
-}
-
 const GRAPH_NAMED: u8 = 1;
 const KIND_NAMED: u8 = 2;
 const EDGE_TYPE_NAMED: u8 = 3;
@@ -74,48 +67,50 @@ const EDGE_DELETED: u8 = 7;
 impl<'a> Effect<'a> {
     /// Adds the entry that says so. `user_tags` are a block's, each once; other effects have none.
     pub(crate) fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placed {
-        let mut head = Encoder::new();
-        let (kind, tags, tail): (u8, Vec<TagBuf>, [&[u8]; 2]) = match *self {
+        let mut head = Encoder::with_capacity(64);
+        match *self {
             Effect::GraphNamed { graph, name } => {
                 head.varint(u64::from(graph));
-                (GRAPH_NAMED, [tags::catalogue()].into(), [name.as_bytes(), &[]])
+                add(GRAPH_NAMED, &[tags::catalogue().tag()], &head, [name.as_bytes(), &[]], effects)
             }
             Effect::KindNamed { graph, number, name } => {
                 head.varint(u64::from(graph)).varint(u64::from(number));
-                (KIND_NAMED, [tags::catalogue()].into(), [name.as_bytes(), &[]])
+                add(KIND_NAMED, &[tags::catalogue().tag()], &head, [name.as_bytes(), &[]], effects)
             }
             Effect::EdgeTypeNamed { graph, number, name } => {
                 head.varint(u64::from(graph)).varint(u64::from(number));
-                (EDGE_TYPE_NAMED, [tags::catalogue()].into(), [name.as_bytes(), &[]])
+                add(EDGE_TYPE_NAMED, &[tags::catalogue().tag()], &head, [name.as_bytes(), &[]], effects)
             }
             Effect::BlockPut(block) => {
                 block.encode_head(&mut head);
-                let mut all = Vec::with_capacity(2 + user_tags.len());
-                all.extend([tags::block(block.graph, block.id), tags::kind(block.graph, block.kind)]);
-                all.extend(user_tags.iter().map(|tag| tags::user(block.graph, tag)));
-                (BLOCK_PUT, all, [block.metadata, block.content])
+                let (id, all) = (tags::block(block.graph, block.id), tags::graph(block.graph));
+                let kind = tags::kind(block.graph, block.kind);
+                let own = [id.tag(), all.tag(), kind.tag()];
+                let body = [block.metadata, block.content];
+                if user_tags.is_empty() {
+                    return add(BLOCK_PUT, &own, &head, body, effects);
+                }
+                let users: Vec<TagBuf> = user_tags.iter().map(|tag| tags::user(block.graph, tag)).collect();
+                let tags: Vec<Tag<'_>> = own.into_iter().chain(users.iter().map(TagBuf::tag)).collect();
+                add(BLOCK_PUT, &tags, &head, body, effects)
             }
             Effect::BlockDeleted { graph, id } => {
                 head.varint(u64::from(graph)).raw(id.as_bytes());
-                let all = [tags::block(graph, id), tags::source(graph, id), tags::target(graph, id)];
-                (BLOCK_DELETED, all.into(), [&[], &[]])
+                let of_block = [tags::block, tags::source, tags::target, tags::deleted].map(|tag| tag(graph, id));
+                let [block, source, target, deleted] = of_block.each_ref().map(|tag| tag.tag());
+                let all = tags::graph(graph);
+                let tags = [block, all.tag(), source, target, deleted];
+                add(BLOCK_DELETED, &tags, &head, [&[], &[]], effects)
             }
             Effect::EdgePut { graph, key, properties } => {
                 encode_edge(&mut head, graph, key);
-                (EDGE_PUT, edge_tags(graph, key), [properties, &[]])
+                add_edge(EDGE_PUT, graph, key, &head, properties, effects)
             }
             Effect::EdgeDeleted { graph, key } => {
                 encode_edge(&mut head, graph, key);
-                (EDGE_DELETED, edge_tags(graph, key), [&[], &[]])
+                add_edge(EDGE_DELETED, graph, key, &head, &[], effects)
             }
-        };
-        let tags: Vec<Tag<'_>> = tags.iter().map(TagBuf::tag).collect();
-        effects.push(NewEntry {
-            kind: EntryKind { model: ModelId::GRAPH, kind },
-            tags: &tags,
-            sequenced: None,
-            body: &[head.as_slice(), tail[0], tail[1]],
-        })
+        }
     }
 
     /// What this entry says.
@@ -179,8 +174,21 @@ impl<'a> BlockPut<'a> {
     }
 }
 
-fn edge_tags(graph: u32, key: EdgeKey) -> Vec<TagBuf> {
-    [tags::source(graph, key.near), tags::target(graph, key.far)].into()
+fn add(kind: u8, tags: &[Tag<'_>], head: &Encoder, tail: [&[u8]; 2], effects: &mut dyn Effects) -> Placed {
+    let kind = EntryKind { model: ModelId::GRAPH, kind };
+    effects.push(NewEntry { kind, tags, sequenced: None, body: &[head.as_slice(), tail[0], tail[1]] })
+}
+
+fn add_edge(
+    kind: u8,
+    graph: u32,
+    key: EdgeKey,
+    head: &Encoder,
+    properties: &[u8],
+    effects: &mut dyn Effects,
+) -> Placed {
+    let (source, target) = (tags::source(graph, key.near), tags::target(graph, key.far));
+    add(kind, &[source.tag(), tags::graph(graph).tag(), target.tag()], head, [properties, &[]], effects)
 }
 
 fn encode_edge(out: &mut Encoder, graph: u32, key: EdgeKey) {

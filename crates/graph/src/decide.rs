@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{Denied, Effects, History, ReadError};
+use quire_model::{Denied, Effects, History, Place, ReadError};
 
 use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, PutBlock, PutEdge};
@@ -40,8 +40,9 @@ pub(crate) fn decide<'a>(
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
 ) -> Result<(), Denied<Refusal>> {
-    let mut draft = Draft::new(state);
+    let mut draft = Draft::new(state, commands.len());
     for (index, command) in commands.iter().enumerate() {
+        draft.begin(index);
         let reply = match command {
             Command::PutBlock(put) => put_block(&mut draft, history, put, effects),
             Command::DeleteBlock(delete) => delete_block(&mut draft, delete, effects),
@@ -83,9 +84,17 @@ fn put_block<'a>(
     let kind = graph.kind(put.kind, effects)?;
     let (source, metadata, content) = (put.source, put.metadata, put.content);
     let put = BlockPut { graph: graph.number, id, version, kind, name, source, metadata, content };
+    check_place(effects)?;
     Effect::BlockPut(put).push(&tags, effects);
     graph.put_block(id, version, name);
     Ok(Reply::BlockPut { block: id, version, created: before.is_none() })
+}
+
+/// That the place that the next entry will have is one that the state can hold.
+fn check_place(effects: &dyn Effects) -> Result<(), Refusal> {
+    let Place { position, index } = effects.next_place();
+    Limit::CommitEntries.check(index as usize)?;
+    Limit::Commits.check(usize::try_from(position.get() - 1).unwrap_or(usize::MAX))
 }
 
 /// The name that a block put by id keeps.
@@ -134,6 +143,7 @@ fn put_edge<'a>(draft: &mut Draft<'a>, put: &'a PutEdge<'a>, effects: &mut dyn E
     let edge_type = graph.edge_type(put.edge_type, effects)?;
     let key = EdgeKey { near: put.source.id(), edge_type, far: put.target.id() };
     let created = !graph.has_edge(key);
+    check_place(effects)?;
     Effect::EdgePut { graph: graph.number, key, properties: put.properties }.push(&[], effects);
     graph.set_edge(key, true);
     Ok(Reply::EdgePut { created })

@@ -1,11 +1,9 @@
 //! The id and the version of a block.
 //!
 //! An id is 16 opaque bytes: a user's own, or the start of the BLAKE3 hash of a name, so that everyone who knows the
-//! name knows the id. Invariant: within a graph no two contents ever had the same id and version. The hasher of the
-//! state's map stands here too; it is fixed, so it makes no promise against ids chosen to collide in it.
+//! name knows the id. Invariant: within a graph no two contents ever had the same id and version.
 
 use core::fmt;
-use core::hash::{BuildHasherDefault, Hash, Hasher};
 use core::str::FromStr;
 
 /// Which block: 16 bytes.
@@ -17,7 +15,7 @@ use core::str::FromStr;
 /// assert_eq!(jfk, BlockId::of_name("JFK"));
 /// assert_eq!(jfk.to_string().parse(), Ok(jfk));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId([u8; 16]);
 
 impl BlockId {
@@ -40,12 +38,6 @@ impl BlockId {
     /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
-    }
-}
-
-impl Hash for BlockId {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u128(u128::from_le_bytes(self.0));
     }
 }
 
@@ -117,33 +109,5 @@ impl Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// Hashes a [`BlockId`], and nothing else: two folded multiplications.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct IdHasher(u64);
-
-/// Makes [`IdHasher`]s.
-pub(crate) type BuildIdHasher = BuildHasherDefault<IdHasher>;
-
-const fn fold(left: u64, right: u64) -> u64 {
-    let product = (left as u128) * (right as u128);
-    (product as u64) ^ ((product >> 64) as u64)
-}
-
-impl Hasher for IdHasher {
-    fn write_u128(&mut self, id: u128) {
-        // Odd constants with well-mixed bits: the golden ratio and a root of two.
-        let low = fold(id as u64 ^ 0x9e37_79b9_7f4a_7c15, 0xb504_f333_f9de_6485);
-        self.0 = fold(low ^ (id >> 64) as u64, 0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only ids are hashed, and they write one number");
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! Command ──decide──▶ Draft ──▶ Effect ──the log──▶ entries ──apply──▶ Graphs
 //!                     (overlay)  (codec)                                 │
-//!                                     Graph: block · edge · neighbours · walk ◀┘
+//!                   Graph: block · edge · neighbours · list · versions · walk ◀┘
 //! ```
 //!
 //! * A [`Graph`] has a name like `air/routes` and exists from the first put on.
@@ -13,8 +13,9 @@
 //! * Deleting a block deletes its edges, in both directions.
 //!
 //! Content, metadata and properties stay in the log; the state ([`Graphs`]) holds what it takes to find them and to walk
-//! ([`Graph::neighbours`], [`Graph::walk`]). Metadata and properties are bytes here: whoever promises that they are JSON
-//! checks it. Search by kind, tag, source or metadata, and reads as of an earlier position, are not offered.
+//! ([`Graph::neighbours`], [`Graph::walk`]). A [`Walker`] stays at one position while writers go on, and what has changed
+//! since is read from the log, as are earlier positions ([`Graph::block_at`], [`Graph::neighbours_at`]) and the feed of
+//! changes ([`Graph::changes`]). Metadata and properties are bytes here: whoever promises that they are JSON checks it.
 //!
 //! # Example
 //! ```
@@ -50,19 +51,27 @@ mod decide;
 mod draft;
 mod tags;
 
+mod adjacency;
 mod apply;
 mod checkpoint;
 mod names;
 mod state;
 
+mod find;
+mod history;
 mod neighbours;
+mod past;
 mod read;
 mod walk;
 
 pub use command::{BlockRef, Command, DeleteBlock, DeleteEdge, PutBlock, PutEdge, Reply};
+pub use find::{ListCursor, ListPlan, Wants};
+pub use history::{Change, Changed};
 pub use id::{BlockId, ParseBlockIdError, Version};
 pub use neighbours::{Direction, End, Neighbour};
 pub use read::{Block, Edge};
 pub use refusal::{Limit, Refusal};
 pub use state::{Graph, Graphs};
-pub use walk::{Bound, Visit, Walk, WalkPlan};
+pub use walk::{
+    BlockFilter, Bound, Order, Paths, Progress, Step, TopologicalOrder, Visit, Walk, WalkPlan, WalkedEdge, Walker,
+};

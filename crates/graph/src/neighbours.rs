@@ -4,13 +4,9 @@
 //! the id of the block at the other end. It does not depend on when edges were put, so a page that ends at a neighbour
 //! goes on behind it, also when edges come and go in between. Nothing here reads the log.
 
-use alloc::collections::{btree_map, btree_set};
 use alloc::vec::Vec;
-use core::ops::Bound::{Excluded, Included};
 
-use quire_model::Place;
-
-use crate::codec::EdgeKey;
+use crate::apply::narrow;
 use crate::{BlockId, Graph};
 
 /// Which way to follow edges.
@@ -70,83 +66,48 @@ impl Graph {
         after: Option<Neighbour<'_>>,
     ) -> impl Iterator<Item = Neighbour<'a>> + use<'a> {
         let types = self.type_ranges(edge_types);
+        let slot = self.adjacency.slot(block);
         let after = after.map(|after| {
             // Behind a type that the graph never saw there is nothing.
-            let edge_type = self.edge_types.number(after.edge_type).unwrap_or(u32::MAX);
-            (after.end, EdgeKey { near: block, edge_type, far: after.block })
+            let edge_type = self.edge_types.number(after.edge_type).map(narrow);
+            (after.end, edge_type.map_or((u16::MAX, BlockId::MAX), |edge_type| (edge_type, after.block)))
         });
         let ends = direction.ends().iter().filter_map(move |end| match after {
             Some((End::Source, _)) if *end == End::Target => None,
-            Some((side, key)) if *end == side => Some((*end, Some(key))),
+            Some((side, edge)) if *end == side => Some((*end, Some(edge))),
             _ => Some((*end, None)),
         });
-        ends.flat_map(move |(end, after)| {
-            types.clone().into_iter().flat_map(move |types| {
-                self.hops(block, end, types, after).map(move |key| {
-                    let edge_type = self.edge_types.name(key.edge_type);
-                    Neighbour { block: key.far, edge_type, end }
+        let ends = slot.into_iter().flat_map(move |slot| ends.clone().map(move |(end, after)| (slot, end, after)));
+        ends.flat_map(move |(slot, end, after)| {
+            let types =
+                types.clone().into_iter().filter(move |(_, last)| after.is_none_or(|(after, _)| after <= *last));
+            types.flat_map(move |types| {
+                self.adjacency.hops(slot, end, types, after).map(move |hop| Neighbour {
+                    block: self.adjacency.node(hop.far).id(),
+                    edge_type: self.edge_types.name(u32::from(hop.edge_type)),
+                    end,
                 })
             })
         })
     }
 
-    /// How many neighbours [`Graph::neighbours`] would give. Takes time in their number.
+    /// How many neighbours [`Graph::neighbours`] would give. Looks at none of them.
     pub fn degree(&self, block: BlockId, direction: Direction, edge_types: &[&str]) -> usize {
+        let Some(slot) = self.adjacency.slot(block) else { return 0 };
         let types = self.type_ranges(edge_types);
-        let count = |end: &End| types.iter().map(|types| self.hops(block, *end, *types, None).count()).sum::<usize>();
+        let count = |end: &End| types.iter().map(|types| self.adjacency.degree(slot, *end, *types)).sum::<usize>();
         direction.ends().iter().map(count).sum()
     }
 
-    /// The numbers of these edge types as disjoint ascending ranges.
-    pub(crate) fn type_ranges(&self, edge_types: &[&str]) -> Vec<TypeRange> {
+    /// The numbers of these edge types as disjoint ascending ranges, from first to last.
+    pub(crate) fn type_ranges(&self, edge_types: &[&str]) -> Vec<(u16, u16)> {
         if edge_types.is_empty() {
-            return [TypeRange { first: 0, last: u32::MAX }].into();
+            return [(u16::MIN, u16::MAX)].into();
         }
-        let mut numbers: Vec<u32> = edge_types.iter().filter_map(|name| self.edge_types.number(name)).collect();
+        let mut numbers: Vec<u16> =
+            edge_types.iter().filter_map(|name| self.edge_types.number(name).map(narrow)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        numbers.into_iter().map(|number| TypeRange { first: number, last: number }).collect()
-    }
-
-    /// The edges of a block whose other block is this end of them, of these types, behind `after`.
-    pub(crate) fn hops(&self, near: BlockId, end: End, types: TypeRange, after: Option<EdgeKey>) -> Hops<'_> {
-        let first = EdgeKey { near, edge_type: types.first, far: BlockId::MIN };
-        let last = EdgeKey { near, edge_type: types.last, far: BlockId::MAX };
-        let from = match after {
-            // The range of the map must not end before it begins.
-            Some(after) if after >= last => return Hops::None,
-            Some(after) if after >= first => Excluded(after),
-            _ => Included(first),
-        };
-        match end {
-            End::Target => Hops::Outgoing(self.outgoing.range((from, Included(last)))),
-            End::Source => Hops::Incoming(self.incoming.range((from, Included(last)))),
-        }
-    }
-}
-
-/// Edge types by number, from `first` to `last`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TypeRange {
-    first: u32,
-    last: u32,
-}
-
-/// Edges of one block, seen from it.
-pub(crate) enum Hops<'a> {
-    Outgoing(btree_map::Range<'a, EdgeKey, Place>),
-    Incoming(btree_set::Range<'a, EdgeKey>),
-    None,
-}
-
-impl<'a> Iterator for Hops<'a> {
-    type Item = &'a EdgeKey;
-
-    fn next(&mut self) -> Option<&'a EdgeKey> {
-        match self {
-            Hops::Outgoing(keys) => keys.next().map(|(key, _)| key),
-            Hops::Incoming(keys) => keys.next(),
-            Hops::None => None,
-        }
+        numbers.into_iter().map(|number| (number, number)).collect()
     }
 }

@@ -6,6 +6,8 @@ use core::fmt;
 
 use quire_model::{Entry, History, Place, ReadError, Tags, Timestamp};
 
+use crate::adjacency::Node;
+use crate::apply::narrow;
 use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::{BlockId, Graph, Version, tags};
 
@@ -69,12 +71,12 @@ pub struct Edge<'a> {
 impl Graph {
     /// Whether a block is there. Does not read the log.
     pub fn contains(&self, id: BlockId) -> bool {
-        self.blocks.contains_key(&id)
+        self.adjacency.find(id).is_some_and(Node::is_block)
     }
 
     /// The version of a block; [`Version::ABSENT`] when it is not there. Does not read the log.
     pub fn version(&self, id: BlockId) -> Version {
-        self.blocks.get(&id).map_or(Version::ABSENT, |slot| slot.version)
+        self.adjacency.find(id).and_then(Node::facts).map_or(Version::ABSENT, |facts| facts.version)
     }
 
     /// A block; `None` when it is not there.
@@ -82,11 +84,16 @@ impl Graph {
     /// # Errors
     /// When its entry can't be read.
     pub fn block<'a>(&'a self, history: &'a dyn History, id: BlockId) -> Result<Option<Block<'a>>, ReadError> {
-        let Some(slot) = self.blocks.get(&id) else { return Ok(None) };
-        let (entry, put) = block_entry(history, slot.place)?;
-        assert_eq!((put.id, put.version), (id, slot.version), "entry {} is the block's newest", slot.place);
-        Ok(Some(Block {
-            id,
+        let Some(facts) = self.adjacency.find(id).and_then(Node::facts) else { return Ok(None) };
+        let (entry, put) = block_entry(history, facts.place)?;
+        assert_eq!((put.id, put.version), (id, facts.version), "entry {} is the block's newest", facts.place);
+        Ok(Some(self.shown(entry, put)))
+    }
+
+    /// A block of its entry.
+    pub(crate) fn shown<'a>(&'a self, entry: Entry<'a>, put: BlockPut<'a>) -> Block<'a> {
+        Block {
+            id: put.id,
             version: put.version,
             name: put.name,
             kind: self.kinds.name(put.kind),
@@ -96,7 +103,7 @@ impl Graph {
             time: entry.time,
             place: entry.place,
             tags: entry.tags,
-        }))
+        }
     }
 
     /// The edge of this type from `source` to `target`; `None` when it is not there.
@@ -112,7 +119,7 @@ impl Graph {
     ) -> Result<Option<Edge<'a>>, ReadError> {
         let Some(edge_type) = self.edge_types.number(edge_type) else { return Ok(None) };
         let asked = EdgeKey { near: source, edge_type, far: target };
-        let Some(place) = self.outgoing.get(&asked).copied() else { return Ok(None) };
+        let Some(place) = self.adjacency.edge(source, narrow(edge_type), target) else { return Ok(None) };
         let (entry, effect) = read(history, place)?;
         let Effect::EdgePut { key, properties, .. } = effect else { panic!("entry {place} puts an edge") };
         assert_eq!(key, asked, "entry {place} is the edge's newest");

@@ -6,6 +6,7 @@
 use alloc::string::String;
 use core::fmt;
 
+use crate::adjacency::{INDEX_MAX, POSITION_MAX};
 use crate::{BlockId, BlockRef, End, PutBlock, Version};
 
 /// Why a command is refused.
@@ -99,6 +100,12 @@ pub enum Limit {
     Kinds,
     /// Edge types of a graph: 65,536.
     EdgeTypes,
+    /// Blocks of a graph, and ends of edges without one: 4,000,000,000.
+    Blocks,
+    /// Entries before a block's or an edge's in its commit: 262,143.
+    CommitEntries,
+    /// Commits before a block's or an edge's in the log: 70,368,744,177,662.
+    Commits,
 }
 
 impl Limit {
@@ -112,6 +119,9 @@ impl Limit {
             Limit::MetadataBytes | Limit::PropertiesBytes => 1 << 20,
             Limit::Graphs => 1_000_000,
             Limit::Kinds | Limit::EdgeTypes => 1 << 16,
+            Limit::Blocks => 4_000_000_000,
+            Limit::CommitEntries => INDEX_MAX as usize,
+            Limit::Commits => POSITION_MAX as usize - 1,
         }
     }
 
@@ -135,6 +145,9 @@ impl fmt::Display for Limit {
             Limit::Graphs => "graphs_max",
             Limit::Kinds => "kinds_max",
             Limit::EdgeTypes => "edge_types_max",
+            Limit::Blocks => "blocks_max",
+            Limit::CommitEntries => "commit_entries_max",
+            Limit::Commits => "commits_max",
         })
     }
 }

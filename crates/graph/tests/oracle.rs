@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quire_graph::{
-    BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, Direction, End, Graphs, PutBlock, PutEdge, Refusal, Reply,
-    Version, WalkPlan,
+    Block, BlockFilter, BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, Direction, End, Graphs, ListCursor,
+    ListPlan, Order, Progress, PutBlock, PutEdge, Refusal, Reply, Version, WalkPlan, Walker, Wants,
 };
 use quire_model::memory::World;
 use quire_model::{Denied, Position, Timestamp};
@@ -87,6 +87,18 @@ impl NaiveGraph {
             }
         }
         visits
+    }
+}
+
+impl NaiveGraph {
+    /// Preorder: a block, then everything behind its first neighbour.
+    fn depth_first(&self, block: BlockId, seen: &mut Vec<BlockId>) {
+        if !seen.contains(&block) {
+            seen.push(block);
+            for (_, next) in self.neighbours(block, End::Target) {
+                self.depth_first(next, seen);
+            }
+        }
     }
 }
 
@@ -268,15 +280,149 @@ fn compare(world: &World<Graphs>, naive: &Naive) {
                     graph.neighbours(id, direction, &[], None).map(|n| (n.edge_type, n.block)).collect();
                 assert_eq!(found, naive.neighbours(id, end));
             }
-            let walk = graph.walk(id, WalkPlan::default());
-            let visits =
-                walk.map(|walk| walk.visits.iter().map(|visit| (visit.block, visit.depth)).collect::<Vec<_>>());
+            let walk = graph.walk(&world.log, id, WalkPlan::default()).unwrap();
+            let visits = walk.map(|walk| walk.visits().map(|visit| (visit.block, visit.depth)).collect::<Vec<_>>());
             assert_eq!(visits, naive.blocks.contains_key(&id).then(|| naive.walk(id)));
         }
     }
 }
 
+/// A walk that began after a commit, and what the naive graph says that it has to find.
+struct Begun {
+    graph: &'static str,
+    start: BlockId,
+    walker: Walker<'static>,
+    naive: NaiveGraph,
+}
+
+/// Every walk that can be begun in the graphs as they are, in both orders.
+fn begin(naive: &Naive, at: Position) -> Vec<Begun> {
+    let mut begun = Vec::new();
+    for (graph, naive) in naive {
+        for start in (0..BLOCKS).map(id) {
+            for order in [Order::BreadthFirst, Order::DepthFirst] {
+                let plan = WalkPlan { order, with_edges: order == Order::BreadthFirst, ..WalkPlan::default() };
+                let walker = Walker::new(&[start], plan, at);
+                begun.push(Begun { graph, start, walker, naive: naive.clone() });
+            }
+        }
+    }
+    begun
+}
+
+impl Begun {
+    /// Goes on for so many edges; says whether it is over.
+    fn advance(&mut self, world: &World<Graphs>, edges: usize) -> bool {
+        let graph = world.model.graph(self.graph).expect("it is there");
+        let progress = self.walker.advance(graph, &world.log, edges).expect("readable");
+        let is_there = self.naive.blocks.contains_key(&self.start);
+        assert_eq!(progress == Progress::NoSuchBlock(self.start), !is_there);
+        progress != Progress::More
+    }
+
+    fn check(self, world: &World<Graphs>) {
+        if !self.naive.blocks.contains_key(&self.start) {
+            return;
+        }
+        let graph = world.model.graph(self.graph).expect("it is there");
+        let at = self.walker.at();
+        let walk = self.walker.finish();
+        let visits: Vec<(BlockId, usize)> = walk.visits().map(|visit| (visit.block, visit.depth)).collect();
+        let breadth = self.naive.walk(self.start);
+        let mut depth = Vec::new();
+        self.naive.depth_first(self.start, &mut depth);
+        let is_breadth = visits == breadth;
+        let is_depth = visits.iter().map(|visit| visit.0).eq(depth);
+        assert!(is_breadth || is_depth, "{visits:?} at {at} is neither {breadth:?} nor depth first");
+        assert_eq!(walk.bound(), None);
+        let mut edges: Vec<_> = walk
+            .edges()
+            .map(|edge| (edge.source, graph.edge_type_name(edge.edge_type).to_owned(), edge.target))
+            .collect();
+        edges.sort();
+        let is_within = |id: &BlockId| breadth.iter().any(|visit| visit.0 == *id);
+        let within = self.naive.edges.iter().filter(|edge| is_within(&edge.0) && is_within(&edge.2));
+        let mut expected: Vec<_> = within.map(|edge| (edge.0, edge.1.clone(), edge.2)).collect();
+        expected.sort();
+        assert!(edges == expected || (edges.is_empty() && is_depth), "{edges:?} at {at}, and not {expected:?}");
+    }
+}
+
+/// Compares what can be read of an earlier position.
+fn compare_past(world: &World<Graphs>, naive: &Naive, at: Position) {
+    for (name, naive) in naive {
+        let graph = world.model.graph(name).expect("it is there");
+        for id in (0..BLOCKS).map(id) {
+            let found = graph.block_at(&world.log, id, at).unwrap();
+            let found = found.map(|block| (block.version.get(), block.content.to_vec()));
+            let expected = naive.blocks.get(&id).map(|block| (block.version, block.content.clone()));
+            assert_eq!(found, expected, "{id} at {at}");
+            for (direction, end) in [(Direction::Outgoing, End::Target), (Direction::Incoming, End::Source)] {
+                let found = graph.neighbours_at(&world.log, id, direction, &[], None, at).unwrap();
+                let found: Vec<_> = found.iter().map(|found| (found.edge_type, found.block)).collect();
+                assert_eq!(found, naive.neighbours(id, end), "{id} at {at}");
+            }
+        }
+        for tag in 0..5u8 {
+            let tag = tag.to_string();
+            let tags = [&*tag];
+            let plan = ListPlan { filter: BlockFilter { tags: &tags, ..BlockFilter::default() }, source_prefix: "" };
+            let (mut from, mut listed) = (Some(ListCursor::START), BTreeSet::new());
+            while let Some(cursor) = from {
+                let mut show = |block: &Block<'_>| {
+                    assert!(listed.insert(block.id), "a block is listed once");
+                    Wants::Break(())
+                };
+                from = graph.list(&world.log, at, &plan, cursor, 2, &mut show).unwrap();
+            }
+            let has_tag = |block: &NaiveBlock| block.tags.contains(&tag);
+            let expected = naive.blocks.iter().filter(|(_, block)| has_tag(block)).map(|(id, _)| *id);
+            assert_eq!(listed, expected.collect(), "tag {tag} at {at}");
+        }
+        if at == world.log.tail() {
+            let ends = naive.edges.iter().flat_map(|edge| [edge.0, edge.2]);
+            let expected: BTreeSet<BlockId> = ends.filter(|id| !naive.blocks.contains_key(id)).collect();
+            let (mut from, mut missing) = (Some(0), BTreeSet::new());
+            while let Some(slot) = from {
+                let (found, next) = graph.missing_blocks(slot, 1);
+                missing.extend(found);
+                from = next;
+            }
+            assert_eq!(missing, expected);
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn walks_and_reads_of_a_position_are_the_same_whatever_is_committed_meanwhile(
+        commits in vec(vec(step(), 1..6), 1..16),
+        edges in 1usize..3,
+    ) {
+        let (mut world, mut naive) = (World::new(), Naive::new());
+        let (mut before, mut begun) = (Vec::new(), Vec::<Begun>::new());
+        for steps in &commits {
+            commit(&mut world, &mut naive, steps);
+            for begun in &mut begun {
+                begun.advance(&world, edges);
+            }
+            before.push((world.log.tail(), naive.clone()));
+            begun.extend(begin(&naive, world.log.tail()));
+        }
+        for mut begun in begun {
+            while !begun.advance(&world, edges) {}
+            begun.check(&world);
+        }
+        world.model = world.restarted(world.log.tail());
+        for (at, naive) in &before {
+            compare_past(&world, naive, *at);
+            for mut begun in begin(naive, *at) {
+                while !begun.advance(&world, 3) {}
+                begun.check(&world);
+            }
+        }
+    }
+
     #[test]
     fn random_commits_agree_with_a_map_and_a_list_and_survive_restarts(commits in vec(vec(step(), 1..9), 1..30)) {
         let (mut world, mut naive) = (World::new(), Naive::new());

@@ -1,6 +1,8 @@
 //! Walks: order, bounds, and shapes that break a careless walk (long chains, stars, cycles).
 
-use quire_graph::{BlockId, Bound, Command, DeleteBlock, Direction, Graph, Graphs, PutBlock, PutEdge, Visit, WalkPlan};
+use quire_graph::{
+    BlockId, Bound, Command, DeleteBlock, Direction, End, Graph, Graphs, PutBlock, PutEdge, Visit, WalkPlan,
+};
 use quire_model::Timestamp;
 use quire_model::memory::World;
 
@@ -36,8 +38,8 @@ fn graph(world: &World<Graphs>) -> &Graph {
 
 /// The visits as (block, depth), and the bound.
 fn walk(world: &World<Graphs>, start: u32, plan: WalkPlan<'_>) -> (Vec<(u32, usize)>, Option<Bound>) {
-    let walk = graph(world).walk(id(start), plan).expect("the start is there");
-    (walk.visits.iter().map(|visit| (number(visit.block), visit.depth)).collect(), walk.bound)
+    let walk = graph(world).walk(&world.log, id(start), plan).expect("readable").expect("the start is there");
+    (walk.visits().map(|visit| (number(visit.block), visit.depth)).collect(), walk.bound())
 }
 
 fn everything() -> WalkPlan<'static> {
@@ -63,9 +65,12 @@ fn each_block_is_visited_once_nearest_first_in_the_order_of_neighbours() {
 #[test]
 fn a_visit_says_where_it_came_from() {
     let world = world(DIAMOND);
-    let walk = graph(&world).walk(id(1), everything()).unwrap();
-    assert_eq!(walk.visits[0], Visit { block: id(1), depth: 0, from: None });
-    assert_eq!(walk.visits[3], Visit { block: id(4), depth: 2, from: Some(id(3)) });
+    let walk = graph(&world).walk(&world.log, id(1), everything()).unwrap().unwrap();
+    let visits: Vec<_> = walk.visits().collect();
+    assert_eq!(visits[0], Visit { block: id(1), depth: 0, from: None });
+    let Visit { block, depth, from: Some(step) } = visits[3] else { panic!("it came from somewhere") };
+    assert_eq!((block, depth, step.block, step.end), (id(4), 2, id(3), End::Target));
+    assert_eq!(graph(&world).edge_type_name(step.edge_type), "a");
 }
 
 #[test]
@@ -88,10 +93,10 @@ fn a_walk_says_which_bound_it_met_and_only_when_it_kept_something_from_it() {
 #[test]
 fn a_walk_from_a_block_that_is_not_there_is_none() {
     let mut world = world(DIAMOND);
-    assert!(graph(&world).walk(id(9), everything()).is_none());
+    assert!(graph(&world).walk(&world.log, id(9), everything()).unwrap().is_none());
     let delete = Command::DeleteBlock(DeleteBlock { graph: G, block: id(1).into() });
     world.commit(Timestamp::ZERO, &[delete]).expect("accepted");
-    assert!(graph(&world).walk(id(1), everything()).is_none());
+    assert!(graph(&world).walk(&world.log, id(1), everything()).unwrap().is_none());
     assert_eq!(walk(&world, 4, everything()), (vec![(4, 0), (5, 1)], None));
 }
 

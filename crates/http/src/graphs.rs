@@ -165,20 +165,25 @@ pub(crate) async fn walk(
     params.end()?;
     aside(move || {
         let edge_types: Vec<&str> = edge_types.iter().map(String::as_str).collect();
-        let plan = WalkPlan { direction, edge_types: &edge_types, depth_max, visited_max };
-        let walked = app.database.read(|view| view.graphs.graph(&graph).map(|graph| graph.walk(id, plan)))?;
-        let walked = walked.wait()?.ok_or_else(|| unknown_graph(&graph))?;
-        let walked = walked.ok_or_else(|| unknown_block(&graph, &start))?;
-        let names = names(&app.database, &graph, walked.visits.iter().map(|visit| visit.block).collect())?;
-        let visits = walked.visits.iter().zip(names).map(|(visit, name)| VisitReply {
+        let plan = WalkPlan { direction, edge_types: &edge_types, depth_max, visited_max, ..WalkPlan::default() };
+        let snapshot = app.database.graph(&graph).snapshot()?.ok_or_else(|| unknown_graph(&graph))?;
+        let is_there = snapshot.block(id, |_| ())?.is_some();
+        if !is_there {
+            return Err(unknown_block(&graph, &start));
+        }
+        let walked = snapshot.walk(&[id], plan, None)?;
+        let names = names(&app.database, &graph, walked.visits().map(|visit| visit.block).collect())?;
+        let visits = walked.visits().zip(names).map(|(visit, name)| VisitReply {
             id: visit.block.to_string(),
             name,
             depth: visit.depth,
-            from: visit.from.map(|block| block.to_string()),
+            from: visit.from.map(|step| step.block.to_string()),
         });
-        let bound = walked.bound.map(|bound| match bound {
+        let bound = walked.bound().map(|bound| match bound {
             Bound::Depth => "depth",
             Bound::Visited => "limit",
+            Bound::Results => "results",
+            Bound::Time => "time",
         });
         Ok(Answer::of(&WalkReply { visits: visits.collect(), bound }))
     })

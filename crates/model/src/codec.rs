@@ -37,6 +37,11 @@ impl Encoder {
         Encoder::default()
     }
 
+    /// An empty one that takes so many bytes before it grows.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Encoder { bytes: Vec::with_capacity(bytes) }
+    }
+
     /// One byte.
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.bytes.push(value);

@@ -146,10 +146,12 @@ impl Builder {
         let identity = Identity { database: meta.database, shard: 0 };
         let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
         let mut checkpoint = quire_model::Position::ZERO;
-        let mut models = Models::default();
+        // Drawn at random when the database was created, and told to nobody who may put blocks.
+        let seed = (meta.database ^ (meta.database >> 64)) as u64;
+        let mut models = Models::new(seed);
         // A checkpoint that an older or newer program wrote in another way is passed over: the log has everything.
         if let Some(newest) = opened.checkpoint
-            && let Ok(saved) = Models::load(&newest.payload)
+            && let Ok(saved) = Models::load(&newest.payload, seed)
         {
             models = saved;
             checkpoint = newest.mark.position;

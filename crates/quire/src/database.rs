@@ -81,6 +81,8 @@ pub struct View<'v> {
     pub graphs: &'v graph::Graphs,
     /// The log, for the reads of the models.
     pub history: &'v Reader,
+    /// The position of the last record that the state follows from.
+    pub position: Position,
 }
 
 impl Database {
@@ -319,5 +321,6 @@ fn view<'v>(state: &'v State, history: &'v Reader) -> View<'v> {
         jobs: &state.models.jobs,
         graphs: &state.models.graphs,
         history,
+        position: state.writer.mark().position,
     }
 }

@@ -86,7 +86,7 @@ pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
-pub use handles::{Event, EventStore, Events, Graph, Producer, Queue, Record, Records, Topic};
+pub use handles::{Event, EventStore, Events, Graph, GraphSnapshot, Producer, Queue, Record, Records, Topic};
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use quire_log::{
     Access, Background, Clock, Cut, Disk, Durability, ManualClock, Reader, Recovery, Storage, StoredFile, SystemClock,

@@ -19,6 +19,11 @@ pub(crate) struct Models {
 pub(crate) struct UnknownModel(pub(crate) ModelId);
 
 impl Models {
+    /// No state yet. Hash tables over what users choose are seeded with this number, which they don't know.
+    pub(crate) fn new(seed: u64) -> Self {
+        Models { graphs: graph::Graphs::with_seed(seed), ..Models::default() }
+    }
+
     /// Takes an entry into the state of its model.
     pub(crate) fn apply(&mut self, entry: &Entry<'_>) -> Result<(), UnknownModel> {
         match entry.kind.model {
@@ -42,9 +47,9 @@ impl Models {
     }
 
     /// Reads what [`Models::save`] wrote.
-    pub(crate) fn load(bytes: &[u8]) -> Result<Self, CodecError> {
+    pub(crate) fn load(bytes: &[u8], seed: u64) -> Result<Self, CodecError> {
         let mut from = Decoder::new(bytes);
-        let mut models = Models::default();
+        let mut models = Models::new(seed);
         while !from.is_empty() {
             let model = ModelId::new(from.u8()?);
             let length = from.u64()?;
@@ -54,7 +59,7 @@ impl Models {
                 ModelId::STREAMS => models.streams = Model::load(&mut section)?,
                 ModelId::EVENTS => models.events = Model::load(&mut section)?,
                 ModelId::JOBS => models.jobs = Model::load(&mut section)?,
-                ModelId::GRAPH => models.graphs = Model::load(&mut section)?,
+                ModelId::GRAPH => models.graphs = graph::Graphs::load_with_seed(&mut section, seed)?,
                 _ => return Err(CodecError { expected: "a model that is known", bytes_left: section.rest().len() }),
             }
             section.end()?;

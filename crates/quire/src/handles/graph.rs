@@ -1,10 +1,11 @@
 //! A graph, by name.
 
+use crate::Position;
 use crate::database::{Database, View};
 use crate::decide::Commands;
 use crate::error::Result;
-use crate::graph::{Command, Graph as State, PutBlock, PutEdge, Reply};
-use crate::handles::only;
+use crate::graph::{BlockRef, Command, DeleteBlock, DeleteEdge, Graph as State, PutBlock, PutEdge, Reply};
+use crate::handles::{GraphSnapshot, only};
 
 /// A graph. See [`Database::graph`].
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +33,46 @@ impl<'a> Graph<'a> {
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
     pub fn put_edge(&self, edge: PutEdge<'_>) -> Result<Reply> {
         self.commit(Command::PutEdge(PutEdge { graph: self.name, ..edge }))
+    }
+
+    /// Deletes a block and its edges, and waits until that is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
+    pub fn delete_block<'c>(&self, block: impl Into<BlockRef<'c>>) -> Result<Reply> {
+        self.commit(Command::DeleteBlock(DeleteBlock { graph: self.name, block: block.into() }))
+    }
+
+    /// Deletes an edge, and waits until that is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
+    pub fn delete_edge<'c>(
+        &self,
+        source: impl Into<BlockRef<'c>>,
+        edge_type: &'c str,
+        target: impl Into<BlockRef<'c>>,
+    ) -> Result<Reply> {
+        let (source, target) = (source.into(), target.into());
+        self.commit(Command::DeleteEdge(DeleteEdge { graph: self.name, source, edge_type, target }))
+    }
+
+    /// The graph as it is now, to be read and walked for as long as one likes while writers go on; `None` when it is not
+    /// there.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    pub fn snapshot(&self) -> Result<Option<GraphSnapshot<'a>>> {
+        GraphSnapshot::of(self.database, self.name, None)
+    }
+
+    /// The graph as it was after the record at a position; `None` when it is not there by now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when nothing is published at the position yet;
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    pub fn snapshot_at(&self, at: Position) -> Result<Option<GraphSnapshot<'a>>> {
+        GraphSnapshot::of(self.database, self.name, Some(at))
     }
 
     /// Looks something up in the graph; `None` when it is not there. The answer is told once all it may rest on is durable.

@@ -2,11 +2,13 @@
 
 mod events;
 mod graph;
+mod graph_snapshot;
 mod queue;
 mod topic;
 
 pub use events::{Event, EventStore, Events};
 pub use graph::Graph;
+pub use graph_snapshot::GraphSnapshot;
 pub use queue::Queue;
 pub use topic::{Producer, Record, Records, Topic};
 

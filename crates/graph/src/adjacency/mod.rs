@@ -1,0 +1,324 @@
+//! Who is linked to whom, in memory: 62 bytes a block and about 38 an edge.
+//!
+//! ```text
+//! Adjacency ── index      id → slot                                hash tables, seeded
+//!         ├── nodes      slot → id, version, place, kind, lists   56 bytes each
+//!         ├── outgoing   sorted lists of (edge type, target, place)
+//!         └── incoming   sorted lists of (edge type, source)
+//! ```
+//!
+//! A **slot** is the small number that edges know a block by; it belongs to one block as long as the block is there or has
+//! edges, and is then given to another. Invariant: `incoming` holds exactly the reverses of `outgoing`'s edges.
+//!
+//! Every node knows the last record that changed it or its edges ([`Node::changed`]): who reads as of an earlier position
+//! sees whether the node still tells what was so then, or has to ask the log.
+
+mod index;
+mod lists;
+mod node;
+mod pages;
+mod runs;
+mod stored;
+
+use quire_model::{Place, Position};
+
+use crate::{BlockId, End};
+use index::Index;
+use lists::{Elements, List, Lists, Probe, edge_type};
+use node::PackedPlace;
+pub(crate) use node::{Facts, INDEX_MAX, Node, POSITION_MAX};
+use pages::Pages;
+
+/// Words of an outgoing edge: key, target's slot, place.
+const OUTGOING: usize = 5;
+/// Words of an incoming edge: key, source's slot.
+const INCOMING: usize = 3;
+
+/// An edge by its ends' slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hop {
+    pub(crate) edge_type: u16,
+    pub(crate) far: u32,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(crate) struct Adjacency {
+    index: Index,
+    nodes: Pages<Node, 12>,
+    /// Slots to be had; the last is the next.
+    free: alloc::vec::Vec<u32>,
+    outgoing: Lists<OUTGOING>,
+    incoming: Lists<INCOMING>,
+    pub(crate) blocks: usize,
+    pub(crate) edges: usize,
+    /// The last record that took a slot from a block: who remembers slots since before has to look again.
+    pub(crate) slots_freed: Position,
+}
+
+impl Adjacency {
+    pub(crate) fn new(seed: u64) -> Self {
+        Adjacency {
+            index: Index::new(seed, 0),
+            nodes: Pages::default(),
+            free: alloc::vec::Vec::new(),
+            outgoing: Lists::default(),
+            incoming: Lists::default(),
+            blocks: 0,
+            edges: 0,
+            slots_freed: Position::ZERO,
+        }
+    }
+
+    /// The slot of a block that is there or has edges.
+    pub(crate) fn slot(&self, id: BlockId) -> Option<u32> {
+        self.index.find(id, |slot| self.nodes[slot].id)
+    }
+
+    /// The hash of an id, under the seed.
+    pub(crate) fn hash(&self, id: BlockId) -> u64 {
+        self.index.hash(id)
+    }
+
+    /// The node in a slot.
+    pub(crate) fn node(&self, slot: u32) -> &Node {
+        &self.nodes[slot]
+    }
+
+    /// The node of a block that is there or has edges.
+    pub(crate) fn find(&self, id: BlockId) -> Option<&Node> {
+        self.slot(id).map(|slot| &self.nodes[slot])
+    }
+
+    /// How many slots there are, taken or not.
+    pub(crate) fn slots(&self) -> u32 {
+        self.nodes.len()
+    }
+
+    /// Where the entry of an edge is; `None` when the edge is not there.
+    pub(crate) fn edge(&self, source: BlockId, edge_type: u16, target: BlockId) -> Option<Place> {
+        let list = self.find(source)?.outgoing;
+        let spot = self.outgoing.seek(list, &Probe::new(edge_type, target), |slot| self.nodes[slot].id).ok()?;
+        let [.., low, high] = *self.outgoing.element(list, spot);
+        Some(PackedPlace::from_bits((u64::from(high) << 32) | u64::from(low)).get())
+    }
+
+    /// The edges whose far block is this end of them, of types from `first` to `last`, in order; behind `after` when given.
+    pub(crate) fn hops(
+        &self,
+        slot: u32,
+        end: End,
+        (first, last): (u16, u16),
+        after: Option<(u16, BlockId)>,
+    ) -> impl Iterator<Item = Hop> + use<'_> {
+        let node = &self.nodes[slot];
+        let hops = match end {
+            End::Target => Hops::Outgoing(from(&self.outgoing, node.outgoing, &self.nodes, first, after)),
+            End::Source => Hops::Incoming(from(&self.incoming, node.incoming, &self.nodes, first, after)),
+        };
+        hops.take_while(move |hop| hop.edge_type <= last)
+    }
+
+    /// How many edges of these types there are in this direction.
+    pub(crate) fn degree(&self, slot: u32, end: End, (first, last): (u16, u16)) -> usize {
+        let node = &self.nodes[slot];
+        match end {
+            End::Target => count(&self.outgoing, node.outgoing, &self.nodes, first, last),
+            End::Source => count(&self.incoming, node.incoming, &self.nodes, first, last),
+        }
+    }
+
+    /// Takes in a block.
+    pub(crate) fn put_block(&mut self, id: BlockId, facts: Facts) {
+        let slot = self.slot_or_new(id);
+        let node = &mut self.nodes[slot];
+        self.blocks += usize::from(!node.is_block());
+        node.put(facts);
+    }
+
+    /// Takes in an edge.
+    pub(crate) fn put_edge(&mut self, source: BlockId, edge_type: u16, target: BlockId, place: Place) {
+        let (near, far) = (self.slot_or_new(source), self.slot_or_new(target));
+        let position = place.position;
+        let place = PackedPlace::new(place).bits();
+        let (probe, list) = (Probe::new(edge_type, target), self.nodes[near].outgoing);
+        let [key, prefix] = probe.words();
+        let element = [key, prefix, far, place as u32, (place >> 32) as u32];
+        match self.outgoing.seek(list, &probe, |slot| self.nodes[slot].id) {
+            Ok(spot) => self.outgoing.replace(list, spot, element),
+            Err(spot) => {
+                self.nodes[near].outgoing = self.outgoing.insert(list, spot, element);
+                let (probe, list) = (Probe::new(edge_type, source), self.nodes[far].incoming);
+                let [key, prefix] = probe.words();
+                let spot = self.incoming.seek(list, &probe, |slot| self.nodes[slot].id);
+                let spot = spot.expect_err("an edge is in both lists or in none");
+                self.nodes[far].incoming = self.incoming.insert(list, spot, [key, prefix, near]);
+                self.edges += 1;
+            }
+        }
+        self.nodes[near].touch(position);
+        self.nodes[far].touch(position);
+    }
+
+    /// Takes out an edge that is there.
+    pub(crate) fn delete_edge(&mut self, source: BlockId, edge_type: u16, target: BlockId, position: Position) {
+        let ends = self.slot(source).zip(self.slot(target));
+        let (near, far) = ends.expect("only an edge that is there is deleted");
+        self.remove_outgoing(near, edge_type, target);
+        self.remove_incoming(far, edge_type, source);
+        self.edges -= 1;
+        let ends = [near, far];
+        for slot in &ends[..if near == far { 1 } else { 2 }] {
+            self.nodes[*slot].touch(position);
+            self.release(*slot, position);
+        }
+    }
+
+    /// Takes out a block that is there, and its edges.
+    pub(crate) fn delete_block(&mut self, id: BlockId, position: Position) -> Facts {
+        let slot = self.slot(id).expect("only a block that is there is deleted");
+        let facts = self.nodes[slot].facts().expect("only a block that is there is deleted");
+        let all = (u16::MIN, u16::MAX);
+        let outgoing: alloc::vec::Vec<Hop> = self.hops(slot, End::Target, all, None).collect();
+        for hop in outgoing {
+            self.remove_incoming(hop.far, hop.edge_type, id);
+            self.cut(slot, hop.far, position);
+        }
+        self.outgoing.clear(&mut self.nodes[slot].outgoing);
+        // Those to itself are gone with the outgoing ones.
+        let incoming: alloc::vec::Vec<Hop> = self.hops(slot, End::Source, all, None).collect();
+        for hop in incoming {
+            self.remove_outgoing(hop.far, hop.edge_type, id);
+            self.cut(slot, hop.far, position);
+        }
+        self.incoming.clear(&mut self.nodes[slot].incoming);
+        self.nodes[slot].delete();
+        self.nodes[slot].touch(position);
+        self.blocks -= 1;
+        self.release(slot, position);
+        facts
+    }
+
+    /// Notes that an edge between the block that is being deleted and another is gone.
+    fn cut(&mut self, deleted: u32, far: u32, position: Position) {
+        self.edges -= 1;
+        if far != deleted {
+            self.nodes[far].touch(position);
+            self.release(far, position);
+        }
+    }
+
+    fn remove_outgoing(&mut self, near: u32, edge_type: u16, target: BlockId) {
+        let list = self.nodes[near].outgoing;
+        let spot = self.outgoing.seek(list, &Probe::new(edge_type, target), |slot| self.nodes[slot].id);
+        self.nodes[near].outgoing = self.outgoing.remove(list, spot.expect("an edge is in both lists"));
+    }
+
+    fn remove_incoming(&mut self, near: u32, edge_type: u16, source: BlockId) {
+        let list = self.nodes[near].incoming;
+        let spot = self.incoming.seek(list, &Probe::new(edge_type, source), |slot| self.nodes[slot].id);
+        self.nodes[near].incoming = self.incoming.remove(list, spot.expect("an edge is in both lists"));
+    }
+
+    fn slot_or_new(&mut self, id: BlockId) -> u32 {
+        if let Some(slot) = self.slot(id) {
+            return slot;
+        }
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.nodes[slot] = Node::end(id);
+                slot
+            }
+            None => self.nodes.extend(Node::end(id), 1),
+        };
+        self.index.add(id, slot, |slot| self.nodes[slot].id);
+        slot
+    }
+
+    /// Frees the slot of what is no block and has no edges.
+    fn release(&mut self, slot: u32, position: Position) {
+        let node = &self.nodes[slot];
+        if node.is_used() && !node.is_block() && !node.has_edges() {
+            self.index.remove(node.id, slot);
+            self.nodes[slot] = Node::FREE;
+            self.free.push(slot);
+            self.slots_freed = position;
+        }
+    }
+
+    /// How much memory it takes, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+            + self.nodes.memory_bytes()
+            + self.free.capacity() * size_of::<u32>()
+            + self.outgoing.memory_bytes()
+            + self.incoming.memory_bytes()
+    }
+}
+
+/// The elements of a list from the first of a type on, or behind an edge.
+fn from<'a, const WORDS: usize>(
+    lists: &'a Lists<WORDS>,
+    list: List,
+    nodes: &'a Pages<Node, 12>,
+    first: u16,
+    after: Option<(u16, BlockId)>,
+) -> Elements<'a, WORDS> {
+    let id_of = |slot| nodes[slot].id;
+    let spot = match after {
+        Some((edge_type, id)) if edge_type >= first => {
+            let probe = Probe::new(edge_type, id);
+            match lists.seek(list, &probe, id_of) {
+                Ok(spot) => {
+                    let mut behind = lists.iter(list, Some(spot));
+                    behind.next();
+                    return behind;
+                }
+                Err(spot) => Some(spot),
+            }
+        }
+        _ if first == 0 => None,
+        _ => Some(begin(lists, list, nodes, first)),
+    };
+    lists.iter(list, spot)
+}
+
+/// Where the edges of a type begin.
+fn begin<const WORDS: usize>(lists: &Lists<WORDS>, list: List, nodes: &Pages<Node, 12>, edge_type: u16) -> lists::Spot {
+    match lists.seek(list, &Probe::new(edge_type, BlockId::MIN), |slot| nodes[slot].id) {
+        Ok(spot) | Err(spot) => spot,
+    }
+}
+
+fn count<const WORDS: usize>(
+    lists: &Lists<WORDS>,
+    list: List,
+    nodes: &Pages<Node, 12>,
+    first: u16,
+    last: u16,
+) -> usize {
+    let before = |edge_type: u16| lists.rank(list, begin(lists, list, nodes, edge_type));
+    let end = last.checked_add(1).map_or(list.length as usize, before);
+    end - if first == 0 { 0 } else { before(first) }
+}
+
+/// The edges of a node in one direction.
+enum Hops<'a> {
+    Outgoing(Elements<'a, OUTGOING>),
+    Incoming(Elements<'a, INCOMING>),
+}
+
+impl Iterator for Hops<'_> {
+    type Item = Hop;
+
+    fn next(&mut self) -> Option<Hop> {
+        match self {
+            Hops::Outgoing(elements) => elements.next().map(hop),
+            Hops::Incoming(elements) => elements.next().map(hop),
+        }
+    }
+}
+
+fn hop<const WORDS: usize>(element: &[u32; WORDS]) -> Hop {
+    Hop { edge_type: edge_type(element), far: element[2] }
+}

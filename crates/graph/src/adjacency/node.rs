@@ -1,0 +1,163 @@
+//! What is kept in memory of a block: 56 bytes, whatever its name and content are.
+//!
+//! ```text
+//! id 16 │ place: position 46 bits, index 18 bits │ version 48 bits, kind 16 bits │ changed 56 bits, flags 8 bits
+//!       │ outgoing edges 8 │ incoming edges 8
+//! ```
+//!
+//! `decide` refuses positions and indexes that would not fit. No block gets so many versions: it would take a million puts
+//! of it a second for nine years.
+
+use quire_model::{Place, Position};
+
+use super::lists::List;
+use crate::{BlockId, Version};
+
+/// The highest position that fits.
+pub(crate) const POSITION_MAX: u64 = (1 << INDEX_FROM) - 1;
+/// The highest index of an entry in its record that fits.
+pub(crate) const INDEX_MAX: u32 = (1 << (64 - INDEX_FROM)) - 1;
+
+const INDEX_FROM: u32 = 46;
+
+/// A place in 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PackedPlace(u64);
+
+impl PackedPlace {
+    pub(crate) fn new(place: Place) -> Self {
+        let (position, index) = (place.position.get(), place.index);
+        assert!(position <= POSITION_MAX && index <= INDEX_MAX, "decide lets no place pass that does not fit: {place}");
+        PackedPlace(position | (u64::from(index) << INDEX_FROM))
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        PackedPlace(bits)
+    }
+
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn get(self) -> Place {
+        Place::new(Position::new(self.0 & POSITION_MAX), (self.0 >> INDEX_FROM) as u32)
+    }
+}
+
+/// A block, or the end of an edge that is not there.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(super) id: BlockId,
+    place: PackedPlace,
+    version_and_kind: u64,
+    changed_and_flags: u64,
+    pub(super) outgoing: List,
+    pub(super) incoming: List,
+}
+
+const _: () = assert!(size_of::<Node>() == 56);
+
+const IS_USED: u64 = 1;
+const IS_BLOCK: u64 = 2;
+const IS_NAMED: u64 = 4;
+
+/// What a put says of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) version: Version,
+    /// Where the newest content is.
+    pub(crate) place: Place,
+    pub(crate) kind: u16,
+    /// Whether the entry there has a name.
+    pub(crate) is_named: bool,
+}
+
+impl Node {
+    /// Of no block: a slot to be had.
+    pub(super) const FREE: Node = Node {
+        id: BlockId::MIN,
+        place: PackedPlace::from_bits(0),
+        version_and_kind: 0,
+        changed_and_flags: 0,
+        outgoing: List::NONE,
+        incoming: List::NONE,
+    };
+
+    /// The end of an edge, where no block is.
+    pub(super) fn end(id: BlockId) -> Self {
+        Node { id, changed_and_flags: IS_USED, ..Node::FREE }
+    }
+
+    /// Whether the slot is taken.
+    pub(super) fn is_used(&self) -> bool {
+        self.changed_and_flags & IS_USED != 0
+    }
+
+    /// Which block it is, or would be.
+    pub(crate) fn id(&self) -> BlockId {
+        self.id
+    }
+
+    /// What the newest put says; `None` when there is no block.
+    pub(crate) fn facts(&self) -> Option<Facts> {
+        self.is_block().then(|| Facts {
+            version: Version::new(self.version_and_kind >> 16),
+            place: self.place.get(),
+            kind: self.version_and_kind as u16,
+            is_named: self.changed_and_flags & IS_NAMED != 0,
+        })
+    }
+
+    /// Whether there is a block.
+    pub(crate) fn is_block(&self) -> bool {
+        self.changed_and_flags & IS_BLOCK != 0
+    }
+
+    /// Whether it is the end of edges, and there is no block.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.is_used() && !self.is_block()
+    }
+
+    /// Whether it has edges.
+    pub(crate) fn has_edges(&self) -> bool {
+        self.outgoing.length + self.incoming.length > 0
+    }
+
+    /// The last record that changed the block or its edges.
+    pub(crate) fn changed(&self) -> Position {
+        Position::new(self.changed_and_flags >> 8)
+    }
+
+    pub(super) fn put(&mut self, facts: Facts) {
+        self.place = PackedPlace::new(facts.place);
+        self.version_and_kind = (facts.version.get() << 16) | u64::from(facts.kind);
+        let named = if facts.is_named { IS_NAMED } else { 0 };
+        self.changed_and_flags = (facts.place.position.get() << 8) | IS_USED | IS_BLOCK | named;
+    }
+
+    pub(super) fn delete(&mut self) {
+        self.place = PackedPlace::from_bits(0);
+        self.version_and_kind = 0;
+        self.changed_and_flags &= !(IS_BLOCK | IS_NAMED);
+    }
+
+    pub(super) fn touch(&mut self, position: Position) {
+        self.changed_and_flags = (position.get() << 8) | (self.changed_and_flags & 0xff);
+    }
+
+    /// The numbers that a checkpoint keeps of it, besides the id and the edges.
+    pub(super) fn words(&self) -> [u64; 3] {
+        [self.place.0, self.version_and_kind, self.changed_and_flags]
+    }
+
+    /// A node of such numbers, when they are some.
+    pub(super) fn of_words(id: BlockId, words: [u64; 3]) -> Option<Node> {
+        let [place, version_and_kind, changed_and_flags] = words;
+        let flags = changed_and_flags & 0xff;
+        let is_free = flags == 0 && (place, version_and_kind, changed_and_flags, id) == (0, 0, 0, BlockId::MIN);
+        let is_end = flags == IS_USED && (place, version_and_kind) == (0, 0);
+        let is_block = flags & !IS_NAMED == IS_USED | IS_BLOCK;
+        let place = PackedPlace::from_bits(place);
+        (is_free || is_end || is_block).then(|| Node { place, version_and_kind, changed_and_flags, ..Node::end(id) })
+    }
+}

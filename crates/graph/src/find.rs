@@ -1,0 +1,118 @@
+//! Which blocks there are: by kind, by tag, by source, by whatever a test of their metadata says.
+//!
+//! Blocks are listed kind by kind, in the order in which the graph first saw the kinds; within a kind in the order in which
+//! they were last put. A kind and a tag are walked along their tags in the log, of which a put that is no longer the block's
+//! newest is passed over; a source or a test is asked of each block in between. So a page costs time in what it passes
+//! over, and says where the next goes on after a bounded number of looks.
+
+use alloc::vec::Vec;
+
+use quire_model::{History, Place, Position, ReadError, Tag, TagBuf};
+
+use crate::adjacency::Node;
+use crate::apply::narrow;
+use crate::codec::Effect;
+use crate::past::Past;
+use crate::{Block, BlockFilter, BlockId, Graph, tags};
+
+/// Which blocks to list.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListPlan<'p> {
+    /// Those that match.
+    pub filter: BlockFilter<'p>,
+    /// Whose source begins like this.
+    pub source_prefix: &'p str,
+}
+
+/// Where a list goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListCursor {
+    /// The number of the kind.
+    pub kind: u16,
+    /// The first place to look at.
+    pub place: Place,
+}
+
+impl ListCursor {
+    /// At the beginning.
+    pub const START: ListCursor = ListCursor { kind: 0, place: Place::START };
+}
+
+/// Whether whoever is shown something wants more.
+pub type Wants = core::ops::ControlFlow<()>;
+
+impl Graph {
+    /// Shows every block that the plan asks for, as of a position, from a cursor on, until `show` breaks off or so many
+    /// entries were looked at. Says where to go on; `None` when those were all.
+    ///
+    /// Pages of one position together show every block of that position once, whatever is committed in between.
+    ///
+    /// # Errors
+    /// When an entry can't be read.
+    pub fn list(
+        &self,
+        history: &dyn History,
+        at: Position,
+        plan: &ListPlan<'_>,
+        from: ListCursor,
+        looks_max: usize,
+        show: &mut dyn FnMut(&Block<'_>) -> Wants,
+    ) -> Result<Option<ListCursor>, ReadError> {
+        let kinds: Vec<u32> = match plan.filter.kinds {
+            [] => (u32::from(from.kind)..self.kinds.count()).collect(),
+            kinds => {
+                let mut numbers: Vec<u32> = kinds.iter().filter_map(|kind| self.kinds.number(kind)).collect();
+                numbers.sort_unstable();
+                numbers.dedup();
+                numbers.retain(|kind| *kind >= u32::from(from.kind));
+                numbers
+            }
+        };
+        let users: Vec<TagBuf> = plan.filter.tags.iter().map(|tag| tags::user(self.number, tag)).collect();
+        let past = Past::at(history, self.number, at);
+        let mut looks = 0;
+        for kind in kinds {
+            let of_kind = tags::kind(self.number, kind);
+            let tags: Vec<Tag<'_>> = core::iter::once(of_kind.tag()).chain(users.iter().map(TagBuf::tag)).collect();
+            let kind = narrow(kind);
+            let mut place = if kind == from.kind { from.place } else { Place::START };
+            while let Some(entry) = history.next(&tags, place)? {
+                if entry.place.position > at {
+                    break;
+                }
+                if looks == looks_max {
+                    return Ok(Some(ListCursor { kind, place: entry.place }));
+                }
+                looks += 1;
+                place = entry.place.after();
+                let Effect::BlockPut(put) = Effect::of(&entry) else { panic!("entry {} puts a block", entry.place) };
+                if self.newest(&past, put.id, at)? != Some(entry.place) {
+                    continue;
+                }
+                let block = self.shown(entry, put);
+                let is_asked = block.source.starts_with(plan.source_prefix) && plan.filter.matches_beyond_kind(&block);
+                if is_asked && show(&block).is_break() {
+                    return Ok(Some(ListCursor { kind, place }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the newest put of a block was at a position.
+    fn newest(&self, past: &Past<'_>, id: BlockId, at: Position) -> Result<Option<Place>, ReadError> {
+        match self.adjacency.find(id).filter(|node| node.changed() <= at) {
+            Some(node) => Ok(node.facts().map(|facts| facts.place)),
+            None => Ok(past.block(id)?.map(|(entry, _)| entry.place)),
+        }
+    }
+
+    /// The ends of edges where there is no block, among `looks_max` slots from this one on, and the slot to go on from;
+    /// `None` when those were all. In no order that means anything.
+    pub fn missing_blocks(&self, from: u32, looks_max: u32) -> (Vec<BlockId>, Option<u32>) {
+        let end = from.saturating_add(looks_max).min(self.adjacency.slots());
+        let nodes = (from..end).map(|slot| self.adjacency.node(slot));
+        let missing = nodes.filter(|node| node.is_missing()).map(Node::id).collect();
+        (missing, (end < self.adjacency.slots()).then_some(end))
+    }
+}

@@ -1,0 +1,172 @@
+//! What became of a block, and of a graph: versions, earlier positions, and the feed of changes.
+
+use alloc::vec::Vec;
+
+use quire_model::{Entry, History, Place, Position, ReadError, Timestamp};
+
+use crate::adjacency::Node;
+use crate::codec::Effect;
+use crate::find::Wants;
+use crate::neighbours::Neighbour;
+use crate::past::Past;
+use crate::{Block, BlockId, Direction, End, Graph, tags};
+
+/// Something that happened to a graph.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// Where it stands in the log.
+    pub place: Place,
+    /// When it was committed.
+    pub time: Timestamp,
+    /// What happened.
+    pub what: Changed<'a>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy)]
+pub enum Changed<'a> {
+    /// A block was put.
+    BlockPut(Block<'a>),
+    /// A block was deleted, and its edges.
+    BlockDeleted {
+        /// The block.
+        block: BlockId,
+    },
+    /// An edge was put.
+    EdgePut {
+        /// Where it leaves.
+        source: BlockId,
+        /// Its type.
+        edge_type: &'a str,
+        /// Where it arrives.
+        target: BlockId,
+        /// Its properties.
+        properties: &'a [u8],
+    },
+    /// An edge was deleted.
+    EdgeDeleted {
+        /// Where it left.
+        source: BlockId,
+        /// Its type.
+        edge_type: &'a str,
+        /// Where it arrived.
+        target: BlockId,
+    },
+}
+
+impl Graph {
+    /// The last record that changed a block that is there, or the edges of one that is or is not there;
+    /// [`Position::MAX`] when nothing is known of it.
+    pub fn changed(&self, id: BlockId) -> Position {
+        self.adjacency.find(id).map_or(Position::MAX, Node::changed)
+    }
+
+    /// A block as of a position; `None` when it was not there.
+    ///
+    /// # Errors
+    /// When an entry can't be read.
+    pub fn block_at<'a>(
+        &'a self,
+        history: &'a dyn History,
+        id: BlockId,
+        at: Position,
+    ) -> Result<Option<Block<'a>>, ReadError> {
+        let found = Past::at(history, self.number, at).block(id)?;
+        Ok(found.map(|(entry, put)| self.shown(entry, put)))
+    }
+
+    /// The puts and deletions of a block before a place, newest first, at most so many.
+    ///
+    /// # Errors
+    /// When an entry can't be read.
+    pub fn versions<'a>(
+        &'a self,
+        history: &'a dyn History,
+        id: BlockId,
+        before: Place,
+        count_max: usize,
+    ) -> Result<Vec<Change<'a>>, ReadError> {
+        let tag = tags::block(self.number, id);
+        let mut versions = Vec::new();
+        let mut before = before;
+        while versions.len() < count_max
+            && let Some(entry) = history.previous(&[tag.tag()], before)?
+        {
+            versions.push(self.change(entry));
+            before = entry.place;
+        }
+        Ok(versions)
+    }
+
+    /// The neighbours of a block as of a position, in the order of [`Graph::neighbours`]. Costs time in the changes of the
+    /// block's edges when there were any since.
+    ///
+    /// # Errors
+    /// When an entry can't be read.
+    pub fn neighbours_at<'a>(
+        &'a self,
+        history: &dyn History,
+        block: BlockId,
+        direction: Direction,
+        edge_types: &[&str],
+        after: Option<Neighbour<'_>>,
+        at: Position,
+    ) -> Result<Vec<Neighbour<'a>>, ReadError> {
+        let types = self.type_ranges(edge_types);
+        let is_asked = |edge_type: u16| types.iter().any(|(first, last)| (*first..=*last).contains(&edge_type));
+        let is_behind = |neighbour: &Neighbour<'_>| {
+            let rank = |of: &Neighbour<'_>| (of.end == End::Source, self.edge_types.number(of.edge_type), of.block);
+            after.is_none_or(|after| rank(neighbour) > rank(&after))
+        };
+        let past = Past::at(history, self.number, at);
+        let mut found = Vec::new();
+        for end in direction.ends() {
+            let edges = past.edges(block, *end)?;
+            let edges = edges.into_iter().filter(|(edge_type, _)| is_asked(*edge_type));
+            let neighbours = edges.map(|(edge_type, block)| Neighbour {
+                block,
+                edge_type: self.edge_type_name(edge_type),
+                end: *end,
+            });
+            found.extend(neighbours.filter(is_behind));
+        }
+        Ok(found)
+    }
+
+    /// Shows every change of the graph from a place on, in order, until `show` breaks off. Says where to go on.
+    ///
+    /// # Errors
+    /// When an entry can't be read.
+    pub fn changes(
+        &self,
+        history: &dyn History,
+        from: Place,
+        show: &mut dyn FnMut(&Change<'_>) -> Wants,
+    ) -> Result<Place, ReadError> {
+        let tag = tags::graph(self.number);
+        let mut from = from;
+        while let Some(entry) = history.next(&[tag.tag()], from)? {
+            from = entry.place.after();
+            if show(&self.change(entry)).is_break() {
+                break;
+            }
+        }
+        Ok(from)
+    }
+
+    fn change<'a>(&'a self, entry: Entry<'a>) -> Change<'a> {
+        let edge_type = |number: u32| self.edge_types.name(number);
+        let what = match Effect::of(&entry) {
+            Effect::BlockPut(put) => Changed::BlockPut(self.shown(entry, put)),
+            Effect::BlockDeleted { id, .. } => Changed::BlockDeleted { block: id },
+            Effect::EdgePut { key, properties, .. } => {
+                Changed::EdgePut { source: key.near, edge_type: edge_type(key.edge_type), target: key.far, properties }
+            }
+            Effect::EdgeDeleted { key, .. } => {
+                Changed::EdgeDeleted { source: key.near, edge_type: edge_type(key.edge_type), target: key.far }
+            }
+            _ => panic!("entry {} names something, and changes no graph", entry.place),
+        };
+        Change { place: entry.place, time: entry.time, what }
+    }
+}

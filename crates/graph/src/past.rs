@@ -1,0 +1,69 @@
+//! What the log says of a block and its edges as of an earlier place.
+//!
+//! The state in memory is the newest. What it no longer tells is found by walking the tags of the block back from that place:
+//! the first entry that names an edge decides whether it was there, and the deletion of one of its ends since then takes it
+//! away. It costs a look at every change of the block's edges, where the state costs nothing.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use quire_model::{Entry, History, Place, Position, ReadError};
+
+use crate::apply::narrow;
+use crate::codec::{BlockPut, Effect};
+use crate::{BlockId, End, tags};
+
+/// One graph, as it was before a place.
+#[derive(Clone, Copy)]
+pub(crate) struct Past<'h> {
+    history: &'h dyn History,
+    graph: u32,
+    before: Place,
+}
+
+impl<'h> Past<'h> {
+    /// As it was after the record at this position.
+    pub(crate) fn at(history: &'h dyn History, graph: u32, position: Position) -> Self {
+        let before = if position == Position::MAX { Place::END } else { Place::new(position.next(), 0) };
+        Past { history, graph, before }
+    }
+
+    /// The put of the version that a block had; `None` when it was not there.
+    pub(crate) fn block(&self, id: BlockId) -> Result<Option<(Entry<'h>, BlockPut<'h>)>, ReadError> {
+        let newest = self.history.previous(&[tags::block(self.graph, id).tag()], self.before)?;
+        Ok(newest.and_then(|entry| match Effect::of(&entry) {
+            Effect::BlockPut(put) => Some((entry, put)),
+            _ => None,
+        }))
+    }
+
+    /// The edges whose far block is this end of them: types and far blocks, in order.
+    pub(crate) fn edges(&self, near: BlockId, end: End) -> Result<Vec<(u16, BlockId)>, ReadError> {
+        let tag = match end {
+            End::Target => tags::source(self.graph, near),
+            End::Source => tags::target(self.graph, near),
+        };
+        let mut newest: BTreeMap<(u16, BlockId), Option<Place>> = BTreeMap::new();
+        let mut before = self.before;
+        while let Some(entry) = self.history.previous(&[tag.tag()], before)? {
+            let (key, put) = match Effect::of(&entry) {
+                Effect::EdgePut { key, .. } => (key, Some(entry.place)),
+                Effect::EdgeDeleted { key, .. } => (key, None),
+                // The block's own deletion took all edges of before.
+                _ => break,
+            };
+            let far = if end == End::Target { key.far } else { key.near };
+            newest.entry((narrow(key.edge_type), far)).or_insert(put);
+            before = entry.place;
+        }
+        let mut edges = Vec::with_capacity(newest.len());
+        for ((edge_type, far), put) in newest {
+            let Some(put) = put else { continue };
+            let deleted = self.history.previous(&[tags::deleted(self.graph, far).tag()], self.before)?;
+            if far == near || deleted.is_none_or(|deleted| deleted.place < put) {
+                edges.push((edge_type, far));
+            }
+        }
+        Ok(edges)
+    }
+}

@@ -1,0 +1,70 @@
+//! Breadth first: blocks are visited as they are met, so the list of those that were met is the queue.
+
+use quire_model::ReadError;
+
+use super::met::State;
+use super::{Bound, Ground, Walker};
+
+impl Walker<'_> {
+    /// Goes on for about so many edges; says whether that was all.
+    pub(super) fn breadth_first(&mut self, ground: Ground<'_>, left: &mut usize) -> Result<bool, ReadError> {
+        while (self.next as usize) < self.met.len() {
+            // Once nothing new is visited, edges between what was are still looked for, but for a walk that was stopped.
+            if self.is_closed && (!self.plan.with_edges || self.bound == Some(Bound::Time)) {
+                return Ok(true);
+            }
+            let number = self.next;
+            let met = self.met[number as usize];
+            if met.is_visited() {
+                let is_last = met.depth as usize >= self.plan.depth_max;
+                let all =
+                    self.expand(number, ground, left, |this, far| this.take_breadth(number, is_last, far, ground))?;
+                if !all {
+                    return Ok(false);
+                }
+            }
+            self.next += 1;
+            *left -= 1;
+            if *left == 0 {
+                return Ok((self.next as usize) == self.met.len());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes an edge; says whether to go on with the block's others.
+    #[inline]
+    fn take_breadth(
+        &mut self,
+        near: u32,
+        is_last: bool,
+        far: super::expand::Far,
+        ground: Ground<'_>,
+    ) -> Result<bool, ReadError> {
+        let (number, is_new) = self.meet_far(near, far, ground)?;
+        if !is_new {
+            self.note(near, far, number);
+            return Ok(true);
+        }
+        let state = self.met[number as usize].state;
+        if state == State::Barred {
+            return Ok(true);
+        }
+        self.note(near, far, number);
+        let bound = if is_last {
+            Some(Bound::Depth)
+        } else if self.visited >= self.plan.visited_max {
+            Some(Bound::Visited)
+        } else if state == State::Seen && self.given >= self.plan.results_max {
+            Some(Bound::Results)
+        } else {
+            None
+        };
+        match bound {
+            _ if self.is_closed => {}
+            None => self.visit(number),
+            Some(bound) => self.stop(bound),
+        }
+        Ok(!self.is_closed || self.plan.with_edges)
+    }
+}

@@ -1,0 +1,89 @@
+//! Depth first, in the order in which a recursion would visit, without one.
+//!
+//! All edges of a block are put on the stack when it is visited, the first on top; what is visited by the time its turn
+//! comes is passed over. Within a bound on depth a block that was first reached on a long way is gone on from once more when
+//! a shorter one reaches it, so that whatever lies within the bound is visited, and none is visited twice.
+
+use quire_model::ReadError;
+
+use super::met::State;
+use super::tokens::NONE;
+use super::{Bound, Ground, Walker};
+use crate::End;
+
+/// A block to be visited.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pending {
+    number: u32,
+    from: u32,
+    depth: u32,
+    edge_type: u16,
+    end: End,
+}
+
+impl Pending {
+    pub(super) fn start(number: u32) -> Self {
+        Pending { number, from: NONE, depth: 0, edge_type: 0, end: End::Target }
+    }
+}
+
+impl Walker<'_> {
+    /// Goes on for about so many edges; says whether that was all.
+    pub(super) fn depth_first(&mut self, ground: Ground<'_>, left: &mut usize) -> Result<bool, ReadError> {
+        while let Some(pending) = self.stack.pop() {
+            if self.is_closed {
+                return Ok(true);
+            }
+            let met = &mut self.met[pending.number as usize];
+            let is_first = !met.is_visited();
+            let is_nearer = pending.depth < met.depth;
+            if !is_first && !is_nearer {
+                continue;
+            }
+            met.depth = pending.depth;
+            if is_first {
+                let bound = if self.visited >= self.plan.visited_max {
+                    Some(Bound::Visited)
+                } else if met.state == State::Seen && self.given >= self.plan.results_max {
+                    Some(Bound::Results)
+                } else {
+                    None
+                };
+                if let Some(bound) = bound {
+                    self.stop(bound);
+                    return Ok(true);
+                }
+                (met.from, met.edge_type, met.end) = (pending.from, pending.edge_type, pending.end);
+                self.visit(pending.number);
+                self.order.push(pending.number);
+            } else {
+                (met.from, met.edge_type, met.end) = (pending.from, pending.edge_type, pending.end);
+            }
+            if self.is_closed {
+                return Ok(true);
+            }
+            let bottom = self.stack.len();
+            // All of a block's edges at once: half of them on the stack would be in no order.
+            let mut all = usize::MAX;
+            let number = pending.number;
+            self.expand(number, ground, &mut all, |this, far| {
+                let (number, _) = this.meet_far(pending.number, far, ground)?;
+                let depth = pending.depth.saturating_add(1);
+                let met = &this.met[number as usize];
+                let is_within = depth as usize <= this.plan.depth_max;
+                let is_of_use = !met.is_visited() || depth < met.depth;
+                if met.state != State::Barred && is_within && is_of_use {
+                    let Pending { number: from, .. } = pending;
+                    this.stack.push(Pending { number, from, depth, edge_type: far.edge_type, end: far.end });
+                }
+                Ok(true)
+            })?;
+            self.stack[bottom..].reverse();
+            *left = left.saturating_sub(self.stack.len() - bottom + 1);
+            if *left == 0 {
+                return Ok(self.stack.is_empty());
+            }
+        }
+        Ok(true)
+    }
+}

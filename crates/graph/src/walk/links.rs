@@ -1,0 +1,61 @@
+//! The edges that a walk noted, by the block that they leave: what the analyses of a walk look at.
+//!
+//! They work on what the walk copied out, so nothing is locked while they run, and none of them recurses.
+
+use alloc::vec::Vec;
+
+use super::{Link, Walk};
+use crate::{Direction, End};
+
+/// An edge, seen from the block that it is followed from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Onward {
+    pub(super) to: u32,
+    pub(super) edge_type: u16,
+    /// Which end of the edge `to` is.
+    pub(super) end: End,
+}
+
+/// Edges by the number of the block that they are followed from, in the order in which the walk noted them.
+#[derive(Debug)]
+pub(super) struct Links {
+    begins: Vec<u32>,
+    onward: Vec<Onward>,
+}
+
+impl Links {
+    /// The edges of a walk, followed in this direction.
+    pub(super) fn of(walk: &Walk, direction: Direction) -> Self {
+        let ends = direction.ends();
+        let seen = |link: &Link| {
+            let Link { source, edge_type, target } = *link;
+            let followed = move |end: &End| match end {
+                End::Target => (source, Onward { to: target, edge_type, end: *end }),
+                End::Source => (target, Onward { to: source, edge_type, end: *end }),
+            };
+            ends.iter().map(followed)
+        };
+        // A counting sort, which keeps the order among the edges of a block.
+        let mut begins = alloc::vec![0u32; walk.met.len() + 1];
+        for (from, _) in walk.edges.iter().flat_map(seen) {
+            begins[from as usize + 1] += 1;
+        }
+        for number in 1..begins.len() {
+            begins[number] += begins[number - 1];
+        }
+        let mut next = begins.clone();
+        let nowhere = Onward { to: 0, edge_type: 0, end: End::Target };
+        let mut onward = alloc::vec![nowhere; *begins.last().expect("one more than there are blocks") as usize];
+        for (from, edge) in walk.edges.iter().flat_map(seen) {
+            onward[next[from as usize] as usize] = edge;
+            next[from as usize] += 1;
+        }
+        Links { begins, onward }
+    }
+
+    /// The edges that are followed from a block.
+    pub(super) fn from(&self, number: u32) -> &[Onward] {
+        let number = number as usize;
+        &self.onward[self.begins[number] as usize..self.begins[number + 1] as usize]
+    }
+}

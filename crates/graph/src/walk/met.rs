@@ -1,0 +1,59 @@
+//! What a walk remembers of a block that it met: 32 bytes.
+
+use super::tokens::NONE;
+use crate::{BlockId, End};
+
+/// A block that was met.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Met {
+    pub(super) id: BlockId,
+    /// Where it is in memory, as long as blocks are known by their slots.
+    pub(super) slot: u32,
+    /// The number of the block before it on the way; [`NONE`] for a start.
+    pub(super) from: u32,
+    pub(super) depth: u32,
+    /// The type of the edge that led to it.
+    pub(super) edge_type: u16,
+    /// Which end of that edge it is.
+    pub(super) end: End,
+    pub(super) state: State,
+}
+
+const _: () = assert!(size_of::<Met>() == 32);
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Seen from another, and not visited (yet).
+    Seen,
+    /// The same, and it does not match the filter.
+    SeenOther,
+    /// Never to be visited: the filter does not let through.
+    Barred,
+    Visited,
+    /// Visited, but not given.
+    VisitedOther,
+}
+
+impl Met {
+    pub(super) fn start(id: BlockId, slot: u32) -> Self {
+        Met { id, slot, from: NONE, depth: 0, edge_type: 0, end: End::Target, state: State::Seen }
+    }
+
+    pub(super) fn visit(&mut self) {
+        self.state = match self.state {
+            State::Seen | State::Visited => State::Visited,
+            State::SeenOther | State::VisitedOther => State::VisitedOther,
+            State::Barred => unreachable!("the filter does not let through"),
+        };
+    }
+
+    pub(super) fn is_visited(&self) -> bool {
+        matches!(self.state, State::Visited | State::VisitedOther)
+    }
+
+    /// Whether the walk gives it.
+    pub(super) fn is_given(&self) -> bool {
+        self.state == State::Visited
+    }
+}

@@ -1,0 +1,362 @@
+//! Walks along edges, within bounds, consistent at one position while writers go on.
+//!
+//! ```text
+//! Walker::new ─▶ advance, advance, ...  a bounded number of edges each; writers commit in between ─▶ finish ─▶ Walk
+//!                   │
+//!                   ├─ the node in memory has not changed since the position: its lists tell
+//!                   └─ it has: the log tells, by the block's tags before the position
+//! ```
+//!
+//! Invariant: every block is visited once, and what is visited is what was there at the walk's position, whatever has been
+//! committed since. The order is defined ([`Order`]) and depends on nothing else. What is still to be visited stands in a
+//! list, so a walk of any length needs no stack.
+
+mod breadth;
+mod depth;
+mod expand;
+mod met;
+mod plan;
+mod tokens;
+
+mod components;
+mod links;
+mod paths;
+
+use alloc::vec::Vec;
+
+use quire_model::{History, Position, ReadError};
+
+use crate::{BlockId, End, Graph};
+pub use components::TopologicalOrder;
+use expand::Cursor;
+use met::{Met, State};
+pub use paths::Paths;
+pub use plan::{BlockFilter, Bound, Order, WalkPlan};
+use tokens::{NONE, Tokens};
+
+/// A walk under way.
+#[derive(Debug)]
+pub struct Walker<'p> {
+    plan: WalkPlan<'p>,
+    at: Position,
+    starts: Vec<BlockId>,
+    /// A start that is not there.
+    missing: Option<BlockId>,
+    target: Option<BlockId>,
+    /// What the plan's names come to, in the catalogues of the first graph seen.
+    resolved: Option<Resolved>,
+    tokens: Tokens,
+    /// By number, in the order in which they were met.
+    met: Vec<Met>,
+    /// The numbers of the blocks visited depth first, in order; breadth first that is the order of `met`.
+    order: Vec<u32>,
+    /// Depth first: the numbers of the blocks to be visited, and from where.
+    stack: Vec<depth::Pending>,
+    /// Breadth first: the number of the block whose edges come next.
+    next: u32,
+    cursor: Cursor,
+    edges: Vec<Link>,
+    visited: usize,
+    given: usize,
+    bound: Option<Bound>,
+    /// Whether nothing new is to be visited any more.
+    is_closed: bool,
+}
+
+/// The plan in numbers.
+#[derive(Debug)]
+struct Resolved {
+    /// Edge types, from first to last.
+    types: Vec<(u16, u16)>,
+    kinds: Vec<u16>,
+    slots_freed: Position,
+}
+
+/// An edge between two blocks that were met, by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Link {
+    source: u32,
+    edge_type: u16,
+    target: u32,
+}
+
+/// How far a walk has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do.
+    More,
+    /// It has ended.
+    Done,
+    /// This start is not there: the walk goes nowhere.
+    NoSuchBlock(BlockId),
+}
+
+impl<'p> Walker<'p> {
+    /// A walk from these blocks, through the graph as it is after the record at this position.
+    ///
+    /// # Panics
+    /// When the plan asks for edges of a walk that is depth first.
+    pub fn new(starts: &[BlockId], plan: WalkPlan<'p>, at: Position) -> Self {
+        assert!(!plan.with_edges || plan.order == Order::BreadthFirst, "edges are given breadth first");
+        Walker {
+            plan,
+            at,
+            starts: starts.into(),
+            missing: None,
+            target: None,
+            resolved: None,
+            tokens: Tokens::new(0),
+            met: Vec::new(),
+            order: Vec::new(),
+            stack: Vec::new(),
+            next: 0,
+            cursor: Cursor::default(),
+            edges: Vec::new(),
+            visited: 0,
+            given: 0,
+            bound: None,
+            is_closed: false,
+        }
+    }
+
+    /// Ends the walk when it comes to this block. Breadth first, the way to it is then one of the shortest.
+    #[must_use]
+    pub fn until(mut self, target: BlockId) -> Self {
+        self.target = Some(target);
+        self
+    }
+
+    /// The position of the walk.
+    pub fn at(&self) -> Position {
+        self.at
+    }
+
+    /// Stops the walk where it is, for this reason.
+    pub fn stop(&mut self, bound: Bound) {
+        self.bound.get_or_insert(bound);
+        self.is_closed = true;
+    }
+
+    /// Goes on for about so many edges. `graph` is the same graph every time, as it is by now; `history` holds every
+    /// record up to the walk's position.
+    ///
+    /// # Errors
+    /// When an entry can't be read.
+    pub fn advance(&mut self, graph: &Graph, history: &dyn History, edges: usize) -> Result<Progress, ReadError> {
+        let ground = Ground { graph, history };
+        match &mut self.resolved {
+            None => {
+                self.missing = self.begin(ground)?;
+            }
+            Some(resolved) if resolved.slots_freed != graph.adjacency.slots_freed => {
+                resolved.slots_freed = graph.adjacency.slots_freed;
+                if self.tokens.is_by_slot() {
+                    self.tokens.by_id(&self.met, &graph.adjacency);
+                }
+            }
+            Some(_) => {}
+        }
+        if let Some(missing) = self.missing {
+            return Ok(Progress::NoSuchBlock(missing));
+        }
+        let mut left = edges.max(1);
+        let is_done = match self.plan.order {
+            Order::BreadthFirst => self.breadth_first(ground, &mut left)?,
+            Order::DepthFirst => self.depth_first(ground, &mut left)?,
+        };
+        Ok(if is_done { Progress::Done } else { Progress::More })
+    }
+
+    /// Meets the starts; names one that is not there.
+    fn begin(&mut self, ground: Ground<'_>) -> Result<Option<BlockId>, ReadError> {
+        let graph = ground.graph;
+        self.tokens = Tokens::new(graph.adjacency.slots());
+        if graph.adjacency.slots_freed > self.at {
+            self.tokens.by_id(&self.met, &graph.adjacency);
+        }
+        let kinds = self.plan.filter.kinds.iter().filter_map(|kind| graph.kinds.number(kind));
+        self.resolved = Some(Resolved {
+            types: graph.type_ranges(self.plan.edge_types),
+            kinds: kinds.map(crate::apply::narrow).collect(),
+            slots_freed: graph.adjacency.slots_freed,
+        });
+        for start in core::mem::take(&mut self.starts) {
+            if !ground.is_there(start, self.at)? {
+                return Ok(Some(start));
+            }
+            let slot = self.slot_of(start, graph);
+            if self.number(start, slot, graph).is_some() {
+                continue;
+            }
+            if self.met.len() >= self.plan.visited_max {
+                self.stop(Bound::Visited);
+                break;
+            }
+            self.meet(Met::start(start, slot), graph);
+            let number = (self.met.len() - 1) as u32;
+            match self.plan.order {
+                Order::BreadthFirst => self.visit(number),
+                Order::DepthFirst => self.stack.push(depth::Pending::start(number)),
+            }
+        }
+        self.stack.reverse();
+        Ok(None)
+    }
+
+    /// Takes a block in as visited, and sees whether that ends the walk.
+    fn visit(&mut self, number: u32) {
+        let met = &mut self.met[number as usize];
+        met.visit();
+        self.visited += 1;
+        self.given += usize::from(met.is_given());
+        if self.target == Some(met.id) {
+            self.is_closed = true;
+        }
+    }
+
+    /// What the walk came to.
+    pub fn finish(mut self) -> Walk {
+        if self.plan.order == Order::BreadthFirst {
+            let visited = |number: &u32| self.met[*number as usize].is_visited();
+            self.order = (0..self.met.len() as u32).filter(visited).collect();
+        } else if !self.is_closed && self.met.iter().any(|met| !met.is_visited() && met.state != State::Barred) {
+            self.bound = Some(Bound::Depth);
+        }
+        let met = &self.met;
+        self.edges.retain(|link| met[link.source as usize].is_visited() && met[link.target as usize].is_visited());
+        Walk {
+            at: self.at,
+            met: self.met,
+            order: self.order,
+            edges: self.edges,
+            bound: self.bound,
+            target: self.target,
+        }
+    }
+}
+
+/// What a walk looks at.
+#[derive(Clone, Copy)]
+struct Ground<'g> {
+    graph: &'g Graph,
+    history: &'g dyn History,
+}
+
+/// What a walk visited.
+#[derive(Debug)]
+pub struct Walk {
+    at: Position,
+    met: Vec<Met>,
+    order: Vec<u32>,
+    edges: Vec<Link>,
+    bound: Option<Bound>,
+    target: Option<BlockId>,
+}
+
+/// A block that a walk came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visit {
+    /// The block. It may be missing when an edge to it was put with `allow_missing`.
+    pub block: BlockId,
+    /// How many edges it is away from the start, on the way that the walk took.
+    pub depth: usize,
+    /// How the walk came to it; `None` for a start.
+    pub from: Option<Step>,
+}
+
+/// The last edge on the way to a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The block before it on the way.
+    pub block: BlockId,
+    /// The number of the edge's type. See [`Graph::edge_type_name`].
+    pub edge_type: u16,
+    /// Which end of the edge the block is that the walk came to.
+    pub end: End,
+}
+
+/// An edge between two blocks that a walk visited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalkedEdge {
+    /// Where it leaves.
+    pub source: BlockId,
+    /// The number of its type. See [`Graph::edge_type_name`].
+    pub edge_type: u16,
+    /// Where it arrives.
+    pub target: BlockId,
+}
+
+impl Walk {
+    /// The position of the graph that was walked.
+    pub fn at(&self) -> Position {
+        self.at
+    }
+
+    /// The bound that kept the walk from something; `None` when it saw all there is.
+    pub fn bound(&self) -> Option<Bound> {
+        self.bound
+    }
+
+    /// How many blocks were visited, given or not.
+    pub fn visited(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The blocks that match the plan's filter, in the order of the visits.
+    pub fn visits(&self) -> impl Iterator<Item = Visit> {
+        self.order.iter().filter(|number| self.met[**number as usize].is_given()).map(|number| self.visit_of(*number))
+    }
+
+    /// The edges between the visited blocks, when the plan asked for them.
+    pub fn edges(&self) -> impl Iterator<Item = WalkedEdge> {
+        let id = |number: u32| self.met[number as usize].id;
+        self.edges.iter().map(move |link| WalkedEdge {
+            source: id(link.source),
+            edge_type: link.edge_type,
+            target: id(link.target),
+        })
+    }
+
+    /// The way to the block that the walk was to end at, from a start on; `None` when it did not come there.
+    pub fn way(&self) -> Option<Vec<Visit>> {
+        let target = self.target?;
+        let found = self.order.iter().rev().find(|number| self.met[**number as usize].id == target)?;
+        let mut way = Vec::new();
+        let mut number = *found;
+        while number != NONE {
+            way.push(self.visit_of(number));
+            number = self.met[number as usize].from;
+        }
+        way.reverse();
+        Some(way)
+    }
+
+    fn visit_of(&self, number: u32) -> Visit {
+        let met = &self.met[number as usize];
+        let from = self.met.get(met.from as usize);
+        let from = from.map(|from| Step { block: from.id, edge_type: met.edge_type, end: met.end });
+        Visit { block: met.id, depth: met.depth as usize, from }
+    }
+}
+
+impl Graph {
+    /// Walks from a block through the graph as it is, at once; `None` when the block is not there.
+    ///
+    /// # Errors
+    /// When the plan's filter reads entries, and one can't be read.
+    pub fn walk(&self, history: &dyn History, start: BlockId, plan: WalkPlan<'_>) -> Result<Option<Walk>, ReadError> {
+        let mut walker = Walker::new(&[start], plan, Position::MAX);
+        match walker.advance(self, history, usize::MAX)? {
+            Progress::NoSuchBlock(_) => Ok(None),
+            Progress::Done | Progress::More => Ok(Some(walker.finish())),
+        }
+    }
+
+    /// The name of an edge type.
+    ///
+    /// # Panics
+    /// When the graph has none of this number.
+    pub fn edge_type_name(&self, number: u16) -> &str {
+        self.edge_types.name(u32::from(number))
+    }
+}

@@ -1,0 +1,118 @@
+//! All ways from one block to another that visit no block twice.
+//!
+//! There may be more of them than atoms, so a bound on their number, on their length and on the time is part of the question. A
+//! way is only gone on along while the target can still be reached within the length, by the distances that a search
+//! backwards from the target gives.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::links::{Links, Onward};
+use super::tokens::NONE;
+use super::{Bound, Step, Visit, Walk};
+use crate::{BlockId, Direction};
+
+/// After how many steps it is asked whether to go on.
+const STEPS_AT_ONCE: u32 = 4096;
+
+/// Ways from a block to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// Each from the start to the target, in the order of a walk depth first.
+    pub paths: Vec<Vec<Visit>>,
+    /// What kept more from being found.
+    pub bound: Option<Bound>,
+}
+
+impl Walk {
+    /// The ways from `start` to `target` along the walked edges, in this direction, of at most so many edges, that visit no
+    /// block twice; at most so many ways. `goes_on` is asked from time to time whether there is still time.
+    ///
+    /// It looks at the edges that the walk gives: see [`WalkPlan::with_edges`](crate::WalkPlan::with_edges).
+    pub fn paths(
+        &self,
+        (start, target): (BlockId, BlockId),
+        direction: Direction,
+        edges_max: usize,
+        count_max: usize,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Paths {
+        let mut found = Paths { paths: Vec::new(), bound: self.bound };
+        let number = |id: BlockId| self.order.iter().copied().find(|number| self.met[*number as usize].id == id);
+        let Some((start, target)) = number(start).zip(number(target)) else { return found };
+        let distances = self.distances(target, direction);
+        let links = Links::of(self, direction);
+        let is_near = |number: u32, edges: usize| {
+            distances[number as usize] != NONE && edges + distances[number as usize] as usize <= edges_max
+        };
+        if !is_near(start, 0) {
+            return found;
+        }
+        let mut is_on_way = alloc::vec![false; self.met.len()];
+        // The way so far: each block, how many of its edges were tried, and the edge that led to it.
+        let mut way: Vec<(u32, usize, Option<Onward>)> = alloc::vec![(start, 0, None)];
+        is_on_way[start as usize] = true;
+        let mut steps = 0;
+        while let Some((number, tried, _)) = way.last_mut() {
+            steps += 1;
+            if steps % STEPS_AT_ONCE == 0 && !goes_on() {
+                found.bound = Some(Bound::Time);
+                return found;
+            }
+            let (number, next) = (*number, *tried);
+            *tried += 1;
+            let edge = if number == target { None } else { links.from(number).get(next).copied() };
+            if number == target {
+                if found.paths.len() == count_max {
+                    found.bound = Some(Bound::Results);
+                    return found;
+                }
+                found.paths.push(self.way_of(&way));
+            }
+            match edge {
+                Some(edge) if !is_on_way[edge.to as usize] && is_near(edge.to, way.len()) => {
+                    is_on_way[edge.to as usize] = true;
+                    way.push((edge.to, 0, Some(edge)));
+                }
+                Some(_) => {}
+                None => {
+                    is_on_way[number as usize] = false;
+                    way.pop();
+                }
+            }
+        }
+        found
+    }
+
+    fn way_of(&self, way: &[(u32, usize, Option<Onward>)]) -> Vec<Visit> {
+        let id = |number: u32| self.met[number as usize].id;
+        let visit = |(depth, (number, _, edge)): (usize, &(u32, usize, Option<Onward>))| Visit {
+            block: id(*number),
+            depth,
+            from: edge.map(|edge| Step { block: id(way[depth - 1].0), edge_type: edge.edge_type, end: edge.end }),
+        };
+        way.iter().enumerate().map(visit).collect()
+    }
+
+    /// How many edges each block is away from the target.
+    fn distances(&self, target: u32, direction: Direction) -> Vec<u32> {
+        let backwards = match direction {
+            Direction::Outgoing => Direction::Incoming,
+            Direction::Incoming => Direction::Outgoing,
+            Direction::Both => Direction::Both,
+        };
+        let links = Links::of(self, backwards);
+        let mut distances = alloc::vec![NONE; self.met.len()];
+        distances[target as usize] = 0;
+        let mut queue = VecDeque::from([target]);
+        while let Some(number) = queue.pop_front() {
+            for edge in links.from(number) {
+                if distances[edge.to as usize] == NONE {
+                    distances[edge.to as usize] = distances[number as usize] + 1;
+                    queue.push_back(edge.to);
+                }
+            }
+        }
+        distances
+    }
+}

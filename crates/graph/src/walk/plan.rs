@@ -1,0 +1,112 @@
+//! What a walk is to do: where it goes, what it gives, and where it ends.
+
+use crate::{Block, Direction};
+
+/// In which order a walk visits blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// By distance from the start; at the same distance by when the block before it on the way was visited; then in the
+    /// order of that block's neighbours.
+    BreadthFirst,
+    /// A block, then everything behind its first neighbour, then everything behind its second.
+    DepthFirst,
+}
+
+/// Where a walk goes, and where it ends.
+#[derive(Debug, Clone, Copy)]
+pub struct WalkPlan<'p> {
+    /// In which order.
+    pub order: Order,
+    /// Which way to follow edges.
+    pub direction: Direction,
+    /// Only along edges of these types; none at all means of every type.
+    pub edge_types: &'p [&'p str],
+    /// Which blocks to give. The starts are given in any case.
+    pub filter: BlockFilter<'p>,
+    /// Whether to go on from blocks that are not given.
+    pub through_others: bool,
+    /// Whether to give the edges between the visited blocks, too. Breadth first only.
+    pub with_edges: bool,
+    /// How many edges away from the start to go at most.
+    pub depth_max: usize,
+    /// How many blocks to visit at most, the starts included. It bounds the memory of a walk, at 32 bytes each.
+    pub visited_max: usize,
+    /// How many blocks to give at most.
+    pub results_max: usize,
+}
+
+impl Default for WalkPlan<'_> {
+    /// Breadth first along outgoing edges of every type, 10 edges away and 10,000 blocks at most.
+    fn default() -> Self {
+        WalkPlan {
+            order: Order::BreadthFirst,
+            direction: Direction::Outgoing,
+            edge_types: &[],
+            filter: BlockFilter::default(),
+            through_others: true,
+            with_edges: false,
+            depth_max: 10,
+            visited_max: 10_000,
+            results_max: usize::MAX,
+        }
+    }
+}
+
+/// Which blocks are asked for: those that match all that is said. Where anything is said, blocks that are not there don't
+/// match.
+#[derive(Clone, Copy, Default)]
+pub struct BlockFilter<'p> {
+    /// Of one of these kinds; none at all means of any.
+    pub kinds: &'p [&'p str],
+    /// With all of these tags. Reads the block's entry in the log.
+    pub tags: &'p [&'p str],
+    /// That pass this test, of their metadata say. Reads the block's entry in the log.
+    pub test: Option<&'p (dyn Fn(&Block<'_>) -> bool + Sync)>,
+}
+
+impl BlockFilter<'_> {
+    /// Whether nothing is said, so that every block matches.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty() && !self.reads()
+    }
+
+    /// Whether the block's entry has to be read.
+    pub(crate) fn reads(&self) -> bool {
+        !self.tags.is_empty() || self.test.is_some()
+    }
+
+    /// Whether a block matches.
+    pub fn matches(&self, block: &Block<'_>) -> bool {
+        let kind = self.kinds.is_empty() || self.kinds.contains(&block.kind);
+        kind && self.matches_beyond_kind(block)
+    }
+
+    pub(crate) fn matches_beyond_kind(&self, block: &Block<'_>) -> bool {
+        // An entry has few tags; each is looked for among them.
+        let tags = self.tags.iter().all(|asked| block.tags().any(|tag| tag == *asked));
+        tags && self.test.is_none_or(|test| test(block))
+    }
+}
+
+impl core::fmt::Debug for BlockFilter<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("BlockFilter")
+            .field("kinds", &self.kinds)
+            .field("tags", &self.tags)
+            .field("test", &self.test.is_some())
+            .finish()
+    }
+}
+
+/// What kept a walk from something that it would have visited or given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// [`WalkPlan::depth_max`]: everything within it was visited, and there is more behind it.
+    Depth,
+    /// [`WalkPlan::visited_max`].
+    Visited,
+    /// [`WalkPlan::results_max`].
+    Results,
+    /// Whoever carried the walk out stopped it: its time was over.
+    Time,
+}

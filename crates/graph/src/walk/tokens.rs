@@ -1,0 +1,102 @@
+//! Which blocks a walk has met: from a block to its number in the walk.
+//!
+//! A walk counts the blocks that it meets, and knows them by that number. The blocks themselves it knows by their slots, as
+//! long as slots stay with their blocks; in a hash table while it has met few, in an array once they are many. When a slot
+//! was freed behind the walk's back it knows them by their ids from then on.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+
+use super::met::Met;
+use crate::BlockId;
+use crate::adjacency::Adjacency;
+
+/// No number.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Up to so many slots the array is there from the start: filling it costs a microsecond.
+const SMALL: u32 = 1 << 14;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) enum Tokens {
+    /// (slot, number).
+    Few(HashTable<(u32, u32)>),
+    /// Numbers by slot.
+    Many(Vec<u32>),
+    /// Numbers, by the id of the block.
+    ById(HashTable<u32>),
+}
+
+impl Tokens {
+    pub(super) fn new(slots: u32) -> Self {
+        if slots <= SMALL { Tokens::Many(alloc::vec![NONE; slots as usize]) } else { Tokens::Few(HashTable::new()) }
+    }
+
+    /// Whether blocks are known by their slots.
+    pub(super) fn is_by_slot(&self) -> bool {
+        !matches!(self, Tokens::ById(_))
+    }
+
+    /// The number of the block in a slot.
+    #[inline]
+    pub(super) fn of_slot(&self, slot: u32) -> Option<u32> {
+        match self {
+            Tokens::Few(table) => table.find(hash(slot), |entry| entry.0 == slot).map(|entry| entry.1),
+            Tokens::Many(numbers) => numbers.get(slot as usize).copied().filter(|number| *number != NONE),
+            Tokens::ById(_) => None,
+        }
+    }
+
+    /// The number of the block with this id, when blocks are known by their ids.
+    pub(super) fn of_id(&self, id: BlockId, met: &[Met], adjacency: &Adjacency) -> Option<u32> {
+        match self {
+            Tokens::ById(table) => table.find(adjacency.hash(id), |number| met[*number as usize].id == id).copied(),
+            _ => None,
+        }
+    }
+
+    /// Notes the last block that was met.
+    #[inline]
+    pub(super) fn add(&mut self, met: &[Met], adjacency: &Adjacency) {
+        let number = (met.len() - 1) as u32;
+        let Met { id, slot, .. } = met[number as usize];
+        match self {
+            Tokens::Few(table) => {
+                table.insert_unique(hash(slot), (slot, number), |entry| hash(entry.0));
+                if met.len() > adjacency.slots() as usize / 16 {
+                    let mut numbers = alloc::vec![NONE; adjacency.slots() as usize];
+                    for (slot, number) in table.iter() {
+                        numbers[*slot as usize] = *number;
+                    }
+                    *self = Tokens::Many(numbers);
+                }
+            }
+            Tokens::Many(numbers) => {
+                if numbers.len() <= slot as usize {
+                    numbers.resize(adjacency.slots() as usize, NONE);
+                }
+                numbers[slot as usize] = number;
+            }
+            Tokens::ById(table) => {
+                table.insert_unique(adjacency.hash(id), number, |number| adjacency.hash(met[*number as usize].id));
+            }
+        }
+    }
+
+    /// Knows the blocks by their ids from now on.
+    pub(super) fn by_id(&mut self, met: &[Met], adjacency: &Adjacency) {
+        let mut table = HashTable::with_capacity(met.len());
+        let hash = |number: &u32| adjacency.hash(met[*number as usize].id);
+        for number in 0..met.len() as u32 {
+            table.insert_unique(hash(&number), number, hash);
+        }
+        *self = Tokens::ById(table);
+    }
+}
+
+/// Slots are small numbers that nobody chooses: one multiplication spreads them.
+fn hash(slot: u32) -> u64 {
+    u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+}
