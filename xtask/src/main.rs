@@ -1,12 +1,13 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask tidy` and `cargo xtask soak`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `soak` and `proto`.
 //!
 //! This file reads the command line and nothing else. `test` is what a contributor and continuous integration run;
-//! `tidy` is one of its steps, and holds the rules about the source that no compiler checks. A chore changes no
-//! tracked file unless its flag says so (`tidy --bless`).
+//! `tidy` is one of its steps, and holds the rules about the source that no compiler checks; `proto` generates code. But
+//! for `proto`, a chore changes no tracked file unless its flag says so (`tidy --bless`).
 
 use std::env;
 use std::process::ExitCode;
 
+mod proto;
 mod soak;
 mod test;
 mod tidy;
@@ -22,6 +23,7 @@ Usage: cargo xtask <CHORE>
   test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, doc, kafka
   tidy [--bless]                          check the rules about the source that no compiler checks;
                                           --bless: the format page was reviewed and says what the code does
+  proto                                   generate the gRPC messages and services from the files in proto/
   soak MINUTES                            run the simulation for so long, with seeds that nobody has run
   help                                    print this
 ";
@@ -55,6 +57,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
             };
             tidy::run(&Workspace::find()?, bless)
         }
+        "proto" if flags.is_empty() => proto::run(&Workspace::find()?),
+        "proto" => Err(format!("`proto` takes no {}\n\n{HELP}", flags.join(" "))),
         "soak" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {
                 soak::run(&Workspace::find()?, minutes.parse().expect("it was tried"))

@@ -29,7 +29,7 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Run it:
-  serve    Serve a database over the Kafka protocol and HTTP
+  serve    Serve a database over the Kafka protocol, HTTP and gRPC
   demo     See it work: a week of real flights through all four models
   bench    Measure how fast it is here
 
@@ -70,7 +70,7 @@ struct Quire {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve a database over the Kafka protocol and HTTP
+    /// Serve a database over the Kafka protocol, HTTP and gRPC
     Serve(serve::Serve),
     /// See it work: a week of real flights through all four models
     Demo(demo::Demo),

@@ -1,4 +1,4 @@
-//! `quire serve`: one database, served over the Kafka protocol and HTTP until Ctrl-C.
+//! `quire serve`: one database, served over the Kafka protocol, HTTP and gRPC until Ctrl-C.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -63,7 +63,8 @@ fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
 pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: Addresses) -> Result {
     writeln!(out, "kafka       {}", addresses.kafka)?;
     writeln!(out, "http        {}", addresses.http)?;
-    for address in [addresses.kafka, addresses.http] {
+    writeln!(out, "grpc        {}", addresses.grpc)?;
+    for address in [addresses.kafka, addresses.http, addresses.grpc] {
         if !address.ip().is_loopback() {
             writeln!(out, "note: {address} can be reached from other machines, and there is no authentication")?;
         }

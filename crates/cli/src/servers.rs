@@ -1,4 +1,4 @@
-//! The Kafka and the HTTP server of one database, on a runtime of their own: started together, stopped together.
+//! The Kafka, HTTP and gRPC servers of one database, on a runtime of their own: started together, stopped together.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::stop::Stop;
 use crate::threads;
 
-/// Where to serve. Both are on loopback unless told otherwise, for there is no authentication yet.
+/// Where to serve. All are on loopback unless told otherwise, for there is no authentication yet.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Addresses {
     /// Where to serve the Kafka protocol; port 0 takes a free one
@@ -21,6 +21,9 @@ pub(crate) struct Addresses {
     /// Where to serve HTTP; port 0 takes a free one
     #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:7070")]
     pub(crate) http: SocketAddr,
+    /// Where to serve gRPC; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:7071")]
+    pub(crate) grpc: SocketAddr,
 }
 
 /// Reads `HOST:PORT`, where the host may be a name, like `localhost`: the first address it has.
@@ -39,10 +42,10 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts both. They run until a signal, or until [`Servers::stop`].
+    /// Starts them. They run until a signal, or until [`Servers::stop`].
     ///
     /// # Errors
-    /// When one of the addresses can't be listened on; then neither runs.
+    /// When one of the addresses can't be listened on; then none runs.
     pub(crate) fn start(database: &Database, wanted: Addresses) -> Result<Self> {
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = Stop::on_signals(&runtime)?;
@@ -50,11 +53,13 @@ impl Servers {
         let kafka = kafka.map_err(|error| not_bound(wanted.kafka, "--kafka", &error))?;
         let http = runtime.block_on(quire_http::Server::bind(database.clone(), wanted.http));
         let http = http.map_err(|error| not_bound(wanted.http, "--http", &error))?;
-        let addresses = Addresses { kafka: kafka.address(), http: http.address() };
+        let grpc = runtime.block_on(quire_grpc::Server::bind(database.clone(), wanted.grpc));
+        let grpc = grpc.map_err(|error| not_bound(wanted.grpc, "--grpc", &error))?;
+        let addresses = Addresses { kafka: kafka.address(), http: http.address(), grpc: grpc.address() };
         let when_gone = AskWhenGone(stop.clone());
         let task = runtime.spawn(async move {
             let AskWhenGone(stop) = &when_gone;
-            tokio::try_join!(kafka.run(stop.asked()), http.run(stop.asked())).map(|_| ())
+            tokio::try_join!(kafka.run(stop.asked()), http.run(stop.asked()), grpc.run(stop.asked())).map(|_| ())
         });
         Ok(Servers { runtime, stop, task, addresses })
     }
@@ -74,7 +79,7 @@ impl Servers {
         self.runtime.block_on(self.stop.asked());
     }
 
-    /// Stops both, and waits until they hold the database no more.
+    /// Stops them, and waits until they hold the database no more.
     ///
     /// # Errors
     /// What a server failed with.

@@ -22,6 +22,9 @@ pub struct ReadOptions {
     pub after: EventPosition,
     /// Only events up to and including this position. An item's last event is then its last up to here.
     pub up_to: Option<EventPosition>,
+    /// Only events before this position: where a reading backwards goes on. Unlike `up_to`, it does not change which event
+    /// is an item's last.
+    pub before: Option<EventPosition>,
     /// From the last to the first.
     pub backwards: bool,
     /// At most so many events.
@@ -115,6 +118,7 @@ impl Selection {
             head: EventPosition::ZERO,
             start: Place::START,
             end: Place::START,
+            before: Place::START,
             backwards: options.backwards,
             left: options.limit.unwrap_or(u64::MAX),
             cursors: Vec::new(),
@@ -131,6 +135,12 @@ impl Selection {
             && let Some(behind) = history.seek(store.first(), up_to.next().sequence())?
         {
             reading.end = behind.place;
+        }
+        reading.before = reading.end;
+        if let Some(before) = options.before.filter(|before| *before <= reading.head)
+            && let Some(entry) = history.seek(store.first(), before.sequence())?
+        {
+            reading.before = reading.end.min(entry.place);
         }
         for item in &self.items {
             let walks = item.walks.iter().map(|walk| walk.iter().collect::<Vec<_>>());
@@ -152,6 +162,8 @@ pub struct Reading<'s, 'h> {
     /// Events stand at this place or behind it ...
     start: Place,
     /// ... and before this one.
+    before: Place,
+    /// An item's last event is its last before this place.
     end: Place,
     backwards: bool,
     left: u64,
@@ -177,15 +189,16 @@ impl<'s, 'h> Cursor<'s, 'h> {
         Cursor { walks, only_last_event, at: None }
     }
 
-    /// Moves to the next entry in `start..end`, or to none.
+    /// Moves to the next entry in `start..before`, or to none. An item's last event is its last before `end`.
     fn advance(
         &mut self,
         history: &'h dyn History,
         start: Place,
+        before: Place,
         end: Place,
         backwards: bool,
     ) -> Result<Option<Entry<'h>>, ReadError> {
-        let before = self.at.take();
+        let given = self.at.take();
         let found = if self.only_last_event {
             let mut last: Option<Entry<'h>> = None;
             // Once its event is given out there is nothing more to find.
@@ -195,11 +208,11 @@ impl<'s, 'h> Cursor<'s, 'h> {
             }
             last
         } else if backwards {
-            history.previous(&self.walks[0], before.map_or(end, |entry| entry.place))?
+            history.previous(&self.walks[0], given.map_or(before, |entry| entry.place))?
         } else {
-            history.next(&self.walks[0], before.map_or(start, |entry| entry.place.after()))?
+            history.next(&self.walks[0], given.map_or(start, |entry| entry.place.after()))?
         };
-        self.at = found.filter(|entry| start <= entry.place && entry.place < end);
+        self.at = found.filter(|entry| start <= entry.place && entry.place < before);
         Ok(self.at)
     }
 }
@@ -221,7 +234,7 @@ impl<'h> Reading<'_, 'h> {
     fn step(&mut self) -> Result<Option<EventView<'h>>, ReadError> {
         while let Some(index) = self.spent.pop() {
             let cursor = &mut self.cursors[index];
-            if let Some(entry) = cursor.advance(self.history, self.start, self.end, self.backwards)? {
+            if let Some(entry) = cursor.advance(self.history, self.start, self.before, self.end, self.backwards)? {
                 self.queue.push(Reverse((self.rank(entry.place), index)));
             }
         }
@@ -256,7 +269,7 @@ impl fmt::Debug for Reading<'_, '_> {
         f.debug_struct("Reading")
             .field("head", &self.head)
             .field("start", &self.start)
-            .field("end", &self.end)
+            .field("before", &self.before)
             .field("backwards", &self.backwards)
             .field("walks", &self.cursors.len())
             .finish_non_exhaustive()

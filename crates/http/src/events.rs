@@ -30,6 +30,7 @@ struct ReadRequest<'r> {
     #[serde(default)]
     after: u64,
     up_to: Option<u64>,
+    before: Option<u64>,
     limit: Option<usize>,
     #[serde(default)]
     backwards: bool,
@@ -111,6 +112,7 @@ pub(crate) async fn list(
     let options = ReadOptions {
         after: EventPosition::new(params.one("after")?.unwrap_or_default()),
         up_to: params.one("up_to")?.map(EventPosition::new),
+        before: params.one("before")?.map(EventPosition::new),
         backwards: params.one("backwards")?.unwrap_or_default(),
         limit: None,
     };
@@ -136,6 +138,7 @@ pub(crate) async fn read(
         let options = ReadOptions {
             after: EventPosition::new(request.after),
             up_to: request.up_to.map(EventPosition::new),
+            before: request.before.map(EventPosition::new),
             backwards: request.backwards,
             limit: None,
         };

@@ -80,6 +80,21 @@ impl Directory {
         read().map_err(|error| Error::io("read", &path, error))
     }
 
+    /// As [`Directory::read_head`]; `None` when there is no such file.
+    pub(crate) fn try_read_head(&self, name: &str, bytes: usize) -> Result<Option<Vec<u8>>> {
+        match self.read_head(name, bytes) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            head => head.map(Some),
+        }
+    }
+
+    /// How long a file is.
+    pub(crate) fn bytes_of(&self, name: &str) -> Result<u64> {
+        let path = self.path_of(name);
+        let bytes = self.storage.open(&path, Access::Read).and_then(|file| file.bytes());
+        bytes.map_err(|error| Error::io("stat", &path, error))
+    }
+
     /// Writes a file of its own, whole and durable before it has its name.
     pub(crate) fn write_whole(&self, name: &str, pieces: &[&[u8]]) -> Result<()> {
         let beside = format!("{name}.new");

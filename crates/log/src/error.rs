@@ -76,6 +76,26 @@ pub enum Error {
     },
 }
 
+/// Bytes of a log that are not as they were written. Reads that need them fail; all else is read as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// The first byte that is not as it should be, or of the record that does not verify.
+    pub offset: u64,
+    /// The record, when that is known.
+    pub position: Option<Position>,
+    /// What was met.
+    pub message: String,
+}
+
+impl Damage {
+    pub(crate) fn into_error(self) -> Error {
+        let Damage { path, offset, position, message } = self;
+        Error::Damaged { path, offset, position, message }
+    }
+}
+
 impl Error {
     /// An I/O error, told apart from a full disk.
     pub(crate) fn io(attempt: &'static str, path: &Path, source: io::Error) -> Self {

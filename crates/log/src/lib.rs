@@ -13,12 +13,12 @@
 //!
 //! # What can be relied on
 //! * Bytes below the tail never change; a position is given once; records are appended whole or not at all.
-//! * On open, every record is verified; see `docs/file-format.md` for what is cut and what is refused.
+//! * On open, every record of a segment without a sealed index is verified; see `docs/file-format.md` for what is cut and what
+//!   is refused. A record of a sealed segment is verified when it is first read.
 //! * After a failed sync nothing is acknowledged any more and nothing is appended: the log has to be opened anew.
 //!
 //! # What is not here
-//! Any knowledge of a model. Several processes, sealed index files and compaction come with their own issue; for now one
-//! process owns a directory, and the indexes of sealed segments are kept in memory.
+//! Any knowledge of a model. Several processes come with their own issue; for now one process owns a directory.
 
 mod checkpoint;
 mod checksum;
@@ -33,9 +33,13 @@ mod publish;
 mod reader;
 mod record;
 mod recovery;
+mod sealed;
+mod sealer;
 mod segment;
+mod segments;
 mod sequences;
 mod settings;
+mod spans;
 mod statistics;
 mod storage;
 mod sync;
@@ -45,7 +49,7 @@ pub use checkpoint::{Checkpoint, Mark};
 pub use checksum::crc32c;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use draft::Draft;
-pub use error::{Error, Result};
+pub use error::{Damage, Error, Result};
 pub use log::{Background, Components, Duty, Identity, Log, Opened, Publication, Statistics};
 pub use publish::Woken;
 pub use reader::Reader;

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
@@ -15,17 +16,21 @@ use crate::checkpoint::{self, Checkpoint, Mark};
 use crate::clock::{Clock, SystemClock};
 use crate::control::Control;
 use crate::directory::Directory;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::prepare::{Prepared, Preparer, SPARE, prepare};
 use crate::publish::{Published, Woken};
-use crate::reader::Reader;
+use crate::reader::{Reader, Store};
 use crate::recovery::{self, Recovery};
-use crate::segment::Segment;
+use crate::sealed::Archive;
+use crate::sealer::Sealer;
+use crate::segment::SegmentHeader;
+use crate::segments::Segments;
 use crate::settings::{Durability, Settings};
+use crate::spans::Spans;
 use crate::statistics::Counters;
 use crate::storage::{Disk, Storage};
 use crate::sync::Syncer;
-use crate::writer::{Active, Writer};
+use crate::writer::{Active, Writer, segment_name};
 
 /// Which log a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +94,8 @@ pub enum Duty {
     Sync,
     /// Make the next segment ready.
     Prepare,
+    /// Make the index of a segment that is full and synced, in a file.
+    Seal,
 }
 
 /// A log that was opened.
@@ -117,6 +124,12 @@ pub struct Statistics {
     pub syncs: u64,
     /// Segments there are.
     pub segments: u64,
+    /// Those among them that are sealed: their index is in a file.
+    pub sealed: u64,
+    /// Sealed segments that are mapped though nobody may be reading them; see [`Settings::segments_open_max`].
+    pub open: u64,
+    /// Bytes of memory that sealed segments take while they are not mapped.
+    pub sealed_bytes: u64,
 }
 
 /// The shared side of a log; cheap to clone. The log is closed when the last clone and the writer are gone.
@@ -144,25 +157,34 @@ impl Log {
         if !problems.is_empty() {
             return Err(Error::Settings { problems });
         }
-        let directory = Directory::open(storage, path)?;
+        let directory = Arc::new(Directory::open(storage, path)?);
         let (control, known) = Control::open(&directory, identity)?;
         directory.remove(SPARE)?;
         directory.remove_unfinished()?;
-        let found = recovery::recover(&directory, identity, known)?;
+        let store = Arc::new(Store {
+            archive: Archive::new(Arc::clone(&directory), identity, settings.segments_open_max),
+            spans: Spans::new(identity.seed()),
+        });
+        let found = recovery::recover(&directory, identity, known, &store)?;
         let counters = Arc::new(Counters::open(&directory, identity, Arc::clone(&clock))?);
         let synced = known.durable.unwrap_or_default();
         // Pages that a failed sync of an earlier run gave up are in memory still, and taken for written: they are written again,
         // so that a sync has them to write.
-        found.segments.iter().try_for_each(|segment| segment.write_again(synced.next()))?;
+        found.segments.live.iter().try_for_each(|segment| segment.write_again(synced.next()))?;
         let unsynced: Vec<_> =
-            found.segments.iter().filter(|segment| segment.index().end() > synced.next()).cloned().collect();
+            found.segments.live.iter().filter(|segment| segment.index().end() > synced.next()).cloned().collect();
+        let sealer = Arc::new(Sealer::default());
         let shared = Arc::new(Shared {
             identity,
             preparer: Preparer::new(settings.segment_bytes, background),
-            syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters)),
+            syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
             published: Published::new(Position::ZERO),
+            generation: AtomicU64::new(found.segments.generation),
             segments: RwLock::new(Arc::new(found.segments)),
             counters,
+            sealing: Mutex::default(),
+            sealer,
+            store,
             directory,
             control,
             settings,
@@ -192,6 +214,7 @@ impl Log {
         shared.directory.sync()?;
         drop(shared.published.publish(found.mark.position));
         let checkpoint = checkpoint::newest(&shared.directory, |mark| shared.holds(mark))?;
+        shared.sealer.begin();
         let log = Log { threads: Arc::new(Threads::start(shared, background)) };
         let writer = Writer::new(log.clone(), active, found.sequences, found.mark, found.time);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })
@@ -202,7 +225,7 @@ impl Log {
         let shared = self.shared();
         // The limit first: a segment that comes later holds nothing below it.
         let limit = shared.published.position();
-        Reader::new(shared.segments(), limit, shared.seed())
+        Reader::new(shared, limit)
     }
 
     /// The position of the last published record.
@@ -287,13 +310,20 @@ impl Log {
     /// [`Background::Caller`], and harmless for others.
     ///
     /// # Errors
-    /// [`Error::Failed`] of a sync. A segment that could not be made is an error of the append that needs it.
+    /// [`Error::Failed`] of a sync. A segment that could not be made is an error of the append that needs it. Of sealing also
+    /// [`Error::NoSpace`] and [`Error::Io`], after which it may be tried again, and [`Error::Damaged`].
     pub fn carry_out(&self, duty: Duty) -> Result<bool> {
         let shared = self.shared();
         match duty {
             Duty::Sync => shared.syncer.step(&shared.directory, &shared.control, &shared.published),
             Duty::Prepare => Ok(shared.preparer.step(&shared.directory)),
+            Duty::Seal => shared.seal_oldest(),
         }
+    }
+
+    /// What reads found not to be as it was written, since the log was opened. Those reads failed; all else is read as before.
+    pub fn damage(&self) -> Vec<Damage> {
+        self.shared().store.archive.damage()
     }
 
     /// How many bytes were appended since the log was opened.
@@ -310,12 +340,16 @@ impl Log {
     pub fn statistics(&self) -> Statistics {
         let shared = self.shared();
         let counts = shared.counters.since_opening();
+        let segments = shared.segments();
         Statistics {
             records: counts.appends,
             entries: counts.entries,
             bytes: counts.bytes,
             syncs: shared.syncer.syncs(),
-            segments: shared.segments().len() as u64,
+            segments: segments.len() as u64,
+            sealed: segments.sealed.len() as u64,
+            open: shared.store.archive.open_count() as u64,
+            sealed_bytes: segments.sealed.iter().map(|sealed| sealed.memory_bytes() as u64).sum(),
         }
     }
 
@@ -364,10 +398,16 @@ pub(crate) struct Shared {
     identity: Identity,
     settings: Settings,
     clock: Arc<dyn Clock>,
-    directory: Directory,
+    directory: Arc<Directory>,
     control: Control,
-    /// Replaced as a whole when a segment is begun; whoever holds an older list reads on in it.
-    segments: RwLock<Arc<Vec<Arc<Segment>>>>,
+    segments: RwLock<Arc<Segments>>,
+    /// That of the newest list of segments; to be looked at without the lock.
+    generation: AtomicU64,
+    /// Sealed segments, and what it takes to read them.
+    store: Arc<Store>,
+    /// Held while a segment is sealed.
+    sealing: Mutex<()>,
+    sealer: Arc<Sealer>,
     published: Published,
     syncer: Syncer,
     preparer: Preparer,
@@ -403,8 +443,45 @@ impl Shared {
         &self.published
     }
 
-    pub(crate) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+    pub(crate) fn segments(&self) -> Arc<Segments> {
         Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The generation of the newest list of segments.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Puts another list in the place of the newest.
+    fn change_segments(&self, change: impl FnOnce(&Segments) -> Segments) {
+        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+        *segments = Arc::new(change(&segments));
+        self.generation.store(segments.generation, Ordering::Release);
+    }
+
+    /// Seals the oldest segment that is full and synced; says whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] and [`Error::Io`] of writing the index, and [`Error::Damaged`].
+    pub(crate) fn seal_oldest(&self) -> Result<bool> {
+        let _alone = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let segments = self.segments();
+        let [oldest, next, ..] = &segments.live[..] else { return Ok(false) };
+        let last = Position::new(next.first.get() - 1);
+        if self.syncer.durable() < last {
+            return Ok(false);
+        }
+        let path = self.directory.path_of(&segment_name(oldest.first));
+        let header = SegmentHeader::decode(oldest.bytes(), &path, self.identity)?;
+        // Commit point: from here on the segment is read through the file.
+        let sealed = self.store.archive.seal(oldest.bytes(), &header)?;
+        self.store.take_in(&sealed)?;
+        self.change_segments(|segments| segments.with_sealed(sealed));
+        Ok(true)
     }
 
     pub(crate) fn take_prepared(&self) -> Result<Prepared> {
@@ -416,11 +493,7 @@ impl Shared {
         let active = Active::begin(self, mark, time)?;
         self.counters.roll();
         self.syncer.begin_segment(Arc::clone(&active.segment));
-        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
-        let mut list = Vec::clone(&segments);
-        list.push(Arc::clone(&active.segment));
-        *segments = Arc::new(list);
-        drop(segments);
+        self.change_segments(|segments| segments.with_active(Arc::clone(&active.segment)));
         self.preparer.begin();
         Ok(active)
     }
@@ -445,10 +518,9 @@ impl Shared {
         if mark.position == Position::ZERO {
             return mark.chain == self.identity.chain();
         }
-        let segments = self.segments();
-        let segment = segments.iter().rev().find(|segment| segment.first <= mark.position);
-        let header = segment.and_then(|segment| segment.record_header(mark.position));
-        header.is_some_and(|header| header.crc == mark.chain)
+        let reader = Reader::new(self, Position::MAX);
+        // A checkpoint after a record that can't be read is passed over, as one of another past is.
+        reader.chain(mark.position).is_ok_and(|chain| chain == Some(mark.chain))
     }
 }
 
@@ -466,13 +538,19 @@ impl Threads {
         }
         let syncing = Arc::clone(&shared);
         let preparing = Arc::clone(&shared);
+        let sealing = Arc::clone(&shared);
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread can be started")
         };
         let interval = Duration::from_millis(shared.settings.sync_interval_ms);
         let sync = move || syncing.syncer.run(interval, &syncing.directory, &syncing.control, &syncing.published);
         let prepare = move || preparing.preparer.run(&preparing.directory);
-        let running = vec![spawn("quire-sync", Box::new(sync)), spawn("quire-prepare", Box::new(prepare))];
+        let seal = move || sealing.sealer.run(&sealing);
+        let running = vec![
+            spawn("quire-sync", Box::new(sync)),
+            spawn("quire-prepare", Box::new(prepare)),
+            spawn("quire-seal", Box::new(seal)),
+        ];
         Threads { shared, running: Mutex::new(running) }
     }
 }
@@ -481,6 +559,9 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.syncer.stop();
         self.shared.preparer.stop();
+        // What fails here was not promised to anyone who did not wait for it.
+        let _ = self.shared.sync_to(self.shared.syncer.last_appended());
+        self.shared.sealer.stop();
         let own = std::thread::current().id();
         for thread in self.running.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // Whoever it woke may have dropped the log on the thread itself, which ends by itself then. A thread that
@@ -489,8 +570,6 @@ impl Drop for Threads {
                 let _ = thread.join();
             }
         }
-        // What fails here was not promised to anyone who did not wait for it.
-        let _ = self.shared.sync_to(self.shared.syncer.last_appended());
         let _ = self.shared.directory.remove(SPARE);
     }
 }

@@ -1,25 +1,59 @@
 //! Reading the log: by place, and along tags, across its segments.
 //!
 //! A reader is a fixed list of segments and a limit: it sees the log as it stood when it was made, however long it
-//! lives, and keeps the segments it needs alive.
+//! lives, and keeps the segments it needs alive. Of the sealed ones it keeps open what it has touched.
 
 use std::sync::Arc;
 
 use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Tag};
 
+use crate::log::Shared;
+use crate::record::RecordView;
+use crate::sealed::{Archive, Flaw, Open, Pins, Sealed};
 use crate::segment::{Segment, TagHash};
+use crate::segments::{At, Segments};
+use crate::spans::Spans;
+
+/// How a reader reaches sealed segments.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) archive: Archive,
+    pub(crate) spans: Spans,
+}
+
+impl Store {
+    /// Takes in what the numbers of a segment say that was just sealed, or found so.
+    pub(crate) fn take_in(&self, sealed: &Sealed) -> Result<(), ReadError> {
+        self.archive.numbered(sealed, |numbered| self.spans.take_in(numbered))
+    }
+}
 
 /// A view of the log up to a position.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Reader {
-    segments: Arc<Vec<Arc<Segment>>>,
+    segments: Arc<Segments>,
+    store: Arc<Store>,
+    pins: Pins,
     limit: Position,
     seed: u64,
 }
 
+impl Clone for Reader {
+    fn clone(&self) -> Self {
+        Reader {
+            segments: Arc::clone(&self.segments),
+            store: Arc::clone(&self.store),
+            pins: Pins::default(),
+            limit: self.limit,
+            seed: self.seed,
+        }
+    }
+}
+
 impl Reader {
-    pub(crate) fn new(segments: Arc<Vec<Arc<Segment>>>, limit: Position, seed: u64) -> Self {
-        Reader { segments, limit, seed }
+    pub(crate) fn new(shared: &Shared, limit: Position) -> Self {
+        let (segments, store) = (shared.segments(), Arc::clone(shared.store()));
+        Reader { segments, store, pins: Pins::default(), limit, seed: shared.seed() }
     }
 
     /// The last position it sees; [`Position::MAX`] for the writer's own.
@@ -28,21 +62,52 @@ impl Reader {
     }
 
     /// The entries of the record at a position, in order; `None` when it is not there, or beyond the limit.
-    pub fn record(&self, position: Position) -> Option<impl Iterator<Item = Entry<'_>>> {
+    ///
+    /// # Errors
+    /// When the record is not as it was written.
+    pub fn record(&self, position: Position) -> Result<Option<impl Iterator<Item = Entry<'_>>>, ReadError> {
         if position > self.limit {
-            return None;
+            return Ok(None);
         }
-        self.segments.get(self.segment_of(position))?.record(position)
+        Ok(self.record_at(position)?.map(|record| record.entries().map(|(_, entry)| entry)))
     }
 
-    /// Whether this segment is the last it reads.
-    pub(crate) fn reads(&self, segment: &Arc<Segment>) -> bool {
-        self.segments.last().is_some_and(|last| Arc::ptr_eq(last, segment))
+    /// The checksum of the record at a position, which the next one chains to.
+    pub(crate) fn chain(&self, position: Position) -> Result<Option<u32>, ReadError> {
+        Ok(self.record_at(position)?.map(|record| record.header.crc))
     }
 
-    /// The index of the segment that a position would be in.
-    fn segment_of(&self, position: Position) -> usize {
-        self.segments.partition_point(|segment| segment.first <= position).saturating_sub(1)
+    fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, ReadError> {
+        match self.segments.segment_of(position) {
+            At::Live(at) => Ok(self.segments.live.get(at).and_then(|segment| segment.record(position))),
+            At::Sealed(at) => self.ask(at, |open| open.record_at(position)),
+        }
+    }
+
+    /// Which list of segments it reads; see [`Segments::generation`].
+    pub(crate) fn generation(&self) -> u64 {
+        self.segments.generation
+    }
+
+    /// Asks a sealed segment; once more if its index has to be made anew.
+    fn ask<'a, T>(&'a self, at: usize, ask: impl Fn(&'a Open) -> Result<T, Flaw>) -> Result<T, ReadError> {
+        let (sealed, archive) = (&*self.segments.sealed[at], &self.store.archive);
+        let count = self.segments.sealed.len();
+        let tell = |flaw| archive.tell(sealed, flaw);
+        match ask(self.pins.get(at, count, || archive.open(sealed))?) {
+            Err(Flaw::Index(_)) => ask(self.pins.rebuilt(at, count, || archive.rebuild(sealed))?).map_err(tell),
+            answer => answer.map_err(tell),
+        }
+    }
+
+    /// Whether a sealed segment may hold an entry that carries all of these.
+    fn may_hold(&self, sealed: &Sealed, hashes: &[TagHash]) -> Result<bool, ReadError> {
+        for hash in hashes {
+            if !self.store.archive.may_hold(sealed, *hash)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn with_hashes<R>(&self, tags: &[Tag<'_>], search: impl FnOnce(&[TagHash]) -> R) -> R {
@@ -57,83 +122,95 @@ impl Reader {
         }
     }
 
-    fn next_by_hash(&self, tags: &[Tag<'_>], hashes: &[TagHash], from: Place) -> Option<Entry<'_>> {
-        let begin = self.segment_of(from.position);
-        for (number, segment) in self.segments.iter().enumerate().skip(begin) {
-            let mut ordinal = if number == begin { segment.index().ordinal_at(from) } else { 0 };
-            loop {
-                let located = {
-                    let index = segment.index();
-                    let Some(found) = index.next(hashes, ordinal) else { break };
-                    ordinal = found + 1;
-                    index.locate(found).expect("a posting is the ordinal of an entry")
-                };
-                if located.place.position > self.limit {
-                    return None;
+    fn next_by_hash(&self, tags: &[Tag<'_>], hashes: &[TagHash], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        let begin = self.segments.segment_of(from.position);
+        if let At::Sealed(begin) = begin {
+            for (at, sealed) in self.segments.sealed.iter().enumerate().skip(begin) {
+                if sealed.first() > self.limit {
+                    return Ok(None);
                 }
-                let entry = segment.entry(located);
-                if carries(&entry, tags) {
-                    return Some(entry);
+                if !self.may_hold(sealed, hashes)? {
+                    continue;
+                }
+                let mut ordinal = if at == begin { self.ask(at, |open| open.ordinal_at(from))? } else { 0 };
+                while let Some((found, entry)) = self.ask(at, |open| open.next(hashes, ordinal))? {
+                    if entry.place.position > self.limit {
+                        return Ok(None);
+                    }
+                    if carries(&entry, tags) {
+                        return Ok(Some(entry));
+                    }
+                    ordinal = found + 1;
                 }
             }
         }
-        None
+        let begin = if let At::Live(begin) = begin { begin } else { 0 };
+        let live = self.segments.live.iter().enumerate().skip(begin);
+        Ok(live
+            .map(|(at, segment)| (segment, if at == begin { from } else { Place::START }))
+            .find_map(|(segment, from)| next_of_live(segment, tags, hashes, from))
+            .filter(|entry| entry.place.position <= self.limit))
     }
 
-    fn previous_by_hash(&self, tags: &[Tag<'_>], hashes: &[TagHash], before: Place) -> Option<Entry<'_>> {
+    fn previous_by_hash(
+        &self,
+        tags: &[Tag<'_>],
+        hashes: &[TagHash],
+        before: Place,
+    ) -> Result<Option<Entry<'_>>, ReadError> {
         let before = match self.limit {
             Position::MAX => before,
             limit => before.min(Place::new(limit.next(), 0)),
         };
-        let end = self.segment_of(before.position);
-        for (number, segment) in self.segments.iter().enumerate().take(end + 1).rev() {
-            let mut ordinal = if number == end { segment.index().ordinal_at(before) } else { u32::MAX };
-            loop {
-                let located = {
-                    let index = segment.index();
-                    let Some(found) = index.previous(hashes, ordinal) else { break };
-                    ordinal = found;
-                    index.locate(found).expect("a posting is the ordinal of an entry")
-                };
-                let entry = segment.entry(located);
-                if carries(&entry, tags) {
-                    return Some(entry);
+        let end = self.segments.segment_of(before.position);
+        if let At::Live(end) = end {
+            for segment in self.segments.live.iter().take(end + 1).rev() {
+                if let Some(found) = previous_of_live(segment, tags, hashes, before) {
+                    return Ok(Some(found));
                 }
             }
         }
-        None
-    }
-
-    fn seek_by_hash(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Option<Entry<'_>> {
-        let mut after: Option<Entry<'_>> = None;
-        for segment in self.segments.iter().rev() {
-            let index = segment.index();
-            let at = |ordinal: u32| segment.entry(index.locate(ordinal).expect("a posting is the ordinal of an entry"));
-            let postings = index.postings(hash);
-            let Some(first) = postings.first() else { continue };
-            let mut foreign = !numbers(&at(*first), tag);
-            let mut holds = postings.partition_point(|ordinal| {
-                let entry = at(*ordinal);
-                foreign |= !numbers(&entry, tag);
-                !foreign && entry.next_sequence() <= sequence
-            });
-            let own: Vec<u32>;
-            let mut postings = postings;
-            if foreign {
-                // Another tag with the same hash is in between: look at each, once in a very long while.
-                own = postings.iter().copied().filter(|ordinal| numbers(&at(*ordinal), tag)).collect();
-                holds = own.iter().take_while(|ordinal| at(**ordinal).next_sequence() <= sequence).count();
-                postings = &own;
-            }
-            let Some(first) = postings.first() else { continue };
-            let first = at(*first);
-            if first.sequence > Some(sequence) {
-                after = Some(first);
+        let end = if let At::Sealed(end) = end { end + 1 } else { self.segments.sealed.len() };
+        for (at, sealed) in self.segments.sealed.iter().enumerate().take(end).rev() {
+            if !self.may_hold(sealed, hashes)? {
                 continue;
             }
-            return postings.get(holds).map(|ordinal| at(*ordinal)).or(after);
+            let mut ordinal = if before.position < sealed.header.end {
+                self.ask(at, |open| open.ordinal_at(before))?
+            } else {
+                u32::MAX
+            };
+            while let Some((found, entry)) = self.ask(at, |open| open.previous(hashes, ordinal))? {
+                if carries(&entry, tags) {
+                    return Ok(Some(entry));
+                }
+                ordinal = found;
+            }
         }
-        after
+        Ok(None)
+    }
+
+    fn seek_by_hash(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
+        // The first entry of the tag in a live segment that lies behind the number that is looked for.
+        let mut after = None;
+        for segment in self.segments.live.iter().rev() {
+            if let Some((found, first)) = seek_in_live(segment, tag, hash, sequence) {
+                if first <= sequence {
+                    return Ok(found.or(after));
+                }
+                after = found;
+            }
+        }
+        let Some(begin) = self.store.spans.begin(tag, hash, sequence) else { return Ok(after) };
+        let At::Sealed(begin) = self.segments.segment_of(begin) else { return Ok(after) };
+        for (at, sealed) in self.segments.sealed.iter().enumerate().skip(begin) {
+            if self.may_hold(sealed, &[hash])?
+                && let Some(found) = self.ask(at, |open| open.seek(tag, hash, sequence))?
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(after)
     }
 }
 
@@ -142,21 +219,90 @@ impl History for Reader {
         if place.position > self.limit {
             return Ok(None);
         }
-        Ok(self.segments.get(self.segment_of(place.position)).and_then(|segment| segment.entry_at(place)))
+        match self.segments.segment_of(place.position) {
+            At::Live(at) => Ok(self.segments.live.get(at).and_then(|segment| segment.entry_at(place))),
+            At::Sealed(at) => self.ask(at, |open| open.entry_at(place)),
+        }
     }
 
     fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
-        Ok(self.with_hashes(tags, |hashes| self.next_by_hash(tags, hashes, from)))
+        self.with_hashes(tags, |hashes| self.next_by_hash(tags, hashes, from))
     }
 
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
-        Ok(self.with_hashes(tags, |hashes| self.previous_by_hash(tags, hashes, before)))
+        self.with_hashes(tags, |hashes| self.previous_by_hash(tags, hashes, before))
     }
 
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
-        let found = self.seek_by_hash(tag, TagHash::of(tag, self.seed), sequence);
+        let found = self.seek_by_hash(tag, TagHash::of(tag, self.seed), sequence)?;
         Ok(found.filter(|entry| entry.place.position <= self.limit))
     }
+}
+
+fn next_of_live<'a>(segment: &'a Segment, tags: &[Tag<'_>], hashes: &[TagHash], from: Place) -> Option<Entry<'a>> {
+    let mut ordinal = segment.index().ordinal_at(from);
+    loop {
+        let located = {
+            let index = segment.index();
+            let found = index.next(hashes, ordinal)?;
+            ordinal = found + 1;
+            index.locate(found).expect("a posting is the ordinal of an entry")
+        };
+        let entry = segment.entry(located);
+        if carries(&entry, tags) {
+            return Some(entry);
+        }
+    }
+}
+
+fn previous_of_live<'a>(
+    segment: &'a Segment,
+    tags: &[Tag<'_>],
+    hashes: &[TagHash],
+    before: Place,
+) -> Option<Entry<'a>> {
+    let mut ordinal = segment.index().ordinal_at(before);
+    loop {
+        let located = {
+            let index = segment.index();
+            let found = index.previous(hashes, ordinal)?;
+            ordinal = found;
+            index.locate(found).expect("a posting is the ordinal of an entry")
+        };
+        let entry = segment.entry(located);
+        if carries(&entry, tags) {
+            return Some(entry);
+        }
+    }
+}
+
+/// The first entry of a tag in a segment whose numbers reach beyond `sequence`, and the tag's first number there; `None`
+/// when the segment holds no number of the tag.
+fn seek_in_live<'a>(
+    segment: &'a Segment,
+    tag: Tag<'_>,
+    hash: TagHash,
+    sequence: Sequence,
+) -> Option<(Option<Entry<'a>>, Sequence)> {
+    let index = segment.index();
+    let at = |ordinal: u32| segment.entry(index.locate(ordinal).expect("a posting is the ordinal of an entry"));
+    let postings = index.postings(hash);
+    let mut foreign = !numbers(&at(*postings.first()?), tag);
+    let mut holds = postings.partition_point(|ordinal| {
+        let entry = at(*ordinal);
+        foreign |= !numbers(&entry, tag);
+        !foreign && entry.next_sequence() <= sequence
+    });
+    let own: Vec<u32>;
+    let mut postings = postings;
+    if foreign {
+        // Another tag with the same hash is in between: look at each, once in a very long while.
+        own = postings.iter().copied().filter(|ordinal| numbers(&at(*ordinal), tag)).collect();
+        holds = own.iter().take_while(|ordinal| at(**ordinal).next_sequence() <= sequence).count();
+        postings = &own;
+    }
+    let first = at(*postings.first()?).sequence.expect("the entry takes numbers");
+    Some((postings.get(holds).map(|ordinal| at(*ordinal)), first))
 }
 
 /// Whether an entry found by hashes carries the tags themselves.

@@ -38,6 +38,9 @@ pub struct Settings {
     /// How often an `os` log syncs what was appended, in milliseconds. Default: 100; at least 1. A `sync` log takes no
     /// notice of it.
     pub sync_interval_ms: u64,
+    /// How many sealed segments stay mapped though nobody reads them, at most. Each takes two mappings and no file handle.
+    /// Default: 1,024; at least 1. Readers keep open what they have touched, for as long as they live.
+    pub segments_open_max: usize,
 }
 
 impl Default for Settings {
@@ -47,6 +50,7 @@ impl Default for Settings {
             segment_bytes: 64 << 20,
             record_bytes_max: 16 << 20,
             sync_interval_ms: 100,
+            segments_open_max: 1024,
         }
     }
 }
@@ -73,6 +77,9 @@ impl Settings {
         }
         if self.sync_interval_ms == 0 {
             problems.push("sync_interval_ms is 0, and must be at least 1".to_owned());
+        }
+        if self.segments_open_max == 0 {
+            problems.push("segments_open_max is 0, and must be at least 1".to_owned());
         }
         problems
     }

@@ -16,6 +16,7 @@ use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::publish::{Published, Woken};
+use crate::sealer::Sealer;
 use crate::segment::Segment;
 use crate::settings::Durability;
 use crate::statistics::Counters;
@@ -34,6 +35,8 @@ pub(crate) struct Syncer {
     ended: Condvar,
     /// The background thread has something to do.
     work: Condvar,
+    /// Told when a full segment is synced.
+    sealer: Arc<Sealer>,
 }
 
 #[derive(Debug, Default)]
@@ -51,8 +54,9 @@ struct State {
 }
 
 impl Syncer {
-    pub(crate) fn new(durability: Durability, durable: Position, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(durability: Durability, durable: Position, counters: Arc<Counters>, sealer: Arc<Sealer>) -> Self {
         Syncer {
+            sealer,
             durability,
             appended: AtomicU64::new(durable.get()),
             durable: AtomicU64::new(durable.get()),
@@ -156,6 +160,7 @@ impl Syncer {
                 // What was sealed is then known to be synced, whenever the power goes: damage to it is told from a torn
                 // tail. Were this to fail, a restart would only know less.
                 let _ = control.sync();
+                self.sealer.begin();
             }
             state = self.lock();
         }

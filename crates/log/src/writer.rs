@@ -44,7 +44,7 @@ pub struct Appended {
 impl Writer {
     pub(crate) fn new(log: Log, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
         let shared = Arc::clone(log.shared());
-        let reader = Reader::new(shared.segments(), Position::MAX, shared.seed());
+        let reader = Reader::new(&shared, Position::MAX);
         let core = Core {
             shared,
             active,
@@ -68,9 +68,7 @@ impl Writer {
     /// Begins the next record at the time `now`, which was read from the log's clock a moment ago; or at that of the record
     /// before, when it is later.
     pub fn begin_at(&mut self, now: Timestamp) -> (&Reader, Draft<'_>) {
-        if !self.reader.reads(&self.core.active.segment) {
-            self.reader = Reader::new(self.core.shared.segments(), Position::MAX, self.core.shared.seed());
-        }
+        self.refresh();
         self.core.begun = self.core.shared.counters().begin_append(now);
         let time = now.max(self.core.time);
         let at = At { position: self.core.mark.position.next(), time };
@@ -85,18 +83,23 @@ impl Writer {
 
     /// The entries of an appended record, in order.
     ///
-    /// # Panics
-    /// When there is no such record.
-    pub fn entries(&mut self, position: Position) -> impl Iterator<Item = quire_model::Entry<'_>> {
-        if !self.reader.reads(&self.core.active.segment) {
-            self.reader = Reader::new(self.core.shared.segments(), Position::MAX, self.core.shared.seed());
+    /// # Errors
+    /// When the record is not as it was written.
+    pub fn entries(&mut self, position: Position) -> Result<impl Iterator<Item = quire_model::Entry<'_>>> {
+        self.refresh();
+        Ok(self.reader.record(position)?.into_iter().flatten())
+    }
+
+    /// Has the reader see every segment there is, and let go of those that are no more.
+    fn refresh(&mut self) {
+        if self.reader.generation() != self.core.shared.generation() {
+            self.reader = self.reader();
         }
-        self.reader.record(position).expect("the record was appended")
     }
 
     /// The reader that sees every appended record, published or not.
     pub fn reader(&self) -> Reader {
-        Reader::new(self.core.shared.segments(), Position::MAX, self.core.shared.seed())
+        Reader::new(&self.core.shared, Position::MAX)
     }
 
     /// The last appended record: what a checkpoint of the state now belongs to.

@@ -85,7 +85,8 @@ fn verify(directory: &Path, durability: Durability) -> u64 {
     let mut next = [0, 0];
     for position in 1..=tail.get() {
         let expected = items(position);
-        let record: Vec<_> = reader.record(Position::new(position)).expect("the record is there").collect();
+        let record: Vec<_> =
+            reader.record(Position::new(position)).expect("it is readable").expect("the record is there").collect();
         assert_eq!(record.len(), expected.len());
         for (entry, (tag, body)) in record.iter().zip(expected) {
             assert_eq!((entry.tags.first(), entry.body), (Some(Tag::new(tag)), body.as_slice()));
@@ -94,7 +95,7 @@ fn verify(directory: &Path, durability: Durability) -> u64 {
             *next += 2;
         }
     }
-    assert!(reader.record(tail.next()).is_none());
+    assert!(reader.record(tail.next()).expect("it is readable").is_none());
     tail.get()
 }
 

@@ -41,6 +41,8 @@ pub enum Duty {
     Sync,
     /// Make the next segment of the log ready.
     Prepare,
+    /// Make the index of a segment of the log that is full and synced, in a file.
+    Seal,
     /// Save the models' state, when there is enough log behind the last time.
     Checkpoint,
     /// Take in what time has brought to the queues.

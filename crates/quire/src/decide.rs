@@ -86,7 +86,7 @@ impl State {
         let mut bytes = 0;
         let mut position = from.next();
         while position <= self.writer.mark().position {
-            for entry in self.writer.entries(position) {
+            for entry in self.writer.entries(position)? {
                 bytes += entry.tags.iter().map(|tag| tag.as_bytes().len()).sum::<usize>() + entry.body.len();
                 self.models.apply(&entry).map_err(|UnknownModel(model)| {
                     let message = format!(

@@ -165,6 +165,7 @@ impl Shared {
         match duty {
             Duty::Sync => Ok(self.log.carry_out(quire_log::Duty::Sync)?),
             Duty::Prepare => Ok(self.log.carry_out(quire_log::Duty::Prepare)?),
+            Duty::Seal => Ok(self.log.carry_out(quire_log::Duty::Seal)?),
             Duty::Checkpoint if self.duties.take(Next::Checkpoint, now) => self.checkpoint().map(|()| true),
             Duty::Tick if self.duties.take(Next::Tick, now) => self.tick().map(|()| true),
             Duty::Checkpoint | Duty::Tick => Ok(false),

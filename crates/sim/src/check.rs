@@ -34,6 +34,12 @@ impl From<quire::Error> for Found {
     }
 }
 
+/// As [`Found`], from under the database's lock.
+enum Unread<E> {
+    Wrong(String),
+    Error(E),
+}
+
 type Result<T> = std::result::Result<T, Found>;
 
 fn same<T: PartialEq + fmt::Debug>(what: impl fmt::Display, found: &T, expected: &T) -> Result<()> {
@@ -80,17 +86,21 @@ pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
     let lines = database.read(|view| {
         let mut last = None;
         let mut position = Position::new(1);
-        while let Some(mut record) = view.history.record(position) {
+        while let Some(mut record) = view.history.record(position).map_err(Unread::Error)? {
             let time = record.next().map(|entry| entry.time);
             if time < last {
-                return Err(format!("record {position} is of {time:?}, and the one before it of {last:?}"));
+                let message = format!("record {position} is of {time:?}, and the one before it of {last:?}");
+                return Err(Unread::Wrong(message));
             }
             last = time;
             position = position.next();
         }
         Ok(last.map_or(0, |time| time.as_micros()))
     })?;
-    let time = lines.wait()?.map_err(Found::Wrong)?;
+    let time = lines.wait()?.map_err(|unread| match unread {
+        Unread::Wrong(message) => Found::Wrong(message),
+        Unread::Error(error) => Found::Error(error.into()),
+    })?;
     same("the time of the last record", &time, &naive.time)?;
     published(database, naive)?;
     for (number, name) in NAMES.into_iter().enumerate() {

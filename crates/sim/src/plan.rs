@@ -110,9 +110,9 @@ fn work(random: &mut Rng) -> Action {
         0..52 => Action::Commit,
         52..62 => Action::Wait,
         62..64 => Action::Sync,
-        64..74 => {
-            Action::Duty(*random.choice(&[Duty::Sync, Duty::Prepare, Duty::Tick, Duty::Checkpoint]).expect("some"))
-        }
+        64..74 => Action::Duty(
+            *random.choice(&[Duty::Sync, Duty::Prepare, Duty::Seal, Duty::Tick, Duty::Checkpoint]).expect("some"),
+        ),
         74..77 => Action::Checkpoint,
         77..82 => {
             let micros = random.u64(0..CLOCK_JUMP_MICROS).cast_signed();

@@ -76,7 +76,17 @@ impl Demo {
     /// When it ends or stays silent before it has said all.
     pub(super) fn start(quire: &Path, root: &Path, data: &Path) -> Result<Self, String> {
         let mut child = Command::new(quire)
-            .args(["demo", "--keep", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
+            .args([
+                "demo",
+                "--keep",
+                "--kafka",
+                "127.0.0.1:0",
+                "--http",
+                "127.0.0.1:0",
+                "--grpc",
+                "127.0.0.1:0",
+                "--data",
+            ])
             .arg(data)
             .current_dir(root)
             .stdout(Stdio::piped())

@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire", &["quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"]),
     ("quire-kafka", &["quire"]),
     ("quire-http", &["quire"]),
+    ("quire-grpc", &["quire"]),
     (
         "quire-cli",
         &[
@@ -32,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quire-graph",
             "quire-kafka",
             "quire-http",
+            "quire-grpc",
         ],
     ),
     ("quire-sim", &["quire", "quire-mapped"]),
@@ -40,10 +42,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Dependencies from outside that only these crates may have, and why.
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
-    ("tokio", &["quire-kafka", "quire-http", "quire-cli"], "the core knows no async runtime"),
+    ("tokio", &["quire-kafka", "quire-http", "quire-grpc", "quire-cli"], "the core knows no async runtime"),
     ("axum", &["quire-http"], "the database knows no wire format"),
     ("hyper", &["quire-http"], "the database knows no wire format"),
     ("hyper-util", &["quire-http"], "the database knows no wire format"),
+    ("tonic", &["quire-grpc"], "the database knows no wire format"),
+    ("prost", &["quire-grpc"], "the database knows no wire format"),
     ("base64", &["quire-http", "quire-cli"], "bytes are written as text only where a protocol needs it"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
     ("serde", &["quire-http", "quire-cli"], "stored formats are written by hand"),

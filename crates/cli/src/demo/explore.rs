@@ -26,7 +26,7 @@ impl Explore<'_> {
     pub(super) fn write(&self, out: &mut dyn Write) -> Result {
         let quire = program();
         let data = quoted(&self.data.display().to_string());
-        let Addresses { kafka, http } = self.addresses;
+        let Addresses { kafka, http, grpc } = self.addresses;
         let place = if self.is_serving { format!("--http {http}") } else { format!("--data {data}") };
         writeln!(out, "\nexplore it:")?;
         writeln!(
@@ -39,7 +39,7 @@ impl Explore<'_> {
         writeln!(out, "  {quire} graph neighbours {ROUTES} LGA {place}")?;
         if !self.is_serving {
             writeln!(out, "serve it, and from another terminal:")?;
-            writeln!(out, "  {quire} serve --data {data} --kafka {kafka} --http {http}")?;
+            writeln!(out, "  {quire} serve --data {data} --kafka {kafka} --http {http} --grpc {grpc}")?;
         }
         writeln!(out, "  curl -s 'http://{http}/v1/events/{}?tag=flight:UA1545&limit=5'", FLIGHTS.replace('/', "%2F"))?;
         Ok(writeln!(out, "  kcat -C -e -b {kafka} -t {DEPARTURES} -f '%k %s\\n'")?)

@@ -9,7 +9,7 @@ use crate::support::{Server, number, quire, run, run_on};
 fn the_demo_accounts_for_every_row_and_what_it_reports_is_there_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     let report = run_on(&data, &[&["demo", "--durability", "os"][..], &ports].concat()).succeeded();
 
     assert_eq!(number(&report, "rows"), 6_099);
@@ -76,7 +76,8 @@ fn rows_that_make_no_sense_are_counted_and_the_rest_is_fed() {
     fs::copy(format!("{source}/airports.csv"), tables.join("airports.csv")).expect("a file");
 
     let tables = tables.to_str().expect("a path of plain letters");
-    let arguments = ["demo", "--flights", tables, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let arguments =
+        ["demo", "--flights", tables, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     let report = run_on(&data, &arguments).succeeded();
     assert_eq!(["rows", "departed", "unreadable"].map(|kind| number(&report, kind)), [11, 10, 1], "{report}");
 }

@@ -87,6 +87,9 @@ fn a_port_in_use_is_named() {
     run_on(&other, &["serve", "--kafka", &server.kafka, "--http", "127.0.0.1:0"]).failed_with(&in_use);
     let in_use = format!("can't listen on {}: address already in use; choose another with --http", server.http);
     run_on(&other, &["serve", "--kafka", "127.0.0.1:0", "--http", &server.http]).failed_with(&in_use);
+    let in_use = format!("can't listen on {}: address already in use; choose another with --grpc", server.grpc);
+    let arguments = ["serve", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", &server.grpc];
+    run_on(&other, &arguments).failed_with(&in_use);
 }
 
 #[test]

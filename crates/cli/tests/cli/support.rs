@@ -71,6 +71,7 @@ pub(crate) struct Server {
     lines: Receiver<String>,
     pub(crate) kafka: String,
     pub(crate) http: String,
+    pub(crate) grpc: String,
     /// What it had printed when it began to serve.
     pub(crate) report: String,
 }
@@ -91,16 +92,24 @@ impl Server {
     /// The same, with this address for the Kafka protocol.
     #[track_caller]
     pub(crate) fn spawn_at(kafka: &str, command: &mut Command) -> Self {
-        let command = command.args(["--kafka", kafka, "--http", "localhost:0"]);
+        let command = command.args(["--kafka", kafka, "--http", "localhost:0", "--grpc", "localhost:0"]);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command can be started");
         let lines = lines_of(child.stdout.take().expect("stdout is piped"));
-        let mut server = Server { child, lines, kafka: String::new(), http: String::new(), report: String::new() };
+        let mut server = Server {
+            child,
+            lines,
+            kafka: String::new(),
+            http: String::new(),
+            grpc: String::new(),
+            report: String::new(),
+        };
         while !server.report.ends_with("serving until Ctrl-C\n") {
             let line = server.lines.recv_timeout(PATIENCE).expect("it says that it is serving");
             match line.split_whitespace().collect::<Vec<_>>()[..] {
                 ["kafka", address] => server.kafka = address.to_owned(),
                 ["http", address] => server.http = address.to_owned(),
+                ["grpc", address] => server.grpc = address.to_owned(),
                 _ => {}
             }
             server.report.push_str(&line);

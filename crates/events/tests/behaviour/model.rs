@@ -154,7 +154,8 @@ impl Plain {
             }
             positions.extend(of_item);
         }
-        positions.retain(|position| *position > options.after.get());
+        let before = options.before.map_or(u64::MAX, EventPosition::get);
+        positions.retain(|position| *position > options.after.get() && *position < before);
         positions.sort();
         positions.dedup();
         if options.backwards {
@@ -235,8 +236,9 @@ fn commits() -> impl Strategy<Value = Vec<Vec<Request>>> {
 fn options() -> impl Strategy<Value = ReadOptions> {
     let position = || (0..40u64).prop_map(EventPosition::new);
     let after = prop_oneof![Just(EventPosition::ZERO), position()];
-    (after, proptest::option::of(position()), any::<bool>(), proptest::option::of(0..5u64))
-        .prop_map(|(after, up_to, backwards, limit)| ReadOptions { after, up_to, backwards, limit })
+    let maybe = || proptest::option::of(position());
+    (after, maybe(), maybe(), any::<bool>(), proptest::option::of(0..5u64))
+        .prop_map(|(after, up_to, before, backwards, limit)| ReadOptions { after, up_to, before, backwards, limit })
 }
 
 /// What a read gives: the positions, and that each event there is the one that was appended.

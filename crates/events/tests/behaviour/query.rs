@@ -109,6 +109,18 @@ fn after_excludes_and_up_to_includes_its_position() {
 }
 
 #[test]
+fn before_excludes_its_position_and_leaves_the_last_of_an_item_as_it_is() {
+    let before = |number| ReadOptions { before: Some(at(number)), backwards: true, ..ReadOptions::default() };
+    check_options("course:1", before(6), "5 3 1");
+    check_options("*", before(1), "");
+    check_options("*", before(0), "");
+    check_options("* | course:1 last", ReadOptions { limit: Some(2), ..before(u64::MAX) }, "7 6");
+    check_options("course:1 last", before(6), "");
+    check_options("course:1 last", before(7), "6");
+    check_options("course:1", ReadOptions { backwards: false, ..before(6) }, "1 3 5");
+}
+
+#[test]
 fn a_limit_counts_from_where_the_reading_begins() {
     check_options("course:1", ReadOptions { limit: Some(2), ..ReadOptions::default() }, "1 3");
     check_options("course:1", ReadOptions { limit: Some(2), backwards: true, ..ReadOptions::default() }, "6 5");

@@ -53,6 +53,17 @@ impl<'a> RecordView<'a> {
         RecordView { header: RecordHeader::read(bytes), bytes }
     }
 
+    /// The record that these bytes begin with, which was verified before; more may follow it.
+    pub(crate) fn verified_before(bytes: &'a [u8]) -> Self {
+        let header = RecordHeader::read(bytes);
+        RecordView { header, bytes: &bytes[..header.length as usize] }
+    }
+
+    /// Its bytes, from one on.
+    pub(crate) fn bytes_from(self, offset: usize) -> &'a [u8] {
+        &self.bytes[offset..]
+    }
+
     /// The entries, each with its byte offset within the record.
     pub(crate) fn entries(self) -> impl Iterator<Item = (usize, Entry<'a>)> {
         let mut offset = HEADER_BYTES;

@@ -1,4 +1,7 @@
-//! Opening a log: every record of every segment is verified in order, and a torn tail is cut.
+//! Opening a log: every record that no sealed index vouches for is verified in order, and a torn tail is cut.
+//!
+//! A sealed segment whose index verifies is taken at its word: the index was written after the segment was synced. Of it only
+//! the header is looked at, and that the next segment chains to it.
 //!
 //! What is cut and what is refused is laid down in `docs/file-format.md`; this file carries it out. It runs before anyone
 //! reads, alone with the directory. A log that is refused is left as it was found. A crash within leaves what it started
@@ -18,8 +21,11 @@ use crate::control::Known;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::log::Identity;
+use crate::reader::Store;
 use crate::record::{ALIGNMENT, Fault};
-use crate::segment::{HEADER_BYTES, Segment, SegmentHeader};
+use crate::sealed::{Sealed, index_name, is_index_name};
+use crate::segment::{HEADER_BYTES, SegmentHeader};
+use crate::segments::Segments;
 use crate::sequences::Sequences;
 use crate::writer::{Active, is_segment_name, segment_name};
 use scan::{Scan, Scanned, bytes_before_zeros, find_record};
@@ -27,7 +33,7 @@ use scan::{Scan, Scanned, bytes_before_zeros, find_record};
 /// A log as it was found.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) segments: Segments,
     /// `None` when there is no segment yet.
     pub(crate) active: Option<Active>,
     pub(crate) sequences: Sequences,
@@ -36,12 +42,14 @@ pub(crate) struct Found {
     pub(crate) report: Recovery,
 }
 
-/// Reads the whole log, cuts a torn tail, and leaves the last segment ready to take records.
-pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -> Result<Found> {
+/// Reads what is to be read of the log, cuts a torn tail, and leaves the last segment ready to take records.
+pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, store: &Store) -> Result<Found> {
     let mut names = directory.names()?;
+    let indexes: Vec<String> = names.extract_if(.., |name| is_index_name(name)).collect();
     names.retain(|name| is_segment_name(name));
     let mut scan = Scan::new(identity);
-    let mut segments = Vec::new();
+    let mut pieces = Vec::new();
+    let boxed = |scanned| Piece::Scanned(Box::new(scanned));
     let mut last: Option<Scanned> = None;
     let mut lost = None;
     let mut later = names.as_slice();
@@ -52,6 +60,13 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -
             break;
         }
         later = rest;
+        if let Some(next) = rest.first()
+            && let Some(sealed) = scan.sealed(directory, store, name, next)?
+        {
+            pieces.extend(last.take().map(boxed));
+            pieces.push(Piece::Sealed(sealed));
+            continue;
+        }
         let scanned = match scan.segment(directory, name) {
             Ok(scanned) => scanned,
             Err(error) if *name == segment_name(expected) => {
@@ -60,9 +75,7 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -
             }
             Err(error) => return Err(error),
         };
-        if let Some(before) = last.replace(scanned) {
-            segments.push(before.sealed());
-        }
+        pieces.extend(last.replace(scanned).map(boxed));
     }
     let tail = Tail { directory, known, mark: scan.mark };
     check_own(directory, later, identity)?;
@@ -76,6 +89,10 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -
         directory.remove(name)?;
         directory.sync()?;
     }
+    // The last segment takes records again, if there was ever an index of it; and an index without its segment says nothing.
+    let kept = |index: &String| pieces.iter().any(|piece| *index == index_name(piece.first()));
+    indexes.iter().filter(|index| !kept(index)).try_for_each(|index| directory.remove(index))?;
+    let mut segments = in_order(pieces, store)?;
     let mut report = Recovery { records: scan.mark.position.get(), segments: 0, cut: None };
     let active = match last {
         Some(mut last) => {
@@ -88,9 +105,46 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known) -
     if let Some((_, cut)) = lost {
         report.cut = cut.or(report.cut);
     }
-    segments.extend(active.iter().map(|active| Arc::clone(&active.segment)));
+    segments.live.extend(active.iter().map(|active| Arc::clone(&active.segment)));
     report.segments = segments.len();
     Ok(Found { segments, active, sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
+}
+
+/// A segment before the last.
+enum Piece {
+    Sealed(Arc<Sealed>),
+    /// Without an index of its own, so that it was verified.
+    Scanned(Box<Scanned>),
+}
+
+impl Piece {
+    fn first(&self) -> Position {
+        match self {
+            Piece::Sealed(sealed) => sealed.first(),
+            Piece::Scanned(scanned) => scanned.first(),
+        }
+    }
+}
+
+/// The sealed segments and those behind them that are to be sealed. One before a sealed segment is sealed at once: its index
+/// was lost.
+fn in_order(pieces: Vec<Piece>, store: &Store) -> Result<Segments> {
+    let (mut sealed, mut pending) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        match piece {
+            Piece::Scanned(scanned) => pending.push(scanned),
+            Piece::Sealed(piece) => {
+                for scanned in pending.drain(..) {
+                    sealed.push(scanned.seal(&store.archive)?);
+                }
+                sealed.push(piece);
+            }
+        }
+    }
+    for sealed in &sealed {
+        store.take_in(sealed)?;
+    }
+    Ok(Segments::new(sealed, pending.into_iter().map(|scanned| scanned.full()).collect()))
 }
 
 /// Refuses to remove segments that are of another log, or of a newer version.

@@ -10,10 +10,12 @@ use crate::checkpoint::Mark;
 use crate::directory::{Directory, SegmentFile};
 use crate::error::{Error, Result};
 use crate::log::Identity;
+use crate::reader::Store;
 use crate::record::{
     ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView,
 };
-use crate::segment::{HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
+use crate::sealed::{Archive, Sealed};
+use crate::segment::{HEADER_BYTES, Segment, SegmentHeader, SegmentIndex, TagHash};
 use crate::sequences::Sequences;
 use crate::writer::{Active, segment_name};
 
@@ -49,6 +51,55 @@ impl Scan {
         }
     }
 
+    /// Takes in the next segment by its index, if there is one and the segment `after` it follows it.
+    ///
+    /// # Errors
+    /// [`Error::NewerFormat`] and [`Error::Io`].
+    pub(super) fn sealed(
+        &mut self,
+        directory: &Directory,
+        store: &Store,
+        name: &str,
+        after: &str,
+    ) -> Result<Option<Arc<Sealed>>> {
+        let read = |name: &str| -> Result<Option<(SegmentHeader, u32)>> {
+            let head = directory.read_head(name, HEADER_BYTES)?;
+            match SegmentHeader::decode(&head, &directory.path_of(name), self.identity) {
+                Ok(header) => Ok(Some((header, SegmentHeader::crc_of(&head)))),
+                // It is told when the segment is verified.
+                Err(Error::Damaged { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        let Some((header, crc)) = read(name)?.filter(|(header, _)| self.follows(name, header)) else { return Ok(None) };
+        let Some(sealed) = store.archive.find(&header, crc)? else { return Ok(None) };
+        let whole = directory.bytes_of(name)? >= header.bytes && after == segment_name(sealed.header.end);
+        let goes_on =
+            |(next, _): &(SegmentHeader, u32)| next.first == sealed.header.end && next.previous == sealed.header.chain;
+        if !whole || !read(after)?.is_some_and(|next| goes_on(&next)) {
+            return Ok(None);
+        }
+        let seed = self.identity.seed();
+        let counted = store.archive.numbered(&sealed, |all| {
+            for numbered in all {
+                self.sequences.take_in(TagHash::of(numbered.tag, seed), numbered.tag, numbered.next);
+            }
+        });
+        // What can't be read back is verified and told like any other segment.
+        if counted.is_err() {
+            return Ok(None);
+        }
+        self.mark = Mark { position: Position::new(sealed.header.end.get() - 1), chain: sealed.header.chain };
+        self.time = sealed.header.time;
+        Ok(Some(sealed))
+    }
+
+    /// Whether a segment of this header is the next one.
+    fn follows(&self, name: &str, header: &SegmentHeader) -> bool {
+        let expected = self.mark.position.next();
+        name == segment_name(header.first) && header.first == expected && header.previous == self.mark.chain
+    }
+
     /// Verifies the next segment and takes its records in.
     ///
     /// # Errors
@@ -58,7 +109,7 @@ impl Scan {
         let head = directory.read_head(name, HEADER_BYTES)?;
         let header = SegmentHeader::decode(&head, &path, self.identity)?;
         let expected = self.mark.position.next();
-        if name != segment_name(header.first) || header.first != expected || header.previous != self.mark.chain {
+        if !self.follows(name, &header) {
             return Err(Error::Damaged {
                 path,
                 offset: 36,
@@ -104,9 +155,19 @@ impl Scanned {
         self.appender.settled()
     }
 
+    pub(super) fn first(&self) -> Position {
+        self.header.first
+    }
+
     /// The segment, with others behind it.
-    pub(super) fn sealed(self) -> Arc<Segment> {
+    pub(super) fn full(self) -> Arc<Segment> {
         Arc::new(Segment::new(self.header.first, self.file, self.appender.view(), self.index))
+    }
+
+    /// The segment with an index made anew, for it was lost.
+    pub(super) fn seal(self, archive: &Archive) -> Result<Arc<Sealed>> {
+        self.file.sync()?;
+        archive.seal_found(self.appender.view(), &self.header)
     }
 
     /// Makes the file as long as it was meant to be.

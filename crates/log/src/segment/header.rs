@@ -42,6 +42,11 @@ impl SegmentHeader {
         out
     }
 
+    /// The checksum in a header that was verified before.
+    pub(crate) fn crc_of(header: &[u8]) -> u32 {
+        u32::from_le_bytes(header[12..16].try_into().expect("four bytes"))
+    }
+
     /// Whether these bytes begin with a header that was written whole: of whatever log and version.
     pub(crate) fn is_whole(bytes: &[u8]) -> bool {
         bytes.first_chunk::<HEADER_BYTES>().is_some_and(|fixed| {

@@ -51,17 +51,16 @@ impl Segment {
         self.file.write_at(offset, self.settled(offset, self.view.settled() - offset))
     }
 
-    /// The header of a record.
-    pub(crate) fn record_header(&self, position: Position) -> Option<RecordHeader> {
-        let offset = self.index().record_offset(position)?;
-        Some(RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES)))
-    }
-
-    /// The entries of a record.
-    pub(crate) fn record(&self, position: Position) -> Option<impl Iterator<Item = Entry<'_>>> {
+    /// A record.
+    pub(crate) fn record(&self, position: Position) -> Option<RecordView<'_>> {
         let offset = self.index().record_offset(position)?;
         let header = RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES));
-        Some(RecordView::sealed(self.settled(offset, header.length as usize)).entries().map(|(_, entry)| entry))
+        Some(RecordView::sealed(self.settled(offset, header.length as usize)))
+    }
+
+    /// Its header and its records: every byte that is settled.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.settled(0, self.view.settled())
     }
 
     /// The entry that the index located.

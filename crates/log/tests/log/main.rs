@@ -12,6 +12,7 @@ mod control;
 mod damage;
 mod oracle;
 mod power;
+mod sealed;
 mod shard;
 mod states;
 mod statistics;

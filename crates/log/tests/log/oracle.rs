@@ -1,7 +1,7 @@
 //! The log against the naive log in memory: whatever is committed, dropped and reopened, both answer alike.
 
 use proptest::prelude::*;
-use quire_log::{Durability, Error, Opened, Reader};
+use quire_log::{Durability, Duty, Error, Opened, Reader};
 use quire_model::memory::MemoryLog;
 use quire_model::{Effects, History, Place, Position, Sequence, Tag, Timestamp};
 
@@ -9,9 +9,19 @@ use crate::shard::{BOTH, Item, Read, Shard, contents, settings};
 
 #[derive(Debug, Clone)]
 enum Step {
-    Commit { items: Vec<Item>, time: u64, wait: bool },
+    Commit {
+        items: Vec<Item>,
+        time: u64,
+        wait: bool,
+    },
     Drop(Vec<Item>),
     Reopen(Durability),
+    /// Seals what is full, as far as it is synced.
+    Seal {
+        sync: bool,
+    },
+    /// Reopens, with every other index of a sealed segment lost.
+    LoseIndexes(Durability),
     Ask(Question),
 }
 
@@ -64,6 +74,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(items, time, wait)| Step::Commit { items, time, wait }),
         2 => items().prop_map(Step::Drop),
         1 => proptest::sample::select(&BOTH[..]).prop_map(Step::Reopen),
+        1 => proptest::sample::select(&BOTH[..]).prop_map(Step::LoseIndexes),
+        2 => any::<bool>().prop_map(|sync| Step::Seal { sync }),
         10 => question().prop_map(Step::Ask),
     ];
     proptest::collection::vec(step, 1..120)
@@ -112,6 +124,14 @@ impl Run {
                 }
             }
             Step::Reopen(durability) => self.reopen(*durability),
+            Step::Seal { sync } => self.seal(*sync),
+            Step::LoseIndexes(durability) => {
+                self.opened = None;
+                for name in self.shard.names().iter().filter(|name| name.ends_with(".idx")).step_by(2) {
+                    std::fs::remove_file(self.shard.path().join(name)).unwrap();
+                }
+                self.reopen(*durability);
+            }
             Step::Ask(question) => self.ask(question),
         }
     }
@@ -164,6 +184,17 @@ impl Run {
         self.compare_all();
     }
 
+    fn seal(&mut self, sync: bool) {
+        let opened = self.opened.as_mut().expect("open between the steps");
+        if sync {
+            opened.log.sync().unwrap();
+            self.published = self.appended.clone();
+        }
+        while opened.log.carry_out(Duty::Seal).unwrap() {}
+        let statistics = opened.log.statistics();
+        assert!(!sync || statistics.sealed + 1 == statistics.segments);
+    }
+
     fn ask(&mut self, question: &Question) {
         let opened = self.opened.as_mut().expect("open between the steps");
         assert_eq!(answers(&opened.log.reader(), question), answers(&self.published, question));
@@ -179,8 +210,12 @@ impl Run {
             let position = Position::new(position);
             let naive: Vec<Read> =
                 contents(&self.published).into_iter().filter(|read| read.place.position == position).collect();
-            let record =
-                opened.log.reader().record(position).map(|entries| entries.map(Read::from).collect::<Vec<_>>());
+            let record = opened
+                .log
+                .reader()
+                .record(position)
+                .unwrap()
+                .map(|entries| entries.map(Read::from).collect::<Vec<_>>());
             assert_eq!(record.unwrap_or_default(), naive);
         }
     }

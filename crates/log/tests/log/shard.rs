@@ -15,7 +15,13 @@ pub(crate) const BOTH: [Durability; 2] = [Durability::Os, Durability::Sync];
 
 /// Small segments, so that few records fill several; and no sync that was not asked for.
 pub(crate) fn settings(durability: Durability) -> Settings {
-    Settings { durability, segment_bytes: 4096, record_bytes_max: 3900, sync_interval_ms: 1 << 40 }
+    Settings {
+        durability,
+        segment_bytes: 4096,
+        record_bytes_max: 3900,
+        sync_interval_ms: 1 << 40,
+        ..Settings::default()
+    }
 }
 
 /// A directory of its own with a log in it.
@@ -103,6 +109,13 @@ impl Snapshot {
     pub(crate) fn without(&self, name: &str) -> Self {
         let mut changed = self.clone();
         assert!(changed.files.remove(name).is_some(), "there is a file {name}");
+        changed
+    }
+
+    /// The same with every index of a sealed segment lost, so that opening verifies each record.
+    pub(crate) fn without_indexes(&self) -> Self {
+        let mut changed = self.clone();
+        changed.files.retain(|name, _| !name.ends_with(".idx"));
         changed
     }
 

@@ -92,9 +92,9 @@ fn a_history_outlives_its_database_and_shows_what_it_showed() {
     drop((database, _first));
     let database = place.open(Durability::Os);
     let _second = append(&database);
-    let kinds = |position| history.record(Position::new(position)).map(Iterator::count);
+    let kinds = |position| history.record(Position::new(position)).unwrap().map(Iterator::count);
     assert_eq!((kinds(1), kinds(2)), (Some(2), None), "the store and its event, and nothing later");
-    assert!(database.history().record(Position::new(2)).is_some());
+    assert!(database.history().record(Position::new(2)).unwrap().is_some());
 }
 
 /// A task of an executor that is gone: whoever wakes it drops what it holds, the last handle of a database.

@@ -24,7 +24,7 @@ fn commit(database: &Database) -> quire::Ticket<quire::Outcome> {
 
 /// What readers of the published log see: the tail, the record, the store's head, the topic's end.
 fn published(database: &Database) -> (Position, bool, EventPosition, Option<Sequence>) {
-    let record = database.history().record(Position::new(1)).is_some();
+    let record = database.history().record(Position::new(1)).unwrap().is_some();
     let next = database.topic("topic").offsets(0).ok().map(|offsets| offsets.next);
     (database.published(), record, database.events("store").head().expect("readable"), next)
 }
@@ -130,7 +130,7 @@ fn every_commit_of_many_threads_is_durable_when_it_is_answered() {
                     let outcome = if thread % 2 == 0 { ticket.wait() } else { block_on(ticket) };
                     let committed = outcome.expect("durable").committed().expect("accepted");
                     assert!(database.published() >= committed.at.position);
-                    assert!(database.history().record(committed.at.position).is_some());
+                    assert!(database.history().record(committed.at.position).unwrap().is_some());
                 }
             });
         }

@@ -88,7 +88,7 @@ pub(crate) fn everything(database: &Database) -> Vec<String> {
     let read = database.read(|view| {
         let mut lines = Vec::new();
         let mut position = Position::new(1);
-        while let Some(record) = view.history.record(position) {
+        while let Some(record) = view.history.record(position).unwrap() {
             lines.extend(record.map(|entry| {
                 let tags: Vec<_> = entry.tags.iter().collect();
                 let (kind, body) = (entry.kind.kind, entry.body.escape_ascii());

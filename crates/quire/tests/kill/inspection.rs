@@ -28,7 +28,7 @@ struct Story {
 pub(crate) fn inspect(path: &Path, durability: Durability, ledger: &Ledger) {
     let database = crate::builder(path, durability).open().expect("what was killed opens");
     for position in 1..=database.published().get() {
-        assert!(database.history().record(Position::new(position)).is_some(), "record {position} is there");
+        assert!(database.history().record(Position::new(position)).unwrap().is_some(), "record {position} is there");
     }
     let story = tell_story(&database);
     let offsets = check_messages(&database, &story);

@@ -1,0 +1,148 @@
+//! What can't be done, as a client is told: a code, a message for people, and a `google.rpc.ErrorInfo` whose reason programs
+//! go by, with the facts that were met.
+//!
+//! The one table from what went wrong to codes and reasons is here: errors of the database in [`of_error`], refusals in
+//! [`of_refusal`], the request's own faults in the functions. `ABORTED` is a decision that rests on what has changed: read
+//! again, decide again. `FAILED_PRECONDITION` is what can't be while things are as they are, `INVALID_ARGUMENT` what can't
+//! be at all.
+
+use std::collections::HashMap;
+
+use quire::{ErrorKind, Reason, Refused, events, graph, jobs};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// Whose reasons these are.
+const DOMAIN: &str = "quire";
+
+/// A code, and the word that programs go by.
+type Known = (Code, &'static str);
+
+/// Facts that were met, by name.
+type Facts = Vec<(&'static str, String)>;
+
+/// An error of the database.
+pub(crate) fn failed(error: quire::Error) -> Status {
+    status(of_error(error.kind()), error.to_string(), Vec::new())
+}
+
+/// A refused commit. Of a call that is a commit of one part, the part is not told.
+pub(crate) fn refused(refused: &Refused) -> Status {
+    status(of_refusal(&refused.reason), refused.reason.to_string(), facts(&refused.reason))
+}
+
+/// A field that can't be.
+pub(crate) fn invalid(message: impl Into<String>) -> Status {
+    status((Code::InvalidArgument, "INVALID"), message, Vec::new())
+}
+
+/// The server is about to stop.
+pub(crate) fn stopping() -> Status {
+    let message = "the server is stopping; ask again when it is back";
+    status((Code::Unavailable, "STOPPING"), message, Vec::new())
+}
+
+fn status((code, reason): Known, message: impl Into<String>, facts: Facts) -> Status {
+    let facts: HashMap<String, String> = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Status::with_error_details(code, message, ErrorDetails::with_error_info(reason, DOMAIN, facts))
+}
+
+/// Errors of the database.
+fn of_error(kind: ErrorKind) -> Known {
+    match kind {
+        ErrorKind::Invalid => (Code::InvalidArgument, "INVALID"),
+        ErrorKind::NotFound => (Code::NotFound, "NOT_FOUND"),
+        ErrorKind::Refused => (Code::FailedPrecondition, "REFUSED"),
+        ErrorKind::TooLarge => (Code::OutOfRange, "TOO_LARGE"),
+        ErrorKind::NoSpace => (Code::ResourceExhausted, "NO_SPACE"),
+        ErrorKind::Failed => (Code::Unavailable, "FAILED"),
+        ErrorKind::Damaged => (Code::DataLoss, "DAMAGED"),
+        // The other kinds come from opening a database, and a server has an open one.
+        _ => (Code::Internal, "IO"),
+    }
+}
+
+/// Refusals, by the model that refuses.
+fn of_refusal(reason: &Reason) -> Known {
+    match reason {
+        Reason::Events(refusal) => of_events(refusal),
+        // No call here is a command to a topic: those are Kafka's.
+        Reason::Streams(_) => (Code::FailedPrecondition, "REFUSED"),
+        Reason::Jobs(refusal) => of_jobs(refusal),
+        Reason::Graph(refusal) => of_graph(refusal),
+    }
+}
+
+fn of_events(refusal: &events::Refusal) -> Known {
+    use events::Refusal;
+    match refusal {
+        Refusal::ConditionFailed { .. } => (Code::Aborted, "CONDITION_FAILED"),
+        Refusal::AfterAhead { .. } => (Code::FailedPrecondition, "AFTER_AHEAD"),
+        Refusal::DuplicateEvent { .. } => (Code::AlreadyExists, "DUPLICATE_EVENT"),
+        Refusal::RepeatedId(_) => (Code::InvalidArgument, "REPEATED_ID"),
+        Refusal::NothingAsked => (Code::InvalidArgument, "NOTHING_ASKED"),
+        Refusal::TooManyEvents { .. } => (Code::InvalidArgument, "TOO_MANY_EVENTS"),
+        Refusal::TooManyConditions { .. } => (Code::InvalidArgument, "TOO_MANY_CONDITIONS"),
+        Refusal::InvalidName(_) => (Code::InvalidArgument, "INVALID_NAME"),
+        Refusal::InvalidEvent { .. } => (Code::InvalidArgument, "INVALID_EVENT"),
+        Refusal::InvalidQuery { .. } => (Code::InvalidArgument, "INVALID_QUERY"),
+    }
+}
+
+fn of_jobs(refusal: &jobs::Refusal) -> Known {
+    use jobs::Refusal;
+    match refusal {
+        Refusal::InvalidName { .. } => (Code::InvalidArgument, "INVALID_NAME"),
+        Refusal::StaleLease { .. } => (Code::FailedPrecondition, "STALE_LEASE"),
+        Refusal::UnknownJob { .. } => (Code::NotFound, "UNKNOWN_JOB"),
+        Refusal::OutOfRange { .. } => (Code::InvalidArgument, "OUT_OF_RANGE"),
+    }
+}
+
+fn of_graph(refusal: &graph::Refusal) -> Known {
+    use graph::Refusal;
+    match refusal {
+        Refusal::VersionMismatch { .. } => (Code::Aborted, "VERSION_MISMATCH"),
+        Refusal::MissingBlock { .. } => (Code::FailedPrecondition, "MISSING_BLOCK"),
+        Refusal::InvalidName { .. } => (Code::InvalidArgument, "INVALID_NAME"),
+        Refusal::OverLimit { .. } => (Code::InvalidArgument, "OVER_LIMIT"),
+    }
+}
+
+/// What a program may want to know beyond the reason.
+fn facts(reason: &Reason) -> Facts {
+    match reason {
+        Reason::Events(refusal) => events_facts(refusal),
+        Reason::Jobs(jobs::Refusal::StaleLease { job, state }) => {
+            vec![("job", job.to_string()), ("state", state.name().to_owned())]
+        }
+        Reason::Graph(graph::Refusal::VersionMismatch { block, expected, found }) => vec![
+            ("block", block.to_string()),
+            ("expected", expected.get().to_string()),
+            ("found", found.get().to_string()),
+        ],
+        Reason::Streams(_) | Reason::Jobs(_) | Reason::Graph(_) => Vec::new(),
+    }
+}
+
+fn events_facts(refusal: &events::Refusal) -> Facts {
+    use events::Refusal;
+    match refusal {
+        Refusal::ConditionFailed { condition, position } => {
+            let met = position.map(|position| ("position", position.to_string()));
+            [("condition", condition.to_string())].into_iter().chain(met).collect()
+        }
+        Refusal::AfterAhead { condition, after, head } => {
+            vec![("condition", condition.to_string()), ("after", after.to_string()), ("head", head.to_string())]
+        }
+        Refusal::DuplicateEvent { event, id, position } => {
+            vec![("event", event.to_string()), ("id", id.to_string()), ("position", position.to_string())]
+        }
+        Refusal::RepeatedId(id) => vec![("id", id.to_string())],
+        Refusal::InvalidEvent { event, .. } => vec![("event", event.to_string())],
+        Refusal::InvalidQuery { condition, .. } => vec![("condition", condition.to_string())],
+        Refusal::TooManyEvents { events } => vec![("given", events.to_string())],
+        Refusal::TooManyConditions { conditions } => vec![("given", conditions.to_string())],
+        Refusal::NothingAsked | Refusal::InvalidName(_) => Vec::new(),
+    }
+}

@@ -1,0 +1,85 @@
+//! The service `Events`: appends, reads, subscriptions and heads of event stores.
+//!
+//! ```text
+//! Append ─▶ request ─▶ Database::submit ─▶ the ticket ─▶ positions, or a refusal
+//! Read, Subscribe ─▶ request ─▶ pages: one after the other, as the client takes them
+//! ```
+
+mod pages;
+mod request;
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use quire::{Commit, Outcome, Reply};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::app::App;
+use crate::aside::{INLINE_BYTES_MAX, aside};
+use crate::error::{failed, refused};
+use crate::proto::events_server::Events;
+use crate::proto::{
+    AppendEventsRequest, AppendEventsResponse, HeadEventsRequest, HeadEventsResponse, ReadEventsRequest,
+    ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
+};
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    app: Arc<App>,
+}
+
+impl Service {
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        Service { app }
+    }
+}
+
+#[tonic::async_trait]
+impl Events for Service {
+    type ReadStream = ReceiverStream<Result<ReadEventsResponse, Status>>;
+    type SubscribeStream = ReceiverStream<Result<SubscribeEventsResponse, Status>>;
+
+    async fn append(&self, request: Request<AppendEventsRequest>) -> Result<Response<AppendEventsResponse>, Status> {
+        let request = request.into_inner();
+        let app = Arc::clone(&self.app);
+        let short = request.encoded_len() <= INLINE_BYTES_MAX;
+        let begin = move || {
+            let (events, conditions) = (request::events(&request.events)?, request::conditions(&request.conditions)?);
+            app.database.submit(&Commit::new().append_if(&request.store, events, conditions)).map_err(failed)
+        };
+        let ticket = if short { begin()? } else { aside(begin).await? };
+        match ticket.await.map_err(failed)? {
+            Outcome::Committed(committed) => {
+                let Some(Reply::Events(appended)) = committed.replies.first() else {
+                    unreachable!("an append is answered by its model")
+                };
+                Ok(Response::new(AppendEventsResponse {
+                    first: appended.first.map(|position| position.get()),
+                    last: appended.last.map(|position| position.get()),
+                    duplicate: appended.duplicate,
+                }))
+            }
+            Outcome::Refused(refusal) => Err(refused(&refusal)),
+        }
+    }
+
+    async fn read(&self, request: Request<ReadEventsRequest>) -> Result<Response<Self::ReadStream>, Status> {
+        let pages = pages::read(Arc::clone(&self.app), request.into_inner()).await?;
+        Ok(Response::new(pages))
+    }
+
+    async fn subscribe(
+        &self,
+        request: Request<SubscribeEventsRequest>,
+    ) -> Result<Response<Self::SubscribeStream>, Status> {
+        let pages = pages::subscribe(Arc::clone(&self.app), request.into_inner()).await?;
+        Ok(Response::new(pages))
+    }
+
+    async fn head(&self, request: Request<HeadEventsRequest>) -> Result<Response<HeadEventsResponse>, Status> {
+        let head = self.app.database.events(&request.into_inner().store).head().map_err(failed)?;
+        Ok(Response::new(HeadEventsResponse { head: head.get() }))
+    }
+}

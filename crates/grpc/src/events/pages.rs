@@ -1,0 +1,217 @@
+//! Reads and subscriptions, a page at a time.
+//!
+//! A page is read aside, from where the one before ended, and the next is not read before the client has room for it: so a
+//! slow client holds neither a thread nor a writer, and what is under way for it is bounded.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quire::events::{EventPosition, EventView, Query, ReadOptions};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::request::query;
+use crate::app::App;
+use crate::aside::aside;
+use crate::error::{failed, invalid, stopping};
+use crate::proto::{
+    Event, EventQuery, ReadEventsRequest, ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
+};
+
+/// A page ends with the event whose data and metadata take it to so many bytes, ...
+const PAGE_BYTES: usize = 256 << 10;
+
+/// ... and has at most so many events.
+const PAGE_EVENTS_MAX: usize = 1_024;
+
+/// How many pages may wait for the client.
+const PAGES_WAITING_MAX: usize = 2;
+
+/// A subscription of which nothing matches says how far it is after so many events.
+const TOLD_AFTER_EVENTS: u64 = 1_000;
+
+type Pages<T> = mpsc::Sender<Result<T, Status>>;
+
+/// Where a reading is.
+#[derive(Debug)]
+struct Cursor {
+    app: Arc<App>,
+    store: String,
+    query: Query<'static>,
+    options: ReadOptions,
+}
+
+/// A page, and what is known with it.
+#[derive(Debug)]
+struct Page {
+    events: Vec<Event>,
+    /// The store's last event when the page was read.
+    head: EventPosition,
+    /// Whether more events match behind the page.
+    more: bool,
+}
+
+impl Cursor {
+    fn new(app: Arc<App>, store: String, asked: Option<&EventQuery>, options: ReadOptions) -> Self {
+        let query = asked.map_or_else(Query::all, |asked| query(asked).into_owned());
+        Cursor { app, store, query, options }
+    }
+
+    /// Reads the next page, and moves behind it.
+    fn page(&mut self) -> Result<Page, Status> {
+        let database = &self.app.database;
+        let selection = database.read_published(|view| view.events.select(&self.store, &self.query));
+        let selection = selection.map_err(failed)?.map_err(|refusal| invalid(refusal.to_string()))?;
+        let history = database.history();
+        let unreadable = |error| failed(quire::Error::from(error));
+        let mut reading = selection.read(&history, self.options).map_err(unreadable)?;
+        let mut page = Page { events: Vec::new(), head: reading.head(), more: false };
+        let mut bytes = 0;
+        while let Some(event) = reading.next().transpose().map_err(unreadable)? {
+            if bytes >= PAGE_BYTES || page.events.len() == PAGE_EVENTS_MAX {
+                page.more = true;
+                break;
+            }
+            bytes += event.data.len() + event.metadata.len();
+            page.events.push(message(&event));
+        }
+        if let Some(last) = page.events.last() {
+            let last = EventPosition::new(last.position);
+            if self.options.backwards {
+                self.options.before = Some(last);
+            } else {
+                self.options.after = last;
+            }
+            self.options.limit = self.options.limit.map(|limit| limit - page.events.len() as u64);
+        }
+        Ok(page)
+    }
+
+    /// Reads the next page aside.
+    async fn next(mut self) -> Result<(Self, Page), Status> {
+        aside(move || self.page().map(|page| (self, page))).await
+    }
+}
+
+/// An event, copied out of the log.
+fn message(event: &EventView<'_>) -> Event {
+    Event {
+        position: event.position.get(),
+        id: Bytes::copy_from_slice(event.id().as_bytes()),
+        r#type: event.event_type.to_owned(),
+        tags: event.tags().map(Bytes::copy_from_slice).collect(),
+        data: Bytes::copy_from_slice(event.data),
+        metadata: Bytes::copy_from_slice(event.metadata),
+        time_us: event.time.as_micros(),
+    }
+}
+
+/// The pages of a read, up to the head that the store has now.
+pub(super) async fn read(
+    app: Arc<App>,
+    request: ReadEventsRequest,
+) -> Result<ReceiverStream<Result<ReadEventsResponse, Status>>, Status> {
+    let options = ReadOptions {
+        after: EventPosition::new(request.after),
+        up_to: request.up_to.map(EventPosition::new),
+        before: None,
+        backwards: request.backwards,
+        limit: request.limit,
+    };
+    let cursor = Cursor::new(Arc::clone(&app), request.store, request.query.as_ref(), options);
+    let (mut cursor, mut page) = cursor.next().await?;
+    let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
+    let head = page.head;
+    // What is appended from now on is no part of this read.
+    cursor.options.up_to = Some(cursor.options.up_to.map_or(head, |up_to| up_to.min(head)));
+    let response = move |events| ReadEventsResponse { events, head: head.get() };
+    if !page.more {
+        pages.try_send(Ok(response(page.events))).expect("a new channel has room");
+        return Ok(ReceiverStream::new(stream));
+    }
+    tokio::spawn(async move {
+        let sending = async {
+            loop {
+                let more = page.more;
+                if pages.send(Ok(response(std::mem::take(&mut page.events)))).await.is_err() || !more {
+                    return;
+                }
+                match cursor.next().await {
+                    Ok(next) => (cursor, page) = next,
+                    Err(status) => return end(&pages, status).await,
+                }
+            }
+        };
+        until_closing(&app, &pages, sending).await;
+    });
+    Ok(ReceiverStream::new(stream))
+}
+
+/// The pages of a subscription, which has no end of its own.
+pub(super) async fn subscribe(
+    app: Arc<App>,
+    request: SubscribeEventsRequest,
+) -> Result<ReceiverStream<Result<SubscribeEventsResponse, Status>>, Status> {
+    let options = ReadOptions { after: EventPosition::new(request.after), ..ReadOptions::default() };
+    let mut cursor = Cursor::new(Arc::clone(&app), request.store, request.query.as_ref(), options);
+    let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
+    // Taken before the page is read: what is published while it is read wakes this at once.
+    let mut seen = app.database.published();
+    let (next, mut page) = cursor.next().await?;
+    cursor = next;
+    tokio::spawn(async move {
+        let theirs = Arc::clone(&app);
+        let following = async {
+            let mut told = None;
+            loop {
+                let more = page.more;
+                // All up to the head was looked at: the next page need not go through it again.
+                cursor.options.after = if more { cursor.options.after } else { cursor.options.after.max(page.head) };
+                let caught_up = (!more).then_some(cursor.options.after.get());
+                let is_news = !page.events.is_empty()
+                    || caught_up.is_some_and(|head| told.is_none_or(|told| head >= told + TOLD_AFTER_EVENTS));
+                if is_news {
+                    told = caught_up.or(told);
+                    let response = SubscribeEventsResponse { events: std::mem::take(&mut page.events), caught_up };
+                    if pages.send(Ok(response)).await.is_err() {
+                        return;
+                    }
+                }
+                if !more {
+                    let arrival = theirs.database.arrival_after(seen);
+                    tokio::select! {
+                        arrived = arrival => if let Err(error) = arrived {
+                            return end(&pages, failed(error)).await;
+                        },
+                        () = pages.closed() => return,
+                    }
+                }
+                seen = theirs.database.published();
+                match cursor.next().await {
+                    Ok(next) => (cursor, page) = next,
+                    Err(status) => return end(&pages, status).await,
+                }
+            }
+        };
+        until_closing(&app, &pages, following).await;
+    });
+    Ok(ReceiverStream::new(stream))
+}
+
+/// Tells the client why there is no more.
+async fn end<T>(pages: &Pages<T>, status: Status) {
+    // A client that has left needs no reason.
+    let _ = pages.send(Err(status)).await;
+}
+
+/// Does this, or ends the stream when the server is about to stop.
+async fn until_closing<T>(app: &App, pages: &Pages<T>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = work => {}
+        () = app.closing() => {
+            // A client that takes nothing is cut off with its connection.
+            let _ = pages.try_send(Err(stopping()));
+        }
+    }
+}

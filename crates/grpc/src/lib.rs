@@ -1,0 +1,40 @@
+//! gRPC in front of Quire: one service a model, health and reflection. The messages stand in `proto/quire/v1`.
+//!
+//! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and what came of it becomes a
+//! message. Errors and refusals are statuses with a `google.rpc.ErrorInfo`; the codes stand in one table, which
+//! `docs/grpc.md` repeats.
+//!
+//! ```no_run
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let database = quire::Database::open("data")?;
+//! let server = quire_grpc::Server::bind(database, "127.0.0.1:7071".parse()?).await?;
+//! println!("listening on http://{}", server.address());
+//! server.run(async { tokio::signal::ctrl_c().await.expect("signals can be caught") }).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # The path of a request
+//! ```text
+//! Server ─▶ tonic (HTTP/2, protobuf) ─▶ events ─▶ Database ─▶ the answer, or a status (error)
+//!                                           └───▶ pages, each read aside, sent as the client takes them
+//! ```
+//!
+//! # What it is not
+//! A gateway: there is no TLS and no authentication here. Bind it to loopback, or put a proxy in front.
+
+mod connections;
+mod server;
+
+mod app;
+mod services;
+
+mod aside;
+mod error;
+
+mod events;
+
+#[rustfmt::skip]
+#[path = "proto/v1.rs"]
+pub mod proto;
+
+pub use server::Server;

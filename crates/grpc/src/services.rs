@@ -1,0 +1,30 @@
+//! The table of services: one a model, and health and reflection.
+
+use std::sync::Arc;
+
+use tonic::service::Routes;
+
+use crate::app::App;
+use crate::events;
+use crate::proto::events_server::EventsServer;
+
+/// The descriptors of `proto/quire/v1`, which reflection serves.
+const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
+
+/// How many bytes the messages around a commit may take beyond what its record may.
+const ENVELOPE_BYTES: usize = 64 << 10;
+
+/// All services, over these components.
+pub(crate) async fn routes(app: Arc<App>) -> Routes {
+    let commit_bytes_max = usize::try_from(app.database.commit_bytes_max()).unwrap_or(usize::MAX);
+    let request_bytes_max = commit_bytes_max.saturating_add(ENVELOPE_BYTES);
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .expect("the descriptors were generated");
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let events = EventsServer::new(events::Service::new(app)).max_decoding_message_size(request_bytes_max);
+    health.set_serving::<EventsServer<events::Service>>().await;
+    Routes::new(health_service).add_service(reflection).add_service(events)
+}

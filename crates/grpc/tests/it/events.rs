@@ -1,0 +1,211 @@
+//! The service `Events`.
+
+use std::sync::Arc;
+
+use quire_grpc::proto::event_condition::{FailIfEventsMatch, Kind, LastIs};
+use quire_grpc::proto::events_client::EventsClient;
+use quire_grpc::proto::{
+    AppendEventsRequest, AppendEventsResponse, Event, EventCondition, EventQuery, EventQueryItem, HeadEventsRequest,
+    NewEvent, ReadEventsRequest, SubscribeEventsRequest,
+};
+use tokio_stream::StreamExt;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::served::{Served, told};
+
+const STORE: &str = "school/courses";
+
+fn event(event_type: &str, tags: &[&str], data: &[u8]) -> NewEvent {
+    let tags = tags.iter().map(|tag| tag.as_bytes().to_vec().into()).collect();
+    NewEvent { r#type: event_type.to_owned(), tags, data: data.to_vec().into(), ..NewEvent::default() }
+}
+
+fn query(types: &[&str], tags: &[&str]) -> EventQuery {
+    let types = types.iter().map(|name| (*name).to_owned()).collect();
+    let tags = tags.iter().map(|tag| tag.as_bytes().to_vec().into()).collect();
+    EventQuery { items: vec![EventQueryItem { types, tags, only_last_event: false }] }
+}
+
+fn none_matches(query: EventQuery, after: u64) -> EventCondition {
+    EventCondition { kind: Some(Kind::FailIfEventsMatch(FailIfEventsMatch { query: Some(query), after })) }
+}
+
+async fn append(
+    client: &mut EventsClient<Channel>,
+    events: Vec<NewEvent>,
+    conditions: Vec<EventCondition>,
+) -> Result<AppendEventsResponse, Status> {
+    let request = AppendEventsRequest { store: STORE.to_owned(), events, conditions };
+    client.append(request).await.map(tonic::Response::into_inner)
+}
+
+/// The events of every page, and the one head that they tell.
+async fn read(client: &mut EventsClient<Channel>, request: ReadEventsRequest) -> Result<(Vec<Event>, u64), Status> {
+    let mut pages = client.read(ReadEventsRequest { store: STORE.to_owned(), ..request }).await?.into_inner();
+    let (mut events, mut head) = (Vec::new(), None);
+    while let Some(page) = pages.next().await.transpose()? {
+        assert_eq!(*head.get_or_insert(page.head), page.head);
+        events.extend(page.events);
+    }
+    Ok((events, head.expect("there is at least one page")))
+}
+
+fn positions(events: &[Event]) -> Vec<u64> {
+    events.iter().map(|event| event.position).collect()
+}
+
+#[tokio::test]
+async fn an_event_comes_back_to_the_byte_also_after_a_restart() {
+    let served = Served::new().await;
+    let mut client = served.events().await;
+    let given = NewEvent {
+        id: vec![7; 16].into(),
+        r#type: "Defined".to_owned(),
+        tags: vec![b"course:1".to_vec().into(), vec![0xff, 0x01].into()],
+        data: vec![0, 0xff, 1].into(),
+        metadata: br#"{"user": "u1"}"#.to_vec().into(),
+    };
+    let first = append(&mut client, vec![given.clone()], vec![]).await.expect("accepted");
+    assert_eq!(first, AppendEventsResponse { first: Some(1), last: Some(1), duplicate: false });
+    let again = append(&mut client, vec![given.clone()], vec![]).await.expect("accepted");
+    assert_eq!(again, AppendEventsResponse { duplicate: true, ..first });
+
+    let served = served.again().await;
+    let mut client = served.events().await;
+    let (events, head) = read(&mut client, ReadEventsRequest::default()).await.expect("read");
+    assert_eq!((events.len(), head), (1, 1));
+    let Event { position, id, r#type, tags, data, metadata, time_us } = events.into_iter().next().expect("one");
+    assert_eq!(NewEvent { id, r#type, tags, data, metadata }, given);
+    assert!(position == 1 && time_us > 0);
+    let head = client.head(HeadEventsRequest { store: STORE.to_owned() }).await.expect("read").into_inner();
+    assert_eq!(head.head, 1);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn refusals_carry_code_reason_and_facts() {
+    let served = Served::new().await;
+    let mut client = served.events().await;
+    append(&mut client, vec![event("Defined", &["course:1"], b"")], vec![]).await.expect("accepted");
+    let mut check = async |events, conditions, code, reason: &str, facts: &[(&str, &str)]| {
+        let refused = append(&mut client, events, conditions).await.expect_err(reason);
+        let (found_code, found_reason, found) = told(&refused);
+        assert_eq!((found_code, found_reason.as_str()), (code, reason), "{refused:?}");
+        for (name, value) in facts {
+            assert_eq!(found.get(*name).map(String::as_str), Some(*value), "{found:?}");
+        }
+    };
+    let defined = || query(&["Defined"], &["course:1"]);
+    let new = || vec![event("Defined", &["course:1"], b"")];
+    let conditions = vec![none_matches(query(&["Left"], &[]), 0), none_matches(defined(), 0)];
+    let met = [("condition", "1"), ("position", "1")];
+    check(new(), conditions, Code::Aborted, "CONDITION_FAILED", &met).await;
+    let last_is = LastIs { query: Some(defined()), position: 7 };
+    let last_is = EventCondition { kind: Some(Kind::LastIs(last_is)) };
+    check(new(), vec![last_is], Code::Aborted, "CONDITION_FAILED", &[("position", "1")]).await;
+    let ahead = vec![none_matches(defined(), 9)];
+    check(new(), ahead, Code::FailedPrecondition, "AFTER_AHEAD", &[("after", "9"), ("head", "1")]).await;
+    check(vec![], vec![], Code::InvalidArgument, "NOTHING_ASKED", &[]).await;
+    check(vec![event("", &[], b"")], vec![], Code::InvalidArgument, "INVALID_EVENT", &[("event", "0")]).await;
+    let no_items = vec![none_matches(EventQuery::default(), 0)];
+    check(new(), no_items, Code::InvalidArgument, "INVALID_QUERY", &[("condition", "0")]).await;
+    check(new(), vec![EventCondition::default()], Code::InvalidArgument, "INVALID", &[]).await;
+    let short_id = NewEvent { id: vec![1; 15].into(), ..event("E", &[], b"") };
+    check(vec![short_id], vec![], Code::InvalidArgument, "INVALID", &[]).await;
+    append(&mut client, new(), vec![none_matches(defined(), 1)]).await.expect("what was seen is no conflict");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_query_that_cannot_be_asked_is_an_error_and_not_an_empty_stream() {
+    let served = Served::new().await;
+    let mut client = served.events().await;
+    let no_items = Some(EventQuery::default());
+    let refused =
+        read(&mut client, ReadEventsRequest { query: no_items.clone(), ..ReadEventsRequest::default() }).await;
+    assert_eq!(told(&refused.expect_err("no items")).1, "INVALID");
+    let subscribe = SubscribeEventsRequest { store: STORE.to_owned(), query: no_items, after: 0 };
+    assert_eq!(told(&client.subscribe(subscribe).await.expect_err("no items")).1, "INVALID");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_long_read_comes_in_pages_in_both_directions_with_every_option() {
+    let served = Served::new().await;
+    let mut client = served.events().await;
+    let count = 5_000;
+    for batch in 0..5 {
+        let of_batch = (0..1_000).map(|index| match (batch * 1_000 + index) % 2 {
+            0 => event("Even", &["course:1"], &[0; 100]),
+            _ => event("Odd", &["course:1"], &[0; 100]),
+        });
+        append(&mut client, of_batch.collect(), vec![]).await.expect("accepted");
+    }
+    let all = ReadEventsRequest::default();
+    let (events, head) = read(&mut client, all.clone()).await.expect("read");
+    assert_eq!((positions(&events), head), ((1..=count).collect(), count));
+    let (events, _) = read(&mut client, ReadEventsRequest { backwards: true, ..all.clone() }).await.expect("read");
+    assert_eq!(positions(&events), (1..=count).rev().collect::<Vec<_>>());
+    let part = ReadEventsRequest { after: 10, up_to: Some(4_000), limit: Some(3_000), ..all.clone() };
+    let (events, _) = read(&mut client, part).await.expect("read");
+    assert_eq!(positions(&events), (11..=3_010).collect::<Vec<_>>());
+    let even = ReadEventsRequest { query: Some(query(&["Even"], &["course:1"])), ..all.clone() };
+    let (events, _) = read(&mut client, even).await.expect("read");
+    assert_eq!(positions(&events), (1..=count).step_by(2).collect::<Vec<_>>());
+    let mut last_odd = query(&["Odd"], &[]);
+    last_odd.items[0].only_last_event = true;
+    last_odd.items.extend(query(&["Even"], &[]).items);
+    let wanted: Vec<u64> = (1..=count).filter(|position| position % 2 == 1 || *position == count).rev().collect();
+    let both = ReadEventsRequest { query: Some(last_odd), backwards: true, ..all };
+    let (events, _) = read(&mut client, both).await.expect("read");
+    assert_eq!(positions(&events), wanted, "an item's last event is one event, whatever the pages");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_subscription_misses_and_repeats_nothing_where_the_past_meets_the_present() {
+    const WRITERS: u64 = 4;
+    const APPENDS: u64 = 300;
+    let served = Arc::new(Served::new().await);
+    let write = async |served: Arc<Served>, writer: u64| {
+        let mut client = served.events().await;
+        for number in 0..APPENDS {
+            let wanted = event("Wanted", &["a"], &[writer.to_le_bytes(), number.to_le_bytes()].concat());
+            append(&mut client, vec![wanted, event("Other", &["a"], b"")], vec![]).await.expect("accepted");
+        }
+    };
+    let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(write(Arc::clone(&served), writer))).collect();
+    let follow = async |served: Arc<Served>| {
+        let mut client = served.events().await;
+        let (mut found, mut after, mut broken) = (Vec::new(), 0, 0);
+        while (found.len() as u64) < WRITERS * APPENDS {
+            let subscribe =
+                SubscribeEventsRequest { store: STORE.to_owned(), query: Some(query(&["Wanted"], &["a"])), after };
+            let mut stream = client.subscribe(subscribe).await.expect("accepted").into_inner();
+            // Every now and then the connection breaks, and the client goes on where it was.
+            for _ in 0..=broken {
+                let page = stream.next().await.expect("it goes on").expect("no error");
+                after = page.events.last().map_or(after, |event| event.position).max(page.caught_up.unwrap_or(0));
+                found.extend(page.events);
+                if found.len() as u64 == WRITERS * APPENDS {
+                    break;
+                }
+            }
+            broken += 1;
+        }
+        found
+    };
+    let followers: Vec<_> = (0..3).map(|_| tokio::spawn(follow(Arc::clone(&served)))).collect();
+    for writer in writers {
+        writer.await.expect("it writes");
+    }
+    for follower in followers {
+        let found = follower.await.expect("it follows");
+        assert!(positions(&found).windows(2).all(|pair| pair[0] < pair[1]), "in order, none twice");
+        let mut told: Vec<_> = found.iter().map(|event| event.data.clone()).collect();
+        told.sort();
+        told.dedup();
+        assert_eq!(told.len() as u64, WRITERS * APPENDS, "none left out");
+    }
+}

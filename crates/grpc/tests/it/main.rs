@@ -1,0 +1,5 @@
+//! The server as its clients meet it: over a connection, with the generated clients.
+
+mod events;
+mod served;
+mod server;

@@ -1,0 +1,67 @@
+//! A database of the test's own, served, and clients of it.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use quire::{Database, Durability};
+use quire_grpc::Server;
+use quire_grpc::proto::events_client::EventsClient;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Served {
+    folder: TempDir,
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<std::io::Result<()>>,
+}
+
+impl Served {
+    pub(crate) async fn new() -> Self {
+        Served::start(tempfile::tempdir().expect("a temporary directory")).await
+    }
+
+    async fn start(folder: TempDir) -> Self {
+        let database = Database::builder(folder.path()).durability(Durability::Os).open().expect("opened");
+        let server = Server::bind(database, "127.0.0.1:0".parse().expect("an address")).await.expect("bound");
+        let (stop, stopped) = oneshot::channel();
+        let address = server.address();
+        let running = tokio::spawn(server.run(async { stopped.await.expect("the test stops it") }));
+        Served { folder, address, stop, running }
+    }
+
+    /// Stops it; the database is closed when this returns.
+    pub(crate) async fn stop(self) -> TempDir {
+        self.stop.send(()).expect("it is running");
+        self.running.await.expect("it does not panic").expect("it ends well");
+        self.folder
+    }
+
+    /// Stops it, opens the database again and serves it.
+    pub(crate) async fn again(self) -> Self {
+        Served::start(self.stop().await).await
+    }
+
+    pub(crate) async fn channel(&self) -> Channel {
+        let endpoint = Channel::from_shared(format!("http://{}", self.address)).expect("an address");
+        endpoint.connect().await.expect("it listens")
+    }
+
+    pub(crate) async fn events(&self) -> EventsClient<Channel> {
+        EventsClient::new(self.channel().await).max_decoding_message_size(usize::MAX)
+    }
+}
+
+/// What a status tells programs: its code, its reason, and the facts.
+#[track_caller]
+pub(crate) fn told(status: &Status) -> (Code, String, HashMap<String, String>) {
+    let info = status.get_details_error_info().unwrap_or_else(|| panic!("{status:?} has no reason"));
+    assert_eq!(info.domain, "quire");
+    (status.code(), info.reason, info.metadata)
+}

@@ -1,0 +1,262 @@
+//! Opening sealed segments, a bounded number of them at a time, and telling what of them is damaged.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quire_mapped::View;
+use quire_model::{Place, ReadError};
+
+use super::blocks::Blocks;
+use super::build::{BadRecord, Built, build};
+use super::header::{HEADER_BYTES, IndexHeader};
+use super::index::{Index, Numbered};
+use super::open::{Flaw, Open};
+use super::{Sealed, index_name};
+use crate::directory::Directory;
+use crate::error::{Damage, Error, Result};
+use crate::log::Identity;
+use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash};
+use crate::writer::segment_name;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    directory: Arc<Directory>,
+    identity: Identity,
+    /// How many segments stay mapped though nobody reads them.
+    open_max: usize,
+    /// Those, in the order in which they were opened or last found in use.
+    open: Mutex<VecDeque<Arc<Open>>>,
+    /// What was found not to be as it was written, and could not be made anew.
+    damage: Mutex<Vec<Damage>>,
+}
+
+impl Archive {
+    pub(crate) fn new(directory: Arc<Directory>, identity: Identity, open_max: usize) -> Self {
+        Archive { directory, identity, open_max, open: Mutex::default(), damage: Mutex::default() }
+    }
+
+    /// The sealed segment `name`, whose header is this, if there is an index of it that verifies.
+    ///
+    /// # Errors
+    /// [`Error::NewerFormat`] and [`Error::Io`].
+    pub(crate) fn find(&self, of: &SegmentHeader, segment_crc: u32) -> Result<Option<Arc<Sealed>>> {
+        let name = index_name(of.first);
+        let Some(fixed) = self.directory.try_read_head(&name, HEADER_BYTES)? else { return Ok(None) };
+        let Some(bytes) = IndexHeader::head_bytes(&fixed) else { return Ok(None) };
+        let head = self.directory.read_head(&name, bytes)?;
+        let Some((header, _)) = IndexHeader::decode(&head, &self.directory.path_of(&name))? else { return Ok(None) };
+        let own = header.identity == of.identity
+            && header.first == of.first
+            && header.segment == segment_crc
+            && header.records > 0
+            && self.directory.bytes_of(&name)? == header.file_bytes();
+        Ok(own.then(|| Arc::new(Sealed::new(header))))
+    }
+
+    /// Makes the index of a segment whose records, which end with `bytes`, are on the disk, and keeps it in a file.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]; [`Error::NoSpace`] and [`Error::Io`] of writing it.
+    pub(crate) fn seal(&self, bytes: &[u8], of: &SegmentHeader) -> Result<Arc<Sealed>> {
+        let built = self.build(bytes, of)?;
+        self.directory.write_whole(&index_name(of.first), &[&built.head, &built.body])?;
+        Ok(Arc::new(Sealed::new(built.header)))
+    }
+
+    /// As [`Archive::seal`]; an index that can't be written stays in memory.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], and [`Error::Io`] when there is no memory for it.
+    pub(crate) fn seal_found(&self, segment: View, of: &SegmentHeader) -> Result<Arc<Sealed>> {
+        let built = self.build(segment.bytes(0..segment.settled()).expect("settled"), of)?;
+        let name = index_name(of.first);
+        let sealed = Sealed::new(built.header);
+        if self.directory.write_whole(&name, &[&built.head, &built.body]).is_err() {
+            self.keep_in_memory(&sealed, segment, &built)?;
+        }
+        Ok(Arc::new(sealed))
+    }
+
+    /// For as long as the log is open; whoever opens it next makes the index anew.
+    fn keep_in_memory(&self, sealed: &Sealed, segment: View, built: &Built) -> Result<Arc<Open>> {
+        let path = self.directory.path_of(&index_name(sealed.first()));
+        let index = Index::in_memory(built).map_err(|error| Error::io("map", &path, error))?;
+        Ok(Arc::clone(sealed.resident.get_or_init(|| Arc::new(Open::new(segment, index)))))
+    }
+
+    fn build(&self, bytes: &[u8], of: &SegmentHeader) -> Result<Built> {
+        build(bytes, of, SegmentHeader::crc_of(bytes)).map_err(|bad| self.damaged(of.first, &bad).into_error())
+    }
+
+    /// Whether an entry with a tag of this hash may stand in a segment.
+    pub(crate) fn may_hold(&self, sealed: &Sealed, tag: TagHash) -> Result<bool, ReadError> {
+        if let Some(answer) = sealed.may_hold(tag) {
+            return Ok(answer);
+        }
+        let mut open = self.open(sealed)?;
+        let filter = match open.index.filter() {
+            Ok(filter) => filter,
+            Err(_) => {
+                open = self.rebuild(sealed)?;
+                open.index.filter().map_err(|bad| self.tell(sealed, Flaw::Index(bad)))?
+            }
+        };
+        Ok(sealed.filter.get_or_init(|| filter).may_hold(tag))
+    }
+
+    /// The segment, mapped.
+    pub(crate) fn open(&self, sealed: &Sealed) -> Result<Arc<Open>, ReadError> {
+        if let Some(open) = sealed.mapped() {
+            open.used.store(true, Ordering::Relaxed);
+            return Ok(open);
+        }
+        match self.map(sealed) {
+            Ok(Some(open)) => Ok(self.keep(sealed, open)),
+            Ok(None) => self.rebuild(sealed),
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+
+    /// The segment with an index that was made anew, for that in the file is no longer as it was written.
+    pub(crate) fn rebuild(&self, sealed: &Sealed) -> Result<Arc<Open>, ReadError> {
+        if let Some(resident) = sealed.resident.get() {
+            return Ok(Arc::clone(resident));
+        }
+        self.rebuilt(sealed).map_err(|error| unreadable(&error))
+    }
+
+    fn rebuilt(&self, sealed: &Sealed) -> Result<Arc<Open>> {
+        let (segment, of) = self.map_segment(sealed)?;
+        let bytes = segment.bytes(0..sealed.header.records_end as usize).expect("mapped as a whole");
+        let built = self.build(bytes, &of)?;
+        let name = index_name(of.first);
+        if self.directory.write_whole(&name, &[&built.head, &built.body]).is_ok()
+            && let Some(open) = self.map(sealed)?
+        {
+            return Ok(self.keep(sealed, open));
+        }
+        self.keep_in_memory(sealed, segment, &built)
+    }
+
+    /// Tells what of each tag that gives numbers stands in a segment.
+    pub(crate) fn numbered(&self, sealed: &Sealed, mut tell: impl FnMut(&[Numbered<'_>])) -> Result<(), ReadError> {
+        let open = self.open(sealed)?;
+        match open.index.numbered() {
+            Ok(numbered) => tell(&numbered),
+            Err(_) => {
+                let rebuilt = self.rebuild(sealed)?;
+                tell(&rebuilt.index.numbered().map_err(|bad| self.tell(sealed, Flaw::Index(bad)))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps both files; `None` when the index is not the one that was known, or not as it was written.
+    fn map(&self, sealed: &Sealed) -> Result<Option<Open>> {
+        let name = index_name(sealed.first());
+        let Some(fixed) = self.directory.try_read_head(&name, HEADER_BYTES)? else { return Ok(None) };
+        let Some(bytes) = IndexHeader::head_bytes(&fixed) else { return Ok(None) };
+        let head = self.directory.read_head(&name, bytes)?;
+        let Some((header, checksums)) = IndexHeader::decode(&head, &self.directory.path_of(&name))? else {
+            return Ok(None);
+        };
+        if header != sealed.header || self.directory.bytes_of(&name)? != header.file_bytes() {
+            return Ok(None);
+        }
+        let file = self.map_whole(&name, header.file_bytes())?;
+        let blocks = Blocks::new(file, header.body_at(), header.body_bytes() as usize, checksums);
+        let (segment, _) = self.map_segment(sealed)?;
+        Ok(Some(Open::new(segment, Index { header, blocks })))
+    }
+
+    fn map_segment(&self, sealed: &Sealed) -> Result<(View, SegmentHeader)> {
+        let name = segment_name(sealed.first());
+        let path = self.directory.path_of(&name);
+        let head = self.directory.read_head(&name, SEGMENT_HEADER_BYTES)?;
+        let of = SegmentHeader::decode(&head, &path, self.identity)?;
+        if SegmentHeader::crc_of(&head) != sealed.header.segment {
+            let message = "it is another segment than the log was opened with".to_owned();
+            return Err(Error::Damaged { path, offset: 0, position: Some(sealed.first()), message });
+        }
+        Ok((self.map_whole(&name, of.bytes)?, of))
+    }
+
+    fn map_whole(&self, name: &str, bytes: u64) -> Result<View> {
+        Ok(self.directory.open_segment(name)?.map(bytes, usize::try_from(bytes).expect("mapped files fit"))?.view())
+    }
+
+    /// Has a segment that was just mapped stay so, as long as there are not too many.
+    fn keep(&self, sealed: &Sealed, open: Open) -> Arc<Open> {
+        let open = Arc::new(open);
+        *sealed.open.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&open);
+        let mut all = self.lock();
+        all.push_back(Arc::clone(&open));
+        // Second chance: what was used since it was last looked at stays.
+        let mut chances = all.len();
+        let mut closed = Vec::new();
+        while all.len() > self.open_max
+            && let Some(oldest) = all.pop_front()
+        {
+            if chances > 0 && oldest.used.swap(false, Ordering::Relaxed) {
+                chances -= 1;
+                all.push_back(oldest);
+            } else {
+                closed.push(oldest);
+            }
+        }
+        drop(all);
+        open
+    }
+
+    /// What a read is to be told, noted as damage if it is one of the records.
+    pub(crate) fn tell(&self, sealed: &Sealed, flaw: Flaw) -> ReadError {
+        match flaw {
+            Flaw::Record(bad) => {
+                let damage = self.damaged(sealed.first(), &bad);
+                let place = Some(Place::new(bad.position, 0));
+                ReadError { place, message: damage.into_error().to_string() }
+            }
+            Flaw::Index(bad) => ReadError {
+                place: None,
+                message: format!(
+                    "{} is damaged at byte {}: {}",
+                    self.directory.path_of(&index_name(sealed.first())).display(),
+                    bad.offset,
+                    bad.message
+                ),
+            },
+        }
+    }
+
+    fn damaged(&self, first: quire_model::Position, bad: &BadRecord) -> Damage {
+        let path: PathBuf = self.directory.path_of(&segment_name(first));
+        let (offset, message) = (bad.offset as u64, bad.fault.to_string());
+        let damage = Damage { path, offset, position: Some(bad.position), message };
+        let mut known = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(&damage) {
+            known.push(damage.clone());
+        }
+        damage
+    }
+
+    /// What was found not to be as it was written, since the log was opened.
+    pub(crate) fn damage(&self) -> Vec<Damage> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many segments are mapped though nobody may be reading them.
+    pub(crate) fn open_count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Open>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unreadable(error: &Error) -> ReadError {
+    ReadError { place: None, message: error.to_string() }
+}

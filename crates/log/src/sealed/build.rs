@@ -1,0 +1,169 @@
+//! Making the index of a segment: from its records alone, each of which is verified on the way.
+//!
+//! The same records give the same bytes, whenever and wherever the index is made.
+
+use std::collections::BTreeMap;
+
+use quire_model::{Position, Sequence, Timestamp};
+
+use super::filter::Filter;
+use super::header::IndexHeader;
+use super::lists;
+use crate::record::{Fault, RecordView};
+use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash};
+
+/// In the tag table: the count of a tag whose list is numbered.
+pub(super) const NUMBERED: u32 = 1 << 31;
+
+/// An index as it goes into its file.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) header: IndexHeader,
+    /// Header and checksums of the body.
+    pub(crate) head: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A record that is not as it was written: the first byte of it in the segment.
+#[derive(Debug)]
+pub(crate) struct BadRecord {
+    pub(crate) offset: usize,
+    pub(crate) position: Position,
+    pub(crate) fault: Fault,
+}
+
+/// The numbers of a tag that entries of a segment hold.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    first: Sequence,
+    next: Sequence,
+    /// The position of the first entry.
+    position: Position,
+}
+
+/// What the records of a segment add up to.
+#[derive(Debug, Default)]
+struct Contents<'s> {
+    /// Position above the segment's first, byte offset, first ordinal.
+    records: Vec<[u32; 3]>,
+    /// Byte offset, number of the record.
+    entries: Vec<[u32; 2]>,
+    postings: Vec<(u64, u32)>,
+    /// The ordinals of the entries that take numbers, by the hash of the tag, and the first number of each.
+    numbered: BTreeMap<u64, (Vec<u32>, Vec<u64>)>,
+    numbers: BTreeMap<&'s [u8], Numbers>,
+}
+
+/// Makes the index of the segment whose bytes, up to the end of its records, are these.
+pub(crate) fn build(segment: &[u8], of: &SegmentHeader, segment_crc: u32) -> Result<Built, BadRecord> {
+    let mut contents = Contents::default();
+    let mut offset = SEGMENT_HEADER_BYTES;
+    let (mut position, mut chain, mut time) = (of.first, of.previous, Timestamp::ZERO);
+    while offset < segment.len() {
+        let bad = |fault| BadRecord { offset, position, fault };
+        let record = RecordView::verify(&segment[offset..]).map_err(bad)?;
+        record.header.follows(position, chain).map_err(bad)?;
+        contents.take_in(record, offset, of);
+        (chain, time) = (record.header.crc, record.header.time);
+        position = position.next();
+        offset += record.header.length as usize;
+    }
+    Ok(contents.encode(of, segment_crc, position, chain, time, offset))
+}
+
+impl<'s> Contents<'s> {
+    fn take_in(&mut self, record: RecordView<'s>, offset: usize, of: &SegmentHeader) {
+        let record_number = narrow(self.records.len());
+        let position = record.header.position;
+        let above = u32::try_from(position.get() - of.first.get()).expect("a segment holds fewer than 2^32 records");
+        self.records.push([above, narrow(offset), narrow(self.entries.len())]);
+        for (entry_offset, entry) in record.entries() {
+            let ordinal = narrow(self.entries.len());
+            self.entries.push([narrow(offset + entry_offset), record_number]);
+            for (number, tag) in entry.tags.iter().enumerate() {
+                let hash = TagHash::of(tag, of.identity.seed()).get();
+                self.postings.push((hash, ordinal));
+                if let Some(sequence) = entry.sequence.filter(|_| number == 0) {
+                    let (ordinals, numbers) = self.numbered.entry(hash).or_default();
+                    ordinals.push(ordinal);
+                    numbers.push(sequence.get());
+                    let next = entry.next_sequence();
+                    let fresh = Numbers { first: sequence, next, position };
+                    self.numbers.entry(tag.as_bytes()).and_modify(|known| known.next = next).or_insert(fresh);
+                }
+            }
+        }
+    }
+
+    fn encode(
+        mut self,
+        of: &SegmentHeader,
+        segment: u32,
+        end: Position,
+        chain: u32,
+        time: Timestamp,
+        records_end: usize,
+    ) -> Built {
+        let mut body = Vec::with_capacity(self.records.len() * 12 + self.entries.len() * 16 + self.postings.len() * 8);
+        body.extend(self.records.iter().flatten().flat_map(|number| number.to_le_bytes()));
+        body.extend(self.entries.iter().flatten().flat_map(|number| number.to_le_bytes()));
+        self.postings.sort_unstable();
+        // Two tags of one entry that collide count as one.
+        self.postings.dedup();
+        let (mut hashes, mut lists, mut ordinals) = (Vec::new(), Vec::new(), Vec::new());
+        for postings in self.postings.chunk_by(|one, other| one.0 == other.0) {
+            let hash = postings[0].0;
+            ordinals.clear();
+            ordinals.extend(postings.iter().map(|(_, ordinal)| *ordinal));
+            // Only of a list whose entries all give numbers, in rising order, are they kept: tags that collide may not.
+            let numbers = self
+                .numbered
+                .get(&hash)
+                .filter(|(own, numbers)| *own == ordinals && numbers.is_sorted_by(|before, after| before < after));
+            let (count, value) = match ordinals[..] {
+                [only] => (1, only),
+                _ => (narrow(ordinals.len()) | if numbers.is_some() { NUMBERED } else { 0 }, narrow(lists.len())),
+            };
+            if ordinals.len() > 1 {
+                lists::write(&mut lists, &ordinals, numbers.map(|(_, numbers)| numbers.as_slice()));
+            }
+            hashes.push(hash);
+            body.extend_from_slice(&hash.to_le_bytes());
+            body.extend_from_slice(&count.to_le_bytes());
+            body.extend_from_slice(&value.to_le_bytes());
+        }
+        let mut numbered = Vec::new();
+        for (tag, numbers) in &self.numbers {
+            numbered.extend_from_slice(&u16::try_from(tag.len()).expect("a tag is short").to_le_bytes());
+            numbered.extend_from_slice(tag);
+            numbered.extend_from_slice(&numbers.first.get().to_le_bytes());
+            numbered.extend_from_slice(&numbers.next.get().to_le_bytes());
+            numbered.extend_from_slice(&numbers.position.get().to_le_bytes());
+        }
+        let filter = Filter::of(&hashes).encode();
+        let header = IndexHeader {
+            identity: of.identity,
+            segment,
+            first: of.first,
+            end,
+            time,
+            chain,
+            records: narrow(self.records.len()),
+            entries: narrow(self.entries.len()),
+            tags: narrow(hashes.len()),
+            records_end: narrow(records_end),
+            lists_bytes: lists.len() as u64,
+            numbered_bytes: numbered.len() as u64,
+            filter_bytes: filter.len() as u64,
+        };
+        body.extend_from_slice(&lists);
+        body.extend_from_slice(&numbered);
+        body.extend_from_slice(&filter);
+        Built { head: header.encode(&body), header, body }
+    }
+}
+
+/// Offsets and counts within a segment, which is shorter than 4 GiB, as is what is said of its entries.
+fn narrow(number: usize) -> u32 {
+    u32::try_from(number).expect("a segment is shorter than 4 GiB")
+}

@@ -1,0 +1,169 @@
+//! The 128 bytes in front of a sealed index, and the checksums of its body that follow them.
+
+use std::path::Path;
+
+use quire_model::{Position, Timestamp};
+
+use super::blocks::{BLOCK_BYTES, checksums};
+use crate::checksum::crc32c_of_two;
+use crate::error::{Error, Result};
+use crate::log::Identity;
+
+/// The bytes of an index's header, without the checksums of the body.
+pub(super) const HEADER_BYTES: usize = 128;
+
+const MAGIC: &[u8; 8] = b"QUIREIDX";
+const VERSION: u32 = 1;
+
+/// Bytes of the parts of the body that have a fixed width.
+pub(super) const RECORD_BYTES: usize = 12;
+pub(super) const ENTRY_BYTES: usize = 8;
+pub(super) const TAG_BYTES: usize = 16;
+
+/// What an index says of itself and of its segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexHeader {
+    pub(crate) identity: Identity,
+    /// The checksum in the segment's header: which file the index belongs to.
+    pub(crate) segment: u32,
+    pub(crate) first: Position,
+    /// The position that follows the segment's last record.
+    pub(crate) end: Position,
+    /// The time of the last record.
+    pub(crate) time: Timestamp,
+    /// The checksum of the last record: what the next segment chains to.
+    pub(crate) chain: u32,
+    pub(crate) records: u32,
+    pub(crate) entries: u32,
+    pub(crate) tags: u32,
+    /// Where the records end in the segment.
+    pub(crate) records_end: u32,
+    /// Bytes of the parts of the body that have no fixed width.
+    pub(crate) lists_bytes: u64,
+    pub(crate) numbered_bytes: u64,
+    pub(crate) filter_bytes: u64,
+}
+
+impl IndexHeader {
+    /// The bytes of the body.
+    pub(super) fn body_bytes(&self) -> u64 {
+        self.filter_at() as u64 + self.filter_bytes
+    }
+
+    /// Where the parts begin in the body; the records begin at 0.
+    pub(super) fn entries_at(&self) -> usize {
+        self.records as usize * RECORD_BYTES
+    }
+
+    pub(super) fn tags_at(&self) -> usize {
+        self.entries_at() + self.entries as usize * ENTRY_BYTES
+    }
+
+    pub(super) fn lists_at(&self) -> usize {
+        self.tags_at() + self.tags as usize * TAG_BYTES
+    }
+
+    pub(super) fn numbered_at(&self) -> usize {
+        self.lists_at() + self.lists_bytes as usize
+    }
+
+    pub(super) fn filter_at(&self) -> usize {
+        self.numbered_at() + self.numbered_bytes as usize
+    }
+
+    /// The bytes of header and checksums: where the body begins in the file.
+    pub(super) fn body_at(&self) -> usize {
+        HEADER_BYTES + self.blocks() * 4
+    }
+
+    /// The bytes of the whole file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.body_at() as u64 + self.body_bytes()
+    }
+
+    fn blocks(&self) -> usize {
+        (self.body_bytes() as usize).div_ceil(BLOCK_BYTES)
+    }
+
+    /// What stands in front of this body.
+    pub(super) fn encode(&self, body: &[u8]) -> Vec<u8> {
+        debug_assert_eq!(body.len() as u64, self.body_bytes());
+        let mut out = vec![0; HEADER_BYTES];
+        out[0..8].copy_from_slice(MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[16..32].copy_from_slice(&self.identity.database.to_le_bytes());
+        out[32..36].copy_from_slice(&self.identity.shard.to_le_bytes());
+        out[36..40].copy_from_slice(&self.segment.to_le_bytes());
+        out[40..48].copy_from_slice(&self.first.get().to_le_bytes());
+        out[48..56].copy_from_slice(&self.end.get().to_le_bytes());
+        out[56..64].copy_from_slice(&self.time.as_micros().to_le_bytes());
+        out[64..68].copy_from_slice(&self.chain.to_le_bytes());
+        out[68..72].copy_from_slice(&self.records.to_le_bytes());
+        out[72..76].copy_from_slice(&self.entries.to_le_bytes());
+        out[76..80].copy_from_slice(&self.tags.to_le_bytes());
+        out[80..84].copy_from_slice(&self.records_end.to_le_bytes());
+        out[88..96].copy_from_slice(&self.lists_bytes.to_le_bytes());
+        out[96..104].copy_from_slice(&self.numbered_bytes.to_le_bytes());
+        out[104..112].copy_from_slice(&self.filter_bytes.to_le_bytes());
+        for checksum in checksums(body) {
+            out.extend_from_slice(&checksum.to_le_bytes());
+        }
+        let crc = crc32c_of_two(&out[..12], &out[16..]);
+        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// How many bytes header and checksums take, as far as the first [`HEADER_BYTES`] of a file can say unverified.
+    pub(super) fn head_bytes(fixed: &[u8]) -> Option<usize> {
+        (fixed.len() >= HEADER_BYTES && &fixed[..8] == MAGIC).then(|| Self::read(fixed).head_bytes_at_most())?
+    }
+
+    /// Reads and verifies header and checksums of the index at `path`; `None` when they are not as they were written.
+    ///
+    /// # Errors
+    /// [`Error::NewerFormat`].
+    pub(super) fn decode(head: &[u8], path: &Path) -> Result<Option<(Self, Vec<u32>)>> {
+        let Some(bytes) = Self::head_bytes(head) else { return Ok(None) };
+        let Some(head) = head.get(..bytes) else { return Ok(None) };
+        let u32_at = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("four bytes"));
+        if crc32c_of_two(&head[..12], &head[16..]) != u32_at(12) {
+            return Ok(None);
+        }
+        if u32_at(8) > VERSION {
+            return Err(Error::NewerFormat { path: path.to_owned(), version: u32_at(8), supported: VERSION });
+        }
+        let checksums = (HEADER_BYTES..bytes).step_by(4).map(u32_at).collect();
+        Ok(Some((Self::read(head), checksums)))
+    }
+
+    fn read(fixed: &[u8]) -> Self {
+        let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().expect("eight bytes"));
+        IndexHeader {
+            identity: Identity {
+                database: u128::from_le_bytes(fixed[16..32].try_into().expect("sixteen bytes")),
+                shard: u32_at(32),
+            },
+            segment: u32_at(36),
+            first: Position::new(u64_at(40)),
+            end: Position::new(u64_at(48)),
+            time: Timestamp::from_micros(u64_at(56)),
+            chain: u32_at(64),
+            records: u32_at(68),
+            entries: u32_at(72),
+            tags: u32_at(76),
+            records_end: u32_at(80),
+            lists_bytes: u64_at(88),
+            numbered_bytes: u64_at(96),
+            filter_bytes: u64_at(104),
+        }
+    }
+
+    /// Bytes of header and checksums of what may not be verified yet; `None` when it can't be.
+    fn head_bytes_at_most(&self) -> Option<usize> {
+        // A part without a fixed width is shorter than a few segments.
+        let sane = |bytes: u64| bytes <= 1 << 36;
+        let all_sane = sane(self.lists_bytes) && sane(self.numbered_bytes) && sane(self.filter_bytes);
+        all_sane.then(|| self.body_at())
+    }
+}

@@ -1,0 +1,247 @@
+//! Asking a sealed index: where a record stands, which entries carry a tag, which one holds a number.
+
+use std::io;
+use std::ops::Range;
+
+use quire_mapped::Appender;
+use quire_model::{Position, Sequence, Tag};
+
+use super::blocks::{BadBlock, Blocks, checksums};
+use super::build::{Built, NUMBERED};
+use super::filter::Filter;
+use super::header::{ENTRY_BYTES, IndexHeader, RECORD_BYTES, TAG_BYTES};
+use super::lists::{List, Posting};
+use crate::segment::TagHash;
+
+/// An index whose header is verified, and whose body is as it is looked at.
+#[derive(Debug)]
+pub(super) struct Index {
+    pub(super) header: IndexHeader,
+    pub(super) blocks: Blocks,
+}
+
+/// A record in the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordAt {
+    pub(super) number: u32,
+    pub(super) position: Position,
+    pub(super) offset: usize,
+    pub(super) first_ordinal: u32,
+}
+
+/// The entries of a tag.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Postings<'a> {
+    One(u32),
+    Many(List<'a>),
+}
+
+/// A tag that gives numbers, and what of it stands in the segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Numbered<'a> {
+    pub(crate) tag: Tag<'a>,
+    /// The first number in the segment, and the one that follows the last.
+    pub(crate) first: Sequence,
+    pub(crate) next: Sequence,
+    /// The position of the first entry.
+    pub(crate) position: Position,
+}
+
+impl Index {
+    /// An index that was just built, without a file.
+    pub(super) fn in_memory(built: &Built) -> io::Result<Self> {
+        let mut body = Appender::in_memory(built.body.len())?;
+        body.bytes_mut(0..built.body.len()).copy_from_slice(&built.body);
+        body.settle(built.body.len());
+        let blocks = Blocks::new(body.view(), 0, built.body.len(), checksums(&built.body).collect());
+        Ok(Index { header: built.header, blocks })
+    }
+
+    /// The record with this number within the segment.
+    pub(super) fn record(&self, number: u32) -> Result<RecordAt, BadBlock> {
+        let at = number as usize * RECORD_BYTES;
+        let fixed = self.part(0..self.header.entries_at(), at, RECORD_BYTES)?;
+        let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
+        let position = Position::new(self.header.first.get() + u64::from(u32_at(0)));
+        Ok(RecordAt { number, position, offset: u32_at(4) as usize, first_ordinal: u32_at(8) })
+    }
+
+    /// The number of the first record at or behind a position; of none, the count of records.
+    pub(super) fn record_from(&self, position: Position) -> u32 {
+        let above = position.get().saturating_sub(self.header.first.get());
+        u32::try_from(above).unwrap_or(u32::MAX).min(self.header.records)
+    }
+
+    /// The first ordinal of the record with this number; behind the last, the count of entries.
+    pub(super) fn first_ordinal(&self, number: u32) -> Result<u32, BadBlock> {
+        if number < self.header.records { Ok(self.record(number)?.first_ordinal) } else { Ok(self.header.entries) }
+    }
+
+    /// The byte offset of an entry, and the number of its record.
+    pub(super) fn entry(&self, ordinal: u32) -> Result<(usize, u32), BadBlock> {
+        let at = self.header.entries_at() + ordinal as usize * ENTRY_BYTES;
+        let fixed = self.part(self.header.entries_at()..self.header.tags_at(), at, ENTRY_BYTES)?;
+        let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
+        Ok((u32_at(0) as usize, u32_at(4)))
+    }
+
+    /// The entries that carry a tag of this hash.
+    pub(super) fn postings(&self, tag: TagHash) -> Result<Option<Postings<'_>>, BadBlock> {
+        let Some(at) = self.find_tag(tag.get())? else { return Ok(None) };
+        let at = self.header.tags_at() + at as usize * TAG_BYTES;
+        let (count, value) = (self.blocks.u32(at + 8)?, self.blocks.u32(at + 12)?);
+        if count == 1 {
+            return Ok(Some(Postings::One(value)));
+        }
+        Ok(Some(Postings::Many(List {
+            blocks: &self.blocks,
+            at: self.header.lists_at() + value as usize,
+            end: self.header.numbered_at(),
+            count: count & !NUMBERED,
+            numbered: count & NUMBERED != 0,
+        })))
+    }
+
+    /// Where a hash stands in the table of tags. Hashes are spread evenly, so the search begins where it is to be expected and
+    /// widens from there.
+    fn find_tag(&self, hash: u64) -> Result<Option<u32>, BadBlock> {
+        let tags = self.header.tags;
+        let hash_at = |at: u32| self.blocks.u64(self.header.tags_at() + at as usize * TAG_BYTES);
+        let expected = ((u128::from(hash) * u128::from(tags)) >> 64) as u32;
+        let (mut low, mut high) = (0, tags);
+        let mut step = 4;
+        if tags > 0 && hash_at(expected)? <= hash {
+            low = expected;
+            while let Some(at) = low.checked_add(step).filter(|at| *at < tags) {
+                if hash_at(at)? > hash {
+                    high = at;
+                    break;
+                }
+                (low, step) = (at, step.saturating_mul(2));
+            }
+        } else {
+            high = expected;
+            while let Some(at) = high.checked_sub(step) {
+                if hash_at(at)? <= hash {
+                    low = at;
+                    break;
+                }
+                (high, step) = (at, step.saturating_mul(2));
+            }
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if hash_at(middle)? < hash { low = middle + 1 } else { high = middle }
+        }
+        Ok(if low < tags && hash_at(low)? == hash { Some(low) } else { None })
+    }
+
+    /// The least ordinal, at or after `from`, that every one of these tags' lists hold; of no tags, `from` itself.
+    pub(super) fn next(&self, tags: &[TagHash], from: u32) -> Result<Option<u32>, BadBlock> {
+        let mut candidate = from;
+        // Leapfrog: each list moves the candidate up to its own next ordinal, until all agree.
+        'search: loop {
+            if candidate >= self.header.entries {
+                return Ok(None);
+            }
+            for tag in tags {
+                let Some(postings) = self.postings(*tag)? else { return Ok(None) };
+                let Some(found) = postings.next(candidate)? else { return Ok(None) };
+                if found > candidate {
+                    candidate = found;
+                    continue 'search;
+                }
+            }
+            return Ok(Some(candidate));
+        }
+    }
+
+    /// The greatest ordinal below `before` that every one of these tags' lists hold.
+    pub(super) fn previous(&self, tags: &[TagHash], before: u32) -> Result<Option<u32>, BadBlock> {
+        let Some(mut candidate) = before.min(self.header.entries).checked_sub(1) else { return Ok(None) };
+        'search: loop {
+            for tag in tags {
+                let Some(postings) = self.postings(*tag)? else { return Ok(None) };
+                let Some(found) = postings.previous(candidate)? else { return Ok(None) };
+                if found < candidate {
+                    candidate = found;
+                    continue 'search;
+                }
+            }
+            return Ok(Some(candidate));
+        }
+    }
+
+    /// What of each tag that gives numbers stands in the segment, in the order of the tags' bytes.
+    pub(super) fn numbered(&self) -> Result<Vec<Numbered<'_>>, BadBlock> {
+        let at = self.header.numbered_at();
+        let mut bytes = self.blocks.bytes(at..self.header.filter_at())?;
+        let mut all = Vec::new();
+        while !bytes.is_empty() {
+            let (numbered, rest) =
+                Numbered::split(bytes).ok_or_else(|| self.blocks.bad(at, "the numbers of a tag do not add up"))?;
+            all.push(numbered);
+            bytes = rest;
+        }
+        Ok(all)
+    }
+
+    pub(super) fn filter(&self) -> Result<Filter, BadBlock> {
+        let at = self.header.filter_at();
+        let bytes = self.blocks.bytes(at..at + self.header.filter_bytes as usize)?;
+        Filter::decode(bytes).ok_or_else(|| self.blocks.bad(at, "the filter does not add up"))
+    }
+
+    /// Bytes of a part of the body; what would reach beyond it is a fault of who asks.
+    fn part(&self, part: Range<usize>, at: usize, bytes: usize) -> Result<&[u8], BadBlock> {
+        if at + bytes > part.end {
+            return Err(self.blocks.bad(part.start, "it refers to an entry or a record that is not there"));
+        }
+        self.blocks.bytes(at..at + bytes)
+    }
+}
+
+impl Postings<'_> {
+    /// The first ordinal at or after this.
+    pub(super) fn next(&self, ordinal: u32) -> Result<Option<u32>, BadBlock> {
+        match self {
+            Postings::One(only) => Ok(Some(*only).filter(|only| *only >= ordinal)),
+            Postings::Many(list) => Ok(list.next(ordinal)?.map(|posting| posting.ordinal)),
+        }
+    }
+
+    /// The last ordinal at or before this.
+    pub(super) fn previous(&self, ordinal: u32) -> Result<Option<u32>, BadBlock> {
+        match self {
+            Postings::One(only) => Ok(Some(*only).filter(|only| *only <= ordinal)),
+            Postings::Many(list) => Ok(list.previous(ordinal)?.map(|posting| posting.ordinal)),
+        }
+    }
+
+    /// The last entry of a list that is numbered whose number is at most this; `None` also when it is not numbered.
+    pub(super) fn numbered_at_most(&self, number: Sequence) -> Result<Option<Posting>, BadBlock> {
+        match self {
+            Postings::Many(list) if list.numbered => list.numbered_at_most(number.get()),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl<'a> Numbered<'a> {
+    fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (length, rest) = bytes.split_first_chunk::<2>()?;
+        let (tag, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+        let (fixed, rest) = rest.split_first_chunk::<24>()?;
+        let u64_at = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().expect("eight bytes"));
+        if tag.is_empty() || tag.len() > quire_model::TAG_BYTES_MAX {
+            return None;
+        }
+        let numbered = Numbered {
+            tag: Tag::new(tag),
+            first: Sequence::new(u64_at(0)),
+            next: Sequence::new(u64_at(8)),
+            position: Position::new(u64_at(16)),
+        };
+        Some((numbered, rest))
+    }
+}

@@ -1,0 +1,79 @@
+//! Sealed segments: no byte of them changes, and each has an index in a file of its own.
+//!
+//! ```text
+//! a full segment ─▶ build: its records, verified ─▶ <first>.idx, written whole ─▶ Sealed in the log's list
+//!                                                                                      │ first read
+//!                                                         Pins of a reader ◀─ Open ◀─ Archive: both files mapped
+//! ```
+//!
+//! In memory stand a header for each segment, and the filter of those that were asked for a tag. All else is mapped while
+//! it is read, and the archive bounds how many are. An index that is lost or damaged is made anew from its segment.
+
+mod archive;
+mod blocks;
+mod build;
+mod filter;
+mod header;
+mod index;
+mod lists;
+mod open;
+mod pins;
+mod varint;
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use quire_model::Position;
+
+pub(crate) use archive::Archive;
+pub(crate) use header::IndexHeader;
+pub(crate) use index::Numbered;
+pub(crate) use open::{Flaw, Open};
+pub(crate) use pins::Pins;
+
+use crate::segment::TagHash;
+use filter::Filter;
+
+/// A sealed segment: what of it is always in memory.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) header: IndexHeader,
+    filter: OnceLock<Filter>,
+    /// The files while they are mapped, so that they are mapped once for everyone.
+    open: Mutex<Weak<Open>>,
+    /// The files with an index in memory, when it could not be written.
+    resident: OnceLock<Arc<Open>>,
+}
+
+impl Sealed {
+    fn new(header: IndexHeader) -> Self {
+        Sealed { header, filter: OnceLock::new(), open: Mutex::default(), resident: OnceLock::new() }
+    }
+
+    pub(crate) fn first(&self) -> Position {
+        self.header.first
+    }
+
+    /// Whether an entry with a tag of this hash may be here; by the filter, once it is loaded.
+    pub(crate) fn may_hold(&self, tag: TagHash) -> Option<bool> {
+        self.filter.get().map(|filter| filter.may_hold(tag))
+    }
+
+    /// The bytes of memory that it takes while it is closed.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.filter.get().map_or(0, Filter::bytes)
+    }
+
+    fn mapped(&self) -> Option<Arc<Open>> {
+        self.resident.get().cloned().or_else(|| self.open.lock().unwrap_or_else(PoisonError::into_inner).upgrade())
+    }
+}
+
+/// The name of the index of the segment whose first record has this position.
+pub(crate) fn index_name(first: Position) -> String {
+    format!("{first:020}.idx")
+}
+
+/// Whether a file of this name is the index of a segment.
+pub(crate) fn is_index_name(name: &str) -> bool {
+    name.strip_suffix(".idx").is_some_and(|first| first.len() == 20 && first.bytes().all(|byte| byte.is_ascii_digit()))
+}

@@ -1,0 +1,160 @@
+//! A sealed segment and its index, mapped: what reads go through.
+//!
+//! A record is verified when it is first read, once for as long as the segment is mapped; so what is returned was found as
+//! it was written, or an error says what was met.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use quire_mapped::View;
+use quire_model::{Entry, Place, Position, Sequence, Tag};
+
+use super::blocks::BadBlock;
+use super::build::BadRecord;
+use super::index::{Index, Postings, RecordAt};
+use crate::record::{Fault, RecordView, entry_at};
+use crate::segment::TagHash;
+
+/// Why a read of a sealed segment failed.
+#[derive(Debug)]
+pub(crate) enum Flaw {
+    /// The index is not as it was written: it is to be made anew.
+    Index(BadBlock),
+    /// A record is not as it was written.
+    Record(BadRecord),
+}
+
+impl From<BadBlock> for Flaw {
+    fn from(bad: BadBlock) -> Self {
+        Flaw::Index(bad)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Open {
+    segment: View,
+    pub(super) index: Index,
+    /// A bit for each record: set once it was found as written.
+    verified: Vec<AtomicU64>,
+    /// Whether somebody began to read it since the archive last looked for what to close.
+    pub(super) used: AtomicBool,
+}
+
+impl Open {
+    pub(super) fn new(segment: View, index: Index) -> Self {
+        let verified = (0..index.header.records.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Open { segment, index, verified, used: AtomicBool::new(true) }
+    }
+
+    /// The entry at a place.
+    pub(crate) fn entry_at(&self, place: Place) -> Result<Option<Entry<'_>>, Flaw> {
+        let number = self.index.record_from(place.position);
+        if number >= self.index.header.records {
+            return Ok(None);
+        }
+        let record = self.index.record(number)?;
+        let end = self.index.first_ordinal(number + 1)?;
+        match record.first_ordinal.checked_add(place.index).filter(|ordinal| *ordinal < end) {
+            Some(ordinal) if record.position == place.position => Ok(Some(self.entry_of(ordinal, record)?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The record at a position.
+    pub(crate) fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, Flaw> {
+        let number = self.index.record_from(position);
+        if number >= self.index.header.records {
+            return Ok(None);
+        }
+        let record = self.index.record(number)?;
+        if record.position == position { Ok(Some(self.record(record)?)) } else { Ok(None) }
+    }
+
+    /// The first ordinal at or after a place; the count of entries when there is none.
+    pub(crate) fn ordinal_at(&self, place: Place) -> Result<u32, Flaw> {
+        let number = self.index.record_from(place.position);
+        let begin = self.index.first_ordinal(number)?;
+        let end = self.index.first_ordinal(number.saturating_add(1))?;
+        let index = if place.position < self.index.header.first { 0 } else { place.index };
+        Ok(begin.saturating_add(index).min(end))
+    }
+
+    /// The first entry at or behind an ordinal whose tags have these hashes, and its ordinal.
+    pub(crate) fn next(&self, tags: &[TagHash], from: u32) -> Result<Option<(u32, Entry<'_>)>, Flaw> {
+        self.found(self.index.next(tags, from)?)
+    }
+
+    /// The last entry before an ordinal whose tags have these hashes, and its ordinal.
+    pub(crate) fn previous(&self, tags: &[TagHash], before: u32) -> Result<Option<(u32, Entry<'_>)>, Flaw> {
+        self.found(self.index.previous(tags, before)?)
+    }
+
+    /// The first entry of a tag whose numbers reach beyond `sequence`, if it stands here.
+    pub(crate) fn seek(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Result<Option<Entry<'_>>, Flaw> {
+        let Some(postings) = self.index.postings(hash)? else { return Ok(None) };
+        let begin = postings.numbered_at_most(sequence)?.map_or(0, |posting| posting.ordinal);
+        if begin > 0 && !numbers(&self.entry(begin)?, tag) {
+            // Another tag with the same hash is in between: look at each, once in a very long while.
+            return self.seek_from(postings, tag, sequence, 0);
+        }
+        self.seek_from(postings, tag, sequence, begin)
+    }
+
+    fn seek_from(
+        &self,
+        postings: Postings<'_>,
+        tag: Tag<'_>,
+        sequence: Sequence,
+        begin: u32,
+    ) -> Result<Option<Entry<'_>>, Flaw> {
+        let mut from = begin;
+        while let Some(ordinal) = postings.next(from)? {
+            let entry = self.entry(ordinal)?;
+            if numbers(&entry, tag) && entry.next_sequence() > sequence {
+                return Ok(Some(entry));
+            }
+            from = ordinal + 1;
+        }
+        Ok(None)
+    }
+
+    fn found(&self, ordinal: Option<u32>) -> Result<Option<(u32, Entry<'_>)>, Flaw> {
+        ordinal.map(|ordinal| Ok((ordinal, self.entry(ordinal)?))).transpose()
+    }
+
+    fn entry(&self, ordinal: u32) -> Result<Entry<'_>, Flaw> {
+        let (_, number) = self.index.entry(ordinal)?;
+        self.entry_of(ordinal, self.index.record(number)?)
+    }
+
+    fn entry_of(&self, ordinal: u32, at: RecordAt) -> Result<Entry<'_>, Flaw> {
+        let record = self.record(at)?;
+        let (offset, _) = self.index.entry(ordinal)?;
+        let within = offset.checked_sub(at.offset).filter(|within| *within < record.header.length as usize);
+        let within = within.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside of its record"))?;
+        let place = Place::new(at.position, ordinal - at.first_ordinal);
+        Ok(entry_at(record.bytes_from(within), place, record.header.time).0)
+    }
+
+    /// A record, verified when it is first looked at.
+    fn record(&self, at: RecordAt) -> Result<RecordView<'_>, Flaw> {
+        let bad = |fault| Flaw::Record(BadRecord { offset: at.offset, position: at.position, fault });
+        let rest = self.segment.bytes(at.offset..self.index.header.records_end as usize);
+        let rest = rest.ok_or_else(|| self.index.blocks.bad(0, "a record lies outside of its segment"))?;
+        let (word, bit) = (&self.verified[at.number as usize / 64], 1_u64 << (at.number % 64));
+        if word.load(Ordering::Relaxed) & bit != 0 {
+            return Ok(RecordView::verified_before(rest));
+        }
+        let record = RecordView::verify(rest).map_err(bad)?;
+        if record.header.position != at.position {
+            return Err(bad(Fault::Position { found: record.header.position, expected: at.position }));
+        }
+        word.fetch_or(bit, Ordering::Relaxed);
+        Ok(record)
+    }
+}
+
+/// Whether an entry takes numbers of this tag.
+fn numbers(entry: &Entry<'_>, tag: Tag<'_>) -> bool {
+    entry.sequence.is_some() && entry.tags.first() == Some(tag)
+}

@@ -1,0 +1,62 @@
+//! The segments of a log, as a value: replaced as a whole when one is begun or sealed, so that whoever holds an older one
+//! reads on in it.
+
+use std::sync::Arc;
+
+use quire_model::Position;
+
+use crate::sealed::Sealed;
+use crate::segment::Segment;
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Segments {
+    /// Grows with every change: who holds a list can tell whether it is still the newest.
+    pub(crate) generation: u64,
+    /// Those with an index in a file. Behind an `Arc` of its own, for there are many, and a new segment changes none of them.
+    pub(crate) sealed: Arc<Vec<Arc<Sealed>>>,
+    /// The active one, and before it those that are full and have no index in a file yet. Their index is in memory.
+    pub(crate) live: Vec<Arc<Segment>>,
+}
+
+/// Where a segment stands in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Sealed(usize),
+    Live(usize),
+}
+
+impl Segments {
+    pub(crate) fn new(sealed: Vec<Arc<Sealed>>, live: Vec<Arc<Segment>>) -> Self {
+        Segments { generation: 0, sealed: Arc::new(sealed), live }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sealed.len() + self.live.len()
+    }
+
+    /// The segment that a position would be in: the last that begins at or before it, or else the first.
+    pub(crate) fn segment_of(&self, position: Position) -> At {
+        let live = self.live.partition_point(|segment| segment.first <= position);
+        if live > 0 || self.sealed.is_empty() {
+            return At::Live(live.saturating_sub(1));
+        }
+        At::Sealed(self.sealed.partition_point(|sealed| sealed.first() <= position).saturating_sub(1))
+    }
+
+    /// The list with a segment more, which is the active one from now on.
+    pub(crate) fn with_active(&self, segment: Arc<Segment>) -> Self {
+        let mut live = self.live.clone();
+        live.push(segment);
+        Segments { generation: self.generation + 1, sealed: Arc::clone(&self.sealed), live }
+    }
+
+    /// The list with its first live segment sealed.
+    pub(crate) fn with_sealed(&self, sealed: Arc<Sealed>) -> Self {
+        debug_assert_eq!(self.live[0].first, sealed.first());
+        let mut all = Vec::with_capacity(self.sealed.len() + 1);
+        all.extend(self.sealed.iter().cloned());
+        all.push(sealed);
+        Segments { generation: self.generation + 1, sealed: Arc::new(all), live: self.live[1..].to_vec() }
+    }
+}

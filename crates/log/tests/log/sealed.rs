@@ -1,0 +1,256 @@
+//! Sealed segments: read as those before them were, whatever becomes of their indexes.
+
+use std::collections::BTreeMap;
+
+use quire_log::{Durability, Error, Opened};
+use quire_model::{History, Place, Position, Sequence, Tag};
+
+use crate::shard::{
+    BOTH, Read, Shard, Snapshot, append, assert_samples, contents, extend, filled, sample, segment_name, settings,
+};
+
+/// A closed log of several segments, each but the last with its index.
+fn closed(durability: Durability) -> Snapshot {
+    let (shard, opened) = filled(durability, 60);
+    drop(opened);
+    let snapshot = shard.snapshot();
+    assert!(snapshot.segments().len() > 5);
+    assert_eq!(indexes(&snapshot).len(), snapshot.segments().len() - 1, "closing seals what is full");
+    snapshot
+}
+
+fn indexes(snapshot: &Snapshot) -> Vec<String> {
+    snapshot.files.keys().filter(|name| name.ends_with(".idx")).cloned().collect()
+}
+
+fn index_files(snapshot: &Snapshot) -> BTreeMap<String, Vec<u8>> {
+    indexes(snapshot).into_iter().map(|name| (name.clone(), snapshot.files[&name].clone())).collect()
+}
+
+/// That a log has every sample record, by place, along each tag in both directions, and by number.
+fn assert_answers(opened: &mut Opened, records: u64) {
+    let reader = opened.log.reader();
+    assert_samples(&reader, records);
+    let all = contents(&reader);
+    for tag in ["numbers", "even", "all", "never"] {
+        let tags = [Tag::new(tag.as_bytes())];
+        let expected: Vec<&Read> =
+            all.iter().filter(|read| read.tags.iter().any(|own| own == tag.as_bytes())).collect();
+        let (mut forward, mut from) = (Vec::new(), Place::START);
+        while let Some(entry) = reader.next(&tags, from).unwrap() {
+            from = entry.place.after();
+            forward.push(Read::from(entry));
+        }
+        assert_eq!(forward.iter().collect::<Vec<_>>(), expected);
+        let (mut backward, mut before) = (Vec::new(), Place::END);
+        while let Some(entry) = reader.previous(&tags, before).unwrap() {
+            before = entry.place;
+            backward.push(Read::from(entry));
+        }
+        backward.reverse();
+        assert_eq!(backward.iter().collect::<Vec<_>>(), expected);
+    }
+    for read in &all {
+        assert_eq!(reader.entry(read.place).unwrap().map(Read::from).as_ref(), Some(read));
+    }
+    for sequence in 0..=2 * records + 2 {
+        let found =
+            reader.seek(Tag::new(b"numbers"), Sequence::new(sequence)).unwrap().map(|entry| entry.place.position.get());
+        assert_eq!(
+            found,
+            Some(sequence.max(1).div_ceil(2)).filter(|position| *position <= records),
+            "number {sequence}"
+        );
+    }
+    let next = append(&mut opened.writer, &sample(records + 1));
+    opened.log.wait(next).unwrap();
+    assert_samples(&opened.log.reader(), records + 1);
+}
+
+#[test]
+fn sealed_segments_answer_as_live_ones_do() {
+    for durability in BOTH {
+        let (_shard, mut opened) = filled(durability, 60);
+        opened.log.sync().unwrap();
+        while opened.log.statistics().sealed + 1 < opened.log.statistics().segments {
+            std::thread::yield_now();
+        }
+        assert_answers(&mut opened, 60);
+        let shard = closed(durability).shard();
+        let mut opened = shard.open();
+        assert_eq!(opened.log.statistics().sealed + 1, opened.log.statistics().segments);
+        assert_answers(&mut opened, 60);
+    }
+}
+
+#[test]
+fn the_same_records_give_the_same_index() {
+    let snapshot = closed(Durability::Os);
+    let shard = snapshot.without_indexes().shard();
+    drop(shard.open());
+    assert!(index_files(&shard.snapshot()) == index_files(&snapshot));
+}
+
+#[test]
+fn an_index_that_is_lost_truncated_or_flipped_is_made_anew_with_unchanged_numbers() {
+    let snapshot = closed(Durability::Sync);
+    let indexes = indexes(&snapshot);
+    for (number, name) in indexes.iter().enumerate() {
+        let length = snapshot.files[name].len();
+        let mut damaged = vec![snapshot.without(name), snapshot.with_file(name, b"")];
+        for cut in [1, 100, 127, 128, 130, length - 1] {
+            damaged.push(snapshot.with(name, |file| file.truncate(cut)));
+        }
+        damaged.push(snapshot.with(name, |file| file.push(0)));
+        damaged.push(snapshot.with_file(name, &snapshot.files[&indexes[(number + 1) % indexes.len()]]));
+        for at in (number..length).step_by(17) {
+            damaged.push(snapshot.with(name, |file| file[at] ^= 0x24));
+        }
+        for damaged in damaged {
+            let shard = damaged.shard();
+            let mut opened = shard.open();
+            assert_eq!(opened.recovery.cut, None);
+            assert_answers(&mut opened, 60);
+            assert_eq!(opened.log.damage(), []);
+            drop(opened);
+            assert!(shard.snapshot().files[name] == snapshot.files[name], "it is as it was made the first time");
+        }
+    }
+}
+
+#[test]
+fn indexes_may_all_be_lost_and_strange_ones_found() {
+    let snapshot = closed(Durability::Os);
+    let mut lost = snapshot.without_indexes();
+    let first = indexes(&snapshot).remove(0);
+    let last = snapshot.segments().pop().unwrap().replace(".log", ".idx");
+    // One of the active segment, and one of no segment, as a crash can leave them.
+    for name in [&last, &segment_name(999).replace(".log", ".idx")] {
+        lost = lost.with_file(name, &snapshot.files[&first]);
+    }
+    let shard = lost.shard();
+    let mut opened = shard.open();
+    assert!(!shard.names().contains(&last));
+    assert_answers(&mut opened, 60);
+    drop(opened);
+    assert_answers(&mut shard.open(), 61);
+}
+
+#[test]
+fn an_index_of_a_newer_version_is_named_and_not_touched() {
+    let snapshot = closed(Durability::Os);
+    let name = indexes(&snapshot).remove(1);
+    let newer = snapshot.with(&name, |file| {
+        file[8..12].copy_from_slice(&2_u32.to_le_bytes());
+        let body = file.len() - body_bytes(file);
+        let covered = [&file[..12], &file[16..body]].concat();
+        file[12..16].copy_from_slice(&quire_log::crc32c(&covered).to_le_bytes());
+    });
+    let shard = newer.shard();
+    match shard.try_open() {
+        Err(Error::NewerFormat { path, version: 2, supported: 1 }) => assert!(path.ends_with(&name)),
+        other => panic!("it is of a newer version: {other:?}"),
+    }
+    newer.assert_unchanged(&shard);
+}
+
+/// The bytes behind header and checksums, of which there is one for each 4,096: as the format page says.
+fn body_bytes(file: &[u8]) -> usize {
+    (0..file.len()).rfind(|body| 128 + body.div_ceil(4096) * 4 + body == file.len()).unwrap()
+}
+
+#[test]
+fn a_log_does_not_read_sealed_records_to_open() {
+    let snapshot = closed(Durability::Sync);
+    let records = snapshot.records();
+    // A byte of the body of record 2 is flipped: opening has no need of it, whoever reads it is told, and nobody else.
+    let (name, bytes) = &records[1];
+    let flipped = snapshot.with(name, |file| file[bytes.end - 20] ^= 1);
+    let shard = flipped.shard();
+    let opened = shard.open();
+    assert_eq!(opened.log.damage(), []);
+    let reader = opened.log.reader();
+    for index in 0..3 {
+        let error = reader.entry(Place::new(Position::new(2), index)).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains(name.as_str()) && said.contains(&format!("byte {}", bytes.start)), "{said}");
+    }
+    assert!(reader.record(Position::new(2)).is_err());
+    assert!(reader.next(&[], Place::new(Position::new(1), 3)).is_err(), "it is not passed over in silence");
+    assert!(reader.next(&[Tag::new(b"numbers")], Place::new(Position::new(1), 1)).is_err());
+    assert!(reader.previous(&[], Place::new(Position::new(3), 0)).is_err());
+    assert!(reader.seek(Tag::new(b"numbers"), Sequence::new(3)).is_err());
+    let [damage] = &opened.log.damage()[..] else { panic!("one record is damaged") };
+    assert!(damage.path.ends_with(name));
+    assert_eq!((damage.offset, damage.position), (bytes.start as u64, Some(Position::new(2))));
+    for number in (1..=60).filter(|number| *number != 2) {
+        let found = reader.record(Position::new(number)).unwrap().unwrap().map(Read::from);
+        assert_eq!(
+            found.map(|read| read.body).collect::<Vec<_>>(),
+            sample(number).into_iter().map(|item| item.body).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn no_flipped_byte_of_a_sealed_segment_is_returned() {
+    let snapshot = closed(Durability::Os);
+    let (shard, _opened) = filled(Durability::Os, 60);
+    let whole = contents(&_opened.log.reader());
+    drop((shard, _opened));
+    for (name, bytes) in snapshot.records().iter().take(6) {
+        for at in bytes.clone().step_by(37) {
+            let shard = snapshot.with(name, |file| file[at] ^= 0x80).shard();
+            let opened = shard.open();
+            let reader = opened.log.reader();
+            let mut refused = 0;
+            for expected in &whole {
+                match reader.entry(expected.place) {
+                    Ok(found) => assert_eq!(found.map(Read::from).as_ref(), Some(expected)),
+                    Err(_) => refused += 1,
+                }
+            }
+            assert_eq!(refused, 3, "the entries of one record");
+        }
+    }
+}
+
+#[test]
+fn few_segments_stay_open_however_many_there_are() {
+    let mut shard = Shard::new(settings(Durability::Os));
+    shard.settings.segments_open_max = 3;
+    let mut opened = shard.open();
+    extend(&mut opened, 200);
+    drop(opened);
+    let mut opened = shard.open();
+    assert!(opened.log.statistics().sealed > 10);
+    for _ in 0..3 {
+        for number in [1, 100, 7, 190, 55, 56, 3] {
+            let place = Place::new(Position::new(number), 1);
+            assert!(opened.log.reader().entry(place).unwrap().is_some());
+            assert!(opened.log.statistics().open <= 3);
+        }
+    }
+    // A reader keeps what it has touched, and closes it when it goes.
+    let reader = opened.log.reader();
+    let held = contents(&reader);
+    assert_eq!(contents(&opened.log.reader()), held);
+    drop(reader);
+    assert!(opened.log.statistics().open <= 3);
+    assert_answers(&mut opened, 200);
+}
+
+#[test]
+fn what_was_read_stays_readable_while_segments_are_sealed() {
+    let (_shard, mut opened) = filled(Durability::Os, 20);
+    let reader = opened.log.reader();
+    let first = reader.entry(Place::new(Position::new(1), 1)).unwrap().unwrap();
+    let before = Read::from(first);
+    extend(&mut opened, 120);
+    opened.log.sync().unwrap();
+    while opened.log.statistics().sealed + 1 < opened.log.statistics().segments {
+        std::thread::yield_now();
+    }
+    assert_eq!(Read::from(first), before);
+    assert_samples(&reader, 20);
+}

@@ -1,0 +1,22 @@
+//! `cargo xtask proto`: the gRPC messages and services, generated from the files in `proto/`.
+//!
+//! The generator is the test that compares what is committed with the files; here it writes instead. So neither this
+//! program nor a build of the project depends on it.
+
+use std::process::Command;
+
+use crate::workspace::{Workspace, cargo};
+
+/// Writes the generated files of `quire-grpc`.
+///
+/// # Errors
+/// When a file in `proto/` is not valid; what is wrong is printed by then.
+pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
+    let generator = Command::new(cargo())
+        .current_dir(&workspace.root)
+        .args(["test", "--quiet", "--package", "xtask", "--test", "proto"])
+        .env("QUIRE_PROTO_WRITE", "1")
+        .status()
+        .map_err(|error| format!("could not start cargo: {error}"))?;
+    if generator.success() { Ok(()) } else { Err("proto: nothing was generated".to_owned()) }
+}
