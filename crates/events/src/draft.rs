@@ -87,12 +87,12 @@ impl<'a> Draft<'a> {
         query: &Query<'_>,
         after: EventPosition,
     ) -> Option<EventPosition> {
-        let found = |(position, event): &(EventPosition, &NewEvent<'_>)| *position > after && query.matches(event);
+        let found = |(position, event): &(EventPosition, &NewEvent<'_>)| *position > after && query.matches_new(event);
         self.events(store).find(found).map(|(position, _)| position)
     }
 
     /// The last pending match.
     pub(crate) fn last_match(&self, store: StoreNumber, query: &Query<'_>) -> Option<EventPosition> {
-        self.events(store).rev().find(|(_, event)| query.matches(event)).map(|(position, _)| position)
+        self.events(store).rev().find(|(_, event)| query.matches_new(event)).map(|(position, _)| position)
     }
 }

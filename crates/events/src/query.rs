@@ -7,7 +7,7 @@ use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::NewEvent;
+use crate::{EventView, NewEvent};
 
 /// Events that match at least one of its items.
 ///
@@ -55,9 +55,14 @@ impl<'q> Query<'q> {
         Query { items: self.items.into_iter().map(QueryItem::into_owned).collect() }
     }
 
+    /// Whether an event matches.
+    pub fn matches(&self, event: &EventView<'_>) -> bool {
+        self.items.iter().any(|item| item.matches(event.event_type, |tag| event.tags().any(|own| own == tag)))
+    }
+
     /// Whether an event that is still being appended matches.
-    pub(crate) fn matches(&self, event: &NewEvent<'_>) -> bool {
-        self.items.iter().any(|item| item.matches(event))
+    pub(crate) fn matches_new(&self, event: &NewEvent<'_>) -> bool {
+        self.items.iter().any(|item| item.matches(event.event_type, |tag| event.tags.contains(&tag)))
     }
 }
 
@@ -112,8 +117,8 @@ impl<'q> QueryItem<'q> {
         self.types.len().max(1)
     }
 
-    fn matches(&self, event: &NewEvent<'_>) -> bool {
-        (self.types.is_empty() || self.types.iter().any(|own| own == event.event_type))
-            && self.tags.iter().all(|tag| event.tags.contains(&tag.as_ref()))
+    fn matches(&self, event_type: &str, has_tag: impl Fn(&[u8]) -> bool) -> bool {
+        (self.types.is_empty() || self.types.iter().any(|own| own == event_type))
+            && self.tags.iter().all(|tag| has_tag(tag))
     }
 }

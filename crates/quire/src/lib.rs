@@ -47,6 +47,7 @@
 //! * [`Commit`]: the parts that are to happen together. [`Outcome`]: what became of it, committed or refused.
 //! * [`Ticket`]: an answer that is not to be told before it is durable. Wait for it, or `.await` it; no runtime is needed.
 //! * [`Topic`], [`EventStore`], [`Queue`] and [`Graph`]: handles on the named things of the four models.
+//! * [`Projection`]: what folds events into a state to decide on. [`Fact`]: an event that a decision gives back.
 //!
 //! # The path of a write
 //! ```text
@@ -86,7 +87,10 @@ pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
-pub use handles::{Event, EventStore, Events, Graph, GraphSnapshot, Producer, Queue, Record, Records, Topic};
+pub use handles::{
+    Event, EventStore, Events, Fact, Graph, GraphSnapshot, Producer, Project, Projected, Projection, Queue, Record,
+    Records, Topic,
+};
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use quire_log::{
     Access, Background, Clock, Cut, Disk, Durability, ManualClock, Reader, Recovery, Storage, StoredFile, SystemClock,

@@ -9,6 +9,7 @@ use crate::events::{
     Append, Appended, Command, Condition, EventId, EventPosition, EventView, NewEvent, Query, ReadOptions,
 };
 use crate::handles::only;
+use crate::handles::projection::{Project, Projected};
 use crate::ticket::Ticket;
 
 /// An event store. See [`Database::events`].
@@ -86,7 +87,7 @@ impl<'a> EventStore<'a> {
     }
 
     /// Appends events if every condition holds, without waiting.
-    fn submit_if<'c>(
+    pub(super) fn submit_if<'c>(
         &self,
         events: impl IntoIterator<Item = NewEvent<'c>>,
         conditions: impl IntoIterator<Item = Condition<'c>>,
@@ -130,6 +131,18 @@ impl<'a> EventStore<'a> {
             visit(event);
         }
         Ok(reading.head())
+    }
+
+    /// Folds events into states in one pass, and gives the condition under which a decision on them may be appended.
+    ///
+    /// # Errors
+    /// As [`EventStore::read`].
+    pub fn project<P: Project>(&self, mut projection: P) -> Result<Projected<P::State>> {
+        let mut query = Query::default();
+        projection.ask(&mut query);
+        let head = self.visit(&query, ReadOptions::default(), |event| projection.see(&event))?;
+        let condition = Condition::fail_if_matches_after(query, head);
+        Ok(Projected { state: projection.end(), condition, head })
     }
 
     /// The last position of the store; zero when it is empty or not there.

@@ -1,14 +1,18 @@
 //! Handles on the named things of the four models: the everyday calls, each of them a commit or a read like any other.
 
+mod decision;
 mod events;
 mod graph;
 mod graph_snapshot;
+mod projection;
 mod queue;
 mod topic;
 
+pub use decision::Fact;
 pub use events::{Event, EventStore, Events};
 pub use graph::Graph;
 pub use graph_snapshot::GraphSnapshot;
+pub use projection::{Project, Projected, Projection};
 pub use queue::Queue;
 pub use topic::{Producer, Record, Records, Topic};
 
