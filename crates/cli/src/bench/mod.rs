@@ -1,11 +1,12 @@
 //! `quire bench`: how fast it is here, measured through the public API.
 //!
 //! ```text
-//! suites (log, ...) ─▶ Case ─▶ Run: a scratch folder a case ─▶ Measured ─▶ Measurement ─▶ table, or JSON lines under a Heading
+//! suites (log, events, ...) ─▶ Case ─▶ Run: a scratch folder a case ─▶ Measured ─▶ Measurement ─▶ table, or JSON lines under a Heading
 //! ```
 //! A suite is a folder or file of this module that lists its cases; how they are chosen, run and printed is the same for all.
 
 mod case;
+mod events;
 mod heading;
 mod log;
 mod measurement;
@@ -27,13 +28,13 @@ use heading::Heading;
 use scratch::Scratch;
 
 /// Every suite's cases, in the order in which they run.
-const SUITES: &[&[Case]] = &[log::CASES];
+const SUITES: &[&[Case]] = &[log::CASES, events::CASES];
 
 /// What `quire bench` takes.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// The suite to run
-    #[arg(required_unless_present = "list", value_parser = ["all", "log"])]
+    #[arg(required_unless_present = "list", value_parser = ["all", "log", "events"])]
     suite: Option<String>,
     /// Print the cases there are, and run nothing
     #[arg(long)]

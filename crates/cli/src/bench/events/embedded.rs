@@ -1,0 +1,181 @@
+//! Event stores in this process, by one thread.
+
+use std::hint::black_box;
+
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
+use quire::{Database, EventStore, Projection};
+
+use super::dataset::Size;
+use crate::bench::case::Run;
+use crate::bench::measurement::{Measured, Recorder};
+use crate::failure::{Failure, Result};
+use crate::opening::open;
+
+const STORE: &str = "bench";
+
+/// How many tags the reads choose from.
+const TAGS: u64 = 1_000;
+
+fn create(run: &Run<'_>) -> Result<Database> {
+    Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
+}
+
+/// Appends so many events, many at a time, each with the tags that its number gives.
+fn fill(store: &EventStore<'_>, events: u64, tags: impl Fn(u64) -> [String; 2]) -> Result {
+    let data = [b'q'; super::PAYLOAD_BYTES];
+    for batch in 0..events.div_ceil(1_000) {
+        let numbers = batch * 1_000..events.min((batch + 1) * 1_000);
+        let tags: Vec<[String; 2]> = numbers.map(&tags).collect();
+        store.append(tags.iter().map(|[first, second]| NewEvent::new("Filled").tag(first).tag(second).data(&data)))?;
+    }
+    Ok(())
+}
+
+/// Does `append` with the data and three tags, one of them its own, for each operation.
+fn each(run: &Run<'_>, mut append: impl FnMut(NewEvent<'_>, &str) -> Result) -> Result<Measured> {
+    let data = vec![b'q'; run.case.payload_bytes];
+    let mut one = |op: u64| -> Result {
+        let (own, shared) = (format!("name:{op}"), format!("course:{}", op % TAGS));
+        append(NewEvent::new("Happened").tag(&own).tag(&shared).tag("school:1").data(&data), &own)
+    };
+    let warm_up = (run.ops / 10).clamp(1, 10_000);
+    (0..warm_up).try_for_each(|op| one(u64::MAX / 2 + op))?;
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        one(op)?;
+        recorder.lap();
+    }
+    Ok(recorder.finish())
+}
+
+/// Appends without a condition.
+pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    let store = database.events(STORE);
+    each(run, |event, _| {
+        store.append([event])?;
+        Ok(())
+    })
+}
+
+/// Appends if no event has the same name: a condition over the whole store.
+pub(super) fn append_if_new(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    let store = database.events(STORE);
+    fill(&store, 10_000, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
+    each(run, |event, own| {
+        let unclaimed = Query::from(QueryItem::new().event_type("Happened").tag(own));
+        store.append_if([event], [Condition::fail_if_matches(unclaimed)])?;
+        Ok(())
+    })
+}
+
+/// Appends if nothing has matched since the last append: what follows a read.
+pub(super) fn append_if_unchanged(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    let store = database.events(STORE);
+    let mut seen = EventPosition::ZERO;
+    each(run, |event, _| {
+        let school = Query::from(QueryItem::new().event_type("Happened").tag("school:1"));
+        let appended = store.append_if([event], [Condition::fail_if_matches_after(school, seen)])?;
+        seen = appended.last.expect("an event was appended");
+        Ok(())
+    })
+}
+
+/// Is refused each time.
+pub(super) fn append_refused(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    let store = database.events(STORE);
+    fill(&store, 10_000, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
+    let before = database.statistics().refusals;
+    let measured = each(run, |event, _| {
+        let claimed = Query::from(QueryItem::new().event_type("Filled").tag("filled:5000"));
+        match store.append_if([event], [Condition::fail_if_matches(claimed)]) {
+            Err(error) if error.kind() == quire::ErrorKind::Refused => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(Failure::new("an append was accepted against its condition")),
+        }
+    })?;
+    assert!(database.statistics().refusals - before >= run.ops, "every append was refused");
+    Ok(measured)
+}
+
+/// Appends under a condition on a type alone, in a store of many events.
+pub(super) fn append_if_type_absent(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    let store = database.events(STORE);
+    fill(&store, 1_000_000, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
+    each(run, |event, _| {
+        let absent = Query::from(QueryItem::new().event_type("Absent"));
+        store.append_if([event], [Condition::fail_if_matches(absent)])?;
+        Ok(())
+    })
+}
+
+/// Appends the least course data set that has so many events, one append an event.
+pub(super) fn load(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    let store = database.events(STORE);
+    let size = Size::with_events(run.case.ops);
+    let facts = size.facts().take(usize::try_from(run.ops).unwrap_or(usize::MAX));
+    let mut recorder = Recorder::start();
+    for (op, fact) in (0..).zip(facts) {
+        run.go_on(op)?;
+        let event = NewEvent::new(fact.event_type).data(&fact.data);
+        store.append([fact.tags.iter().fold(event, |event, tag| event.tag(tag))])?;
+        recorder.lap();
+    }
+    let bytes = database.statistics().bytes as f64 / run.ops.min(size.events()) as f64;
+    Ok(recorder.finish().with("log_bytes_per_event", bytes))
+}
+
+/// A store in which each of [`TAGS`] tags has so many events, and what each read does with one of the tags.
+fn reads(run: &Run<'_>, of_tag: u64, read: impl Fn(&EventStore<'_>, &str) -> Result<u64>) -> Result<Measured> {
+    let database = create(run)?;
+    let store = database.events(STORE);
+    fill(&store, TAGS * of_tag, |event| [format!("course:{}", event % TAGS), "school:1".to_owned()])?;
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        // A stride that visits every tag, and never one after its neighbour.
+        let found = read(&store, &format!("course:{}", op * 617 % TAGS))?;
+        recorder.lap();
+        assert_eq!(found, of_tag, "every event was read");
+    }
+    Ok(recorder.finish())
+}
+
+fn read_tag(run: &Run<'_>, of_tag: u64) -> Result<Measured> {
+    reads(run, of_tag, |store, tag| {
+        let mut found = 0;
+        store.visit(&Query::from(QueryItem::new().tag(tag)), ReadOptions::default(), |event| {
+            found += 1;
+            black_box(event.data);
+        })?;
+        Ok(found)
+    })
+}
+
+/// Reads a tag that has one event.
+pub(super) fn read_1(run: &Run<'_>) -> Result<Measured> {
+    read_tag(run, 1)
+}
+
+/// Reads a tag that has 50.
+pub(super) fn read_50(run: &Run<'_>) -> Result<Measured> {
+    read_tag(run, 50)
+}
+
+/// Projects two projections over 50 events.
+pub(super) fn project(run: &Run<'_>) -> Result<Measured> {
+    reads(run, 50, |store, tag| {
+        let of_course = || QueryItem::new().tag(tag);
+        let count = Projection::new(of_course(), 0, |count, _| *count += 1);
+        let bytes = Projection::new(of_course().event_type("Filled"), 0, |bytes, event| *bytes += event.data.len());
+        let projected = store.project((count, bytes))?;
+        black_box(projected.state.1);
+        Ok(projected.state.0)
+    })
+}

@@ -1,0 +1,98 @@
+//! The suite `events`: appends plain, conditional and refused, reads, projections and loading the course data set, embedded;
+//! appends and reads over gRPC.
+
+mod dataset;
+mod embedded;
+mod remote;
+
+use quire::Durability;
+
+use super::case::{Case, Run};
+use super::measurement::Measured;
+use crate::failure::Result;
+
+/// The payload of an event unless a case says otherwise, in bytes.
+const PAYLOAD_BYTES: usize = 100;
+
+/// The cases, in the order in which they run.
+pub(super) const CASES: &[Case] = &[
+    case("append-single", "append an event with 3 tags", Durability::Os, 500_000, embedded::append),
+    case(
+        "append-if-new",
+        "append an event with 3 tags, unless its name was claimed before: 10,000 events in the store, and those appended",
+        Durability::Os,
+        200_000,
+        embedded::append_if_new,
+    ),
+    case(
+        "append-if-unchanged",
+        "append an event with 3 tags, if nothing has matched since the last",
+        Durability::Os,
+        200_000,
+        embedded::append_if_unchanged,
+    ),
+    case("append-refused", "be refused for a name that was claimed", Durability::Os, 200_000, embedded::append_refused),
+    case(
+        "append-if-type-absent",
+        "append under a condition on a type that no event has: 1,000,000 events in the store",
+        Durability::Os,
+        20_000,
+        embedded::append_if_type_absent,
+    ),
+    case("append-single", "append an event with 3 tags", Durability::Sync, 2_000, embedded::append),
+    case("load-tiny", "append the course data set of 31 events", Durability::Os, 31, embedded::load),
+    case("load-small", "append the course data set of 60,869 events", Durability::Os, 60_869, embedded::load),
+    case("load-large", "append the course data set of 6,086,900 events", Durability::Os, 6_086_900, embedded::load),
+    case("read-tag-1", "read the one event of a tag, in place", Durability::Os, 100_000, embedded::read_1),
+    case("read-tag-50", "read the 50 events of a tag, in place", Durability::Os, 50_000, embedded::read_50),
+    case(
+        "project-2-over-50",
+        "project two projections over the 50 events of a tag",
+        Durability::Os,
+        50_000,
+        embedded::project,
+    ),
+    over_grpc("grpc-append-clients-1", 1, 1, 2_000),
+    over_grpc("grpc-append-clients-16", 16, 1, 20_000),
+    over_grpc("grpc-append-clients-64", 64, 1, 40_000),
+    over_grpc("grpc-append-100-clients-16", 16, 100, 4_000),
+    Case {
+        what: "append an event over gRPC, unless its name was claimed before",
+        run: remote::append_if,
+        ..over_grpc("grpc-append-if-clients-16", 16, 1, 20_000)
+    },
+    Case {
+        what: "read the 10 events of a tag over gRPC",
+        durability: Durability::Os,
+        run: remote::read_tag,
+        ..over_grpc("grpc-read-tag-10-clients-1", 1, 10, 10_000)
+    },
+    Case {
+        what: "read the 10 events of a tag over gRPC",
+        durability: Durability::Os,
+        run: remote::read_tag,
+        ..over_grpc("grpc-read-tag-10-clients-16", 16, 10, 40_000)
+    },
+    Case {
+        what: "read 100,000 events over gRPC",
+        durability: Durability::Os,
+        run: remote::read_all,
+        ..over_grpc("grpc-read-all", 1, 100_000, 10)
+    },
+];
+
+const fn case(
+    name: &'static str,
+    what: &'static str,
+    durability: Durability,
+    ops: u64,
+    run: fn(&Run<'_>) -> Result<Measured>,
+) -> Case {
+    let payload_bytes = PAYLOAD_BYTES;
+    Case { suite: "events", name, what, durability, payload_bytes, clients: 1, processes: 1, batch: 1, ops, run }
+}
+
+const fn over_grpc(name: &'static str, clients: u32, batch: usize, ops: u64) -> Case {
+    let what = "append events over gRPC, each client waiting until they are kept";
+    Case { clients, batch, ..case(name, what, Durability::Sync, ops, remote::append) }
+}

@@ -1,0 +1,157 @@
+//! Event stores behind gRPC: server and clients in one process, each client with a connection of its own.
+
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use quire::Database;
+use quire_grpc::proto::event_condition::{FailIfEventsMatch, Kind};
+use quire_grpc::proto::events_client::EventsClient;
+use quire_grpc::proto::{AppendEventsRequest, EventCondition, EventQuery, EventQueryItem, NewEvent, ReadEventsRequest};
+use tokio::sync::oneshot;
+
+use crate::bench::case::Run;
+use crate::bench::measurement::{Measured, Recorder};
+use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
+use crate::opening::open;
+use crate::stopwatch::Stopwatch;
+use crate::threads;
+
+const STORE: &str = "bench";
+
+/// How many tags there are to find events by.
+const TAGS: u64 = 10_000;
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::at("ask the server over gRPC", error)
+}
+
+/// Serves a database, has every client do its share of the operations, and stops.
+fn clients<W, F>(run: &Run<'_>, prepare: impl FnOnce(&Database) -> Result, work: W) -> Result<Measured>
+where
+    W: Fn(String, u64, u64) -> F,
+    F: Future<Output = Result<Latencies>> + Send + 'static,
+{
+    let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
+    prepare(&database)?;
+    let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = runtime.block_on(quire_grpc::Server::bind(database.clone(), any_port)).map_err(failed)?;
+    let address = format!("http://{}", server.address());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = runtime.spawn(server.run(async {
+        // Asked to stop, or nobody is left to ask: the same.
+        let _ = stopped.await;
+    }));
+    let each = run.ops.div_ceil(run.case.clients.into());
+    let before = database.statistics();
+    let watch = Stopwatch::start();
+    let running: Vec<_> = (0..u64::from(run.case.clients))
+        .map(|client| runtime.spawn(work(address.clone(), client * each, each)))
+        .collect();
+    let ended = running.into_iter().map(|client| runtime.block_on(client).expect("a client does not panic"));
+    let latencies: Vec<Latencies> = ended.collect::<Result<_>>()?;
+    let elapsed = watch.elapsed();
+    let after = database.statistics();
+    // The server is there to be told.
+    let _ = stop.send(());
+    runtime.block_on(serving).map_err(failed)?.map_err(failed)?;
+    let syncs = (after.syncs - before.syncs).max(1);
+    let commits = (after.commits - before.commits) as f64;
+    Ok(Measured::of_clients(latencies, elapsed).with("commits_per_sync", commits / syncs as f64))
+}
+
+fn events(batch: usize, payload_bytes: usize, op: u64) -> Vec<NewEvent> {
+    let event = |index: usize| NewEvent {
+        r#type: "Happened".to_owned(),
+        tags: vec![format!("name:{op}-{index}").into(), format!("course:{}", op % 1_000).into()],
+        data: vec![b'q'; payload_bytes].into(),
+        ..NewEvent::default()
+    };
+    (0..batch).map(event).collect()
+}
+
+fn tag(tag: String) -> EventQuery {
+    EventQuery { items: vec![EventQueryItem { tags: vec![tag.into()], ..EventQueryItem::default() }] }
+}
+
+async fn appends(
+    address: String,
+    first: u64,
+    ops: u64,
+    batch: usize,
+    bytes: usize,
+    is_conditional: bool,
+) -> Result<Latencies> {
+    let mut client = EventsClient::connect(address).await.map_err(failed)?;
+    let mut recorder = Recorder::start();
+    for op in first..first + ops {
+        let condition = || {
+            let fail = FailIfEventsMatch { query: Some(tag(format!("name:{op}-0"))), after: 0 };
+            EventCondition { kind: Some(Kind::FailIfEventsMatch(fail)) }
+        };
+        let conditions = is_conditional.then(condition).into_iter().collect();
+        let request = AppendEventsRequest { store: STORE.to_owned(), events: events(batch, bytes, op), conditions };
+        client.append(request).await.map_err(failed)?;
+        recorder.lap();
+    }
+    Ok(recorder.into_latencies())
+}
+
+/// Appends without a condition.
+pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+    let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
+    clients(run, |_| Ok(()), |address, first, ops| appends(address, first, ops, batch, bytes, false))
+}
+
+/// Appends if no event has the same name.
+pub(super) fn append_if(run: &Run<'_>) -> Result<Measured> {
+    let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
+    clients(run, |_| Ok(()), |address, first, ops| appends(address, first, ops, batch, bytes, true))
+}
+
+/// Fills the store with so many events, of which the case's batch carries each tag.
+fn fill(run: &Run<'_>, database: &Database, total: u64) -> Result {
+    let data = vec![b'q'; run.case.payload_bytes];
+    let store = database.events(STORE);
+    for first in (0..total).step_by(1_000) {
+        let tags: Vec<String> =
+            (first..total.min(first + 1_000)).map(|event| format!("course:{}", event % TAGS)).collect();
+        store.append(tags.iter().map(|tag| quire::events::NewEvent::new("Filled").tag(tag).data(&data)))?;
+    }
+    Ok(())
+}
+
+async fn reads(address: String, first: u64, ops: u64, found: usize, by_tag: bool) -> Result<Latencies> {
+    let mut client = EventsClient::connect(address).await.map_err(failed)?;
+    let mut recorder = Recorder::start();
+    for op in first..first + ops {
+        let query = by_tag.then(|| tag(format!("course:{}", op * 617 % TAGS)));
+        let request = ReadEventsRequest { store: STORE.to_owned(), query, ..ReadEventsRequest::default() };
+        let mut pages = client.read(request).await.map_err(failed)?.into_inner();
+        let mut count = 0;
+        while let Some(page) = pages.message().await.map_err(failed)? {
+            count += page.events.len();
+        }
+        recorder.lap();
+        assert_eq!(count, found, "every event was read");
+    }
+    Ok(recorder.into_latencies())
+}
+
+/// Reads the events of a tag.
+pub(super) fn read_tag(run: &Run<'_>) -> Result<Measured> {
+    let found = run.case.batch;
+    let total = TAGS * found as u64;
+    clients(run, |database| fill(run, database, total), |address, first, ops| reads(address, first, ops, found, true))
+}
+
+/// Reads every event.
+pub(super) fn read_all(run: &Run<'_>) -> Result<Measured> {
+    let found = run.case.batch;
+    clients(
+        run,
+        |database| fill(run, database, found as u64),
+        |address, first, ops| reads(address, first, ops, found, false),
+    )
+}
