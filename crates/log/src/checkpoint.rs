@@ -61,6 +61,13 @@ pub(crate) fn newest(directory: &Directory, holds: impl Fn(Mark) -> bool) -> Res
     Ok(None)
 }
 
+/// The record after which the oldest checkpoint that is kept was taken; [`Position::ZERO`] when there is none.
+pub(crate) fn oldest(directory: &Directory) -> Result<Position> {
+    let oldest = names(directory)?.pop();
+    let position = oldest.and_then(|name| name.strip_suffix(SUFFIX)?.parse().ok());
+    Ok(position.map_or(Position::ZERO, Position::new))
+}
+
 /// The names of the checkpoint files, newest first.
 fn names(directory: &Directory) -> Result<Vec<String>> {
     let mut names = directory.names()?;

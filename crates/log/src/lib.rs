@@ -23,6 +23,7 @@
 mod checkpoint;
 mod checksum;
 mod clock;
+mod compaction;
 mod control;
 mod directory;
 mod draft;
@@ -48,6 +49,7 @@ mod writer;
 pub use checkpoint::{Checkpoint, Mark};
 pub use checksum::crc32c;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use compaction::{Compaction, CompactionPlan, Run, Share, Survives};
 pub use draft::Draft;
 pub use error::{Damage, Error, Result};
 pub use log::{Background, Components, Duty, Identity, Log, Opened, Publication, Statistics};

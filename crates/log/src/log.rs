@@ -14,6 +14,7 @@ use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::{self, Checkpoint, Mark};
 use crate::clock::{Clock, SystemClock};
+use crate::compaction::{Compaction, Run, Share, Survives};
 use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Damage, Error, Result};
@@ -321,6 +322,37 @@ impl Log {
         }
     }
 
+    /// What is known of the sealed segments that may be compacted, by asking about at most `samples_max` entries of each: what a
+    /// [`CompactionPlan`] is made of. They end before the oldest checkpoint that is kept.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<Share>> {
+        self.shared().shares(samples_max, survives)
+    }
+
+    /// Rewrites a run of sealed segments into one without the entries that don't survive. All others keep their places, and
+    /// every tag its numbers. A run that is not, or no longer, one of whole segments that may be compacted is left alone.
+    ///
+    /// What the answers of `survives` rest on is synced first. Once this returns, the bytes of what was dropped are in no file any
+    /// more; readers that were there before have them until they are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] when a record is not as it was written: the run stays as it is. [`Error::NoSpace`], [`Error::Io`] and
+    /// [`Error::Failed`].
+    pub fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
+        self.shared().compact(run, survives)
+    }
+
+    /// The position behind the last record of which entries may be gone. A replay must begin behind a checkpoint that was taken
+    /// there or later.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::Damaged`].
+    pub fn compacted_end(&self) -> Result<Position> {
+        self.shared().compacted_end()
+    }
+
     /// What reads found not to be as it was written, since the log was opened. Those reads failed; all else is read as before.
     pub fn damage(&self) -> Vec<Damage> {
         self.shared().store.archive.damage()
@@ -452,12 +484,22 @@ impl Shared {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// To be locked while segments are sealed or compacted.
+    pub(crate) fn sealing(&self) -> &Mutex<()> {
+        &self.sealing
+    }
+
+    /// Syncs every record appended so far.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        self.sync_to(self.syncer.last_appended())
+    }
+
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
     /// Puts another list in the place of the newest.
-    fn change_segments(&self, change: impl FnOnce(&Segments) -> Segments) {
+    pub(crate) fn change_segments(&self, change: impl FnOnce(&Segments) -> Segments) {
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         *segments = Arc::new(change(&segments));
         self.generation.store(segments.generation, Ordering::Release);

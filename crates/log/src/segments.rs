@@ -1,6 +1,7 @@
 //! The segments of a log, as a value: replaced as a whole when one is begun or sealed, so that whoever holds an older one
 //! reads on in it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use quire_model::Position;
@@ -49,6 +50,13 @@ impl Segments {
         let mut live = self.live.clone();
         live.push(segment);
         Segments { generation: self.generation + 1, sealed: Arc::clone(&self.sealed), live }
+    }
+
+    /// The list with another sealed segment in the place of those that it stands for.
+    pub(crate) fn with_compacted(&self, range: Range<usize>, sealed: Arc<Sealed>) -> Self {
+        let mut all = Vec::clone(&self.sealed);
+        all.splice(range, [sealed]);
+        Segments { generation: self.generation + 1, sealed: Arc::new(all), live: self.live.clone() }
     }
 
     /// The list with its first live segment sealed.

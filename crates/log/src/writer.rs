@@ -243,6 +243,7 @@ impl Active {
             first: mark.position.next(),
             time,
             bytes: prepared.bytes,
+            compacted: None,
         };
         let mut appender = prepared.appender;
         match shared.settings().durability {

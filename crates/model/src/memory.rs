@@ -3,6 +3,7 @@
 //! [`MemoryLog`] keeps every entry in a vector and answers each read by looking at all of them. [`World`] drives one
 //! model over it the way the database does: decide, append, apply.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::codec::{Decoder, Encoder};
@@ -17,6 +18,8 @@ pub struct MemoryLog {
     entries: Vec<Stored>,
     tail: Position,
     time: Timestamp,
+    /// The next number of each tag that gives them, which outlasts the tag's entries.
+    numbers: BTreeMap<Vec<u8>, Sequence>,
 }
 
 #[derive(Debug, Clone)]
@@ -65,8 +68,19 @@ impl MemoryLog {
         let from = self.entries.len();
         self.tail = draft.at.position;
         self.time = draft.at.time;
+        for stored in draft.entries.iter().filter(|stored| stored.sequence.is_some()) {
+            let entry = stored.view();
+            let tag = entry.tags.first().expect("it takes numbers of a tag");
+            self.numbers.insert(tag.as_bytes().to_vec(), entry.next_sequence());
+        }
         self.entries.extend(draft.entries);
         self.entries[from..].iter().map(Stored::view)
+    }
+
+    /// Drops the entries before `before` that don't survive, as a compaction does: all others keep their places, and every tag
+    /// its numbers.
+    pub fn compact(&mut self, before: Position, mut survives: impl FnMut(&Entry<'_>) -> bool) {
+        self.entries.retain(|stored| stored.place.position >= before || survives(&stored.view()));
     }
 
     /// Every entry, in order.
@@ -123,8 +137,8 @@ impl MemoryDraft<'_> {
 
     fn next_sequence(&self, tag: Tag<'_>) -> Option<Sequence> {
         let of_tag = |stored: &&Stored| stored.sequence.is_some() && stored.view().tags.first() == Some(tag);
-        let last = self.entries.iter().rev().find(of_tag).or_else(|| self.log.entries.iter().rev().find(of_tag));
-        last.map(|stored| stored.view().next_sequence())
+        let own = self.entries.iter().rev().find(of_tag).map(|stored| stored.view().next_sequence());
+        own.or_else(|| self.log.numbers.get(tag.as_bytes()).copied())
     }
 }
 

@@ -11,6 +11,18 @@ use crate::checksum::crc32c;
 pub(crate) const HEADER_BYTES: usize = 40;
 
 const KIND_COMMIT: u8 = 1;
+/// What is left of a commit after a compaction: the entries that survived, and the index that each had. Kind 3 holds the
+/// numbers of the tags of a compacted segment.
+const KIND_REMAINS: u8 = 2;
+const KIND_NUMBERS: u8 = 3;
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordKind {
+    Commit,
+    Remains,
+    Numbers,
+}
 
 /// A record's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +81,12 @@ impl fmt::Display for Fault {
 impl RecordHeader {
     /// Writes the header in front of a record whose entries and padding stand already, and seals it with the CRC,
     /// which it returns.
-    pub(crate) fn seal(mut self, record: &mut [u8]) -> u32 {
+    pub(crate) fn seal(self, record: &mut [u8]) -> u32 {
+        self.seal_as(RecordKind::Commit, record)
+    }
+
+    /// As [`RecordHeader::seal`], of another kind.
+    pub(crate) fn seal_as(mut self, kind: RecordKind, record: &mut [u8]) -> u32 {
         debug_assert_eq!(self.length as usize, record.len());
         record[4..8].copy_from_slice(&self.length.to_le_bytes());
         record[8..16].copy_from_slice(&self.position.get().to_le_bytes());
@@ -77,7 +94,12 @@ impl RecordHeader {
         record[24..28].copy_from_slice(&self.previous.to_le_bytes());
         record[28..32].copy_from_slice(&self.term.to_le_bytes());
         record[32..36].copy_from_slice(&self.entries.to_le_bytes());
-        record[36..40].copy_from_slice(&[KIND_COMMIT, 0, 0, 0]);
+        let kind = match kind {
+            RecordKind::Commit => KIND_COMMIT,
+            RecordKind::Remains => KIND_REMAINS,
+            RecordKind::Numbers => KIND_NUMBERS,
+        };
+        record[36..40].copy_from_slice(&[kind, 0, 0, 0]);
         self.crc = crc32c(&record[4..]);
         record[0..4].copy_from_slice(&self.crc.to_le_bytes());
         self.crc
@@ -113,10 +135,25 @@ impl RecordHeader {
         if computed != header.crc {
             return Err(Fault::Checksum { stored: header.crc, computed });
         }
+        Self::kind(bytes).map(|_| header)
+    }
+
+    /// The kind of the record that these bytes begin with.
+    pub(super) fn kind(bytes: &[u8]) -> Result<RecordKind, Fault> {
         match bytes[36] {
-            KIND_COMMIT => Ok(header),
+            KIND_COMMIT => Ok(RecordKind::Commit),
+            KIND_REMAINS => Ok(RecordKind::Remains),
+            KIND_NUMBERS => Ok(RecordKind::Numbers),
             kind => Err(Fault::Kind(kind)),
         }
+    }
+
+    /// Checks that this record stands behind the one with this position and checksum in a compacted segment.
+    pub(crate) fn follows_remains(&self, position: Position, previous: u32) -> Result<(), Fault> {
+        if self.position < position {
+            return Err(Fault::Position { found: self.position, expected: position });
+        }
+        self.follows(self.position, previous)
     }
 
     /// Checks that this is the record which follows.

@@ -9,7 +9,7 @@ mod header;
 mod tests;
 
 pub(crate) use entry::{EntryHeader, SEQUENCED_TAG_AT, entry_at, entry_bytes, write_entry};
-pub(crate) use header::{Fault, HEADER_BYTES, RecordHeader};
+pub(crate) use header::{Fault, HEADER_BYTES, RecordHeader, RecordKind};
 
 use quire_model::{Entry, Place};
 
@@ -40,7 +40,13 @@ impl<'a> RecordView<'a> {
     pub(crate) fn verify(bytes: &'a [u8]) -> Result<Self, Fault> {
         let header = RecordHeader::verify(bytes)?;
         let record = RecordView { header, bytes: &bytes[..header.length as usize] };
-        let mut offset = HEADER_BYTES;
+        if record.kind() == RecordKind::Numbers {
+            return if header.entries == 0 { Ok(record) } else { Err(Fault::Entries) };
+        }
+        let mut offset = record.entries_at();
+        if offset > record.bytes.len() || !record.indexes_rise() {
+            return Err(Fault::Entries);
+        }
         for _ in 0..header.entries {
             offset += EntryHeader::parse(&record.bytes[offset..]).ok_or(Fault::Entries)?.length;
         }
@@ -64,12 +70,66 @@ impl<'a> RecordView<'a> {
         &self.bytes[offset..]
     }
 
+    /// The bytes of the entry that begins at this one.
+    pub(crate) fn entry_bytes(self, offset: usize) -> &'a [u8] {
+        let bytes = &self.bytes[offset..];
+        let length = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
+        &bytes[..length as usize]
+    }
+
+    /// Whether it is whole, or what a compaction left of it.
+    pub(crate) fn kind(self) -> RecordKind {
+        RecordHeader::kind(self.bytes).expect("the kind of a record is verified with it")
+    }
+
+    /// The numbers of the tags of a compacted segment, in a record of that kind.
+    pub(crate) fn numbers(self) -> &'a [u8] {
+        let (length, rest) = self.bytes[HEADER_BYTES..].split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
+        rest.get(..u32::from_le_bytes(*length) as usize).unwrap_or_default()
+    }
+
+    /// The index, within the commit, of its entry number `entry`.
+    pub(crate) fn index_of(self, entry: u32) -> u32 {
+        if self.kind() == RecordKind::Commit {
+            return entry;
+        }
+        let at = HEADER_BYTES + entry as usize * 4;
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    /// How many of its entries have a lower index within the commit than this.
+    pub(crate) fn entries_before(self, index: u32) -> u32 {
+        if self.kind() == RecordKind::Commit {
+            return index.min(self.header.entries);
+        }
+        let (mut low, mut high) = (0, self.header.entries);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.index_of(middle) < index { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    fn indexes_rise(self) -> bool {
+        self.kind() == RecordKind::Commit
+            || (1..self.header.entries).all(|entry| self.index_of(entry - 1) < self.index_of(entry))
+    }
+
+    /// Where its entries begin: behind the header, and behind the indexes of those that are left.
+    fn entries_at(self) -> usize {
+        match self.kind() {
+            RecordKind::Commit => HEADER_BYTES,
+            _ => HEADER_BYTES + self.header.entries as usize * 4,
+        }
+    }
+
     /// The entries, each with its byte offset within the record.
     pub(crate) fn entries(self) -> impl Iterator<Item = (usize, Entry<'a>)> {
-        let mut offset = HEADER_BYTES;
-        (0..self.header.entries).map(move |index| {
+        let mut offset = self.entries_at();
+        let whole = self.kind() == RecordKind::Commit;
+        (0..self.header.entries).map(move |entry| {
             let at = offset;
-            let place = Place::new(self.header.position, index);
+            let place = Place::new(self.header.position, if whole { entry } else { self.index_of(entry) });
             let (entry, length) = entry_at(&self.bytes[at..], place, self.header.time);
             offset += length;
             (at, entry)

@@ -23,8 +23,8 @@ use crate::error::{Error, Result};
 use crate::log::Identity;
 use crate::reader::Store;
 use crate::record::{ALIGNMENT, Fault};
-use crate::sealed::{Sealed, index_name, is_index_name};
-use crate::segment::{HEADER_BYTES, SegmentHeader};
+use crate::sealed::{Built, Sealed, index_name, is_index_name};
+use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader};
 use crate::segments::Segments;
 use crate::sequences::Sequences;
 use crate::writer::{Active, is_segment_name, segment_name};
@@ -52,14 +52,27 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
     let boxed = |scanned| Piece::Scanned(Box::new(scanned));
     let mut last: Option<Scanned> = None;
     let mut lost = None;
+    let (mut superseded, mut compacted_end) = (Vec::new(), Position::ZERO);
     let mut later = names.as_slice();
     // The files whose names say that they follow are read; at the first that does not, or was never begun, the log ends.
     while let Some((name, rest)) = later.split_first() {
         let expected = scan.mark.position.next();
-        if last.is_some() && *name != segment_name(expected) {
+        if *name < segment_name(compacted_end) {
+            // A compaction was cut off before it had removed what it had rewritten.
+            superseded.push(name);
+            later = rest;
+            continue;
+        }
+        if (last.is_some() || !pieces.is_empty()) && *name != segment_name(expected) {
             break;
         }
         later = rest;
+        if let Some(piece) = scan.compacted(directory, store, name)? {
+            compacted_end = scan.mark.position.next();
+            pieces.extend(last.take().map(boxed));
+            pieces.push(piece);
+            continue;
+        }
         if let Some(next) = rest.first()
             && let Some(sealed) = scan.sealed(directory, store, name, next)?
         {
@@ -81,7 +94,7 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
     check_own(directory, later, identity)?;
     match &last {
         Some(last) => tail.check(last, !later.is_empty())?,
-        None => tail.check_none()?,
+        None => tail.check_none(!pieces.is_empty(), !later.is_empty())?,
     }
     // Nothing was changed so far, and nothing is refused from here on. The last file goes first, so that a crash in between
     // leaves no gap.
@@ -89,6 +102,7 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
         directory.remove(name)?;
         directory.sync()?;
     }
+    superseded.into_iter().rev().try_for_each(|name| directory.remove(name))?;
     // The last segment takes records again, if there was ever an index of it; and an index without its segment says nothing.
     let kept = |index: &String| pieces.iter().any(|piece| *index == index_name(piece.first()));
     indexes.iter().filter(|index| !kept(index)).try_for_each(|index| directory.remove(index))?;
@@ -113,6 +127,8 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
 /// A segment before the last.
 enum Piece {
     Sealed(Arc<Sealed>),
+    /// A compacted one whose index was lost.
+    Rebuilt(Arc<Sealed>, Box<Built>),
     /// Without an index of its own, so that it was verified.
     Scanned(Box<Scanned>),
 }
@@ -120,7 +136,7 @@ enum Piece {
 impl Piece {
     fn first(&self) -> Position {
         match self {
-            Piece::Sealed(sealed) => sealed.first(),
+            Piece::Sealed(sealed) | Piece::Rebuilt(sealed, _) => sealed.first(),
             Piece::Scanned(scanned) => scanned.first(),
         }
     }
@@ -130,13 +146,23 @@ impl Piece {
 /// was lost.
 fn in_order(pieces: Vec<Piece>, store: &Store) -> Result<Segments> {
     let (mut sealed, mut pending) = (Vec::new(), Vec::new());
+    let seal = |pending: &mut Vec<Box<Scanned>>, sealed: &mut Vec<Arc<Sealed>>| -> Result<()> {
+        for scanned in pending.drain(..) {
+            sealed.push(scanned.seal(&store.archive)?);
+        }
+        Ok(())
+    };
     for piece in pieces {
         match piece {
             Piece::Scanned(scanned) => pending.push(scanned),
             Piece::Sealed(piece) => {
-                for scanned in pending.drain(..) {
-                    sealed.push(scanned.seal(&store.archive)?);
-                }
+                seal(&mut pending, &mut sealed)?;
+                sealed.push(piece);
+            }
+            Piece::Rebuilt(piece, built) => {
+                seal(&mut pending, &mut sealed)?;
+                // It stays in memory, too, and is made anew the next time if this can't be written.
+                store.archive.write(&built);
                 sealed.push(piece);
             }
         }
@@ -150,7 +176,7 @@ fn in_order(pieces: Vec<Piece>, store: &Store) -> Result<Segments> {
 /// Refuses to remove segments that are of another log, or of a newer version.
 fn check_own(directory: &Directory, later: &[String], identity: Identity) -> Result<()> {
     for name in later {
-        let head = directory.read_head(name, HEADER_BYTES)?;
+        let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
         if SegmentHeader::is_whole(&head) {
             SegmentHeader::decode(&head, &directory.path_of(name), identity)?;
         }
@@ -204,15 +230,23 @@ impl Tail<'_> {
         self.known.durable.is_some_and(|durable| durable <= self.mark.position)
     }
 
-    /// Refuses a log that holds no segment and should.
-    fn check_none(&self) -> Result<()> {
+    /// Refuses a log that holds no segment to take records, and should. `compacted`: there are others before it. `more`: there are
+    /// some that do not follow.
+    fn check_none(&self, compacted: bool, more: bool) -> Result<()> {
+        let position = self.mark.position.next();
+        let damaged = |message| {
+            Err(Error::Damaged { path: self.directory.path().to_owned(), offset: 0, position: Some(position), message })
+        };
         match self.known.durable {
-            Some(durable) if durable > Position::ZERO => Err(Error::Damaged {
-                path: self.directory.path().to_owned(),
-                offset: 0,
-                position: Some(Position::new(1)),
-                message: format!("it holds no segment, and {durable} records had been synced"),
-            }),
+            Some(durable) if durable > self.mark.position && !compacted => {
+                damaged(format!("it holds no segment, and {durable} records had been synced"))
+            }
+            Some(durable) if durable > self.mark.position => {
+                damaged(format!("it holds no record behind {}, and {durable} had been synced", self.mark.position))
+            }
+            _ if more && !self.never_synced() => {
+                damaged(format!("it holds no segment that follows record {}, but one behind it", self.mark.position))
+            }
             _ => Ok(()),
         }
     }

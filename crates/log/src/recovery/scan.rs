@@ -4,18 +4,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use quire_mapped::Appender;
-use quire_model::{Position, Timestamp};
+use quire_model::{Position, ReadError, Timestamp};
 
+use super::Piece;
 use crate::checkpoint::Mark;
 use crate::directory::{Directory, SegmentFile};
 use crate::error::{Error, Result};
 use crate::log::Identity;
 use crate::reader::Store;
 use crate::record::{
-    ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView,
+    ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordKind, RecordView,
 };
 use crate::sealed::{Archive, Sealed};
-use crate::segment::{HEADER_BYTES, Segment, SegmentHeader, SegmentIndex, TagHash};
+use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, Segment, SegmentHeader, SegmentIndex, TagHash};
 use crate::sequences::Sequences;
 use crate::writer::{Active, segment_name};
 
@@ -63,7 +64,7 @@ impl Scan {
         after: &str,
     ) -> Result<Option<Arc<Sealed>>> {
         let read = |name: &str| -> Result<Option<(SegmentHeader, u32)>> {
-            let head = directory.read_head(name, HEADER_BYTES)?;
+            let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
             match SegmentHeader::decode(&head, &directory.path_of(name), self.identity) {
                 Ok(header) => Ok(Some((header, SegmentHeader::crc_of(&head)))),
                 // It is told when the segment is verified.
@@ -79,19 +80,58 @@ impl Scan {
         if !whole || !read(after)?.is_some_and(|next| goes_on(&next)) {
             return Ok(None);
         }
-        let seed = self.identity.seed();
-        let counted = store.archive.numbered(&sealed, |all| {
-            for numbered in all {
-                self.sequences.take_in(TagHash::of(numbered.tag, seed), numbered.tag, numbered.next);
-            }
-        });
         // What can't be read back is verified and told like any other segment.
-        if counted.is_err() {
+        if self.count(&store.archive, &sealed).is_err() {
             return Ok(None);
         }
         self.mark = Mark { position: Position::new(sealed.header.end.get() - 1), chain: sealed.header.chain };
         self.time = sealed.header.time;
         Ok(Some(sealed))
+    }
+
+    /// Takes in the next segment if a compaction left it: by its index, or by all that it holds.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::NewerFormat`] and [`Error::Io`].
+    pub(super) fn compacted(&mut self, directory: &Directory, store: &Store, name: &str) -> Result<Option<Piece>> {
+        let path = directory.path_of(name);
+        let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
+        let header = match SegmentHeader::decode(&head, &path, self.identity) {
+            Ok(header) if self.follows(name, &header) => header,
+            // It is told when the segment is verified as others are.
+            Ok(_) | Err(Error::Damaged { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(compacted) = header.compacted else { return Ok(None) };
+        let bytes = directory.bytes_of(name)?;
+        if bytes != header.bytes {
+            let message = format!("it has {bytes} bytes, and had {}", header.bytes);
+            return Err(Error::Damaged { path, offset: bytes, position: Some(header.first), message });
+        }
+        let archive = &store.archive;
+        let found = archive.find(&header, SegmentHeader::crc_of(&head))?;
+        let found = found.filter(|sealed| self.count(archive, sealed).is_ok());
+        let piece = match found {
+            Some(sealed) => Piece::Sealed(sealed),
+            None => {
+                let (sealed, built) = archive.seal_in_memory(&header)?;
+                self.count(archive, &sealed)?;
+                Piece::Rebuilt(sealed, Box::new(built))
+            }
+        };
+        self.mark = Mark { position: Position::new(compacted.end.get() - 1), chain: compacted.chain };
+        self.time = compacted.last_time;
+        Ok(Some(piece))
+    }
+
+    /// Takes in the numbers that the tags of a segment had reached.
+    fn count(&mut self, archive: &Archive, sealed: &Sealed) -> Result<(), ReadError> {
+        let seed = self.identity.seed();
+        archive.numbered(sealed, |all| {
+            for numbered in all {
+                self.sequences.take_in(TagHash::of(numbered.tag, seed), numbered.tag, numbered.next);
+            }
+        })
     }
 
     /// Whether a segment of this header is the next one.
@@ -106,7 +146,7 @@ impl Scan {
     /// [`Error::Damaged`] and [`Error::NewerFormat`] of its header: then nothing of it was taken in.
     pub(super) fn segment(&mut self, directory: &Directory, name: &str) -> Result<Scanned> {
         let path = directory.path_of(name);
-        let head = directory.read_head(name, HEADER_BYTES)?;
+        let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
         let header = SegmentHeader::decode(&head, &path, self.identity)?;
         let expected = self.mark.position.next();
         if !self.follows(name, &header) {
@@ -135,7 +175,10 @@ impl Scan {
         loop {
             let verified = RecordView::verify(&bytes[offset..]).and_then(|record| {
                 record.header.follows(self.mark.position.next(), self.mark.chain)?;
-                Ok(record)
+                match record.kind() {
+                    RecordKind::Commit => Ok(record),
+                    _ => Err(Fault::Kind(bytes[offset + 36])),
+                }
             });
             let record = match verified {
                 Ok(record) => record,

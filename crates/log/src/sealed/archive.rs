@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quire_mapped::View;
-use quire_model::{Place, ReadError};
+use quire_model::{Place, Position, ReadError};
 
 use super::blocks::Blocks;
 use super::build::{BadRecord, Built, build};
@@ -17,7 +17,7 @@ use super::{Sealed, index_name};
 use crate::directory::Directory;
 use crate::error::{Damage, Error, Result};
 use crate::log::Identity;
-use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash};
+use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader, TagHash};
 use crate::writer::segment_name;
 
 /// See the module.
@@ -51,7 +51,6 @@ impl Archive {
         let own = header.identity == of.identity
             && header.first == of.first
             && header.segment == segment_crc
-            && header.records > 0
             && self.directory.bytes_of(&name)? == header.file_bytes();
         Ok(own.then(|| Arc::new(Sealed::new(header))))
     }
@@ -66,25 +65,64 @@ impl Archive {
         Ok(Arc::new(Sealed::new(built.header)))
     }
 
+    /// Has a segment stay mapped for as long as anybody knows of it: its files are about to go.
+    pub(crate) fn hold(&self, sealed: &Sealed) -> Result<(), ReadError> {
+        self.may_hold(sealed, TagHash::NONE)?;
+        let open = self.open(sealed)?;
+        self.lock().retain(|other| !Arc::ptr_eq(other, &open));
+        sealed.lock().held = Some(open);
+        Ok(())
+    }
+
+    /// The files of a segment did not go, after all; unless another has the place of the first by now.
+    pub(crate) fn release(&self, sealed: &Sealed) {
+        if self.map_segment(sealed).is_ok() {
+            sealed.lock().held = None;
+        }
+    }
+
+    /// The segment that a compaction just put there, with its index.
+    pub(crate) fn adopt(&self, first: Position) -> Result<Arc<Sealed>> {
+        let name = segment_name(first);
+        let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
+        let of = SegmentHeader::decode(&head, &self.directory.path_of(&name), self.identity)?;
+        self.seal_found(self.map_whole(&name, of.bytes)?, &of)
+    }
+
     /// As [`Archive::seal`]; an index that can't be written stays in memory.
     ///
     /// # Errors
     /// [`Error::Damaged`], and [`Error::Io`] when there is no memory for it.
     pub(crate) fn seal_found(&self, segment: View, of: &SegmentHeader) -> Result<Arc<Sealed>> {
         let built = self.build(segment.bytes(0..segment.settled()).expect("settled"), of)?;
-        let name = index_name(of.first);
         let sealed = Sealed::new(built.header);
-        if self.directory.write_whole(&name, &[&built.head, &built.body]).is_err() {
+        if !self.write(&built) {
             self.keep_in_memory(&sealed, segment, &built)?;
         }
         Ok(Arc::new(sealed))
+    }
+
+    /// As [`Archive::seal_found`], with nothing written yet: that is for [`Archive::write`].
+    pub(crate) fn seal_in_memory(&self, of: &SegmentHeader) -> Result<(Arc<Sealed>, Built)> {
+        let segment = self.map_whole(&segment_name(of.first), of.bytes)?;
+        let built = self.build(segment.bytes(0..segment.settled()).expect("settled"), of)?;
+        let sealed = Sealed::new(built.header);
+        self.keep_in_memory(&sealed, segment, &built)?;
+        Ok((Arc::new(sealed), built))
+    }
+
+    /// Keeps an index in its file; says whether it could.
+    pub(crate) fn write(&self, built: &Built) -> bool {
+        self.directory.write_whole(&index_name(built.header.first), &[&built.head, &built.body]).is_ok()
     }
 
     /// For as long as the log is open; whoever opens it next makes the index anew.
     fn keep_in_memory(&self, sealed: &Sealed, segment: View, built: &Built) -> Result<Arc<Open>> {
         let path = self.directory.path_of(&index_name(sealed.first()));
         let index = Index::in_memory(built).map_err(|error| Error::io("map", &path, error))?;
-        Ok(Arc::clone(sealed.resident.get_or_init(|| Arc::new(Open::new(segment, index)))))
+        let open = Arc::new(Open::new(segment, index));
+        sealed.lock().held = Some(Arc::clone(&open));
+        Ok(open)
     }
 
     fn build(&self, bytes: &[u8], of: &SegmentHeader) -> Result<Built> {
@@ -122,9 +160,6 @@ impl Archive {
 
     /// The segment with an index that was made anew, for that in the file is no longer as it was written.
     pub(crate) fn rebuild(&self, sealed: &Sealed) -> Result<Arc<Open>, ReadError> {
-        if let Some(resident) = sealed.resident.get() {
-            return Ok(Arc::clone(resident));
-        }
         self.rebuilt(sealed).map_err(|error| unreadable(&error))
     }
 
@@ -132,8 +167,7 @@ impl Archive {
         let (segment, of) = self.map_segment(sealed)?;
         let bytes = segment.bytes(0..sealed.header.records_end as usize).expect("mapped as a whole");
         let built = self.build(bytes, &of)?;
-        let name = index_name(of.first);
-        if self.directory.write_whole(&name, &[&built.head, &built.body]).is_ok()
+        if self.write(&built)
             && let Some(open) = self.map(sealed)?
         {
             return Ok(self.keep(sealed, open));
@@ -175,7 +209,7 @@ impl Archive {
     fn map_segment(&self, sealed: &Sealed) -> Result<(View, SegmentHeader)> {
         let name = segment_name(sealed.first());
         let path = self.directory.path_of(&name);
-        let head = self.directory.read_head(&name, SEGMENT_HEADER_BYTES)?;
+        let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
         let of = SegmentHeader::decode(&head, &path, self.identity)?;
         if SegmentHeader::crc_of(&head) != sealed.header.segment {
             let message = "it is another segment than the log was opened with".to_owned();
@@ -191,7 +225,7 @@ impl Archive {
     /// Has a segment that was just mapped stay so, as long as there are not too many.
     fn keep(&self, sealed: &Sealed, open: Open) -> Arc<Open> {
         let open = Arc::new(open);
-        *sealed.open.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&open);
+        sealed.lock().files = Arc::downgrade(&open);
         let mut all = self.lock();
         all.push_back(Arc::clone(&open));
         // Second chance: what was used since it was last looked at stays.
@@ -231,7 +265,7 @@ impl Archive {
         }
     }
 
-    fn damaged(&self, first: quire_model::Position, bad: &BadRecord) -> Damage {
+    fn damaged(&self, first: Position, bad: &BadRecord) -> Damage {
         let path: PathBuf = self.directory.path_of(&segment_name(first));
         let (offset, message) = (bad.offset as u64, bad.fault.to_string());
         let damage = Damage { path, offset, position: Some(bad.position), message };

@@ -9,8 +9,8 @@ use quire_model::{Position, Sequence, Timestamp};
 use super::filter::Filter;
 use super::header::IndexHeader;
 use super::lists;
-use crate::record::{Fault, RecordView};
-use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash};
+use crate::record::{Fault, RecordKind, RecordView};
+use crate::segment::{SegmentHeader, TagHash};
 
 /// In the tag table: the count of a tag whose list is numbered.
 pub(super) const NUMBERED: u32 = 1 << 31;
@@ -34,11 +34,24 @@ pub(crate) struct BadRecord {
 
 /// The numbers of a tag that entries of a segment hold.
 #[derive(Debug, Clone, Copy)]
-struct Numbers {
-    first: Sequence,
-    next: Sequence,
+pub(crate) struct Numbers {
+    pub(crate) first: Sequence,
+    pub(crate) next: Sequence,
     /// The position of the first entry.
-    position: Position,
+    pub(crate) position: Position,
+}
+
+/// The numbers of tags, which come in the order of their bytes.
+pub(crate) fn numbers_encoded<'t>(all: impl Iterator<Item = (&'t [u8], Numbers)>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (tag, numbers) in all {
+        out.extend_from_slice(&u16::try_from(tag.len()).expect("a tag is short").to_le_bytes());
+        out.extend_from_slice(tag);
+        out.extend_from_slice(&numbers.first.get().to_le_bytes());
+        out.extend_from_slice(&numbers.next.get().to_le_bytes());
+        out.extend_from_slice(&numbers.position.get().to_le_bytes());
+    }
+    out
 }
 
 /// What the records of a segment add up to.
@@ -52,23 +65,43 @@ struct Contents<'s> {
     /// The ordinals of the entries that take numbers, by the hash of the tag, and the first number of each.
     numbered: BTreeMap<u64, (Vec<u32>, Vec<u64>)>,
     numbers: BTreeMap<&'s [u8], Numbers>,
+    /// The numbers of a compacted segment's tags, entries that are gone included.
+    dropped: Option<&'s [u8]>,
 }
 
 /// Makes the index of the segment whose bytes, up to the end of its records, are these.
 pub(crate) fn build(segment: &[u8], of: &SegmentHeader, segment_crc: u32) -> Result<Built, BadRecord> {
     let mut contents = Contents::default();
-    let mut offset = SEGMENT_HEADER_BYTES;
+    let mut offset = of.records_at();
     let (mut position, mut chain, mut time) = (of.first, of.previous, Timestamp::ZERO);
     while offset < segment.len() {
         let bad = |fault| BadRecord { offset, position, fault };
         let record = RecordView::verify(&segment[offset..]).map_err(bad)?;
-        record.header.follows(position, chain).map_err(bad)?;
-        contents.take_in(record, offset, of);
+        match (record.kind(), of.compacted) {
+            (RecordKind::Commit, None) => record.header.follows(position, chain).map_err(bad)?,
+            (RecordKind::Remains, Some(_)) => record.header.follows_remains(position, chain).map_err(bad)?,
+            (RecordKind::Numbers, Some(_)) => record.header.follows_remains(position, chain).map_err(bad)?,
+            _ => return Err(bad(Fault::Kind(segment[offset + 36]))),
+        }
+        match record.kind() {
+            RecordKind::Numbers => contents.dropped = Some(record.numbers()),
+            _ => contents.take_in(record, offset, of),
+        }
         (chain, time) = (record.header.crc, record.header.time);
-        position = position.next();
+        position = record.header.position.next();
         offset += record.header.length as usize;
     }
-    Ok(contents.encode(of, segment_crc, position, chain, time, offset))
+    match of.compacted {
+        None => Ok(contents.encode(of, segment_crc, position, chain, time, offset)),
+        Some(compacted) => {
+            // The last record holds the numbers: a file that lost its end has none.
+            let records = contents.records.len() + usize::from(contents.dropped.is_some());
+            if records != compacted.records as usize || contents.dropped.is_none() {
+                return Err(BadRecord { offset, position, fault: Fault::End });
+            }
+            Ok(contents.encode(of, segment_crc, compacted.end, compacted.chain, compacted.last_time, offset))
+        }
+    }
 }
 
 impl<'s> Contents<'s> {
@@ -132,14 +165,10 @@ impl<'s> Contents<'s> {
             body.extend_from_slice(&count.to_le_bytes());
             body.extend_from_slice(&value.to_le_bytes());
         }
-        let mut numbered = Vec::new();
-        for (tag, numbers) in &self.numbers {
-            numbered.extend_from_slice(&u16::try_from(tag.len()).expect("a tag is short").to_le_bytes());
-            numbered.extend_from_slice(tag);
-            numbered.extend_from_slice(&numbers.first.get().to_le_bytes());
-            numbered.extend_from_slice(&numbers.next.get().to_le_bytes());
-            numbered.extend_from_slice(&numbers.position.get().to_le_bytes());
-        }
+        let numbered = match self.dropped {
+            Some(dropped) => dropped.to_vec(),
+            None => numbers_encoded(self.numbers.iter().map(|(tag, numbers)| (*tag, *numbers))),
+        };
         let filter = Filter::of(&hashes).encode();
         let header = IndexHeader {
             identity: of.identity,

@@ -67,14 +67,19 @@ impl Index {
     }
 
     /// The number of the first record at or behind a position; of none, the count of records.
-    pub(super) fn record_from(&self, position: Position) -> u32 {
+    pub(super) fn record_from(&self, position: Position) -> Result<u32, BadBlock> {
         let above = position.get().saturating_sub(self.header.first.get());
-        u32::try_from(above).unwrap_or(u32::MAX).min(self.header.records)
-    }
-
-    /// The first ordinal of the record with this number; behind the last, the count of entries.
-    pub(super) fn first_ordinal(&self, number: u32) -> Result<u32, BadBlock> {
-        if number < self.header.records { Ok(self.record(number)?.first_ordinal) } else { Ok(self.header.entries) }
+        let above = u32::try_from(above).unwrap_or(u32::MAX).min(self.header.records);
+        if u64::from(self.header.records) == self.header.end.get() - self.header.first.get() {
+            return Ok(above);
+        }
+        // Some are gone: those that are left stand at or before where they would.
+        let (mut low, mut high) = (0, above);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.record(middle)?.position < position { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
     }
 
     /// The byte offset of an entry, and the number of its record.

@@ -20,11 +20,12 @@ mod open;
 mod pins;
 mod varint;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use quire_model::Position;
 
 pub(crate) use archive::Archive;
+pub(crate) use build::{Built, Numbers, numbers_encoded};
 pub(crate) use header::IndexHeader;
 pub(crate) use index::Numbered;
 pub(crate) use open::{Flaw, Open};
@@ -38,15 +39,20 @@ use filter::Filter;
 pub(crate) struct Sealed {
     pub(crate) header: IndexHeader,
     filter: OnceLock<Filter>,
+    open: Mutex<Mapped>,
+}
+
+#[derive(Debug, Default)]
+struct Mapped {
     /// The files while they are mapped, so that they are mapped once for everyone.
-    open: Mutex<Weak<Open>>,
-    /// The files with an index in memory, when it could not be written.
-    resident: OnceLock<Arc<Open>>,
+    files: Weak<Open>,
+    /// What can't be mapped again: an index that could not be written, or files that are gone.
+    held: Option<Arc<Open>>,
 }
 
 impl Sealed {
     fn new(header: IndexHeader) -> Self {
-        Sealed { header, filter: OnceLock::new(), open: Mutex::default(), resident: OnceLock::new() }
+        Sealed { header, filter: OnceLock::new(), open: Mutex::default() }
     }
 
     pub(crate) fn first(&self) -> Position {
@@ -64,7 +70,12 @@ impl Sealed {
     }
 
     fn mapped(&self) -> Option<Arc<Open>> {
-        self.resident.get().cloned().or_else(|| self.open.lock().unwrap_or_else(PoisonError::into_inner).upgrade())
+        let mapped = self.lock();
+        mapped.held.clone().or_else(|| mapped.files.upgrade())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mapped> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

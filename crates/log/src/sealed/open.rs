@@ -46,37 +46,56 @@ impl Open {
         Open { segment, index, verified, used: AtomicBool::new(true) }
     }
 
-    /// The entry at a place.
-    pub(crate) fn entry_at(&self, place: Place) -> Result<Option<Entry<'_>>, Flaw> {
-        let number = self.index.record_from(place.position);
-        if number >= self.index.header.records {
-            return Ok(None);
-        }
-        let record = self.index.record(number)?;
-        let end = self.index.first_ordinal(number + 1)?;
-        match record.first_ordinal.checked_add(place.index).filter(|ordinal| *ordinal < end) {
-            Some(ordinal) if record.position == place.position => Ok(Some(self.entry_of(ordinal, record)?)),
-            _ => Ok(None),
-        }
+    /// How many entries it has.
+    pub(crate) fn entries(&self) -> u32 {
+        self.index.header.entries
     }
 
-    /// The record at a position.
-    pub(crate) fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, Flaw> {
-        let number = self.index.record_from(position);
-        if number >= self.index.header.records {
+    /// How many bytes its records take.
+    pub(crate) fn records_bytes(&self) -> u64 {
+        u64::from(self.index.header.records_end)
+    }
+
+    /// The entry at a place.
+    pub(crate) fn entry_at(&self, place: Place) -> Result<Option<Entry<'_>>, Flaw> {
+        let Some((at, record)) = self.record_of(place.position)? else { return Ok(None) };
+        let entry = record.entries_before(place.index);
+        if entry == record.header.entries || record.index_of(entry) != place.index {
             return Ok(None);
         }
-        let record = self.index.record(number)?;
-        if record.position == position { Ok(Some(self.record(record)?)) } else { Ok(None) }
+        Ok(Some(self.entry_of(at.first_ordinal + entry, at)?))
+    }
+
+    /// The record at a position, or what is left of it.
+    pub(crate) fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, Flaw> {
+        Ok(self.record_of(position)?.map(|(_, record)| record))
+    }
+
+    /// Every record, or what is left of it, in order.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Result<RecordView<'_>, Flaw>> {
+        (0..self.index.header.records).map(|number| self.record(self.index.record(number)?))
     }
 
     /// The first ordinal at or after a place; the count of entries when there is none.
     pub(crate) fn ordinal_at(&self, place: Place) -> Result<u32, Flaw> {
-        let number = self.index.record_from(place.position);
-        let begin = self.index.first_ordinal(number)?;
-        let end = self.index.first_ordinal(number.saturating_add(1))?;
-        let index = if place.position < self.index.header.first { 0 } else { place.index };
-        Ok(begin.saturating_add(index).min(end))
+        let number = self.index.record_from(place.position)?;
+        if number == self.index.header.records {
+            return Ok(self.index.header.entries);
+        }
+        let at = self.index.record(number)?;
+        if at.position > place.position || place.index == 0 {
+            return Ok(at.first_ordinal);
+        }
+        Ok(at.first_ordinal + self.record(at)?.entries_before(place.index))
+    }
+
+    fn record_of(&self, position: Position) -> Result<Option<(RecordAt, RecordView<'_>)>, Flaw> {
+        let number = self.index.record_from(position)?;
+        if number == self.index.header.records {
+            return Ok(None);
+        }
+        let at = self.index.record(number)?;
+        if at.position == position { Ok(Some((at, self.record(at)?))) } else { Ok(None) }
     }
 
     /// The first entry at or behind an ordinal whose tags have these hashes, and its ordinal.
@@ -122,7 +141,8 @@ impl Open {
         ordinal.map(|ordinal| Ok((ordinal, self.entry(ordinal)?))).transpose()
     }
 
-    fn entry(&self, ordinal: u32) -> Result<Entry<'_>, Flaw> {
+    /// The entry with this ordinal.
+    pub(crate) fn entry(&self, ordinal: u32) -> Result<Entry<'_>, Flaw> {
         let (_, number) = self.index.entry(ordinal)?;
         self.entry_of(ordinal, self.index.record(number)?)
     }
@@ -132,7 +152,7 @@ impl Open {
         let (offset, _) = self.index.entry(ordinal)?;
         let within = offset.checked_sub(at.offset).filter(|within| *within < record.header.length as usize);
         let within = within.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside of its record"))?;
-        let place = Place::new(at.position, ordinal - at.first_ordinal);
+        let place = Place::new(at.position, record.index_of(ordinal - at.first_ordinal));
         Ok(entry_at(record.bytes_from(within), place, record.header.time).0)
     }
 

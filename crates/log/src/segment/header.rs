@@ -1,4 +1,4 @@
-//! The 64 bytes in front of a segment's records.
+//! What stands in front of a segment's records: 64 bytes, or 96 in front of what a compaction left of several segments.
 
 use std::path::Path;
 
@@ -11,7 +11,11 @@ use crate::log::Identity;
 /// The bytes of a segment's header.
 pub(crate) const HEADER_BYTES: usize = 64;
 
+/// The bytes of a compacted segment's header.
+pub(crate) const COMPACTED_HEADER_BYTES: usize = 96;
+
 const MAGIC: &[u8; 8] = b"QUIRESEG";
+const MAGIC_COMPACTED: &[u8; 8] = b"QUIRECMP";
 const VERSION: u32 = 1;
 
 /// What a segment says of itself.
@@ -24,12 +28,53 @@ pub(crate) struct SegmentHeader {
     pub(crate) time: Timestamp,
     /// The length of the file.
     pub(crate) bytes: u64,
+    /// What it stands for, if it is what a compaction left.
+    pub(crate) compacted: Option<Compacted>,
+}
+
+/// The records that a compacted segment stands for, whatever is left of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Compacted {
+    /// The position behind the last.
+    pub(crate) end: Position,
+    /// The checksum of the last, as it was: what the next segment chains to.
+    pub(crate) chain: u32,
+    /// The time of the last.
+    pub(crate) last_time: Timestamp,
+    /// How many records the file holds, that of the numbers included.
+    pub(crate) records: u32,
 }
 
 impl SegmentHeader {
+    /// Where the records begin.
+    pub(crate) fn records_at(&self) -> usize {
+        if self.compacted.is_some() { COMPACTED_HEADER_BYTES } else { HEADER_BYTES }
+    }
+
+    /// The header of a segment that takes records.
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+        debug_assert!(self.compacted.is_none());
         let mut out = [0; HEADER_BYTES];
         out[0..8].copy_from_slice(MAGIC);
+        self.encode_shared(&mut out);
+        seal(&mut out);
+        out
+    }
+
+    /// The header of a compacted segment.
+    pub(crate) fn encode_compacted(&self, compacted: Compacted) -> [u8; COMPACTED_HEADER_BYTES] {
+        let mut out = [0; COMPACTED_HEADER_BYTES];
+        out[0..8].copy_from_slice(MAGIC_COMPACTED);
+        self.encode_shared(&mut out);
+        out[64..72].copy_from_slice(&compacted.end.get().to_le_bytes());
+        out[72..80].copy_from_slice(&compacted.last_time.as_micros().to_le_bytes());
+        out[80..84].copy_from_slice(&compacted.chain.to_le_bytes());
+        out[84..88].copy_from_slice(&compacted.records.to_le_bytes());
+        seal(&mut out);
+        out
+    }
+
+    fn encode_shared(&self, out: &mut [u8]) {
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[16..32].copy_from_slice(&self.identity.database.to_le_bytes());
         out[32..36].copy_from_slice(&self.identity.shard.to_le_bytes());
@@ -37,9 +82,6 @@ impl SegmentHeader {
         out[40..48].copy_from_slice(&self.first.get().to_le_bytes());
         out[48..56].copy_from_slice(&self.time.as_micros().to_le_bytes());
         out[56..64].copy_from_slice(&self.bytes.to_le_bytes());
-        let crc = crc32c_of_two(&out[..12], &out[16..]);
-        out[12..16].copy_from_slice(&crc.to_le_bytes());
-        out
     }
 
     /// The checksum in a header that was verified before.
@@ -49,9 +91,8 @@ impl SegmentHeader {
 
     /// Whether these bytes begin with a header that was written whole: of whatever log and version.
     pub(crate) fn is_whole(bytes: &[u8]) -> bool {
-        bytes.first_chunk::<HEADER_BYTES>().is_some_and(|fixed| {
-            &fixed[..8] == MAGIC && fixed[12..16] == crc32c_of_two(&fixed[..12], &fixed[16..]).to_le_bytes()
-        })
+        header_bytes(bytes)
+            .is_some_and(|fixed| fixed[12..16] == crc32c_of_two(&fixed[..12], &fixed[16..]).to_le_bytes())
     }
 
     /// Reads and verifies the header of the segment at `path`, which must belong to the log of `identity`.
@@ -61,14 +102,14 @@ impl SegmentHeader {
     pub(crate) fn decode(bytes: &[u8], path: &Path, identity: Identity) -> Result<Self> {
         let damaged =
             |offset: u64, message: String| Error::Damaged { path: path.to_owned(), offset, position: None, message };
-        let Some(fixed) = bytes.first_chunk::<HEADER_BYTES>() else {
+        if bytes.len() < HEADER_BYTES {
             return Err(damaged(bytes.len() as u64, "the file ends within its header".to_owned()));
+        }
+        let Some(fixed) = header_bytes(bytes) else {
+            return Err(damaged(0, "it does not begin as a segment does".to_owned()));
         };
         let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().expect("eight bytes"));
-        if &fixed[..8] != MAGIC {
-            return Err(damaged(0, "it does not begin as a segment does".to_owned()));
-        }
         let computed = crc32c_of_two(&fixed[..12], &fixed[16..]);
         if computed != u32_at(12) {
             return Err(damaged(
@@ -92,6 +133,26 @@ impl SegmentHeader {
             first: Position::new(u64_at(40)),
             time: Timestamp::from_micros(u64_at(48)),
             bytes: u64_at(56),
+            compacted: (fixed.len() == COMPACTED_HEADER_BYTES).then(|| Compacted {
+                end: Position::new(u64_at(64)),
+                last_time: Timestamp::from_micros(u64_at(72)),
+                chain: u32_at(80),
+                records: u32_at(84),
+            }),
         })
     }
+}
+
+/// The header that these bytes begin with, by its magic bytes; `None` when they are none or there are too few.
+fn header_bytes(bytes: &[u8]) -> Option<&[u8]> {
+    match bytes.get(..8)? {
+        magic if magic == MAGIC => bytes.get(..HEADER_BYTES),
+        magic if magic == MAGIC_COMPACTED => bytes.get(..COMPACTED_HEADER_BYTES),
+        _ => None,
+    }
+}
+
+fn seal(header: &mut [u8]) {
+    let crc = crc32c_of_two(&header[..12], &header[16..]);
+    header[12..16].copy_from_slice(&crc.to_le_bytes());
 }

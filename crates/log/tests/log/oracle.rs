@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use quire_log::{Durability, Duty, Error, Opened, Reader};
 use quire_model::memory::MemoryLog;
-use quire_model::{Effects, History, Place, Position, Sequence, Tag, Timestamp};
+use quire_model::{Effects, Entry, History, Place, Position, Sequence, Tag, Timestamp};
 
 use crate::shard::{BOTH, Item, Read, Shard, contents, settings};
 
@@ -19,6 +19,13 @@ enum Step {
     /// Seals what is full, as far as it is synced.
     Seal {
         sync: bool,
+    },
+    /// Takes a checkpoint.
+    Checkpoint,
+    /// Drops entries before the oldest checkpoint: those whose place, hashed, leaves this rest.
+    Compact {
+        rest: u64,
+        joined: bool,
     },
     /// Reopens, with every other index of a sealed segment lost.
     LoseIndexes(Durability),
@@ -76,9 +83,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => proptest::sample::select(&BOTH[..]).prop_map(Step::Reopen),
         1 => proptest::sample::select(&BOTH[..]).prop_map(Step::LoseIndexes),
         2 => any::<bool>().prop_map(|sync| Step::Seal { sync }),
+        2 => Just(Step::Checkpoint),
+        2 => (0..3_u64, any::<bool>()).prop_map(|(rest, joined)| Step::Compact { rest, joined }),
         10 => question().prop_map(Step::Ask),
     ];
-    proptest::collection::vec(step, 1..120)
+    proptest::collection::vec(step, 1..150)
 }
 
 /// What a question gets of a log: one answer to each way of reading.
@@ -125,6 +134,8 @@ impl Run {
             }
             Step::Reopen(durability) => self.reopen(*durability),
             Step::Seal { sync } => self.seal(*sync),
+            Step::Checkpoint => self.checkpoint(),
+            Step::Compact { rest, joined } => self.compact(*rest, *joined),
             Step::LoseIndexes(durability) => {
                 self.opened = None;
                 for name in self.shard.names().iter().filter(|name| name.ends_with(".idx")).step_by(2) {
@@ -193,6 +204,34 @@ impl Run {
         while opened.log.carry_out(Duty::Seal).unwrap() {}
         let statistics = opened.log.statistics();
         assert!(!sync || statistics.sealed + 1 == statistics.segments);
+    }
+
+    fn checkpoint(&mut self) {
+        let opened = self.opened.as_mut().expect("open between the steps");
+        opened.log.save_checkpoint(opened.writer.mark(), b"").unwrap();
+        self.published = self.appended.clone();
+    }
+
+    fn compact(&mut self, rest: u64, joined: bool) {
+        let opened = self.opened.as_mut().expect("open between the steps");
+        let survives = |place: Place| (place.position.get() * 7 + u64::from(place.index)) % 3 != rest;
+        let answer = |entries: &[Entry<'_>], answers: &mut Vec<bool>| {
+            answers.extend(entries.iter().map(|entry| survives(entry.place)));
+        };
+        let shares = opened.log.shares(u32::MAX, &mut { answer }).unwrap();
+        let runs = match (&shares[..], joined) {
+            ([first, .., last], true) => vec![quire_log::Run { first: first.first, end: last.end }],
+            _ => shares.iter().step_by(2).map(|share| quire_log::Run { first: share.first, end: share.end }).collect(),
+        };
+        for run in runs {
+            let done = opened.log.compact(run, &mut { answer }).unwrap();
+            assert!(done.segments > 0);
+            for log in [&mut self.appended, &mut self.published] {
+                log.compact(run.end, |entry| entry.place.position < run.first || survives(entry.place));
+            }
+            // The log is synced before anything is dropped.
+            self.published = self.appended.clone();
+        }
     }
 
     fn ask(&mut self, question: &Question) {

@@ -1,0 +1,188 @@
+//! Compaction: a run of sealed segments is rewritten into one that holds the entries that still count, under their old places.
+//!
+//! ```text
+//! what is known of each segment ─▶ CompactionPlan ─▶ for each run: read, verify, ask what survives
+//!        ─▶ sync ─▶ <first>.log.new, whole and durable ─▶ renamed ─▶ index ─▶ the list changes ─▶ the other files go
+//! ```
+//!
+//! The log knows no model: who asks for a compaction says which entries survive. Only records before the oldest checkpoint
+//! that is kept are touched, so that a restart never replays what has gaps. A reader that was there before keeps the old
+//! segments mapped, and reads them to its end.
+
+mod plan;
+mod remains;
+
+use std::sync::PoisonError;
+
+use quire_model::{Entry, Position};
+
+pub use plan::{CompactionPlan, Run, Share};
+
+use crate::checkpoint;
+use crate::error::Result;
+use crate::log::Shared;
+use crate::sealed::{Flaw, Open, Sealed, index_name};
+use crate::segment::{Compacted, SegmentHeader};
+use crate::writer::segment_name;
+use remains::Remains;
+
+/// Says of entries which of them survive: one answer for each, in their order. An entry that is said not to survive must never
+/// count again, whatever is committed later.
+pub type Survives<'s> = dyn FnMut(&[Entry<'_>], &mut Vec<bool>) + 's;
+
+/// How many entries are asked about at a time, unless one record has more.
+const ASKED_AT_ONCE: usize = 1024;
+
+/// What a compaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Compaction {
+    /// Segments that were rewritten.
+    pub segments: u64,
+    /// Entries that were dropped.
+    pub entries_dropped: u64,
+    /// The bytes of the files before.
+    pub bytes_before: u64,
+    /// The bytes of the one file after.
+    pub bytes_after: u64,
+}
+
+impl std::ops::AddAssign for Compaction {
+    fn add_assign(&mut self, other: Self) {
+        self.segments += other.segments;
+        self.entries_dropped += other.entries_dropped;
+        self.bytes_before += other.bytes_before;
+        self.bytes_after += other.bytes_after;
+    }
+}
+
+impl Shared {
+    /// What is known of the segments that may be compacted, by asking about at most `samples_max` entries of each.
+    pub(crate) fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<Share>> {
+        let oldest = checkpoint::oldest(self.directory())?;
+        let segments = self.segments();
+        let within = segments.sealed.iter().take_while(|sealed| sealed.header.end <= oldest);
+        within.map(|sealed| self.share(sealed, samples_max, survives)).collect()
+    }
+
+    fn share(&self, sealed: &Sealed, samples_max: u32, survives: &mut Survives<'_>) -> Result<Share> {
+        let archive = &self.store().archive;
+        let (first, end) = (sealed.first(), sealed.header.end);
+        let bytes = self.directory().bytes_of(&segment_name(first))?;
+        let surviving = archive.open(sealed).ok().and_then(|open| surviving(&open, samples_max, survives).ok());
+        Ok(Share { first, end, bytes, surviving })
+    }
+
+    /// Rewrites a run, if the segments that begin and end it are there and may be compacted.
+    pub(crate) fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
+        let _alone = self.sealing().lock().unwrap_or_else(PoisonError::into_inner);
+        let (segments, archive) = (self.segments(), &self.store().archive);
+        let begin = segments.sealed.partition_point(|sealed| sealed.first() < run.first);
+        let end = segments.sealed.partition_point(|sealed| sealed.header.end <= run.end);
+        let Some(all) = segments.sealed.get(begin..end).filter(|all| !all.is_empty()) else {
+            return Ok(Compaction::default());
+        };
+        let last = all[all.len() - 1].header;
+        if run.end != last.end || run.first != all[0].first() || run.end > checkpoint::oldest(self.directory())? {
+            return Ok(Compaction::default());
+        }
+        let mut done = Compaction { segments: all.len() as u64, ..Compaction::default() };
+        let of = self.segment_header(&all[0])?;
+        let mut remains = Remains::new(of.previous);
+        for sealed in all {
+            let open = archive.open(sealed)?;
+            archive.numbered(sealed, |all| remains.count(all))?;
+            done.bytes_before += self.directory().bytes_of(&segment_name(sealed.first()))?;
+            let dropped = rewrite(&open, &mut remains, survives).map_err(|flaw| archive.tell(sealed, flaw))?;
+            done.entries_dropped += dropped;
+            if remains.bytes() as u64 > u64::from(u32::MAX) / 2 {
+                return Ok(Compaction::default());
+            }
+        }
+        // What the answers rest on has to last, or an entry would be gone that counts again.
+        self.sync_all()?;
+        let compacted = Compacted { end: last.end, chain: last.chain, last_time: last.time, records: 0 };
+        let file = remains.finish(of, compacted);
+        done.bytes_after = file.len() as u64;
+        let name = segment_name(run.first);
+        // They stay mapped for those who read them from now on: their files are about to go.
+        all.iter().try_for_each(|sealed| archive.hold(sealed))?;
+        // Commit point: with the rename in it, the one file stands for the whole run.
+        if let Err(error) = self.directory().write_whole(&name, &[&file]) {
+            all.iter().for_each(|sealed| archive.release(sealed));
+            return Err(error);
+        }
+        drop(file);
+        let sealed = archive.adopt(run.first)?;
+        self.change_segments(|segments| segments.with_compacted(begin..end, sealed));
+        for old in &all[1..] {
+            self.directory().remove(&segment_name(old.first()))?;
+            self.directory().remove(&index_name(old.first()))?;
+        }
+        self.directory().sync()?;
+        Ok(done)
+    }
+
+    fn segment_header(&self, sealed: &Sealed) -> Result<SegmentHeader> {
+        let name = segment_name(sealed.first());
+        let head = self.directory().read_head(&name, crate::segment::COMPACTED_HEADER_BYTES)?;
+        SegmentHeader::decode(&head, &self.directory().path_of(&name), self.identity())
+    }
+
+    /// The position behind the last record of which entries may be gone.
+    pub(crate) fn compacted_end(&self) -> Result<Position> {
+        for sealed in self.segments().sealed.iter().rev() {
+            if self.segment_header(sealed)?.compacted.is_some() {
+                return Ok(sealed.header.end);
+            }
+        }
+        Ok(Position::ZERO)
+    }
+}
+
+/// The bytes of the entries that survive, estimated from at most so many, evenly spread.
+fn surviving(open: &Open, samples_max: u32, survives: &mut Survives<'_>) -> Result<u64, Flaw> {
+    let entries = open.entries();
+    let samples = entries.min(samples_max);
+    let (mut sampled, mut kept) = (0, 0);
+    let mut answers = Vec::new();
+    let mut asked = Vec::with_capacity(ASKED_AT_ONCE.min(samples as usize));
+    for sample in 0..samples {
+        asked.push(open.entry((u64::from(sample) * u64::from(entries) / u64::from(samples)) as u32)?);
+        if asked.len() == ASKED_AT_ONCE || sample + 1 == samples {
+            answers.clear();
+            survives(&asked, &mut answers);
+            for (entry, survives) in asked.drain(..).zip(&answers) {
+                let bytes = entry.body.len() as u64 + 64;
+                sampled += bytes;
+                kept += if *survives { bytes } else { 0 };
+            }
+        }
+    }
+    let bytes = u128::from(open.records_bytes());
+    Ok(if sampled == 0 { 0 } else { (bytes * u128::from(kept) / u128::from(sampled)) as u64 })
+}
+
+/// Takes over what survives of a segment; says how many entries don't.
+fn rewrite(open: &Open, remains: &mut Remains, survives: &mut Survives<'_>) -> Result<u64, Flaw> {
+    let (mut asked, mut answers, mut records) = (Vec::new(), Vec::new(), Vec::new());
+    let mut dropped = 0;
+    let mut all = open.records().peekable();
+    while let Some(record) = all.next() {
+        let record = record?;
+        asked.extend(record.entries().map(|(_, entry)| entry));
+        records.push(record);
+        if asked.len() >= ASKED_AT_ONCE || all.peek().is_none() {
+            answers.clear();
+            survives(&asked, &mut answers);
+            assert_eq!(answers.len(), asked.len(), "one answer for each entry");
+            let mut from = 0;
+            for record in records.drain(..) {
+                let to = from + record.header.entries as usize;
+                dropped += remains.take_in(record, &answers[from..to]);
+                from = to;
+            }
+            asked.clear();
+        }
+    }
+    Ok(dropped)
+}

@@ -1,0 +1,87 @@
+//! What a compaction leaves of a run of segments, being put together: the entries that survive, under their old places, and
+//! the numbers that the tags had reached, so that none is given twice though every entry of a tag may be gone.
+
+use std::collections::BTreeMap;
+
+use crate::record::{ALIGNMENT, HEADER_BYTES, RecordHeader, RecordKind, RecordView};
+use crate::sealed::{Numbered, Numbers, numbers_encoded};
+use crate::segment::{COMPACTED_HEADER_BYTES, Compacted, SegmentHeader};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Remains {
+    bytes: Vec<u8>,
+    chain: u32,
+    records: u32,
+    numbers: BTreeMap<Vec<u8>, Numbers>,
+}
+
+impl Remains {
+    /// Nothing yet of segments that follow the record with this checksum.
+    pub(super) fn new(previous: u32) -> Self {
+        Remains { bytes: vec![0; COMPACTED_HEADER_BYTES], chain: previous, records: 0, numbers: BTreeMap::new() }
+    }
+
+    /// Takes in what the numbers of the next segment were.
+    pub(super) fn count(&mut self, all: &[Numbered<'_>]) {
+        for Numbered { tag, first, next, position } in all {
+            let fresh = Numbers { first: *first, next: *next, position: *position };
+            self.numbers.entry(tag.as_bytes().to_vec()).and_modify(|known| known.next = *next).or_insert(fresh);
+        }
+    }
+
+    /// Takes in the entries of the next record of which `survives` holds; says how many were dropped.
+    pub(super) fn take_in(&mut self, record: RecordView<'_>, survives: &[bool]) -> u64 {
+        debug_assert_eq!(record.header.entries as usize, survives.len());
+        let kept: u32 = survives.iter().map(|survives| u32::from(*survives)).sum();
+        if kept > 0 {
+            let begin = self.bytes.len();
+            self.bytes.resize(begin + HEADER_BYTES, 0);
+            for entry in (0..record.header.entries).filter(|entry| survives[*entry as usize]) {
+                self.bytes.extend_from_slice(&record.index_of(entry).to_le_bytes());
+            }
+            for ((offset, _), _) in record.entries().zip(survives).filter(|(_, survives)| **survives) {
+                self.bytes.extend_from_slice(record.entry_bytes(offset));
+            }
+            self.seal(begin, RecordKind::Remains, RecordHeader { entries: kept, ..record.header });
+        }
+        u64::from(record.header.entries - kept)
+    }
+
+    fn seal(&mut self, begin: usize, kind: RecordKind, header: RecordHeader) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        let record = &mut self.bytes[begin..];
+        let length = u32::try_from(record.len()).expect("a compacted segment is shorter than 4 GiB");
+        self.chain = RecordHeader { length, previous: self.chain, ..header }.seal_as(kind, record);
+        self.records += 1;
+    }
+
+    /// The whole file, of the segment that `of` describes but for its length.
+    pub(super) fn finish(mut self, of: SegmentHeader, compacted: Compacted) -> Vec<u8> {
+        let begin = self.bytes.len();
+        let numbers = numbers_encoded(self.numbers.iter().map(|(tag, numbers)| (tag.as_slice(), *numbers)));
+        self.bytes.resize(begin + HEADER_BYTES, 0);
+        let length = u32::try_from(numbers.len()).expect("the numbers of a segment take less than 4 GiB");
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+        self.bytes.extend_from_slice(&numbers);
+        let header = RecordHeader {
+            crc: 0,
+            length: 0,
+            position: compacted.end,
+            time: compacted.last_time,
+            previous: 0,
+            term: 0,
+            entries: 0,
+        };
+        self.seal(begin, RecordKind::Numbers, header);
+        let bytes = self.bytes.len() as u64;
+        let header = SegmentHeader { bytes, ..of }.encode_compacted(Compacted { records: self.records, ..compacted });
+        self.bytes[..COMPACTED_HEADER_BYTES].copy_from_slice(&header);
+        self.bytes
+    }
+
+    /// How many bytes are there so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}

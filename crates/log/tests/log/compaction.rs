@@ -1,0 +1,254 @@
+//! Compaction: what survives keeps its place, numbers go on, disk space comes back, and a crash at any step costs nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use quire_log::{
+    Background, Compaction, CompactionPlan, Components, Disk, Durability, Duty, Error, Log, Opened, Run, Storage,
+};
+use quire_model::{Entry, History, Place, Position, Sequence, Tag};
+
+use crate::shard::{BOTH, IDENTITY, Read, Shard, Snapshot, append, contents, extend, filled, sample};
+use crate::storage::Dying;
+
+/// Saves a checkpoint, behind which everything so far may be compacted.
+fn checkpoint(opened: &Opened) {
+    opened.log.save_checkpoint(opened.writer.mark(), b"state").unwrap();
+}
+
+/// Drops the entries of which this does not hold, in one run of all sealed segments that may be compacted.
+fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Compaction, Error> {
+    opened.log.sync()?;
+    while opened.log.carry_out(Duty::Seal)? {}
+    let mut answer =
+        |entries: &[Entry<'_>], answers: &mut Vec<bool>| answers.extend(entries.iter().map(|entry| survives(entry)));
+    let shares = opened.log.shares(u32::MAX, &mut answer)?;
+    let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
+    opened.log.compact(Run { first: first.first, end: last.end }, &mut answer)
+}
+
+fn is_even(entry: &Entry<'_>) -> bool {
+    entry.place.position.get().is_multiple_of(2)
+}
+
+/// 60 sample records and a checkpoint behind them; not yet compacted.
+fn ready(durability: Durability) -> (Shard, Opened) {
+    let (shard, opened) = filled(durability, 60);
+    checkpoint(&opened);
+    (shard, opened)
+}
+
+/// That a log, of which the entries of odd positions were dropped before `end`, has everything else, and goes on.
+fn assert_halved(opened: &mut Opened, whole: &[Read], end: Position) {
+    let expected: Vec<&Read> =
+        whole.iter().filter(|read| read.place.position >= end || read.place.position.get().is_multiple_of(2)).collect();
+    let reader = opened.log.reader();
+    assert_eq!(contents(&reader).iter().collect::<Vec<_>>(), expected);
+    for read in whole {
+        let found = reader.entry(read.place).unwrap().map(Read::from);
+        assert_eq!(found.as_ref(), expected.contains(&read).then_some(read));
+    }
+    for number in 0..=120_u64 {
+        let expected = expected.iter().find(|read| read.sequence.is_some_and(|first| first.get() + 1 >= number));
+        let found = reader.seek(Tag::new(b"numbers"), Sequence::new(number)).unwrap().map(Read::from);
+        assert_eq!(found.as_ref(), expected.copied(), "number {number}");
+    }
+    let next = whole.len() as u64 / 3 + 1;
+    assert_eq!(append(&mut opened.writer, &sample(next)), Position::new(next));
+    opened.log.wait(Position::new(next)).unwrap();
+    let found = opened.log.reader().entry(Place::new(Position::new(next), 0)).unwrap().map(Read::from).unwrap();
+    assert_eq!(found.sequence, Some(Sequence::new(2 * next - 1)), "numbers go on");
+}
+
+#[test]
+fn what_survives_keeps_its_place_and_numbers_go_on() {
+    for durability in BOTH {
+        let (shard, mut opened) = ready(durability);
+        let whole = contents(&opened.log.reader());
+        let done = compact(&opened, is_even).unwrap();
+        assert!(done.segments > 4 && done.entries_dropped > 60 && done.bytes_after < done.bytes_before / 2, "{done:?}");
+        let end = opened.log.compacted_end().unwrap();
+        assert!(end > Position::new(40));
+        assert_halved(&mut opened, &whole, end);
+        drop(opened);
+        let whole = [whole, sample_reads(61)].concat();
+        assert_eq!(shard.open().log.compacted_end().unwrap(), end);
+        assert_halved(&mut shard.open(), &whole, end);
+        // Without any index.
+        let bare = shard.snapshot().without_indexes().shard();
+        assert_halved(&mut bare.open(), &[whole, sample_reads(62)].concat(), end);
+    }
+}
+
+fn sample_reads(number: u64) -> Vec<Read> {
+    let (_shard, opened) = filled(Durability::Os, number);
+    contents(&opened.log.reader()).into_iter().filter(|read| read.place.position.get() == number).collect()
+}
+
+#[test]
+fn a_tag_of_which_nothing_is_left_goes_on_with_its_numbers() {
+    for lose_indexes in [false, true] {
+        let (shard, opened) = ready(Durability::Os);
+        compact(&opened, |_| false).unwrap();
+        // Twice: what was dropped before is not forgotten when the rest is.
+        compact(&opened, |_| false).unwrap();
+        let first = contents(&opened.log.reader())[0].place.position;
+        assert!(first > Position::new(40));
+        drop(opened);
+        let snapshot = shard.snapshot();
+        let shard = if lose_indexes { snapshot.without_indexes().shard() } else { snapshot.shard() };
+        // The segments behind the compacted one go, as if nothing of them had ever been synced.
+        let mut only = shard.snapshot().without("control");
+        only.files.retain(|name, _| !name.ends_with(".log") || name == &snapshot.segments()[0]);
+        let only = only.shard();
+        let mut opened = only.open();
+        assert_eq!(contents(&opened.log.reader()), []);
+        assert_eq!(append(&mut opened.writer, &sample(first.get())), first);
+        let found = contents(&opened.log.reader()).remove(0);
+        assert_eq!(found.sequence, Some(Sequence::new(2 * first.get() - 1)));
+    }
+}
+
+#[test]
+fn disk_space_comes_back() {
+    let (shard, opened) = ready(Durability::Os);
+    let bytes = |snapshot: &Snapshot| snapshot.files.values().map(Vec::len).sum::<usize>();
+    let before = shard.snapshot();
+    let reader = opened.log.reader();
+    let seen = contents(&reader);
+    let done = compact(&opened, |entry| entry.place.position.get() % 10 == 0).unwrap();
+    let after = shard.snapshot();
+    assert!(bytes(&after) < bytes(&before) / 2, "{} of {}", bytes(&after), bytes(&before));
+    assert!(after.segments().len() < before.segments().len() / 2);
+    // The bytes are in no file any more.
+    let gone = b"body of 11 ";
+    let holds =
+        |snapshot: &Snapshot| snapshot.files.values().any(|file| file.windows(gone.len()).any(|bytes| bytes == gone));
+    assert!(holds(&before) && !holds(&after));
+    assert!(done.bytes_after < done.bytes_before);
+    // Who was there before reads on.
+    assert_eq!(contents(&reader), seen);
+    assert_eq!(contents(&reader.clone()), seen);
+}
+
+#[test]
+fn nothing_behind_the_oldest_checkpoint_is_touched() {
+    let (_shard, mut opened) = filled(Durability::Os, 30);
+    assert_eq!(compact(&opened, |_| false).unwrap(), Compaction::default());
+    checkpoint(&opened);
+    extend(&mut opened, 60);
+    checkpoint(&opened);
+    compact(&opened, |_| false).unwrap();
+    assert!(opened.log.compacted_end().unwrap() <= Position::new(30));
+    assert!(contents(&opened.log.reader()).len() >= 90);
+}
+
+#[test]
+fn a_run_with_damage_stays_as_it_is() {
+    let (shard, opened) = ready(Durability::Os);
+    drop(opened);
+    let snapshot = shard.snapshot();
+    let (name, bytes) = snapshot.records()[5].clone();
+    let shard = snapshot.with(&name, |file| file[bytes.start + 60] ^= 1).shard();
+    let opened = shard.open();
+    let before = shard.snapshot();
+    assert!(matches!(compact(&opened, is_even), Err(Error::Unreadable(_))));
+    before.assert_unchanged(&shard);
+    // A plan leaves it out.
+    let shares =
+        opened.log.shares(u32::MAX, &mut |entries, answers| answers.extend(entries.iter().map(is_even))).unwrap();
+    assert_eq!(shares.iter().filter(|share| share.surviving.is_none()).count(), 1);
+    let plan = CompactionPlan::of(&shares, 4096, 10);
+    assert!(!plan.runs.is_empty());
+    for run in plan.runs {
+        assert!(run.end <= Position::new(6) || run.first > Position::new(6));
+        opened.log.compact(run, &mut |entries, answers| answers.extend(entries.iter().map(is_even))).unwrap();
+    }
+    assert!(opened.log.reader().record(Position::new(6)).is_err());
+    assert!(opened.log.reader().record(Position::new(25)).unwrap().is_none());
+}
+
+#[test]
+fn no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed() {
+    let (shard, opened) = ready(Durability::Sync);
+    compact(&opened, |entry| entry.place.position.get() % 8 == 0).unwrap();
+    let whole = contents(&opened.log.reader());
+    drop(opened);
+    let snapshot = shard.snapshot();
+    let name = snapshot.segments().remove(0);
+    let length = snapshot.files[&name].len();
+    for at in (0..length).step_by(13) {
+        let flipped = snapshot.with(&name, |file| file[at] ^= 4);
+        match flipped.shard().try_open() {
+            Err(Error::Damaged { path, .. }) => assert!(path.ends_with(&name)),
+            Err(error) => panic!("{error}"),
+            Ok(opened) => {
+                // Its index vouches for it, until it is read.
+                let reader = opened.log.reader();
+                for expected in &whole {
+                    if let Ok(found) = reader.entry(expected.place) {
+                        assert_eq!(found.map(Read::from).as_ref(), Some(expected));
+                    }
+                }
+            }
+        }
+        assert!(matches!(flipped.without_indexes().shard().try_open(), Err(Error::Damaged { .. })), "byte {at}");
+    }
+    for cut in [0, 63, 64, 95, 96, 120, length - 8, length - 1] {
+        let cut = snapshot.with(&name, |file| file.truncate(cut));
+        assert!(matches!(cut.shard().try_open(), Err(Error::Damaged { .. })));
+        assert!(matches!(cut.without_indexes().shard().try_open(), Err(Error::Damaged { .. })));
+    }
+}
+
+/// Opens a log on a disk that fails for good after so many changes.
+fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Opened {
+    let storage: Arc<dyn Storage> = Arc::new(Dying { disk: Disk, left });
+    let components = Components { storage, clock: shard.clock.clone(), background: Background::Caller };
+    Log::open_with(path, IDENTITY, shard.settings.clone(), components).unwrap()
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_compaction_leaves_all_that_counts() {
+    let (shard, opened) = ready(Durability::Sync);
+    let whole = contents(&opened.log.reader());
+    drop(opened);
+    let snapshot = shard.snapshot();
+    let (mut before, mut after) = (0, 0);
+    for step in 0.. {
+        let shard = snapshot.shard();
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let opened = open_dying(shard.path(), &shard, Arc::clone(&left));
+        left.store(step, Ordering::SeqCst);
+        let outcome = compact(&opened, is_even);
+        let done = left.load(Ordering::SeqCst) >= 0;
+        assert_eq!(done, outcome.is_ok(), "step {step}: {outcome:?}");
+        // Whatever was said, the open log reads what counts.
+        let still: Vec<Read> = contents(&opened.log.reader());
+        assert!(whole.iter().filter(|read| read.place.position.get() % 2 == 0).all(|read| still.contains(read)));
+        drop(opened);
+        let mut opened = shard.open();
+        let end = opened.log.compacted_end().unwrap();
+        if end == Position::ZERO {
+            before += 1
+        } else {
+            after += 1
+        }
+        assert_halved(&mut opened, &whole, end);
+        drop(opened);
+        let names = shard.names();
+        assert!(names.iter().all(|name| !name.ends_with(".new")), "{names:?}");
+        if end > Position::ZERO {
+            assert_eq!(
+                names.iter().filter(|name| name.ends_with(".log")).count(),
+                2,
+                "what was rewritten is gone: {names:?}"
+            );
+        }
+        if done {
+            assert!(before > 3 && after > 3, "{before} steps before the commit point, {after} behind it");
+            return;
+        }
+    }
+}
