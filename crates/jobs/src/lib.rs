@@ -78,6 +78,7 @@ mod apply;
 mod checkpoint;
 mod queue;
 mod state;
+mod survival;
 
 mod history;
 mod list;

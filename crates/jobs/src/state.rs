@@ -180,6 +180,10 @@ impl Model for Jobs {
         apply::apply(self, entry);
     }
 
+    fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
+        self.still_counts(entry, history_from)
+    }
+
     fn save(&self, out: &mut Encoder) {
         checkpoint::save(self, out);
     }

@@ -346,10 +346,7 @@ impl Log {
 
     /// The position behind the last record of which entries may be gone. A replay must begin behind a checkpoint that was taken
     /// there or later.
-    ///
-    /// # Errors
-    /// [`Error::Io`] and [`Error::Damaged`].
-    pub fn compacted_end(&self) -> Result<Position> {
+    pub fn compacted_end(&self) -> Position {
         self.shared().compacted_end()
     }
 

@@ -53,6 +53,16 @@ pub trait Model: Default {
     /// understand is a broken invariant, and panics.
     fn apply(&mut self, entry: &Entry<'_>);
 
+    /// Whether an entry of this model, which was applied, still counts: whether anything in the state refers to it, or a reader may
+    /// ask for it. What only tells how things came to be counts as long as its time is not before `history_from`.
+    ///
+    /// Compaction drops what does not, so the answer must never become true again, whatever is committed later. A restart
+    /// goes back to a checkpoint, and never needs an entry from before it to build the state.
+    fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
+        let _ = (entry, history_from);
+        true
+    }
+
     /// Writes the whole state. Equal states write equal bytes.
     fn save(&self, out: &mut Encoder);
 

@@ -11,9 +11,10 @@ use crate::decide::State;
 use crate::error::{Error, ErrorKind};
 use crate::meta::{Meta, SHARD};
 use crate::models::Models;
-use crate::shared::{Restored, Shared};
+use crate::shared::{Restored, Retention, Shared};
 
 const COMMIT_BYTES_LEAST: u64 = 64;
+const WEEK_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// How a database is to be opened. See [`Database::builder`].
 #[derive(Debug, Clone)]
@@ -24,6 +25,7 @@ pub struct Builder {
     log: Settings,
     commit_bytes_max: Option<u64>,
     checkpoint_bytes: u64,
+    retention: Retention,
     id: Option<u128>,
     components: Components,
 }
@@ -45,6 +47,7 @@ impl Builder {
             log: Settings::default(),
             commit_bytes_max: None,
             checkpoint_bytes: 64 << 20,
+            retention: Retention { history_ms: WEEK_MS, compact_interval_ms: 60_000, compact_percent_min: 50 },
             id: None,
             components: Components::default(),
         }
@@ -85,6 +88,33 @@ impl Builder {
     /// 64 MiB; at least 4 KiB.
     pub fn checkpoint_bytes(mut self, bytes: u64) -> Self {
         self.checkpoint_bytes = bytes;
+        self
+    }
+
+    /// How long what only tells how things came to be is kept, in milliseconds: the entries of finished jobs, and offsets that a
+    /// group has moved on from. Default: 7 days. What is older goes with the next compaction. Events, graphs with all their
+    /// versions, and the messages that a topic's settings retain, are kept whatever their age.
+    pub fn history_ms(mut self, history_ms: u64) -> Self {
+        self.retention.history_ms = history_ms;
+        self
+    }
+
+    /// How often it is looked at what no longer counts, in milliseconds. Default: 60,000; at least 1.
+    pub fn compact_interval_ms(mut self, interval_ms: u64) -> Self {
+        self.retention.compact_interval_ms = interval_ms;
+        self
+    }
+
+    /// How much of a segment has to be of no use before it is rewritten without it, in percent of its bytes. Default: 50; 1 to
+    /// 100. A lower one gives back disk space earlier, and rewrites more.
+    pub fn compact_percent_min(mut self, percent: u8) -> Self {
+        self.retention.compact_percent_min = percent;
+        self
+    }
+
+    /// How many sealed segments stay mapped though nobody reads them, at most. Default: 1,024; at least 1.
+    pub fn segments_open_max(mut self, segments: usize) -> Self {
+        self.log.segments_open_max = segments;
         self
     }
 
@@ -156,11 +186,20 @@ impl Builder {
             models = saved;
             checkpoint = newest.mark.position;
         }
+        let compacted_end = opened.log.compacted_end();
+        if checkpoint.next() < compacted_end {
+            let message = format!(
+                "{} was compacted up to record {compacted_end}, and no checkpoint of its state is left from there on; restore it \
+                 from a backup",
+                self.path.display()
+            );
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
         let mut state = State { writer: opened.writer, models, behind: false };
         let replayed_bytes = state.replay(checkpoint)?;
         let restored = Restored { state, checkpoint, replayed_bytes };
         let database = Database::start(
-            Shared::new(meta.database, opened.log, restored, self.checkpoint_bytes),
+            Shared::new(meta.database, opened.log, restored, self.checkpoint_bytes, self.retention),
             self.components.background,
         )?;
         Ok(Opening { database, recovery: opened.recovery })
@@ -180,6 +219,13 @@ impl Builder {
         if let Some(bytes) = self.commit_bytes_max.filter(|bytes| !commit_bytes.contains(bytes)) {
             let most = commit_bytes.end();
             problems.push(format!("commit_bytes_max is {bytes}, and must lie in {COMMIT_BYTES_LEAST}..={most}"));
+        }
+        if self.retention.compact_interval_ms == 0 {
+            problems.push("compact_interval_ms is 0, and must be at least 1".to_owned());
+        }
+        if !(1..=100).contains(&self.retention.compact_percent_min) {
+            let percent = self.retention.compact_percent_min;
+            problems.push(format!("compact_percent_min is {percent}, and must lie in 1..=100"));
         }
         if self.checkpoint_bytes < 4096 {
             problems.push(format!("checkpoint_bytes is {}, and must be at least 4096", self.checkpoint_bytes));

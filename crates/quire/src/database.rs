@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use quire_log::{Background, Clock, Durability, Publication, Reader};
+use quire_log::{Background, Clock, Compaction, Damage, Durability, Publication, Reader};
 use quire_model::{Position, Timestamp};
 
 use crate::builder::Builder;
@@ -47,6 +47,8 @@ pub enum Duty {
     Checkpoint,
     /// Take in what time has brought to the queues.
     Tick,
+    /// Rewrite segments of which enough no longer counts, when it is time to look.
+    Compact,
 }
 
 /// Counts since the database was opened.
@@ -225,6 +227,25 @@ impl Database {
     /// As [`Database::checkpoint`]; what could not be done then is done when it is due again.
     pub fn carry_out(&self, duty: Duty) -> Result<bool> {
         self.shared.carry_out(duty)
+    }
+
+    /// Rewrites the sealed segments that hold anything that no longer counts, without it, so that its disk space comes back. In
+    /// the background the same is done to segments of which enough is of no use: see
+    /// [`Builder::compact_percent_min`](crate::Builder::compact_percent_min).
+    ///
+    /// Segments are rewritten up to the older of the two checkpoints that are kept; one is saved first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when a record is not as it was written: its segment stays as it is.
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on.
+    pub fn compact(&self) -> Result<Compaction> {
+        self.shared.checkpoint()?;
+        self.shared.compact(u32::MAX, 1)
+    }
+
+    /// What reads found not to be as it was written, since the database was opened. Those reads failed; all else is read.
+    pub fn damage(&self) -> Vec<Damage> {
+        self.shared.log.damage()
     }
 
     /// The number drawn at random when the database was created: no two have the same.

@@ -22,6 +22,8 @@ pub(crate) enum Next {
     Checkpoint,
     /// Take in what time has brought to the queues.
     Tick,
+    /// Rewrite segments of which much no longer counts.
+    Compact,
     /// End.
     Stop,
 }
@@ -38,6 +40,8 @@ struct Pending {
     checkpoint: bool,
     /// The next time at which a job's state changes by itself.
     due: Option<Timestamp>,
+    /// The next time at which to look at what no longer counts.
+    compact: Option<Timestamp>,
     stop: bool,
 }
 
@@ -58,6 +62,12 @@ impl Duties {
         }
     }
 
+    /// At this time it is to be looked at what no longer counts.
+    pub(crate) fn compact_at(&self, time: Timestamp) {
+        self.lock().compact = Some(time);
+        self.changed.notify_all();
+    }
+
     /// The thread is to end.
     pub(crate) fn stop(&self) {
         self.lock().stop = true;
@@ -76,6 +86,7 @@ impl Duties {
         match duty {
             Next::Checkpoint => std::mem::take(&mut pending.checkpoint),
             Next::Tick => pending.due.is_some_and(|due| due <= now),
+            Next::Compact => pending.compact.take_if(|time| *time <= now).is_some(),
             Next::Stop => pending.stop,
         }
     }
@@ -90,10 +101,17 @@ impl Duties {
             if std::mem::take(&mut pending.checkpoint) {
                 return Next::Checkpoint;
             }
-            let wait_micros = pending.due.map(|due| due.as_micros().saturating_sub(now().as_micros()));
-            pending = match wait_micros {
+            let time = now();
+            let wait_micros =
+                |time_due: Option<Timestamp>| Some(time_due?.as_micros().saturating_sub(time.as_micros()));
+            let (tick, compact) = (wait_micros(pending.due), wait_micros(pending.compact));
+            pending = match tick.into_iter().chain(compact).min() {
                 // The tick says what is due next.
-                Some(0) => return Next::Tick,
+                Some(0) if tick == Some(0) => return Next::Tick,
+                Some(0) => {
+                    pending.compact = None;
+                    return Next::Compact;
+                }
                 Some(micros) => {
                     let wait = Duration::from_micros(micros).min(STEP_NOTICED);
                     self.changed.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner).0

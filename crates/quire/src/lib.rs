@@ -93,7 +93,8 @@ pub use handles::{
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use quire_log::{
-    Access, Background, Clock, Cut, Disk, Durability, ManualClock, Reader, Recovery, Storage, StoredFile, SystemClock,
+    Access, Background, Clock, Compaction, Cut, Damage, Disk, Durability, ManualClock, Reader, Recovery, Storage,
+    StoredFile, SystemClock,
 };
 pub use quire_model::{At, History, Place, Position, Sequence, Timestamp};
 pub use ticket::Ticket;

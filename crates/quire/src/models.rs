@@ -1,7 +1,7 @@
 //! The four models together: the state of a shard.
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Entry, Model, ModelId};
+use quire_model::{Entry, Model, ModelId, Timestamp};
 
 use crate::{events, graph, jobs, streams};
 
@@ -34,6 +34,17 @@ impl Models {
             unknown => return Err(UnknownModel(unknown)),
         }
         Ok(())
+    }
+
+    /// Whether an entry still counts. One of a model that is not known does.
+    pub(crate) fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
+        match entry.kind.model {
+            ModelId::STREAMS => self.streams.survives(entry, history_from),
+            ModelId::EVENTS => self.events.survives(entry, history_from),
+            ModelId::JOBS => self.jobs.survives(entry, history_from),
+            ModelId::GRAPH => self.graphs.survives(entry, history_from),
+            _ => true,
+        }
     }
 
     /// Writes the state of every model, as sections.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
-use quire_log::{Background, Log};
-use quire_model::{Position, Timestamp};
+use quire_log::{Background, Compaction, CompactionPlan, Log};
+use quire_model::{Entry, Position, Timestamp};
 
 use crate::checkpoint::Taken;
 use crate::database::Duty;
@@ -32,8 +32,22 @@ pub(crate) struct Shared {
     replayed_bytes: u64,
     /// How much had been replayed and appended when the last checkpoint was asked for.
     checkpointed_bytes: AtomicU64,
+    retention: Retention,
     refusals: AtomicU64,
     checkpoints: AtomicU64,
+}
+
+/// How much an interval's compaction looks at of each segment: enough to tell a half from a quarter.
+const SAMPLES: u32 = 64;
+
+/// How long what no longer counts is kept, and when it is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retention {
+    /// How long what only tells how things came to be counts still.
+    pub(crate) history_ms: u64,
+    pub(crate) compact_interval_ms: u64,
+    /// How much of a segment has to be of no use before it is rewritten.
+    pub(crate) compact_percent_min: u8,
 }
 
 /// A state that was opened, and how it came about.
@@ -47,10 +61,11 @@ pub(crate) struct Restored {
 }
 
 impl Shared {
-    pub(crate) fn new(id: u128, log: Log, restored: Restored, checkpoint_bytes: u64) -> Self {
+    pub(crate) fn new(id: u128, log: Log, restored: Restored, checkpoint_bytes: u64, retention: Retention) -> Self {
         let duties = Duties::default();
         duties.next_due(restored.state.models.jobs.next_due());
-        Shared {
+        let shared = Shared {
+            retention,
             id,
             log,
             state: RwLock::new(restored.state),
@@ -61,7 +76,9 @@ impl Shared {
             checkpointed_bytes: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
             checkpoints: AtomicU64::new(0),
-        }
+        };
+        shared.schedule_compaction();
+        shared
     }
 
     /// The state, to look at. A decision that panicked has changed nothing, and concerns nobody but its caller.
@@ -149,6 +166,7 @@ impl Shared {
                 Next::Stop => return,
                 Next::Checkpoint => self.checkpoint(),
                 Next::Tick => self.tick(),
+                Next::Compact => self.compact_in_time(),
             };
             match done {
                 Ok(()) => {}
@@ -168,8 +186,49 @@ impl Shared {
             Duty::Seal => Ok(self.log.carry_out(quire_log::Duty::Seal)?),
             Duty::Checkpoint if self.duties.take(Next::Checkpoint, now) => self.checkpoint().map(|()| true),
             Duty::Tick if self.duties.take(Next::Tick, now) => self.tick().map(|()| true),
-            Duty::Checkpoint | Duty::Tick => Ok(false),
+            Duty::Compact if self.duties.take(Next::Compact, now) => self.compact_in_time().map(|()| true),
+            Duty::Checkpoint | Duty::Tick | Duty::Compact => Ok(false),
         }
+    }
+
+    /// Rewrites the segments of which enough no longer counts, and says when to look again.
+    fn compact_in_time(&self) -> Result<()> {
+        self.schedule_compaction();
+        self.compact(SAMPLES, self.retention.compact_percent_min).map(|_| ())
+    }
+
+    /// Has it looked at what no longer counts after an interval.
+    fn schedule_compaction(&self) {
+        let interval = self.retention.compact_interval_ms.saturating_mul(1000);
+        let now = self.log.clock().now().as_micros();
+        self.duties.compact_at(Timestamp::from_micros(now.saturating_add(interval)));
+    }
+
+    /// Rewrites the segments of which at least so much no longer counts, going by at most so many entries of each.
+    ///
+    /// The log asks what survives while it keeps others from sealing and compacting; writers go on, but for the moments in
+    /// which some entries are looked at.
+    pub(crate) fn compact(&self, samples_max: u32, percent_min: u8) -> Result<Compaction> {
+        let now = self.log.clock().now().as_micros();
+        let kept = self.retention.history_ms.saturating_mul(1000);
+        let history_from = Timestamp::from_micros(now.saturating_sub(kept));
+        let mut survives = |entries: &[Entry<'_>], answers: &mut Vec<bool>| match self.state() {
+            Ok(state) => answers.extend(entries.iter().map(|entry| state.models.survives(entry, history_from))),
+            Err(_) => answers.resize(entries.len(), true),
+        };
+        let shares = self.log.shares(samples_max, &mut survives)?;
+        let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, percent_min);
+        let mut done = Compaction::default();
+        let mut failed = None;
+        for run in plan.runs {
+            match self.log.compact(run, &mut survives) {
+                Ok(more) => done += more,
+                // Damage in one run keeps no other from being compacted.
+                Err(error @ quire_log::Error::Unreadable(_)) => failed = failed.or(Some(error)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        failed.map_or(Ok(done), |error| Err(error.into()))
     }
 
     /// Takes in what time has brought to the queues, a bounded number of jobs at a time.

@@ -62,6 +62,7 @@ mod catalogue;
 mod producers;
 mod samples;
 mod state;
+mod survival;
 
 mod partition;
 mod partitioner;

@@ -107,6 +107,10 @@ impl Model for Streams {
         self.take_in(entry);
     }
 
+    fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
+        self.still_counts(entry, history_from)
+    }
+
     /// Version 2, then the topics in the order of their ids, then the groups, then the producers:
     ///
     /// ```text

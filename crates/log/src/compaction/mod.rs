@@ -129,13 +129,10 @@ impl Shared {
     }
 
     /// The position behind the last record of which entries may be gone.
-    pub(crate) fn compacted_end(&self) -> Result<Position> {
-        for sealed in self.segments().sealed.iter().rev() {
-            if self.segment_header(sealed)?.compacted.is_some() {
-                return Ok(sealed.header.end);
-            }
-        }
-        Ok(Position::ZERO)
+    pub(crate) fn compacted_end(&self) -> Position {
+        let segments = self.segments();
+        let last = segments.sealed.iter().rev().find(|sealed| sealed.header.compacted);
+        last.map_or(Position::ZERO, |sealed| sealed.header.end)
     }
 }
 

@@ -181,6 +181,7 @@ impl<'s> Contents<'s> {
             entries: narrow(self.entries.len()),
             tags: narrow(hashes.len()),
             records_end: narrow(records_end),
+            compacted: of.compacted.is_some(),
             lists_bytes: lists.len() as u64,
             numbered_bytes: numbered.len() as u64,
             filter_bytes: filter.len() as u64,

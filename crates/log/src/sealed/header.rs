@@ -38,6 +38,8 @@ pub(crate) struct IndexHeader {
     pub(crate) tags: u32,
     /// Where the records end in the segment.
     pub(crate) records_end: u32,
+    /// Whether the segment is what a compaction left, so that entries may be gone.
+    pub(crate) compacted: bool,
     /// Bytes of the parts of the body that have no fixed width.
     pub(crate) lists_bytes: u64,
     pub(crate) numbered_bytes: u64,
@@ -102,6 +104,7 @@ impl IndexHeader {
         out[72..76].copy_from_slice(&self.entries.to_le_bytes());
         out[76..80].copy_from_slice(&self.tags.to_le_bytes());
         out[80..84].copy_from_slice(&self.records_end.to_le_bytes());
+        out[84..88].copy_from_slice(&u32::from(self.compacted).to_le_bytes());
         out[88..96].copy_from_slice(&self.lists_bytes.to_le_bytes());
         out[96..104].copy_from_slice(&self.numbered_bytes.to_le_bytes());
         out[104..112].copy_from_slice(&self.filter_bytes.to_le_bytes());
@@ -153,6 +156,7 @@ impl IndexHeader {
             entries: u32_at(72),
             tags: u32_at(76),
             records_end: u32_at(80),
+            compacted: u32_at(84) & 1 == 1,
             lists_bytes: u64_at(88),
             numbered_bytes: u64_at(96),
             filter_bytes: u64_at(104),

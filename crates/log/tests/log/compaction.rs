@@ -21,8 +21,7 @@ fn checkpoint(opened: &Opened) {
 fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Compaction, Error> {
     opened.log.sync()?;
     while opened.log.carry_out(Duty::Seal)? {}
-    let mut answer =
-        |entries: &[Entry<'_>], answers: &mut Vec<bool>| answers.extend(entries.iter().map(|entry| survives(entry)));
+    let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<bool>| answers.extend(entries.iter().map(&survives));
     let shares = opened.log.shares(u32::MAX, &mut answer)?;
     let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
     opened.log.compact(Run { first: first.first, end: last.end }, &mut answer)
@@ -68,12 +67,12 @@ fn what_survives_keeps_its_place_and_numbers_go_on() {
         let whole = contents(&opened.log.reader());
         let done = compact(&opened, is_even).unwrap();
         assert!(done.segments > 4 && done.entries_dropped > 60 && done.bytes_after < done.bytes_before / 2, "{done:?}");
-        let end = opened.log.compacted_end().unwrap();
+        let end = opened.log.compacted_end();
         assert!(end > Position::new(40));
         assert_halved(&mut opened, &whole, end);
         drop(opened);
         let whole = [whole, sample_reads(61)].concat();
-        assert_eq!(shard.open().log.compacted_end().unwrap(), end);
+        assert_eq!(shard.open().log.compacted_end(), end);
         assert_halved(&mut shard.open(), &whole, end);
         // Without any index.
         let bare = shard.snapshot().without_indexes().shard();
@@ -140,7 +139,7 @@ fn nothing_behind_the_oldest_checkpoint_is_touched() {
     extend(&mut opened, 60);
     checkpoint(&opened);
     compact(&opened, |_| false).unwrap();
-    assert!(opened.log.compacted_end().unwrap() <= Position::new(30));
+    assert!(opened.log.compacted_end() <= Position::new(30));
     assert!(contents(&opened.log.reader()).len() >= 90);
 }
 
@@ -229,7 +228,7 @@ fn a_crash_at_any_step_of_a_compaction_leaves_all_that_counts() {
         assert!(whole.iter().filter(|read| read.place.position.get() % 2 == 0).all(|read| still.contains(read)));
         drop(opened);
         let mut opened = shard.open();
-        let end = opened.log.compacted_end().unwrap();
+        let end = opened.log.compacted_end();
         if end == Position::ZERO {
             before += 1
         } else {

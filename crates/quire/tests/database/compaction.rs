@@ -1,0 +1,154 @@
+//! What no longer counts goes, and its disk space comes back; everything else reads as before, also after a restart.
+
+use std::sync::Arc;
+
+use quire::jobs::{JobId, JobState, NewJob};
+use quire::streams::{Command, TopicRef};
+use quire::{
+    Background, Builder, Commit, Database, Durability, Duty, ErrorKind, ManualClock, Message, Part, Sequence, Timestamp,
+};
+
+use crate::support::{Place, files};
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
+    let builder = place.builder(Durability::Os).clock(clock.clone()).background(Background::Caller);
+    builder.history_ms(HOUR_MS).compact_interval_ms(10 * HOUR_MS)
+}
+
+/// Finished jobs, the first of which is given back, a topic and its reader: in some segments.
+fn fill(database: &Database) -> JobId {
+    let mut first = None;
+    let payload = [7; 500];
+    for round in 0..200 {
+        let job = database.queue("done").enqueue(NewJob::new(&payload)).expect("accepted");
+        let fetched = database.queue("done").fetch("worker", 1).expect("accepted").remove(0);
+        assert_eq!(fetched.job, job);
+        first.get_or_insert(job);
+        let commit = Commit::new()
+            .ack(job, fetched.token, b"result")
+            .produce("topic", Message::new(&payload))
+            .commit_offset("group", "topic", 0, Sequence::new(round));
+        database.commit(&commit).expect("durable").committed().expect("accepted");
+        if round % 50 == 0 {
+            database.queue("live").enqueue(NewJob::new(format!("live {round}").as_bytes())).expect("accepted");
+        }
+    }
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    first.expect("there were some")
+}
+
+fn bytes(place: &Place) -> u64 {
+    files(&place.shard(), ".log").iter().map(|path| path.metadata().expect("there").len()).sum()
+}
+
+/// What still counts is all there; the first job that was finished, only if `finished`.
+fn expect(database: &Database, first: JobId, finished: bool) {
+    let live = database.queue("live").list(JobState::Pending, None, 10).expect("readable");
+    let payload = |job| database.queue("live").job(job).expect("readable").expect("there").payload;
+    let payloads: Vec<_> = live.jobs.iter().map(|job| String::from_utf8(payload(*job)).expect("text")).collect();
+    assert_eq!(payloads, ["live 0", "live 50", "live 100", "live 150"]);
+    let topic = database.topic("topic");
+    assert_eq!(topic.committed_offset("group", 0).expect("readable"), Some(Sequence::new(199)));
+    assert_eq!(topic.offsets(0).expect("readable").next, Sequence::new(200));
+    let fetched = topic.fetch(0, Sequence::new(0), usize::MAX).expect("readable");
+    assert_eq!(fetched.records.len(), 200);
+    assert_eq!(database.queue("done").job(first).expect("readable").is_some(), finished);
+}
+
+#[test]
+fn finished_jobs_and_old_offsets_go_when_their_time_has_come() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = builder(&place, &clock).open().expect("opened");
+    let first = fill(&database);
+    let before = bytes(&place);
+    expect(&database, first, true);
+    // Everything is young.
+    assert_eq!(database.compact().expect("compacted").entries_dropped, 0);
+    expect(&database, first, true);
+    clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
+    let done = database.compact().expect("compacted");
+    assert!(done.entries_dropped > 500 && done.bytes_after < done.bytes_before, "{done:?}");
+    assert!(bytes(&place) < before * 2 / 3, "{} of {before}", bytes(&place));
+    expect(&database, first, false);
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    expect(&database, first, false);
+    // Numbers and ids go on.
+    let produced = database.topic("topic").produce(&Message::new(b"next")).expect("accepted");
+    assert_eq!(produced.base_offset, Sequence::new(200));
+}
+
+#[test]
+fn messages_before_the_start_of_their_partition_go() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = builder(&place, &clock).open().expect("opened");
+    fill(&database);
+    let delete =
+        Command::DeleteRecords { topic: TopicRef::Name("topic"), partition: 0, before: Some(Sequence::new(150)) };
+    database.commit(&Commit::new().part(Part::Streams(delete))).expect("durable").committed().expect("accepted");
+    let before = bytes(&place);
+    database.compact().expect("compacted");
+    assert!(bytes(&place) < before);
+    let check = |database: &Database| {
+        let offsets = database.topic("topic").offsets(0).expect("readable");
+        assert_eq!((offsets.start, offsets.next), (Sequence::new(150), Sequence::new(200)));
+        let fetched = database.topic("topic").fetch(0, Sequence::new(150), usize::MAX).expect("readable");
+        assert_eq!(fetched.records.len(), 50);
+    };
+    check(&database);
+    drop(database);
+    check(&builder(&place, &clock).open().expect("opened"));
+}
+
+#[test]
+fn segments_of_which_enough_is_of_no_use_are_rewritten_in_the_background() {
+    for (percent, rewritten) in [(100, false), (10, true)] {
+        let place = Place::new();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+        let database = builder(&place, &clock).compact_percent_min(percent).open().expect("opened");
+        fill(&database);
+        database.checkpoint().expect("saved");
+        let before = bytes(&place);
+        assert!(!database.carry_out(Duty::Compact).expect("carried out"), "it is not time yet");
+        clock.set(Timestamp::from_millis(1_000 + 10 * HOUR_MS));
+        assert!(database.carry_out(Duty::Compact).expect("carried out"));
+        assert!(!database.carry_out(Duty::Compact).expect("carried out"), "the next time comes after an interval");
+        assert_eq!(bytes(&place) < before, rewritten, "at {percent} percent");
+    }
+}
+
+#[test]
+fn the_background_thread_compacts_when_the_interval_is_over() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = builder(&place, &clock).open().expect("opened");
+    fill(&database);
+    drop(database);
+    let builder = builder(&place, &clock).background(Background::Threads).compact_interval_ms(1).history_ms(0);
+    let before = bytes(&place);
+    let _database = builder.open().expect("opened");
+    clock.set(Timestamp::from_millis(5_000));
+    while bytes(&place) >= before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_compacted_database_without_a_checkpoint_is_refused() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = builder(&place, &clock).history_ms(0).open().expect("opened");
+    fill(&database);
+    clock.set(Timestamp::from_millis(5_000));
+    assert!(database.compact().expect("compacted").entries_dropped > 0);
+    drop(database);
+    place.remove_checkpoints();
+    let error = builder(&place, &clock).open().expect_err("nothing tells what the state was");
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("no checkpoint"), "{error}");
+}
