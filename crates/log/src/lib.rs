@@ -34,6 +34,7 @@ mod publish;
 mod reader;
 mod record;
 mod recovery;
+mod scrub;
 mod sealed;
 mod sealer;
 mod segment;

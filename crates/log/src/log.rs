@@ -22,6 +22,7 @@ use crate::prepare::{Prepared, Preparer, SPARE, prepare};
 use crate::publish::{Published, Woken};
 use crate::reader::{Reader, Store};
 use crate::recovery::{self, Recovery};
+use crate::scrub::{Scrub, scrub_all};
 use crate::sealed::Archive;
 use crate::sealer::Sealer;
 use crate::segment::SegmentHeader;
@@ -129,6 +130,8 @@ pub struct Statistics {
     pub sealed: u64,
     /// Sealed segments that are mapped though nobody may be reading them; see [`Settings::segments_open_max`].
     pub open: u64,
+    /// Bytes that the scrub verified in the background.
+    pub scrubbed_bytes: u64,
     /// Bytes of memory that sealed segments take while they are not mapped.
     pub sealed_bytes: u64,
 }
@@ -185,6 +188,7 @@ impl Log {
             counters,
             sealing: Mutex::default(),
             sealer,
+            scrub: Scrub::default(),
             store,
             directory,
             control,
@@ -350,7 +354,15 @@ impl Log {
         self.shared().compacted_end()
     }
 
-    /// What reads found not to be as it was written, since the log was opened. Those reads failed; all else is read as before.
+    /// Verifies every byte of the sealed segments and of their indexes, now, and gives back all that is known to be damaged. An
+    /// index that is damaged is made anew. In the background the same is done at
+    /// [`Settings::scrub_bytes_per_second`].
+    pub fn scrub(&self) -> Vec<Damage> {
+        scrub_all(self.shared());
+        self.damage()
+    }
+
+    /// What reads and the scrub found not to be as it was written, since the log was opened. Those reads failed; all else is read as before.
     pub fn damage(&self) -> Vec<Damage> {
         self.shared().store.archive.damage()
     }
@@ -378,6 +390,7 @@ impl Log {
             segments: segments.len() as u64,
             sealed: segments.sealed.len() as u64,
             open: shared.store.archive.open_count() as u64,
+            scrubbed_bytes: shared.scrub.scrubbed_bytes(),
             sealed_bytes: segments.sealed.iter().map(|sealed| sealed.memory_bytes() as u64).sum(),
         }
     }
@@ -437,6 +450,7 @@ pub(crate) struct Shared {
     /// Held while a segment is sealed.
     sealing: Mutex<()>,
     sealer: Arc<Sealer>,
+    scrub: Scrub,
     published: Published,
     syncer: Syncer,
     preparer: Preparer,
@@ -484,6 +498,10 @@ impl Shared {
     /// To be locked while segments are sealed or compacted.
     pub(crate) fn sealing(&self) -> &Mutex<()> {
         &self.sealing
+    }
+
+    pub(crate) fn scrub(&self) -> &Scrub {
+        &self.scrub
     }
 
     /// Syncs every record appended so far.

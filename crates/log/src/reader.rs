@@ -287,7 +287,11 @@ fn seek_in_live<'a>(
     let index = segment.index();
     let at = |ordinal: u32| segment.entry(index.locate(ordinal).expect("a posting is the ordinal of an entry"));
     let postings = index.postings(hash);
-    let mut foreign = !numbers(&at(*postings.first()?), tag);
+    let first = at(*postings.first()?);
+    let mut foreign = !numbers(&first, tag);
+    if let Some(number) = first.sequence.filter(|number| !foreign && *number > sequence) {
+        return Some((Some(first), number));
+    }
     let mut holds = postings.partition_point(|ordinal| {
         let entry = at(*ordinal);
         foreign |= !numbers(&entry, tag);

@@ -1,4 +1,4 @@
-//! The thread that seals full segments: makes their index, and lets the one in memory go.
+//! The thread that seals full segments: makes their index, and lets the one in memory go. When there are none, it scrubs.
 //!
 //! A segment is sealed once it is synced. So an index that is there says that its segment is wholly on the disk, and opening
 //! need not look into it. When the log is closed, what is full is sealed first, so that the next opening need not do it.
@@ -34,12 +34,21 @@ impl Sealer {
 
     /// The background thread. When it is told to stop, it seals what is full first.
     pub(crate) fn run(&self, shared: &Shared) {
+        let scrub_bytes = shared.settings().scrub_bytes_per_second;
         loop {
             let mut state = self.lock();
-            state = self
-                .changed
-                .wait_while(state, |state| !state.wanted && !state.stopping)
-                .unwrap_or_else(PoisonError::into_inner);
+            let idle = |state: &mut State| !state.wanted && !state.stopping;
+            while idle(&mut state) {
+                let rest = if scrub_bytes == 0 {
+                    Duration::MAX
+                } else {
+                    drop(state);
+                    let rest = shared.scrub().slice(shared, scrub_bytes);
+                    state = self.lock();
+                    rest
+                };
+                state = self.changed.wait_timeout_while(state, rest, idle).unwrap_or_else(PoisonError::into_inner).0;
+            }
             let stopping = state.stopping;
             state.wanted = false;
             drop(state);

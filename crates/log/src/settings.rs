@@ -41,6 +41,9 @@ pub struct Settings {
     /// How many sealed segments stay mapped though nobody reads them, at most. Each takes two mappings and no file handle.
     /// Default: 1,024; at least 1. Readers keep open what they have touched, for as long as they live.
     pub segments_open_max: usize,
+    /// How many bytes of sealed segments are verified a second, in the background, one segment after the other and from the
+    /// beginning again: so that damage is known before somebody needs what it hit. Default: 4 MiB; 0 for none.
+    pub scrub_bytes_per_second: u64,
 }
 
 impl Default for Settings {
@@ -51,6 +54,7 @@ impl Default for Settings {
             record_bytes_max: 16 << 20,
             sync_interval_ms: 100,
             segments_open_max: 1024,
+            scrub_bytes_per_second: 4 << 20,
         }
     }
 }

@@ -118,6 +118,12 @@ impl Builder {
         self
     }
 
+    /// How many bytes of sealed segments are verified a second, in the background. Default: 4 MiB; 0 for none.
+    pub fn scrub_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.log.scrub_bytes_per_second = bytes;
+        self
+    }
+
     /// The number that the database is known by if it is created. Default: drawn at random, so that no two have the same;
     /// who chooses it sees to that, and to its not being guessed: hashes of tags are seeded with it.
     pub fn id(mut self, id: u128) -> Self {

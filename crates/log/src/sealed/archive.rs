@@ -203,7 +203,7 @@ impl Archive {
         let file = self.map_whole(&name, header.file_bytes())?;
         let blocks = Blocks::new(file, header.body_at(), header.body_bytes() as usize, checksums);
         let (segment, _) = self.map_segment(sealed)?;
-        Ok(Some(Open::new(segment, Index { header, blocks })))
+        Ok(Some(Open::new(segment, Index::new(header, blocks))))
     }
 
     fn map_segment(&self, sealed: &Sealed) -> Result<(View, SegmentHeader)> {
@@ -243,6 +243,34 @@ impl Archive {
         }
         drop(all);
         open
+    }
+
+    /// Verifies some of a segment: its index when it begins with the first record, and records from number `from` on, about so many
+    /// bytes of them. Damage is noted, and a damaged index made anew. Gives back the number to go on with, if there is more, and
+    /// how many bytes were looked at.
+    pub(crate) fn scrub(&self, sealed: &Sealed, from: u32, bytes_max: u64) -> (Option<u32>, u64) {
+        let Ok(open) = self.open(sealed) else { return (None, 0) };
+        let mut bytes = 0;
+        if from == 0 {
+            bytes += open.index.header.file_bytes();
+            if open.index.blocks.verify_all().is_err() && self.rebuild(sealed).is_err() {
+                return (None, bytes);
+            }
+        }
+        for number in from..open.index.header.records {
+            match open.verify(number) {
+                Ok(length) => bytes += length,
+                Err(Flaw::Record(bad)) => {
+                    self.damaged(sealed.first(), &bad);
+                }
+                // It was made anew, and is in place when this is gone on with.
+                Err(Flaw::Index(_)) => return (Some(number), bytes),
+            }
+            if bytes >= bytes_max {
+                return (Some(number + 1), bytes);
+            }
+        }
+        (None, bytes)
     }
 
     /// What a read is to be told, noted as damage if it is one of the records.

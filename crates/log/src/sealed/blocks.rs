@@ -44,6 +44,12 @@ impl Blocks {
         Blocks { file, at, bytes, checksums, verified }
     }
 
+    /// Verifies every block, whether or not it was before.
+    pub(super) fn verify_all(&self) -> Result<(), BadBlock> {
+        self.verified.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        (0..self.checksums.len()).try_for_each(|block| self.verify(block))
+    }
+
     /// Bytes of the body, as they were written.
     pub(super) fn bytes(&self, range: Range<usize>) -> Result<&[u8], BadBlock> {
         if range.start > range.end || range.end > self.bytes {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use quire_mapped::Appender;
 use quire_model::{Position, Sequence, Tag};
@@ -18,6 +19,15 @@ use crate::segment::TagHash;
 pub(super) struct Index {
     pub(super) header: IndexHeader,
     pub(super) blocks: Blocks,
+    /// Where tags were found in the table, by their hashes: a walk asks for the same ones again and again.
+    hints: [AtomicU32; HINTS],
+}
+
+const HINTS: usize = 64;
+
+/// How far into a table of `tags` a part `of` the range of hashes reaches.
+fn scaled(of: u64, tags: u32) -> u32 {
+    ((u128::from(of) * u128::from(tags)) >> 64) as u32
 }
 
 /// A record in the index.
@@ -54,7 +64,11 @@ impl Index {
         body.bytes_mut(0..built.body.len()).copy_from_slice(&built.body);
         body.settle(built.body.len());
         let blocks = Blocks::new(body.view(), 0, built.body.len(), checksums(&built.body).collect());
-        Ok(Index { header: built.header, blocks })
+        Ok(Index::new(built.header, blocks))
+    }
+
+    pub(super) fn new(header: IndexHeader, blocks: Blocks) -> Self {
+        Index { header, blocks, hints: [const { AtomicU32::new(u32::MAX) }; HINTS] }
     }
 
     /// The record with this number within the segment.
@@ -107,15 +121,29 @@ impl Index {
         })))
     }
 
-    /// Where a hash stands in the table of tags. Hashes are spread evenly, so the search begins where it is to be expected and
-    /// widens from there.
+    /// Where a hash stands in the table of tags. Where a walk found it before is looked at first. Hashes are spread evenly, so a
+    /// search begins where the hash is to be expected, once more from what stands there, and widens from there.
     fn find_tag(&self, hash: u64) -> Result<Option<u32>, BadBlock> {
         let tags = self.header.tags;
         let hash_at = |at: u32| self.blocks.u64(self.header.tags_at() + at as usize * TAG_BYTES);
-        let expected = ((u128::from(hash) * u128::from(tags)) >> 64) as u32;
+        let hint = &self.hints[hash as usize % HINTS];
+        let hinted = hint.load(Ordering::Relaxed);
+        if hinted < tags && hash_at(hinted)? == hash {
+            return Ok(Some(hinted));
+        }
+        if tags == 0 {
+            return Ok(None);
+        }
+        let mut expected = scaled(hash, tags);
+        let there = hash_at(expected)?;
+        expected = if there <= hash {
+            expected.saturating_add(scaled(hash - there, tags)).min(tags - 1)
+        } else {
+            expected.saturating_sub(scaled(there - hash, tags))
+        };
         let (mut low, mut high) = (0, tags);
         let mut step = 4;
-        if tags > 0 && hash_at(expected)? <= hash {
+        if hash_at(expected)? <= hash {
             low = expected;
             while let Some(at) = low.checked_add(step).filter(|at| *at < tags) {
                 if hash_at(at)? > hash {
@@ -138,7 +166,11 @@ impl Index {
             let middle = low + (high - low) / 2;
             if hash_at(middle)? < hash { low = middle + 1 } else { high = middle }
         }
-        Ok(if low < tags && hash_at(low)? == hash { Some(low) } else { None })
+        if low == tags || hash_at(low)? != hash {
+            return Ok(None);
+        }
+        hint.store(low, Ordering::Relaxed);
+        Ok(Some(low))
     }
 
     /// The least ordinal, at or after `from`, that every one of these tags' lists hold; of no tags, `from` itself.

@@ -86,7 +86,16 @@ impl Open {
         if at.position > place.position || place.index == 0 {
             return Ok(at.first_ordinal);
         }
-        Ok(at.first_ordinal + self.record(at)?.entries_before(place.index))
+        if self.index.header.compacted {
+            return Ok(at.first_ordinal + self.record(at)?.entries_before(place.index));
+        }
+        // No entry is gone: the index alone tells.
+        let end = if number + 1 < self.index.header.records {
+            self.index.record(number + 1)?.first_ordinal
+        } else {
+            self.index.header.entries
+        };
+        Ok(at.first_ordinal.saturating_add(place.index).min(end))
     }
 
     fn record_of(&self, position: Position) -> Result<Option<(RecordAt, RecordView<'_>)>, Flaw> {
@@ -156,21 +165,36 @@ impl Open {
         Ok(entry_at(record.bytes_from(within), place, record.header.time).0)
     }
 
+    /// Verifies the record with this number, whether or not it was before; says how many bytes it has.
+    pub(super) fn verify(&self, number: u32) -> Result<u64, Flaw> {
+        let at = self.index.record(number)?;
+        Ok(self.verified(at, self.bytes_from(at)?)?.header.length.into())
+    }
+
     /// A record, verified when it is first looked at.
     fn record(&self, at: RecordAt) -> Result<RecordView<'_>, Flaw> {
-        let bad = |fault| Flaw::Record(BadRecord { offset: at.offset, position: at.position, fault });
-        let rest = self.segment.bytes(at.offset..self.index.header.records_end as usize);
-        let rest = rest.ok_or_else(|| self.index.blocks.bad(0, "a record lies outside of its segment"))?;
+        let bytes = self.bytes_from(at)?;
         let (word, bit) = (&self.verified[at.number as usize / 64], 1_u64 << (at.number % 64));
         if word.load(Ordering::Relaxed) & bit != 0 {
-            return Ok(RecordView::verified_before(rest));
+            return Ok(RecordView::verified_before(bytes));
         }
-        let record = RecordView::verify(rest).map_err(bad)?;
+        let record = self.verified(at, bytes)?;
+        word.fetch_or(bit, Ordering::Relaxed);
+        Ok(record)
+    }
+
+    fn verified<'a>(&self, at: RecordAt, bytes: &'a [u8]) -> Result<RecordView<'a>, Flaw> {
+        let bad = |fault| Flaw::Record(BadRecord { offset: at.offset, position: at.position, fault });
+        let record = RecordView::verify(bytes).map_err(bad)?;
         if record.header.position != at.position {
             return Err(bad(Fault::Position { found: record.header.position, expected: at.position }));
         }
-        word.fetch_or(bit, Ordering::Relaxed);
         Ok(record)
+    }
+
+    fn bytes_from(&self, at: RecordAt) -> Result<&[u8], Flaw> {
+        let rest = self.segment.bytes(at.offset..self.index.header.records_end as usize);
+        Ok(rest.ok_or_else(|| self.index.blocks.bad(0, "a record lies outside of its segment"))?)
     }
 }
 

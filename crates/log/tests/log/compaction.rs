@@ -112,7 +112,7 @@ fn a_tag_of_which_nothing_is_left_goes_on_with_its_numbers() {
 #[test]
 fn disk_space_comes_back() {
     let (shard, opened) = ready(Durability::Os);
-    let bytes = |snapshot: &Snapshot| snapshot.files.values().map(Vec::len).sum::<usize>();
+    let bytes = |snapshot: &Snapshot| snapshot.segments().iter().map(|name| snapshot.files[name].len()).sum::<usize>();
     let before = shard.snapshot();
     let reader = opened.log.reader();
     let seen = contents(&reader);

@@ -254,3 +254,35 @@ fn what_was_read_stays_readable_while_segments_are_sealed() {
     assert_eq!(Read::from(first), before);
     assert_samples(&reader, 20);
 }
+
+#[test]
+fn a_scrub_finds_damage_that_nobody_has_read_and_makes_damaged_indexes_anew() {
+    let snapshot = closed(Durability::Os);
+    let records = snapshot.records();
+    let (name, bytes) = &records[20];
+    let index = indexes(&snapshot).remove(0);
+    let flipped = snapshot.with(name, |file| file[bytes.start + 45] ^= 1).with(&index, |file| {
+        let last = file.len() - 1;
+        file[last] ^= 1;
+    });
+    for background in [false, true] {
+        let mut shard = flipped.shard();
+        shard.settings.scrub_bytes_per_second = if background { u64::MAX } else { 0 };
+        let opened = shard.open();
+        if background {
+            while opened.log.damage().is_empty() {
+                std::thread::yield_now();
+            }
+            assert!(opened.log.statistics().scrubbed_bytes > 0);
+        } else {
+            assert_eq!(opened.log.damage(), []);
+            opened.log.scrub();
+            assert_eq!(opened.log.statistics().scrubbed_bytes, 0, "nothing is done in the background");
+        }
+        let [damage] = &opened.log.damage()[..] else { panic!("one record is damaged") };
+        assert!(damage.path.ends_with(name));
+        assert_eq!((damage.offset, damage.position), (bytes.start as u64, Some(Position::new(21))));
+        assert_eq!(opened.log.scrub().len(), 1, "it is known already");
+        assert!(shard.snapshot().files[&index] == snapshot.files[&index], "the index is as it was");
+    }
+}
