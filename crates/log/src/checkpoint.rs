@@ -49,13 +49,19 @@ pub(crate) fn save(directory: &Directory, mark: Mark, payload: &[u8]) -> Result<
     names.iter().skip(KEPT).try_for_each(|name| directory.remove(name))
 }
 
-/// The newest checkpoint whose bytes verify and whose mark the log holds. Newer ones that are no use are removed: they
-/// would count among those that are kept.
-pub(crate) fn newest(directory: &Directory, holds: impl Fn(Mark) -> bool) -> Result<Option<Checkpoint>> {
+/// The newest checkpoint whose bytes verify and whose mark the log holds. Newer ones that are no use are removed by who is
+/// `alone`: they would count among those that are kept.
+pub(crate) fn newest(directory: &Directory, alone: bool, holds: impl Fn(Mark) -> bool) -> Result<Option<Checkpoint>> {
     for name in names(directory)? {
-        match decode(directory.read(&name)?, &name, directory)? {
+        let bytes = match directory.read(&name) {
+            // Somebody else, who has a newer one, has removed it.
+            Err(Error::Io { source, .. }) if !alone && source.kind() == std::io::ErrorKind::NotFound => continue,
+            read => read?,
+        };
+        match decode(bytes, &name, directory)? {
             Some(checkpoint) if holds(checkpoint.mark) => return Ok(Some(checkpoint)),
-            _ => directory.remove(&name)?,
+            _ if alone => directory.remove(&name)?,
+            _ => {}
         }
     }
     Ok(None)

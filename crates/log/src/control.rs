@@ -1,10 +1,12 @@
-//! The control file: what is known of how far the log reached, beyond what the log itself shows.
+//! The control file: a mapping that everyone who has the log open shares. It says how far the log reaches, whose turn it is to
+//! append, who has the log open, and who listens.
 //!
 //! Numbers that count are sealed: 48 bits of number and 16 bits of checksum in one word, so that a single atomic store
 //! changes both and a damaged word is noticed. The layout is drawn in `docs/file-format.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use quire_mapped::SharedWords;
 use quire_model::Position;
@@ -12,26 +14,43 @@ use quire_model::Position;
 use crate::directory::{Directory, LockedFile};
 use crate::error::{Error, Result};
 use crate::log::Identity;
+use crate::seat::{SEATS, Seat};
+use crate::settings::{Durability, Settings};
 use crate::storage::StoredFile;
+use crate::turn;
 
 const WORDS: usize = 512;
 const NAME: &str = "control";
+/// Locked by whoever opens the log, for as long as that takes.
+const DOOR: &str = "opening";
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIRECTL");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 const DATABASE: usize = 2;
 const SHARD: usize = 4;
+const DURABILITY: usize = 5;
+// What changes often stands on a cache line of its own.
 const TAIL: usize = 8;
 const DURABLE: usize = 16;
-const OWNER: usize = 24;
+pub(crate) const TURN: usize = 24;
+const ACTIVE: usize = 25;
+const FAILED: usize = 26;
+const OPENINGS: usize = 27;
+const LISTENING: usize = 32;
+const ARRIVALS: usize = 40;
+const ATTACHED: usize = 48;
+const PROCESSES: usize = 64;
 
-/// The mapped control file, locked for as long as this lives.
+/// The mapped control file, and the seat of this opening.
 #[derive(Debug)]
 pub(crate) struct Control {
     words: SharedWords,
     file: Arc<dyn StoredFile>,
-    /// Keeps the shard for this process.
-    _lock: LockedFile,
+    seat: Seat,
+    /// Which opening of the log this is, counted from the last one that was alone.
+    opening: u64,
+    /// Tells whoever opens the log that it is open, whatever becomes of the files in the directory.
+    _open: LockedFile,
 }
 
 /// What the control file said when the log was opened.
@@ -51,38 +70,110 @@ impl Known {
     }
 }
 
+/// The door to a log: whoever stands in it is the only one who opens the log at that time.
+#[derive(Debug)]
+pub(crate) struct Door {
+    _locked: LockedFile,
+}
+
+/// A control file that was opened, while the door is held.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    pub(crate) control: Control,
+    pub(crate) known: Known,
+    /// Whether nobody else has the log open: then it is to be recovered.
+    pub(crate) alone: bool,
+    /// To be dropped when the log is open.
+    pub(crate) door: Door,
+}
+
 impl Control {
-    /// Locks the shard for this process and says what was known of it.
+    /// Opens the control file, takes a seat, and says what was known of the log and whether others have it open.
     ///
     /// # Errors
-    /// [`Error::InUse`] when another process has it.
-    pub(crate) fn open(directory: &Directory, identity: Identity) -> Result<(Self, Known)> {
-        let lock = match directory.lock() {
-            Err(Error::InUse { directory: path, .. }) => {
-                return Err(Error::InUse { directory: path, process: owner(directory) });
-            }
-            lock => lock?,
+    /// [`Error::InUse`] when every seat is taken, or when others have the log open whose control file is not there any more.
+    /// [`Error::Settings`] when others have it open with another durability. [`Error::NewerFormat`].
+    pub(crate) fn open(directory: &Directory, identity: Identity, settings: &Settings) -> Result<Entered> {
+        let door = Door { _locked: directory.lock_file_in_turn(DOOR)? };
+        let in_use = |process| Error::InUse { directory: directory.path().to_owned(), process };
+        let Some((open, alone)) = directory.lock_open(settings.exclusive)? else {
+            return Err(in_use(somebody(directory)));
         };
+        if !alone && !directory.names()?.iter().any(|name| name == NAME) {
+            return Err(in_use(None));
+        }
         let (file, words) = directory.words(NAME, WORDS)?;
-        let control = Control { words, file, _lock: lock };
-        let expected =
-            [MAGIC, seal(VERSION), identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
+        let seat = Seat::take(directory)?;
+        let mut control = Control { words, file, seat, opening: 0, _open: open };
         let word = |index: usize| control.words.words()[index].load(Ordering::Acquire);
         if let (MAGIC, Some(version)) = (word(0), unseal(word(1)).filter(|version| *version > VERSION)) {
             let version = u32::try_from(version).unwrap_or(u32::MAX);
             return Err(Error::NewerFormat { path: directory.path_of(NAME), version, supported: VERSION as u32 });
         }
+        let expected =
+            [MAGIC, seal(VERSION), identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
         debug_assert_eq!((DATABASE, SHARD), (2, expected.len() - 1));
-        let known = if (0..expected.len()).all(|index| word(index) == expected[index]) {
-            Known { tail: unseal(word(TAIL)).map(Position::new), durable: unseal(word(DURABLE)).map(Position::new) }
-        } else {
-            Known::default()
-        };
-        for (index, value) in expected.into_iter().enumerate() {
-            control.words.words()[index].store(value, Ordering::Release);
+        let own = (0..expected.len()).all(|index| word(index) == expected[index]);
+        let mode = seal(match settings.durability {
+            Durability::Os => 0,
+            Durability::Sync => 1,
+        });
+        let mut known = Known::default();
+        if own {
+            known = Known {
+                tail: unseal(word(TAIL)).map(Position::new),
+                durable: unseal(word(DURABLE)).map(Position::new),
+            };
         }
-        control.words.words()[OWNER].store(std::process::id().into(), Ordering::Release);
-        Ok((control, known))
+        if alone {
+            for index in (DURABILITY..TAIL).chain(TURN..WORDS) {
+                control.word(index).store(0, Ordering::Relaxed);
+            }
+            for (index, value) in expected.into_iter().enumerate() {
+                control.word(index).store(value, Ordering::Release);
+            }
+            control.word(DURABILITY).store(mode, Ordering::Release);
+        } else if !own || known.tail.is_none() {
+            return Err(in_use(None));
+        } else if word(DURABILITY) != mode {
+            let problem = format!(
+                "durability is {}, and whoever has the log open has the other one; open it with the same",
+                settings.durability
+            );
+            return Err(Error::Settings { problems: vec![problem] });
+        }
+        control.opening = control.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;
+        turn::disown(&control);
+        control.word(PROCESSES + control.seat() as usize).store(std::process::id().into(), Ordering::Release);
+        control.count_attached(directory);
+        // Whoever was alone so far learns that it is not.
+        control.word(ARRIVALS).fetch_add(1, Ordering::SeqCst);
+        control.wake(ARRIVALS, u32::MAX);
+        Ok(Entered { control, known, alone, door })
+    }
+
+    /// Keeps others from opening the log for as long as the door is held; `None` when somebody has it open.
+    pub(crate) fn alone(&self, directory: &Directory) -> Result<Option<Door>> {
+        let door = Door { _locked: directory.lock_file_in_turn(DOOR)? };
+        // One that died is not counted any more.
+        self.count_attached(directory);
+        Ok((!self.has_company()).then_some(door))
+    }
+
+    /// The number of this opening's seat.
+    pub(crate) fn seat(&self) -> u32 {
+        self.seat.number()
+    }
+
+    /// The number of this opening; no two that follow each other closely have the same.
+    pub(crate) fn opening(&self) -> u64 {
+        self.opening
+    }
+
+    /// The last record appended by anyone. Its bytes, and those of all before it, are in place.
+    pub(crate) fn tail(&self) -> Position {
+        // It was sealed by whoever appended; a word that is damaged while the log is open can't be told what it was.
+        Position::new(unseal(self.word(TAIL).load(Ordering::Acquire)).expect("the tail in the control file is whole"))
     }
 
     /// Notes the last record appended.
@@ -90,9 +181,90 @@ impl Control {
         self.word(TAIL).store(seal(position.get()), Ordering::Release);
     }
 
-    /// Notes the last record synced.
+    /// The last record synced by anyone, when it is known.
+    pub(crate) fn durable(&self) -> Option<Position> {
+        unseal(self.word(DURABLE).load(Ordering::Acquire)).map(Position::new)
+    }
+
+    /// Notes the last record synced, unless somebody has synced a later one.
+    pub(crate) fn raise_durable(&self, position: Position) {
+        let word = self.word(DURABLE);
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| {
+            let known = unseal(seen).is_some_and(|known| known >= position.get());
+            (!known).then(|| seal(position.get()))
+        });
+    }
+
+    /// Notes the last record synced, whatever stood there.
     pub(crate) fn set_durable(&self, position: Position) {
         self.word(DURABLE).store(seal(position.get()), Ordering::Release);
+    }
+
+    /// The first position of the segment that takes records; to be asked and set by whoever has the turn.
+    pub(crate) fn active(&self) -> Option<Position> {
+        unseal(self.word(ACTIVE).load(Ordering::Relaxed)).map(Position::new)
+    }
+
+    pub(crate) fn set_active(&self, first: Position) {
+        self.word(ACTIVE).store(seal(first.get()), Ordering::Relaxed);
+    }
+
+    /// Whether somebody met a failure after which nothing more is appended by anyone.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.word(FAILED).load(Ordering::Acquire) != 0
+    }
+
+    /// That nobody has met such a failure.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.has_failed() {
+            false => Ok(()),
+            true => {
+                Err(Error::Failed { message: "another process could not write or sync; see what it said".to_owned() })
+            }
+        }
+    }
+
+    pub(crate) fn set_failed(&self) {
+        self.word(FAILED).store(1, Ordering::Release);
+    }
+
+    /// From now on a publication of another is told by [`Control::await_arrival`].
+    pub(crate) fn listen(&self) {
+        self.word(LISTENING).fetch_or(self.bit(), Ordering::SeqCst);
+    }
+
+    /// Ends what [`Control::listen`] began; says how often something had arrived by then.
+    pub(crate) fn heard(&self) -> u64 {
+        self.word(LISTENING).fetch_and(!self.bit(), Ordering::SeqCst);
+        self.word(ARRIVALS).load(Ordering::SeqCst)
+    }
+
+    /// How often something has arrived.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.word(ARRIVALS).load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until something arrives beyond what was `seen`.
+    pub(crate) fn await_arrival(&self, seen: u64) {
+        self.words.wait(ARRIVALS, seen as u32, None);
+    }
+
+    /// Tells everyone else who listens that something was published. To be called after it was.
+    pub(crate) fn tell_listeners(&self) {
+        if self.word(LISTENING).load(Ordering::SeqCst) & !self.bit() != 0 {
+            self.arrive();
+        }
+    }
+
+    /// Has everyone who listens look again.
+    pub(crate) fn arrive(&self) {
+        self.word(ARRIVALS).fetch_add(1, Ordering::SeqCst);
+        self.wake(ARRIVALS, u32::MAX);
+    }
+
+    /// Whether others may have the log open. Somebody who died is counted until the next opening.
+    pub(crate) fn has_company(&self) -> bool {
+        self.word(ATTACHED).load(Ordering::SeqCst) & !self.bit() != 0
     }
 
     /// Makes what was noted so far durable. Nothing depends on it but how sharply damage is told from a torn tail.
@@ -100,16 +272,45 @@ impl Control {
         self.file.sync_data()
     }
 
-    fn word(&self, index: usize) -> &AtomicU64 {
+    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         &self.words.words()[index]
+    }
+
+    /// Sleeps on a word until it is woken, at most so long, unless it changed already.
+    pub(crate) fn sleep_on(&self, index: usize, seen: u64, at_most: Duration) {
+        self.words.wait(index, seen as u32, Some(at_most));
+    }
+
+    pub(crate) fn wake(&self, index: usize, count: u32) {
+        self.words.wake(index, count);
+    }
+
+    fn bit(&self) -> u64 {
+        1 << self.seat()
+    }
+
+    /// Notes who has the log open. Only whoever stands in the door does this.
+    fn count_attached(&self, directory: &Directory) {
+        let others = (0..SEATS).filter(|seat| *seat != self.seat() && crate::seat::is_taken(directory, *seat));
+        let attached = others.fold(self.bit(), |bits, seat| bits | 1 << seat);
+        self.word(ATTACHED).store(attached, Ordering::SeqCst);
+        self.word(LISTENING).fetch_and(attached & !self.bit(), Ordering::SeqCst);
     }
 }
 
-/// The process that has the shard, when it said so.
-fn owner(directory: &Directory) -> Option<u64> {
-    let bytes = directory.read_head(NAME, (OWNER + 1) * 8).ok()?;
-    let word = bytes.get(OWNER * 8..)?.first_chunk::<8>()?;
-    Some(u64::from_le_bytes(*word)).filter(|process| *process != 0)
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.word(PROCESSES + self.seat() as usize).store(0, Ordering::Release);
+        self.word(ATTACHED).fetch_and(!self.bit(), Ordering::SeqCst);
+        self.word(LISTENING).fetch_and(!self.bit(), Ordering::SeqCst);
+    }
+}
+
+/// A process that has the log open, when it said so.
+fn somebody(directory: &Directory) -> Option<u64> {
+    let bytes = directory.read_head(NAME, WORDS * 8).ok()?;
+    let processes = bytes.get(PROCESSES * 8..)?.as_chunks::<8>().0.iter().take(SEATS as usize);
+    processes.map(|word| u64::from_le_bytes(*word)).find(|process| *process != 0)
 }
 
 /// The finalizer of MurmurHash3 (fmix64, by Austin Appleby), of which the lowest 16 bits are the check: every append seals a

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quire_mapped::{Appender, SharedWords};
 
 use crate::error::{Error, Result};
-use crate::storage::{Access, Storage, StoredFile};
+use crate::storage::{Access, Lock, Storage, StoredFile};
 
 /// How much is written at a time when a segment is filled with zeros. The kernel caches a file in pieces as large as its writes, and
 /// the first store to a clean piece of a mapping costs in proportion: 2 µs after fills of 64 KiB, 10 µs after fills of 1 MiB
@@ -158,17 +158,46 @@ impl Directory {
         Ok(copy)
     }
 
-    /// Locks the directory for this process. The lock is on the directory itself, so that no file in it is the one that
-    /// must not be removed.
-    ///
-    /// # Errors
-    /// [`Error::InUse`] when another process has it, or this one already.
-    pub(crate) fn lock(&self) -> Result<LockedFile> {
-        match self.handle.try_lock() {
-            Ok(true) => Ok(LockedFile(Arc::clone(&self.handle))),
-            Ok(false) => Err(Error::InUse { directory: self.path.clone(), process: None }),
-            Err(error) => Err(Error::io("lock", &self.path, error)),
+    /// Locks the directory for as long as the log is open, and says whether nobody else has it open. The lock is on the
+    /// directory itself, so that no file in it is the one that must not be removed. `None` when somebody has it `exclusive`ly,
+    /// or has it open and this one wants it so. To be called by one process at a time.
+    pub(crate) fn lock_open(&self, exclusive: bool) -> Result<Option<(LockedFile, bool)>> {
+        let failed = |error| Error::io("lock", &self.path, error);
+        let lock = LockedFile(Arc::clone(&self.handle));
+        let alone = lock.0.lock(Lock::Alone).map_err(failed)?;
+        let locked = match exclusive {
+            true => alone,
+            false => lock.0.lock(Lock::Shared).map_err(failed)?,
+        };
+        Ok(locked.then_some((lock, alone)))
+    }
+
+    /// Makes a file when there is none, and locks it; `None` when somebody has it locked.
+    pub(crate) fn lock_file(&self, name: &str) -> Result<Option<LockedFile>> {
+        self.locked(name, Access::Create, Lock::Alone)
+    }
+
+    /// Makes a file when there is none, and locks it; waits while somebody has it locked.
+    pub(crate) fn lock_file_in_turn(&self, name: &str) -> Result<LockedFile> {
+        let locked = self.locked(name, Access::Create, Lock::InTurn)?;
+        Ok(locked.expect("who waits for a lock gets it"))
+    }
+
+    /// Whether somebody has a file locked; `None` when it is not there.
+    pub(crate) fn is_locked(&self, name: &str) -> Result<Option<bool>> {
+        match self.locked(name, Access::Read, Lock::Shared) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            locked => Ok(Some(locked?.is_none())),
         }
+    }
+
+    fn locked(&self, name: &str, access: Access, lock: Lock) -> Result<Option<LockedFile>> {
+        let path = self.path_of(name);
+        let open = || -> io::Result<Option<LockedFile>> {
+            let file = LockedFile(self.storage.open(&path, access)?);
+            Ok(file.0.lock(lock)?.then_some(file))
+        };
+        open().map_err(|error| Error::io("lock", &path, error))
     }
 
     /// Opens a file of words and maps them; makes it when it is not there, or too short.

@@ -153,5 +153,6 @@ impl Drop for Draft<'_> {
         }
         self.taken.clear();
         std::mem::swap(&mut self.core.taken, &mut self.taken);
+        self.core.end_turn();
     }
 }

@@ -18,7 +18,7 @@
 //! * After a failed sync nothing is acknowledged any more and nothing is appended: the log has to be opened anew.
 //!
 //! # What is not here
-//! Any knowledge of a model. Several processes come with their own issue; for now one process owns a directory.
+//! Any knowledge of a model.
 
 mod checkpoint;
 mod checksum;
@@ -28,6 +28,7 @@ mod control;
 mod directory;
 mod draft;
 mod error;
+mod follow;
 mod log;
 mod prepare;
 mod publish;
@@ -37,6 +38,7 @@ mod recovery;
 mod scrub;
 mod sealed;
 mod sealer;
+mod seat;
 mod segment;
 mod segments;
 mod sequences;
@@ -45,6 +47,7 @@ mod spans;
 mod statistics;
 mod storage;
 mod sync;
+mod turn;
 mod writer;
 
 pub use checkpoint::{Checkpoint, Mark};
@@ -53,11 +56,11 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{Compaction, CompactionPlan, Run, Share, Survives};
 pub use draft::Draft;
 pub use error::{Damage, Error, Result};
-pub use log::{Background, Components, Duty, Identity, Log, Opened, Publication, Statistics};
+pub use log::{Background, Components, Duty, Heard, Identity, Log, Opened, Publication, Statistics};
 pub use publish::Woken;
 pub use reader::Reader;
 pub use recovery::{Cut, Recovery};
 pub use settings::{Durability, Settings};
 pub use statistics::{Histogram, Page};
-pub use storage::{Access, Disk, Storage, StoredFile};
-pub use writer::{Appended, Writer};
+pub use storage::{Access, Disk, Lock, Storage, StoredFile};
+pub use writer::{Appended, Turn, Writer};

@@ -4,8 +4,8 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use quire_model::{Position, Timestamp};
 use crate::checkpoint::{self, Checkpoint, Mark};
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::{Compaction, Run, Share, Survives};
-use crate::control::Control;
-use crate::directory::Directory;
+use crate::control::{Control, Door};
+use crate::directory::{Directory, LockedFile};
 use crate::error::{Damage, Error, Result};
-use crate::prepare::{Prepared, Preparer, SPARE, prepare};
+use crate::prepare::{Prepared, Preparer, is_spare_name, prepare, spare_name};
 use crate::publish::{Published, Woken};
 use crate::reader::{Reader, Store};
 use crate::recovery::{self, Recovery};
@@ -33,6 +33,15 @@ use crate::statistics::Counters;
 use crate::storage::{Disk, Storage};
 use crate::sync::Syncer;
 use crate::writer::{Active, Writer, segment_name};
+
+/// Locked by whoever saves a checkpoint.
+const CHECKPOINTING: &str = "checkpointing";
+
+/// Locked by whoever seals a segment.
+pub(crate) const SEALING: &str = "sealing";
+
+/// Locked by whoever carries out the duties for all who have the log open.
+const DUTIES: &str = "duties";
 
 /// Which log a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +122,17 @@ pub struct Opened {
     pub checkpoint: Option<Checkpoint>,
 }
 
+/// What [`Log::listen`] heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// Others have published what somebody here waits for: it is to be followed.
+    Published,
+    /// Others have opened the log, or the last of them has closed it.
+    Company,
+    /// [`Log::stop_listening`] was called.
+    Stop,
+}
+
 /// Counts since the log was opened here, over every process that has it open. [`Page`](crate::Page) tells more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
@@ -162,25 +182,36 @@ impl Log {
             return Err(Error::Settings { problems });
         }
         let directory = Arc::new(Directory::open(storage, path)?);
-        let (control, known) = Control::open(&directory, identity)?;
-        directory.remove(SPARE)?;
-        directory.remove_unfinished()?;
+        let entered = Control::open(&directory, identity, &settings)?;
+        let spare = spare_name(entered.control.seat());
+        directory.remove(&spare)?;
+        if entered.alone {
+            for name in directory.names()?.iter().filter(|name| is_spare_name(name)) {
+                directory.remove(name)?;
+            }
+            directory.remove_unfinished()?;
+        }
         let store = Arc::new(Store {
             archive: Archive::new(Arc::clone(&directory), identity, settings.segments_open_max),
             spans: Spans::new(identity.seed()),
         });
-        let found = recovery::recover(&directory, identity, known, &store)?;
+        let found = match entered.alone {
+            true => recovery::recover(&directory, identity, entered.known, &store)?,
+            false => recovery::join(&directory, identity, || entered.control.tail(), &store)?,
+        };
         let counters = Arc::new(Counters::open(&directory, identity, Arc::clone(&clock))?);
-        let synced = known.durable.unwrap_or_default();
-        // Pages that a failed sync of an earlier run gave up are in memory still, and taken for written: they are written again,
-        // so that a sync has them to write.
-        found.segments.live.iter().try_for_each(|segment| segment.write_again(synced.next()))?;
+        let synced = entered.known.durable.unwrap_or_default();
+        if entered.alone {
+            // Pages that a failed sync of an earlier run gave up are in memory still, and taken for written: they are written
+            // again, so that a sync has them to write.
+            found.segments.live.iter().try_for_each(|segment| segment.write_again(synced.next()))?;
+        }
         let unsynced: Vec<_> =
             found.segments.live.iter().filter(|segment| segment.index().end() > synced.next()).cloned().collect();
         let sealer = Arc::new(Sealer::default());
         let shared = Arc::new(Shared {
             identity,
-            preparer: Preparer::new(settings.segment_bytes, background),
+            preparer: Preparer::new(spare, settings.segment_bytes, background),
             syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
             published: Published::new(Position::ZERO),
             generation: AtomicU64::new(found.segments.generation),
@@ -190,8 +221,10 @@ impl Log {
             sealer,
             scrub: Scrub::default(),
             store,
+            listening: AtomicBool::new(true),
+            duties: OnceLock::new(),
             directory,
-            control,
+            control: entered.control,
             settings,
             clock,
         });
@@ -200,28 +233,33 @@ impl Log {
                 let sealed = unsynced.into_iter().filter(|segment| !Arc::ptr_eq(segment, &active.segment));
                 sealed.for_each(|segment| shared.syncer.begin_segment(segment));
                 shared.syncer.begin_segment(Arc::clone(&active.segment));
-                shared.preparer.begin();
+                if entered.alone {
+                    shared.prepare_next();
+                }
                 active
             }
             None => {
-                let first = prepare(&shared.directory, shared.settings.segment_bytes)?;
+                let first =
+                    prepare(&shared.directory, &spare_name(shared.control.seat()), shared.settings.segment_bytes)?;
                 shared.preparer.put(first);
                 shared.begin_segment(found.mark, shared.clock.now())?
             }
         };
-        // Everything that was recovered is made durable before anyone can build on it.
         shared.syncer.appended(found.mark.position);
-        shared.control.set_tail(found.mark.position);
-        shared.sync_to(found.mark.position)?;
-        shared.control.set_durable(found.mark.position);
-        // Whenever the power goes from here on, it is known that no later record had to be there.
-        shared.control.sync().map_err(|error| Error::io("sync", shared.directory.path(), error))?;
-        shared.directory.sync()?;
-        drop(shared.published.publish(found.mark.position));
-        let checkpoint = checkpoint::newest(&shared.directory, |mark| shared.holds(mark))?;
+        if entered.alone {
+            shared.begin_alone(entered.known.durable, found.mark.position, &active)?;
+        } else {
+            drop(shared.publish_followed(found.mark.position));
+        }
         shared.sealer.begin();
-        let log = Log { threads: Arc::new(Threads::start(shared, background)) };
-        let writer = Writer::new(log.clone(), active, found.sequences, found.mark, found.time);
+        let log = Log { threads: Arc::new(Threads::start(Arc::clone(&shared), background)) };
+        let mut writer = Writer::new(log.clone(), active, found.sequences, found.mark, found.time);
+        // What came meanwhile, so that a checkpoint that another has just taken is not ahead.
+        while writer.follow()?.is_some() {}
+        drop(writer.publish_followed());
+        let checkpoint = checkpoint::newest(&shared.directory, entered.alone, |mark| shared.holds(mark))?;
+        // From here on somebody else may open the log, too.
+        drop(entered.door);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })
     }
 
@@ -259,7 +297,7 @@ impl Log {
         }
         match shared.settings.durability {
             Durability::Sync if position <= shared.syncer.last_appended() => shared.sync_to(position),
-            _ => shared.published.wait(position, Duration::MAX).map(|_| ()),
+            _ => shared.published.wait(position, Duration::MAX, || shared.listen()).map(|_| ()),
         }
     }
 
@@ -268,7 +306,57 @@ impl Log {
     /// # Errors
     /// [`Error::Failed`] when that will never be.
     pub fn wait_at_most(&self, position: Position, at_most: Duration) -> Result<bool> {
-        self.shared().published.wait(position, at_most)
+        let shared = self.shared();
+        shared.published.wait(position, at_most, || shared.listen())
+    }
+
+    /// Whether others have published what is not taken in here: [`Writer::follow`] does that.
+    pub fn is_behind(&self) -> bool {
+        self.shared().is_behind()
+    }
+
+    /// Blocks until there is something to do about what others did. `company` is what the caller knows of
+    /// [`Log::has_company`]. For a thread that does nothing else.
+    pub fn listen(&self, company: bool) -> Heard {
+        let shared = self.shared();
+        let mut seen = shared.control.arrivals();
+        loop {
+            if !shared.listening.load(Ordering::SeqCst) {
+                return Heard::Stop;
+            }
+            if shared.control.has_company() != company {
+                return Heard::Company;
+            }
+            if shared.published.has_waiters() {
+                shared.control.listen();
+                if shared.is_behind() {
+                    shared.control.heard();
+                    return Heard::Published;
+                }
+            } else {
+                shared.control.heard();
+            }
+            shared.control.await_arrival(seen);
+            seen = shared.control.arrivals();
+        }
+    }
+
+    /// Ends [`Log::listen`].
+    pub fn stop_listening(&self) {
+        let shared = self.shared();
+        shared.listening.store(false, Ordering::SeqCst);
+        shared.control.arrive();
+    }
+
+    /// Whether others may have the log open.
+    pub fn has_company(&self) -> bool {
+        self.shared().control.has_company()
+    }
+
+    /// Takes on the duties that one of those who have the log open carries out for all, such as checkpoints, unless another has
+    /// them. They are kept until the log is closed, or the process dies.
+    pub fn takes_duties(&self) -> bool {
+        self.shared().takes_duties()
     }
 
     /// A future of a position's publication, for a record that was appended. Needs no runtime; a thread of the log syncs.
@@ -305,6 +393,8 @@ impl Log {
     pub fn save_checkpoint(&self, mark: Mark, payload: &[u8]) -> Result<()> {
         let shared = self.shared();
         shared.sync_to(mark.position)?;
+        // Two processes would remove each other's.
+        let _one_at_a_time = shared.directory.lock_file_in_turn(CHECKPOINTING)?;
         let begun = shared.counters.now_ns();
         checkpoint::save(&shared.directory, mark, payload).inspect_err(|_| shared.counters.error())?;
         shared.counters.checkpoint(mark.position, begun);
@@ -338,6 +428,7 @@ impl Log {
     /// Rewrites a run of sealed segments into one without the entries that don't survive. All others keep their places, and
     /// every tag its numbers. A run that is not, or no longer, one of whole segments that may be compacted is left alone.
     ///
+    /// Nothing is done while other processes have the log open, and none opens it meanwhile.
     /// What the answers of `survives` rest on is synced first. Once this returns, the bytes of what was dropped are in no file any
     /// more; readers that were there before have them until they are dropped.
     ///
@@ -418,6 +509,9 @@ impl Future for Publication {
         let this = &mut *self;
         let shared = this.log.shared();
         let poll = shared.published.poll(this.position, context.waker(), &mut this.key);
+        if poll.is_pending() && !this.appended {
+            shared.listen();
+        }
         if poll.is_pending() && this.appended && !this.requested && shared.settings.durability == Durability::Sync {
             this.requested = true;
             shared.syncer.request(this.position);
@@ -455,6 +549,10 @@ pub(crate) struct Shared {
     syncer: Syncer,
     preparer: Preparer,
     counters: Arc<Counters>,
+    /// Whether [`Log::listen`] is to go on.
+    listening: AtomicBool,
+    /// The lock on [`DUTIES`], once it was had.
+    duties: OnceLock<LockedFile>,
 }
 
 impl Shared {
@@ -480,10 +578,6 @@ impl Shared {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
-    }
-
-    pub(crate) fn published(&self) -> &Published {
-        &self.published
     }
 
     pub(crate) fn segments(&self) -> Arc<Segments> {
@@ -534,8 +628,15 @@ impl Shared {
         }
         let path = self.directory.path_of(&segment_name(oldest.first));
         let header = SegmentHeader::decode(oldest.bytes(), &path, self.identity)?;
-        // Commit point: from here on the segment is read through the file.
-        let sealed = self.store.archive.seal(oldest.bytes(), &header)?;
+        // Two processes would write the same file.
+        let _one_at_a_time = self.directory.lock_file_in_turn(SEALING)?;
+        let crc = SegmentHeader::crc_of(oldest.bytes());
+        let sealed = match self.store.archive.find(&header, crc)? {
+            // Another process has sealed it.
+            Some(sealed) => sealed,
+            // Commit point: from here on the segment is read through the file.
+            None => self.store.archive.seal(oldest.bytes(), &header)?,
+        };
         self.store.take_in(&sealed)?;
         self.change_segments(|segments| segments.with_sealed(sealed));
         Ok(true)
@@ -545,25 +646,114 @@ impl Shared {
         self.preparer.take(&self.directory)
     }
 
-    /// Begins the segment that follows `mark` and lets everyone know of it.
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// That nobody has met a failure after which nothing more is appended.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.published.check()?;
+        self.control.check()
+    }
+
+    /// From now on nothing more is appended or acknowledged, by anyone.
+    pub(crate) fn fail(&self, message: &str) -> Woken {
+        self.control.set_failed();
+        self.published.fail(message)
+    }
+
+    /// Begins the segment that follows `mark` and lets everyone here know of it.
     pub(crate) fn begin_segment(&self, mark: Mark, time: Timestamp) -> Result<Active> {
         let active = Active::begin(self, mark, time)?;
         self.counters.roll();
-        self.syncer.begin_segment(Arc::clone(&active.segment));
-        self.change_segments(|segments| segments.with_active(Arc::clone(&active.segment)));
+        self.add_segment(&active);
         self.preparer.begin();
         Ok(active)
     }
 
-    /// A record was appended: tells the control file and the syncer, and in an `os` log everyone.
+    /// Lets everyone here know of a segment that is the last one now.
+    pub(crate) fn add_segment(&self, active: &Active) {
+        self.syncer.begin_segment(Arc::clone(&active.segment));
+        self.change_segments(|segments| segments.with_active(Arc::clone(&active.segment)));
+    }
+
+    /// Has the next segment made ready.
+    pub(crate) fn prepare_next(&self) {
+        self.preparer.begin();
+    }
+
+    /// What was recovered becomes what everyone builds on: durable first, and then in the control file.
+    fn begin_alone(&self, synced: Option<Position>, position: Position, active: &Active) -> Result<()> {
+        self.control.set_tail(position);
+        self.control.set_active(active.segment.first);
+        self.control.set_durable(synced.unwrap_or_default().min(position));
+        self.sync_to(position)?;
+        self.control.set_durable(position);
+        // Whenever the power goes from here on, it is known that no later record had to be there.
+        self.control.sync().map_err(|error| Error::io("sync", self.directory.path(), error))?;
+        self.directory.sync()?;
+        drop(self.published.publish(position));
+        Ok(())
+    }
+
+    /// A record was appended: tells the syncer and the control file, and in an `os` log everyone.
     pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize, begun: Option<u64>) -> Woken {
         self.counters.append(entries, bytes, begun);
-        self.control.set_tail(position);
         self.syncer.appended(position);
+        self.control.set_tail(position);
         match self.settings.durability {
-            Durability::Os => self.published.publish(position),
+            Durability::Os => {
+                let woken = self.published.publish(position);
+                self.control.tell_listeners();
+                woken
+            }
             Durability::Sync => Woken::default(),
         }
+    }
+
+    /// A record that another appended was taken in.
+    pub(crate) fn note_followed(&self, position: Position) {
+        self.syncer.appended(position);
+    }
+
+    /// Publishes what was followed up to here, as far as it is published by those who appended it.
+    pub(crate) fn publish_followed(&self, position: Position) -> Woken {
+        match self.settings.durability {
+            Durability::Os => self.published.publish(position),
+            Durability::Sync => self.syncer.adopt(&self.control, &self.published),
+        }
+    }
+
+    /// Whether others have published what is not taken in here.
+    fn is_behind(&self) -> bool {
+        match self.settings.durability {
+            Durability::Os => self.control.tail() > self.syncer.last_appended(),
+            Durability::Sync => self.control.durable().is_some_and(|durable| durable > self.published.position()),
+        }
+    }
+
+    /// Somebody here waits for what others may publish. It counts among those who wait already.
+    fn listen(&self) {
+        if self.control.has_company() {
+            self.control.listen();
+            if self.is_behind() {
+                self.control.arrive();
+            }
+        }
+    }
+
+    /// Keeps others from opening the log for as long as the door is held; `None` when somebody has it open.
+    pub(crate) fn alone(&self) -> Result<Option<Door>> {
+        self.control.alone(&self.directory)
+    }
+
+    fn takes_duties(&self) -> bool {
+        if self.duties.get().is_none()
+            && let Ok(Some(lock)) = self.directory.lock_file(DUTIES)
+        {
+            let _ = self.duties.set(lock);
+        }
+        self.duties.get().is_some()
     }
 
     fn sync_to(&self, position: Position) -> Result<()> {
@@ -627,6 +817,6 @@ impl Drop for Threads {
                 let _ = thread.join();
             }
         }
-        let _ = self.shared.directory.remove(SPARE);
+        let _ = self.shared.directory.remove(&spare_name(self.shared.control.seat()));
     }
 }

@@ -17,8 +17,15 @@ use crate::directory::{Directory, SegmentFile};
 use crate::error::{Error, Result};
 use crate::log::Background;
 
-/// The name under which a segment waits for its records.
-pub(crate) const SPARE: &str = "spare";
+/// The name under which a segment of this seat waits for its records.
+pub(crate) fn spare_name(seat: u32) -> String {
+    format!("spare-{seat:02}")
+}
+
+/// Whether a file of this name waits for records.
+pub(crate) fn is_spare_name(name: &str) -> bool {
+    name.starts_with("spare")
+}
 
 /// A file of zeros, mapped.
 #[derive(Debug)]
@@ -26,11 +33,13 @@ pub(crate) struct Prepared {
     pub(crate) file: SegmentFile,
     pub(crate) appender: Appender,
     pub(crate) bytes: u64,
+    pub(crate) name: String,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Preparer {
+    name: String,
     bytes: u64,
     background: Background,
     state: Mutex<State>,
@@ -45,8 +54,8 @@ struct State {
 }
 
 impl Preparer {
-    pub(crate) fn new(bytes: u64, background: Background) -> Self {
-        Preparer { bytes, background, state: Mutex::default(), changed: Condvar::new() }
+    pub(crate) fn new(name: String, bytes: u64, background: Background) -> Self {
+        Preparer { name, bytes, background, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// The next segment; waits when it is not ready yet. The one after it may be begun once this one has a name of its own.
@@ -116,7 +125,7 @@ impl Preparer {
         }
         state.wanted = false;
         drop(state);
-        let made = prepare(directory, self.bytes);
+        let made = prepare(directory, &self.name, self.bytes);
         self.lock().ready = Some(made);
         self.changed.notify_all();
         true
@@ -140,10 +149,10 @@ impl State {
 }
 
 /// Makes a segment ready.
-pub(crate) fn prepare(directory: &Directory, bytes: u64) -> Result<Prepared> {
-    let file = directory.create_segment(SPARE, bytes)?;
+pub(crate) fn prepare(directory: &Directory, name: &str, bytes: u64) -> Result<Prepared> {
+    let file = directory.create_segment(name, bytes)?;
     let appender = file.map(bytes, 0)?;
-    Ok(Prepared { file, appender, bytes })
+    Ok(Prepared { file, appender, bytes, name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -153,6 +162,8 @@ mod tests {
 
     use super::*;
     use crate::storage::Disk;
+
+    const SPARE: &str = "spare-00";
 
     /// Ends the background thread however a test ends.
     struct Stopping<'p>(&'p Preparer);
@@ -167,7 +178,7 @@ mod tests {
     fn check(test: impl FnOnce(&Preparer, &Directory)) {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
-        let preparer = Preparer::new(4096, Background::Threads);
+        let preparer = Preparer::new(SPARE.to_owned(), 4096, Background::Threads);
         std::thread::scope(|scope| {
             scope.spawn(|| preparer.run(&directory));
             let _stopping = Stopping(&preparer);
@@ -216,7 +227,7 @@ mod tests {
     fn nobody_waits_for_a_spare_of_a_log_that_closes() {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
-        let preparer = Preparer::new(4096, Background::Threads);
+        let preparer = Preparer::new(SPARE.to_owned(), 4096, Background::Threads);
         preparer.stop();
         assert!(matches!(preparer.take(&directory), Err(Error::Failed { .. })));
     }

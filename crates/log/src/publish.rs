@@ -49,6 +49,13 @@ pub struct Woken {
     waiting: Vec<Waiting>,
 }
 
+impl Woken {
+    /// Takes on those that another is to wake.
+    pub fn join(&mut self, mut other: Woken) {
+        self.waiting.append(&mut other.waiting);
+    }
+}
+
 impl Drop for Woken {
     fn drop(&mut self) {
         for waiting in self.waiting.drain(..) {
@@ -82,6 +89,21 @@ impl Published {
         self.wake(|waiting| waiting.position <= position.get())
     }
 
+    /// Moves the published tail up to a position, unless it is beyond it already, and wakes who waited.
+    pub(crate) fn publish_at_least(&self, position: Position) -> Woken {
+        if self.position.fetch_max(position.get(), Ordering::SeqCst) >= position.get()
+            || self.waiting.load(Ordering::SeqCst) == 0
+        {
+            return Woken::default();
+        }
+        self.wake(|waiting| waiting.position <= position.get())
+    }
+
+    /// Whether anybody waits.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
     /// From now on nothing more is published: everyone who waits is told.
     pub(crate) fn fail(&self, message: &str) -> Woken {
         self.lock().failed.get_or_insert_with(|| message.into());
@@ -97,14 +119,16 @@ impl Published {
         self.lock().failed.as_ref().map_or(Ok(()), |message| Err(failed(message)))
     }
 
-    /// Waits until a position is published, and at most so long; says whether it is.
-    pub(crate) fn wait(&self, position: Position, at_most: Duration) -> Result<bool> {
+    /// Waits until a position is published, and at most so long; says whether it is. `waits` is called when this one counts
+    /// among those who wait.
+    pub(crate) fn wait(&self, position: Position, at_most: Duration, waits: impl FnOnce()) -> Result<bool> {
         if self.position() >= position {
             return Ok(true);
         }
         let guard = self.lock();
         self.waiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+        waits();
         let (guard, _) = self
             .moved
             .wait_timeout_while(guard, at_most, |waiters| self.position() < position && waiters.failed.is_none())

@@ -28,13 +28,16 @@ impl fmt::Display for Durability {
 /// The settings of a log.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// When a record counts as kept. Default: [`Durability::Sync`].
+    /// When a record counts as kept, the same for all who have the log open. Default: [`Durability::Sync`].
     pub durability: Durability,
     /// The length of a segment file in bytes, preallocated. Default: 64 MiB; 4 KiB to 4 GiB - 1. Segments that are there
     /// keep their length.
     pub segment_bytes: u64,
     /// The most bytes one record may have, its header and tags included. Default: 16 MiB; at most `segment_bytes` less 128.
     pub record_bytes_max: u64,
+    /// Whether others are kept out while the log is open here, in this process and in others. Default: no; several processes share
+    /// a log.
+    pub exclusive: bool,
     /// How often an `os` log syncs what was appended, in milliseconds. Default: 100; at least 1. A `sync` log takes no
     /// notice of it.
     pub sync_interval_ms: u64,
@@ -52,6 +55,7 @@ impl Default for Settings {
             durability: Durability::default(),
             segment_bytes: 64 << 20,
             record_bytes_max: 16 << 20,
+            exclusive: false,
             sync_interval_ms: 100,
             segments_open_max: 1024,
             scrub_bytes_per_second: 4 << 20,

@@ -93,6 +93,26 @@ impl Syncer {
         self.syncs.load(Ordering::Relaxed)
     }
 
+    /// Takes over what others have synced, as far as it is taken in here, and in a `sync` log publishes it.
+    pub(crate) fn adopt(&self, control: &Control, published: &Published) -> Woken {
+        let others = control.durable().unwrap_or_default().min(self.last_appended());
+        if others <= self.durable() {
+            return Woken::default();
+        }
+        let mut state = self.lock();
+        self.durable.fetch_max(others.get(), Ordering::AcqRel);
+        // Of the segments all of whose records are synced none is needed but the last.
+        let synced = state.unsynced.iter().skip(1).take_while(|next| next.first <= others.next()).count();
+        if !state.running {
+            state.unsynced.drain(..synced);
+        }
+        drop(state);
+        match self.durability {
+            Durability::Sync => published.publish_at_least(others),
+            Durability::Os => Woken::default(),
+        }
+    }
+
     /// Returns once every record up to `position` is on the disk: by a sync of its own or by somebody else's.
     ///
     /// # Errors
@@ -108,10 +128,14 @@ impl Syncer {
         published: &Published,
     ) -> Result<()> {
         assert!(position <= self.last_appended(), "record {position} was not appended, and can't be synced");
+        drop(self.adopt(control, published));
         let mut state = self.lock();
         loop {
             if self.durable() >= position {
                 return Ok(());
+            }
+            if control.has_failed() && state.failed.is_none() {
+                state.failed = Some("another process could not write or sync".into());
             }
             if let Some(message) = &state.failed {
                 return Err(Error::Failed { message: message.to_string() });
@@ -127,8 +151,10 @@ impl Syncer {
             drop(state);
 
             let begun = self.counters.now_ns();
+            // One that another process met is not told again here.
             let outcome = if sync_directory { directory.sync() } else { Ok(()) }
-                .and_then(|()| segments.iter().try_for_each(|segment| segment.file.sync()));
+                .and_then(|()| segments.iter().try_for_each(|segment| segment.file.sync()))
+                .and_then(|()| control.check());
 
             state = self.lock();
             state.running = false;
@@ -140,16 +166,18 @@ impl Syncer {
                     // The last of them may take more records; the others are full.
                     state.unsynced.drain(..segments.len() - 1);
                     // Commit point of a `sync` log: everything up to the target is on the disk.
-                    self.durable.store(target.get(), Ordering::Release);
-                    control.set_durable(target);
+                    self.durable.fetch_max(target.get(), Ordering::AcqRel);
+                    control.raise_durable(target);
                     if self.durability == Durability::Sync {
-                        woken = published.publish(target);
+                        woken = published.publish_at_least(target);
+                        control.tell_listeners();
                     }
                 }
                 Err(error) => {
                     self.counters.error();
                     let message = error.to_string();
                     state.failed = Some(message.as_str().into());
+                    control.set_failed();
                     woken = published.fail(&message);
                 }
             }

@@ -1,7 +1,10 @@
-//! The one appender of a log.
+//! The one appender of an opened log.
 //!
-//! An append goes through these steps, in this order: bytes in place, tail moved, tags indexed, numbers counted, the
-//! control file told, and in an `os` log published. Whoever dies between two of them leaves a whole record or none.
+//! Others may have the log open, too. Who appends takes the turn first ([`Writer::turn`]), takes in what others appended, and
+//! gives the turn back with the record, or with the draft that is dropped.
+//!
+//! An append goes through these steps, in this order: bytes in place, tags indexed, numbers counted, the tail in the control
+//! file moved, and in an `os` log published. Whoever dies before the tail has moved leaves bytes that the next one clears.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,6 +22,7 @@ use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
 use crate::sequences::Sequences;
 use crate::settings::Durability;
+use crate::turn::{self, Taken};
 
 /// The one appender of a log. Whoever holds it decides what the next record is.
 #[derive(Debug)]
@@ -54,25 +58,48 @@ impl Writer {
             last: 0..0,
             begun: None,
             buffer: Vec::new(),
+            to_clear: false,
+            prepares: false,
             taken: Vec::new(),
         };
         Writer { core, reader, _log: log }
     }
 
-    /// Begins the next record, now: what can be read to decide on it, and where its entries go.
-    pub fn begin(&mut self) -> (&Reader, Draft<'_>) {
-        let now = self.core.shared.clock().now();
-        self.begin_at(now)
+    /// Takes the turn to append, and waits for as long as another has it. What others have appended is then to be taken in,
+    /// with [`Turn::follow`], before a record is begun.
+    ///
+    /// # Errors
+    /// [`Error::Failed`](crate::Error::Failed) after a failure, here or in another process.
+    pub fn turn(&mut self) -> Result<Turn<'_>> {
+        let shared = &self.core.shared;
+        shared.check()?;
+        let over = turn::take(shared.control(), shared.directory()) == Taken::Over;
+        self.core.to_clear |= over;
+        Ok(Turn { writer: Some(self) })
     }
 
-    /// Begins the next record at the time `now`, which was read from the log's clock a moment ago; or at that of the record
-    /// before, when it is later.
-    pub fn begin_at(&mut self, now: Timestamp) -> (&Reader, Draft<'_>) {
-        self.refresh();
-        self.core.begun = self.core.shared.counters().begin_append(now);
-        let time = now.max(self.core.time);
-        let at = At { position: self.core.mark.position.next(), time };
-        (&self.reader, Draft::new(&mut self.core, at))
+    /// Begins the next record, now, for who keeps no state of its own: the turn is taken, and what others appended is taken in.
+    ///
+    /// # Errors
+    /// Those of [`Writer::turn`] and [`Turn::follow`].
+    pub fn begin(&mut self) -> Result<(&Reader, Draft<'_>)> {
+        let now = self.core.shared.clock().now();
+        let mut turn = self.turn()?;
+        while turn.follow()?.is_some() {}
+        Ok(turn.begin_at(now))
+    }
+
+    /// Takes in the next record that somebody else appended, if there is one: from then on it is the last appended one here.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Io`](crate::Error::Io) when it can't be read; it may be tried again.
+    pub fn follow(&mut self) -> Result<Option<Position>> {
+        self.core.follow()
+    }
+
+    /// Has those who wait here told of the records that were followed.
+    pub fn publish_followed(&self) -> Woken {
+        self.core.shared.publish_followed(self.core.mark.position)
     }
 
     /// The entries of the record that was appended last, in order.
@@ -108,6 +135,56 @@ impl Writer {
     }
 }
 
+/// The turn to append, until a record is begun or this is dropped.
+#[derive(Debug)]
+pub struct Turn<'w> {
+    writer: Option<&'w mut Writer>,
+}
+
+impl<'w> Turn<'w> {
+    /// As [`Writer::follow`]. `None`: everything that anyone appended is taken in, and nothing more comes while this lives.
+    ///
+    /// # Errors
+    /// As [`Writer::follow`].
+    pub fn follow(&mut self) -> Result<Option<Position>> {
+        let writer = self.writer();
+        let followed = writer.core.follow()?;
+        if followed.is_none() {
+            writer.core.settle_turn()?;
+        }
+        Ok(followed)
+    }
+
+    /// The writer, for what it says of the last record.
+    pub fn writer(&mut self) -> &mut Writer {
+        self.writer.as_mut().expect("the turn is held until it is given away")
+    }
+
+    /// Begins the next record at the time `now`, which was read from the log's clock a moment ago, or at that of the record
+    /// before, when it is later: what can be read to decide on it, and where its entries go. The turn ends with the draft.
+    ///
+    /// # Panics
+    /// When not everything was followed.
+    pub fn begin_at(mut self, now: Timestamp) -> (&'w Reader, Draft<'w>) {
+        let writer = self.writer.take().expect("the turn is held until it is given away");
+        assert!(!writer.core.to_clear, "what others appended is taken in before a record is begun");
+        debug_assert_eq!(writer.core.shared.control().tail(), writer.core.mark.position);
+        writer.refresh();
+        writer.core.begun = writer.core.shared.counters().begin_append(now);
+        let time = now.max(writer.core.time);
+        let at = At { position: writer.core.mark.position.next(), time };
+        (&writer.reader, Draft::new(&mut writer.core, at))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            writer.core.end_turn();
+        }
+    }
+}
+
 /// The segment that takes records.
 #[derive(Debug)]
 pub(crate) struct Active {
@@ -118,10 +195,10 @@ pub(crate) struct Active {
 /// What a draft needs of the writer.
 #[derive(Debug)]
 pub(crate) struct Core {
-    shared: Arc<Shared>,
-    active: Active,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) active: Active,
     pub(crate) sequences: Sequences,
-    mark: Mark,
+    pub(crate) mark: Mark,
     time: Timestamp,
     /// Where the last record stands in the active segment; empty before the first append.
     last: Range<usize>,
@@ -129,6 +206,10 @@ pub(crate) struct Core {
     begun: Option<u64>,
     /// Where a draft stands that is not written in place. It only grows: behind the draft stands what earlier ones left.
     pub(crate) buffer: Vec<u8>,
+    /// Whether there may be bytes behind the tail that are to be cleared before anything is written there.
+    pub(crate) to_clear: bool,
+    /// Whether the next segment is being made ready: it is by those who append, and not by those who only read.
+    prepares: bool,
     /// Kept between drafts for its capacity; empty.
     pub(crate) taken: Vec<(Range<usize>, quire_model::Sequence)>,
 }
@@ -177,10 +258,15 @@ impl Core {
 
     /// Appends the record whose entries and padding stand in place or in the buffer.
     pub(crate) fn append(&mut self, at: At, entries: u32, bytes: usize, buffered: bool) -> Result<Appended> {
-        self.shared.published().check()?;
+        debug_assert!(turn::is_own(self.shared.control()), "a record is appended by who has the turn");
+        self.shared.check()?;
         if !self.fits(bytes) {
             debug_assert!(buffered, "what does not fit the segment was moved to the buffer");
             self.roll(at.time)?;
+        }
+        if !self.prepares {
+            self.prepares = true;
+            self.shared.prepare_next();
         }
         let header = RecordHeader {
             crc: 0,
@@ -193,6 +279,8 @@ impl Core {
         };
         let tail = self.active.appender.settled();
         let terminator = TERMINATOR_BYTES.min(self.active.appender.len() - tail - bytes);
+        // Whoever leaves between here and the commit point leaves a record that nobody was told of.
+        self.to_clear = true;
         let chain = if !buffered {
             let place = self.active.appender.bytes_mut(tail..tail + bytes + terminator);
             place[bytes..].fill(0);
@@ -204,20 +292,26 @@ impl Core {
             if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer[..whole]) {
                 // Part of it may stand behind the tail, and what the device keeps of it is unknown.
                 self.shared.counters().error();
-                drop(self.shared.published().fail(&error.to_string()));
+                drop(self.shared.fail(&error.to_string()));
                 return Err(error);
             }
             chain
         };
-        // Commit point for every process: from here on the record is part of the log.
-        self.active.appender.settle(tail + bytes);
-        self.last = tail..tail + bytes;
-        let record = RecordView::sealed(self.active.appender.bytes(self.last.clone()));
-        self.active.segment.take_in(record, tail, &mut self.sequences);
-        self.mark = Mark { position: at.position, chain };
-        self.time = at.time;
+        self.take_in(tail..tail + bytes, Mark { position: at.position, chain }, at.time);
+        // Commit point for every process, in here: the tail in the control file moves.
+        self.to_clear = false;
         let woken = self.shared.note_append(at.position, entries, bytes, self.begun.take());
         Ok(Appended { at, entries, woken })
+    }
+
+    /// Takes in the record whose bytes stand behind the settled ones.
+    pub(crate) fn take_in(&mut self, range: Range<usize>, mark: Mark, time: Timestamp) {
+        self.active.appender.settle(range.end);
+        self.last = range.clone();
+        let record = RecordView::sealed(self.active.appender.bytes(range.clone()));
+        self.active.segment.take_in(record, range.start, &mut self.sequences);
+        self.mark = mark;
+        self.time = time;
     }
 
     fn last_record(&self) -> RecordView<'_> {
@@ -230,6 +324,13 @@ impl Core {
         let active = begun.inspect_err(|_| self.shared.counters().error())?;
         self.active = active;
         Ok(())
+    }
+
+    pub(crate) fn end_turn(&mut self) {
+        match self.to_clear {
+            false => turn::give_back(self.shared.control()),
+            true => turn::leave(self.shared.control()),
+        }
     }
 }
 
@@ -253,7 +354,8 @@ impl Active {
         appender.settle(SEGMENT_HEADER_BYTES);
         let name = segment_name(header.first);
         // Commit point: the segment is the log's last from here on, empty.
-        shared.directory().rename(crate::prepare::SPARE, &name)?;
+        shared.directory().rename(&prepared.name, &name)?;
+        shared.control().set_active(header.first);
         let index = SegmentIndex::new(header.first, shared.seed());
         let segment = Arc::new(Segment::new(header.first, prepared.file, appender.view(), index));
         Ok(Active { segment, appender })

@@ -15,6 +15,8 @@ use quire_model::{Effects, EntryKind, ModelId, NewEntry, Position, Sequence, Seq
 const DIRECTORY: &str = "QUIRE_LOG_KILL_DIRECTORY";
 const DURABILITY: &str = "QUIRE_LOG_KILL_DURABILITY";
 const ROUNDS: u64 = 30;
+/// How many processes are killed while others append.
+const KILLS: u64 = 40;
 
 fn open(directory: &Path, durability: Durability) -> Opened {
     let identity = Identity { database: 0x5eed << 64, shard: 0 };
@@ -35,7 +37,7 @@ fn child(directory: &str) {
     let named = both.into_iter().find(|durability| std::env::var(DURABILITY) == Ok(durability.to_string()));
     let Opened { log, mut writer, .. } = open(directory.as_ref(), named.expect("the parent names a durability"));
     loop {
-        let (_, mut draft) = writer.begin();
+        let (_, mut draft) = writer.begin().unwrap();
         for (tag, body) in items(draft.at().position.get()) {
             let kind = EntryKind { model: ModelId::EVENTS, kind: 1 };
             let sequenced = Some(Sequenced { origin: Sequence::new(0), count: 2 });
@@ -48,19 +50,29 @@ fn child(directory: &str) {
     }
 }
 
-/// Kills a child after it acknowledged so many records; gives back the last of them.
-fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> Option<u64> {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+/// The program as a child that appends.
+fn command(directory: &Path, durability: Durability) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", "a_killed_process_keeps_every_record_it_acknowledged", "--nocapture"])
         .env(DIRECTORY, directory)
         .env(DURABILITY, durability.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::piped());
+    command
+}
+
+/// The position that a child says was acknowledged.
+fn acknowledged_in(line: &str) -> Option<u64> {
+    line.rsplit_once("acknowledged ").map(|(_, position)| position.parse().unwrap())
+}
+
+/// Kills a child after it acknowledged so many records; gives back the last of them.
+fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> Option<u64> {
+    let mut child = command(directory, durability).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut last = None;
     let mut note = |line: &str| {
-        let position = line.rsplit_once("acknowledged ").map(|(_, position)| position.parse().unwrap());
+        let position = acknowledged_in(line);
         last = position.or(last);
         position.is_some()
     };
@@ -80,8 +92,9 @@ fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> 
 /// That the log holds the records 1 to its end, whole; gives back the end.
 fn verify(directory: &Path, durability: Durability) -> u64 {
     let opened = open(directory, durability);
-    let reader = opened.log.reader();
+    // Of a log that others have open this is what was published when it was joined.
     let tail = opened.log.published();
+    let reader = opened.log.reader();
     let mut next = [0, 0];
     for position in 1..=tail.get() {
         let expected = items(position);
@@ -95,7 +108,6 @@ fn verify(directory: &Path, durability: Durability) -> u64 {
             *next += 2;
         }
     }
-    assert!(reader.record(tail.next()).expect("it is readable").is_none());
     tail.get()
 }
 
@@ -117,6 +129,59 @@ fn check(durability: Durability) {
         tail = found;
     }
     assert!(tail > 100);
+}
+
+/// Several processes append at once, and one after the other is killed: what any of them acknowledged stays, and the others go on.
+fn check_company(durability: Durability) {
+    let directory = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut child = command(directory.path(), durability).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines)
+    };
+    let mut running: Vec<_> = (0..3).map(|_| start()).collect();
+    let mut random: u64 = 0xC0FFEE;
+    let mut promised = 0;
+    for round in 0..KILLS {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (mut child, mut lines) = running.remove((random >> 33) as usize % running.len());
+        // It is killed when it has acknowledged a few, which it does only if nobody is in its way.
+        let read = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .filter_map(|line| acknowledged_in(&line))
+            .take((random >> 50) as usize % 30);
+        promised = read.max().unwrap_or_default().max(promised);
+        child.kill().unwrap();
+        promised = lines
+            .map_while(Result::ok)
+            .filter_map(|line| acknowledged_in(&line))
+            .max()
+            .unwrap_or_default()
+            .max(promised);
+        child.wait().unwrap();
+        if round % 8 == 0 {
+            // Somebody who only looks, while the others go on.
+            assert!(verify(directory.path(), durability) >= promised, "round {round}");
+        }
+        running.push(start());
+    }
+    for (mut child, lines) in running {
+        child.kill().unwrap();
+        promised = lines
+            .map_while(Result::ok)
+            .filter_map(|line| acknowledged_in(&line))
+            .max()
+            .unwrap_or_default()
+            .max(promised);
+        child.wait().unwrap();
+    }
+    assert!(promised > 100 && verify(directory.path(), durability) >= promised);
+}
+
+#[test]
+fn a_process_that_is_killed_costs_the_others_nothing() {
+    [Durability::Os, Durability::Sync].into_iter().for_each(check_company);
 }
 
 #[test]

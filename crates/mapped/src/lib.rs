@@ -8,10 +8,11 @@
 //! Every `SAFETY` comment in this crate rests on one of these.
 //!
 //! * **Settled.** Bytes below the settled mark never change while the mapping lives. This crate never writes there; the
-//!   file belongs to this database alone (the log holds a lock on it), and is neither truncated nor rewritten below the
-//!   mark by anyone who holds that lock.
+//!   file belongs to those who have this log open (they hold a lock on its directory), and is neither truncated nor rewritten below
+//!   the tail, which every mark follows, by any of them.
 //! * **One appender.** A mapping has one [`Appender`], which is not `Clone` and writes through `&mut self`. So bytes above
-//!   the mark are borrowed by one owner at a time.
+//!   the mark are borrowed by one owner at a time. Of several processes that map the same file, the one whose turn it is writes
+//!   above the tail, and the others look only at what the tail has passed, which they learn by an `Acquire` load.
 //! * **Bounds.** Every range is checked against the mapping's length before a pointer is made of it.
 //! * **Length.** The file is at least as long as its mapping for as long as the mapping lives. Who truncates it from
 //!   outside gets a bus error, as with every mapped file.

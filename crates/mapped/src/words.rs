@@ -1,12 +1,15 @@
 //! A small file seen as atomic 64-bit words, the same for every process that maps it.
 //!
-//! Each word is read and written whole; nothing is promised of two words together.
+//! Each word is read and written whole; nothing is promised of two words together. A thread can sleep until another, of any
+//! process, changes a word and wakes it.
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::thread::futex::{self, Flags, Timespec};
 
 /// So many words of a mapped file.
 #[derive(Debug)]
@@ -37,6 +40,36 @@ impl SharedWords {
         // Length). Every access goes through an atomic, so other threads and processes may write at the same time.
         unsafe { std::slice::from_raw_parts(self.raw.as_mut_ptr().cast::<AtomicU64>(), self.count) }
     }
+
+    /// Sleeps until the word is woken, at most so long; not at all when its lower 32 bits are not `expected` any more. It may
+    /// also return for no reason, so the caller looks at the word again.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    pub fn wait(&self, index: usize, expected: u32, at_most: Option<Duration>) {
+        let timeout = at_most.and_then(|at_most| Timespec::try_from(at_most).ok());
+        // Shared between processes, so without the flag PRIVATE. Whatever the outcome, the caller looks again.
+        let _ = futex::wait(self.lower_half(index), Flags::empty(), expected, timeout.as_ref());
+    }
+
+    /// Wakes at most so many threads, of any process, that sleep on a word.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    pub fn wake(&self, index: usize, count: u32) {
+        // The kernel takes it for a signed number, and one below zero for 1.
+        let count = count.min(i32::MAX as u32);
+        let _ = futex::wake(self.lower_half(index), Flags::empty(), count);
+    }
+
+    /// What the kernel looks at.
+    #[cfg(target_endian = "little")]
+    fn lower_half(&self, index: usize) -> &AtomicU32 {
+        let word: *const AtomicU64 = &self.words()[index];
+        // SAFETY: The word is there and aligned, and its lower half stands first. No thread loads or stores through this
+        // reference: it only names an address to the kernel, so every access of the word is one of 64 bits.
+        unsafe { &*word.cast::<AtomicU32>() }
+    }
 }
 
 #[cfg(test)]
@@ -55,6 +88,28 @@ mod tests {
         let other = SharedWords::of_file(&file, 512).unwrap();
         one.words()[7].store(42, Ordering::Release);
         assert_eq!(other.words()[7].load(Ordering::Acquire), 42);
+    }
+
+    #[test]
+    fn a_thread_sleeps_on_a_word_until_another_mapping_changes_and_wakes_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("words");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.set_len(4096).unwrap();
+        let one = SharedWords::of_file(&file, 512).unwrap();
+        let other = SharedWords::of_file(&file, 512).unwrap();
+        one.wait(3, 1, None);
+        std::thread::scope(|scope| {
+            let sleep = || {
+                while one.words()[3].load(Ordering::Acquire) == 0 {
+                    one.wait(3, 0, None);
+                }
+            };
+            let sleepers = [scope.spawn(sleep), scope.spawn(sleep), scope.spawn(sleep)];
+            other.words()[3].store(1, Ordering::Release);
+            other.wake(3, u32::MAX);
+            sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        });
     }
 
     #[test]

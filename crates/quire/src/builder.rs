@@ -53,7 +53,7 @@ impl Builder {
         }
     }
 
-    /// When a commit counts as kept. Default: [`Durability::Sync`].
+    /// When a commit counts as kept, the same for all who have the database open at a time. Default: [`Durability::Sync`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.log.durability = durability;
         self
@@ -75,6 +75,13 @@ impl Builder {
     /// segment holds.
     pub fn commit_bytes_max(mut self, bytes: u64) -> Self {
         self.commit_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Whether others are kept out while the database is open, in this process and in others; opening fails when somebody has
+    /// it open. Default: no; several processes share a database.
+    pub fn exclusive(mut self, exclusive: bool) -> Self {
+        self.log.exclusive = exclusive;
         self
     }
 
@@ -201,7 +208,8 @@ impl Builder {
             );
             return Err(Error::new(ErrorKind::Damaged, message));
         }
-        let mut state = State { writer: opened.writer, models, behind: false };
+        let mut state =
+            State { writer: opened.writer, models, behind: false, owed: quire_log::Woken::default(), followed: false };
         let replayed_bytes = state.replay(checkpoint)?;
         let restored = Restored { state, checkpoint, replayed_bytes };
         let database = Database::start(

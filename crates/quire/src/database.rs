@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::handles::{EventStore, Graph, Queue, Topic};
 use crate::outcome::{Committed, Outcome};
 use crate::parts::{Encoded, Sorted, in_order, part_of};
-use crate::shared::{Shared, Thread};
+use crate::shared::{Shared, Threads};
 use crate::ticket::Ticket;
 use crate::{events, graph, jobs, streams};
 
@@ -31,7 +31,7 @@ use crate::{events, graph, jobs, streams};
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
     /// Ends the background thread with the last handle; the thread itself holds `shared` only.
-    _thread: Arc<Thread>,
+    _threads: Arc<Threads>,
 }
 
 /// What a database does in the background.
@@ -105,7 +105,7 @@ impl Database {
 
     pub(crate) fn start(shared: Shared, background: Background) -> Result<Self> {
         let shared = Arc::new(shared);
-        Ok(Database { shared: Arc::clone(&shared), _thread: Arc::new(Thread::start(shared, background)?) })
+        Ok(Database { shared: Arc::clone(&shared), _threads: Arc::new(Threads::start(shared, background)?) })
     }
 
     /// The topic of this name; it need not be there yet.
@@ -162,7 +162,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<Ticket<T>> {
-        let state = self.shared.state()?;
+        let state = self.shared.state_now()?;
         let rests_on = state.writer.mark().position;
         let answer = look(&view(&state, &state.writer.reader()));
         Ok(Ticket::new(self.shared.log.clone(), rests_on, answer))
@@ -177,17 +177,19 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read_published<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<T> {
-        let state = self.shared.state()?;
+        let state = self.shared.state_now()?;
         Ok(look(&view(&state, &self.shared.log.reader())))
     }
 
     /// The published log, to be read with what [`Database::read_published`] resolved, while writers go on.
     pub fn history(&self) -> Reader {
+        self.catch_up();
         self.shared.log.reader()
     }
 
     /// The position of the last published record.
     pub fn published(&self) -> Position {
+        self.catch_up();
         self.shared.log.published()
     }
 
@@ -287,6 +289,11 @@ impl Database {
             segments: log.segments,
             published: self.published(),
         }
+    }
+
+    /// For who can't be told of a failure: it sees the log as far as it was taken in, and the next commit or read tells.
+    fn catch_up(&self) {
+        let _ = self.shared.catch_up();
     }
 
     pub(crate) fn decide(

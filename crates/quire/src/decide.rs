@@ -16,6 +16,10 @@ pub(crate) struct State {
     pub(crate) models: Models,
     /// Whether a record may be in the log that is not, or not wholly, in the models. Only seen by others after a panic.
     pub(crate) behind: bool,
+    /// Whoever waited for a record that was followed: to be woken behind the lock.
+    pub(crate) owed: Woken,
+    /// Whether anything was followed since this was last set back.
+    pub(crate) followed: bool,
 }
 
 /// The commands of a commit, by model; in each, in the order of the parts.
@@ -45,16 +49,28 @@ pub(crate) struct Decided {
 }
 
 impl State {
-    /// Commits these commands, all or none, at the time `now`. Whoever waited for the record is to be woken behind the lock.
-    /// `prepared` is what was looked up for the events before.
+    /// Commits these commands, all or none, at the time `now`, when it is this process's turn. Whoever waited for the record is to
+    /// be woken behind the lock. `prepared` is what was looked up for the events before.
     pub(crate) fn commit(
         &mut self,
         now: Timestamp,
         commands: Commands<'_, '_>,
         prepared: &events::Prepared,
     ) -> Result<(Decided, Woken)> {
-        let before = self.writer.mark().position;
-        let (history, mut draft) = self.writer.begin_at(now);
+        // Most of what others appended is taken in before they have to wait for it.
+        self.follow()?;
+        let mut turn = self.writer.turn()?;
+        let mut followed = false;
+        while turn.follow()?.is_some() {
+            apply_last(turn.writer(), &mut self.models, &mut self.behind)?;
+            followed = true;
+        }
+        if followed {
+            self.owed.join(turn.writer().publish_followed());
+            self.followed = true;
+        }
+        let before = turn.writer().mark().position;
+        let (history, mut draft) = turn.begin_at(now);
         let at = draft.at();
         let replies = match decide(&self.models, history, at, commands, prepared, &mut draft) {
             Ok(replies) => replies,
@@ -68,15 +84,29 @@ impl State {
         }
         self.behind = true;
         let appended = draft.append().inspect_err(|_| self.behind = false)?;
-        for entry in self.writer.appended() {
-            self.models.apply(&entry).expect("what the models pushed is theirs");
-        }
-        self.behind = false;
+        apply_last(&self.writer, &mut self.models, &mut self.behind)?;
         Ok((Decided { rests_on: at.position, verdict: Ok((at, replies)) }, appended.woken))
     }
 }
 
 impl State {
+    /// Takes in what others appended and this process has not seen yet.
+    ///
+    /// # Errors
+    /// When it can't be read, or holds entries of a model that this program does not know.
+    pub(crate) fn follow(&mut self) -> Result<()> {
+        let mut followed = false;
+        while self.writer.follow()?.is_some() {
+            apply_last(&self.writer, &mut self.models, &mut self.behind)?;
+            followed = true;
+        }
+        if followed {
+            self.owed.join(self.writer.publish_followed());
+            self.followed = true;
+        }
+        Ok(())
+    }
+
     /// Takes in every record behind `from`: what a restart does with the log behind its checkpoint. Says how many bytes of
     /// entries there were.
     ///
@@ -88,18 +118,30 @@ impl State {
         while position <= self.writer.mark().position {
             for entry in self.writer.entries(position)? {
                 bytes += entry.tags.iter().map(|tag| tag.as_bytes().len()).sum::<usize>() + entry.body.len();
-                self.models.apply(&entry).map_err(|UnknownModel(model)| {
-                    let message = format!(
-                        "record {position} holds an entry of model {}, which this program does not know; use a newer program",
-                        model.get()
-                    );
-                    Error::new(ErrorKind::NewerFormat, message)
-                })?;
+                self.models.apply(&entry).map_err(|unknown| newer(position, &unknown))?;
             }
             position = position.next();
         }
         Ok(bytes as u64)
     }
+}
+
+/// Takes the last record into the models.
+fn apply_last(writer: &Writer, models: &mut Models, behind: &mut bool) -> Result<()> {
+    *behind = true;
+    for entry in writer.appended() {
+        models.apply(&entry).map_err(|unknown| newer(writer.mark().position, &unknown))?;
+    }
+    *behind = false;
+    Ok(())
+}
+
+fn newer(position: Position, UnknownModel(model): &UnknownModel) -> Error {
+    let message = format!(
+        "record {position} holds an entry of model {}, which this program does not know; use a newer program",
+        model.get()
+    );
+    Error::new(ErrorKind::NewerFormat, message)
 }
 
 enum Denial {

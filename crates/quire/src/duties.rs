@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use quire_model::Timestamp;
 
-/// How long the thread sleeps at most while a job will be due.
-const STEP_NOTICED: Duration = Duration::from_secs(1);
+/// How long the thread sleeps at most while something will be due, for the clock may step; and how far an idle process falls
+/// behind what others append.
+const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
 /// How long it leaves off after a failure, such as a full disk.
 const REST: Duration = Duration::from_secs(1);
@@ -24,6 +25,8 @@ pub(crate) enum Next {
     Tick,
     /// Rewrite segments of which much no longer counts.
     Compact,
+    /// Take in what others have published, so that this process does not fall far behind.
+    Follow,
     /// End.
     Stop,
 }
@@ -87,12 +90,19 @@ impl Duties {
             Next::Checkpoint => std::mem::take(&mut pending.checkpoint),
             Next::Tick => pending.due.is_some_and(|due| due <= now),
             Next::Compact => pending.compact.take_if(|time| *time <= now).is_some(),
+            Next::Follow => true,
             Next::Stop => pending.stop,
         }
     }
 
-    /// Waits for the next duty. `now` tells the time.
-    pub(crate) fn next(&self, now: impl Fn() -> Timestamp) -> Next {
+    /// The thread is to look again at what it asks others for.
+    pub(crate) fn look(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Waits for the next duty. `now` tells the time, and `has_company` whether other processes have the log open.
+    pub(crate) fn next(&self, now: impl Fn() -> Timestamp, has_company: impl Fn() -> bool) -> Next {
         let mut pending = self.lock();
         loop {
             if pending.stop {
@@ -105,19 +115,26 @@ impl Duties {
             let wait_micros =
                 |time_due: Option<Timestamp>| Some(time_due?.as_micros().saturating_sub(time.as_micros()));
             let (tick, compact) = (wait_micros(pending.due), wait_micros(pending.compact));
-            pending = match tick.into_iter().chain(compact).min() {
+            let due = tick.into_iter().chain(compact).min().map(Duration::from_micros);
+            if due == Some(Duration::ZERO) {
                 // The tick says what is due next.
-                Some(0) if tick == Some(0) => return Next::Tick,
-                Some(0) => {
-                    pending.compact = None;
-                    return Next::Compact;
+                if tick == Some(0) {
+                    return Next::Tick;
                 }
-                Some(micros) => {
-                    let wait = Duration::from_micros(micros).min(STEP_NOTICED);
-                    self.changed.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => self.changed.wait(pending).unwrap_or_else(PoisonError::into_inner),
-            };
+                pending.compact = None;
+                return Next::Compact;
+            }
+            let company = has_company();
+            if due.is_none() && !company {
+                pending = self.changed.wait(pending).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let wait = due.map_or(LOOKED_EVERY, |due| due.min(LOOKED_EVERY));
+            let (guard, waited) = self.changed.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner);
+            if company && waited.timed_out() && wait == LOOKED_EVERY {
+                return Next::Follow;
+            }
+            pending = guard;
         }
     }
 

@@ -93,7 +93,7 @@ pub use handles::{
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use quire_log::{
-    Access, Background, Clock, Compaction, Cut, Damage, Disk, Durability, ManualClock, Reader, Recovery, Storage,
+    Access, Background, Clock, Compaction, Cut, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,
     StoredFile, SystemClock,
 };
 pub use quire_model::{At, History, Place, Position, Sequence, Timestamp};

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::Path;
 
-use quire_log::{Access, Storage, StoredFile};
+use quire_log::{Access, Lock, Storage, StoredFile};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -146,10 +146,8 @@ fn create_database(storage: &dyn Storage, path: &Path, id: impl FnOnce() -> u128
     let beside = path.join(BESIDE);
     // Not truncated: it may be another process's, and its database by the time it is locked.
     let file = storage.open(&beside, Access::Create).map_err(failed)?;
-    if !file.try_lock().map_err(failed)? {
-        let message = format!("{} is being created by another process; try again", path.display());
-        return Err(Error::new(ErrorKind::InUse, message));
-    }
+    // Another process that is creating it is waited for.
+    file.lock(Lock::InTurn).map_err(failed)?;
     let made = match storage.read(&path.join(NAME)) {
         Ok(bytes) => {
             // What was made to be locked, after the other process was done, stands for nothing.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
-use quire_log::{Background, Compaction, CompactionPlan, Log};
+use quire_log::{Background, Compaction, CompactionPlan, Heard, Log, Woken};
 use quire_model::{Entry, Position, Timestamp};
 
 use crate::checkpoint::Taken;
@@ -90,6 +90,35 @@ impl Shared {
         if state.behind { Err(broken()) } else { Ok(state) }
     }
 
+    /// As [`Shared::state`], with all that others have published.
+    pub(crate) fn state_now(&self) -> Result<RwLockReadGuard<'_, State>> {
+        self.catch_up()?;
+        self.state()
+    }
+
+    /// Takes in what others have published.
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        if !self.log.is_behind() {
+            return Ok(());
+        }
+        let (caught_up, owed) = {
+            let mut state = self.state_mut()?;
+            let caught_up = state.follow();
+            (caught_up, self.followed(&mut state))
+        };
+        drop(owed);
+        self.ask_for_checkpoint();
+        caught_up
+    }
+
+    /// What follows from records that were followed; whoever waited for them is to be woken behind the lock.
+    fn followed(&self, state: &mut State) -> Woken {
+        if std::mem::take(&mut state.followed) {
+            self.duties.next_due(state.models.jobs.next_due());
+        }
+        std::mem::take(&mut state.owed)
+    }
+
     fn state_mut(&self) -> Result<RwLockWriteGuard<'_, State>> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.behind { Err(broken()) } else { Ok(state) }
@@ -97,15 +126,18 @@ impl Shared {
 
     pub(crate) fn commit(&self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
         let prepared = self.prepare(commands)?;
-        let (decided, woken) = {
+        let (decided, owed) = {
             let mut state = self.state_mut()?;
-            let decided = state.commit(now, commands, &prepared)?;
+            let decided = state.commit(now, commands, &prepared);
             if !commands.jobs.is_empty() {
                 // Under the lock: told in the order of the commits, the last word is the newest.
                 self.duties.next_due(state.models.jobs.next_due());
             }
-            decided
+            let owed = if state.followed { Some(self.followed(&mut state)) } else { None };
+            (decided, owed)
         };
+        drop(owed);
+        let (decided, woken) = decided?;
         drop(woken);
         if decided.verdict.is_err() {
             self.refusals.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +175,7 @@ impl Shared {
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let mut newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = {
-            let state = self.state()?;
+            let state = self.state_now()?;
             if state.writer.mark().position == *newest {
                 return Ok(());
             }
@@ -162,9 +194,12 @@ impl Shared {
 
     fn carry_out_duties(&self) {
         loop {
-            let done = match self.duties.next(|| self.log.clock().now()) {
+            let done = match self.duties.next(|| self.log.clock().now(), || self.log.has_company()) {
                 Next::Stop => return,
-                Next::Checkpoint => self.checkpoint(),
+                Next::Checkpoint if self.log.takes_duties() => self.checkpoint(),
+                // Another saves it for all.
+                Next::Checkpoint => Ok(()),
+                Next::Follow => self.catch_up(),
                 Next::Tick => self.tick(),
                 Next::Compact => self.compact_in_time(),
             };
@@ -173,6 +208,26 @@ impl Shared {
                 // Who commits is told by the commit.
                 Err(error) if error.kind() == ErrorKind::Failed => return,
                 Err(_) => self.duties.rest(),
+            }
+        }
+    }
+
+    /// Takes in what others publish, whenever somebody here waits for it.
+    fn listen(&self) {
+        let mut company = false;
+        loop {
+            match self.log.listen(company) {
+                Heard::Published => {
+                    if self.catch_up().is_err() {
+                        // Who reads or commits is told.
+                        return;
+                    }
+                }
+                Heard::Company => {
+                    company = !company;
+                    self.duties.look();
+                }
+                Heard::Stop => return,
             }
         }
     }
@@ -246,39 +301,50 @@ fn broken() -> Error {
     Error::new(ErrorKind::Failed, message)
 }
 
-/// The background thread. When this is dropped, with the last handle, it ends, and the database is closed: synced and
+/// The background threads. When this is dropped, with the last handle, they end, and the database is closed: synced and
 /// checkpointed.
 #[derive(Debug)]
-pub(crate) struct Thread {
+pub(crate) struct Threads {
     shared: Arc<Shared>,
-    handle: Option<JoinHandle<()>>,
+    handles: Vec<JoinHandle<()>>,
 }
 
-impl Thread {
+impl Threads {
     /// # Errors
     /// [`ErrorKind::Io`] when the system has no thread left.
     pub(crate) fn start(shared: Arc<Shared>, background: Background) -> Result<Self> {
         if background == Background::Caller {
-            return Ok(Thread { shared, handle: None });
+            return Ok(Threads { shared, handles: Vec::new() });
         }
-        let theirs = Arc::clone(&shared);
-        let spawned =
-            std::thread::Builder::new().name("quire-duties".to_owned()).spawn(move || theirs.carry_out_duties());
-        let handle = spawned.map_err(|error| Error::new(ErrorKind::Io, format!("can't start a thread: {error}")))?;
-        Ok(Thread { shared, handle: Some(handle) })
+        let mut threads = Threads { shared, handles: Vec::new() };
+        threads.spawn("quire-duties", Shared::carry_out_duties)?;
+        threads.spawn("quire-listen", Shared::listen)?;
+        Ok(threads)
+    }
+
+    fn spawn(&mut self, name: &str, run: fn(&Shared)) -> Result<()> {
+        let theirs = Arc::clone(&self.shared);
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&theirs));
+        self.handles
+            .push(spawned.map_err(|error| Error::new(ErrorKind::Io, format!("can't start a thread: {error}")))?);
+        Ok(())
     }
 }
 
-impl Drop for Thread {
+impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.duties.stop();
-        // Whoever a tick woke may have dropped the last handle on the thread itself, which then ends by itself.
-        if let Some(handle) = self.handle.take_if(|handle| handle.thread().id() != std::thread::current().id()) {
+        self.shared.log.stop_listening();
+        let own = std::thread::current().id();
+        // Whoever such a thread woke may have dropped the last handle on it; it then ends by itself.
+        for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != own) {
             // A thread that panicked has said so already.
             let _ = handle.join();
         }
-        // Only the length of the next opening depends on it.
-        let _ = self.shared.checkpoint();
+        // Only the length of the next opening depends on it, and the last one to close does it for all.
+        if !self.shared.log.has_company() {
+            let _ = self.shared.checkpoint();
+        }
     }
 }
 

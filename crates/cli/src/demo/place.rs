@@ -44,7 +44,7 @@ fn own(folder: &Path) -> Result<PathBuf> {
 
 /// Removes the database of an earlier demo, unless one is still running on it.
 fn remove(data: &Path) -> Result {
-    let open = Database::builder(data).create(false).open();
+    let open = Database::builder(data).create(false).exclusive(true).open();
     if let Err(error) = open
         && error.kind() == quire::ErrorKind::InUse
     {

@@ -74,7 +74,9 @@ impl Shared {
 
     /// Rewrites a run, if the segments that begin and end it are there and may be compacted.
     pub(crate) fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
-        let _alone = self.sealing().lock().unwrap_or_else(PoisonError::into_inner);
+        // Others would look for the files that go: nobody else has the log open, and nobody opens it meanwhile.
+        let Some(_door) = self.alone()? else { return Ok(Compaction::default()) };
+        let _sealing = self.sealing().lock().unwrap_or_else(PoisonError::into_inner);
         let (segments, archive) = (self.segments(), &self.store().archive);
         let begin = segments.sealed.partition_point(|sealed| sealed.first() < run.first);
         let end = segments.sealed.partition_point(|sealed| sealed.header.end <= run.end);

@@ -20,7 +20,7 @@ use crate::checkpoint::Mark;
 use crate::control::Known;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::log::Identity;
+use crate::log::{Identity, SEALING};
 use crate::reader::Store;
 use crate::record::{ALIGNMENT, Fault};
 use crate::sealed::{Built, Sealed, index_name, is_index_name};
@@ -28,7 +28,8 @@ use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader};
 use crate::segments::Segments;
 use crate::sequences::Sequences;
 use crate::writer::{Active, is_segment_name, segment_name};
-use scan::{Scan, Scanned, bytes_before_zeros, find_record};
+pub(crate) use scan::bytes_before_zeros;
+use scan::{Scan, Scanned, find_record};
 
 /// A log as it was found.
 #[derive(Debug)]
@@ -122,6 +123,53 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
     segments.live.extend(active.iter().map(|active| Arc::clone(&active.segment)));
     report.segments = segments.len();
     Ok(Found { segments, active, sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
+}
+
+/// Reads the log up to the tail, or further if it moves meanwhile, as others who have it open left it. Nothing is changed, and what stands behind the tail is
+/// nobody's business here.
+pub(crate) fn join(
+    directory: &Directory,
+    identity: Identity,
+    tail: impl Fn() -> Position,
+    store: &Store,
+) -> Result<Found> {
+    // The tail first: whatever holds a record up to there has its name by then.
+    let known = tail();
+    let mut names = directory.names()?;
+    names.retain(|name| is_segment_name(name));
+    let mut scan = Scan::new(identity);
+    let mut pieces = Vec::new();
+    let mut last: Option<Scanned> = None;
+    let mut later = names.as_slice();
+    while let Some((name, rest)) = later.split_first() {
+        if last.is_some() && (scan.mark.position >= known || *name != segment_name(scan.mark.position.next())) {
+            break;
+        }
+        later = rest;
+        if let Some(next) = rest.first()
+            && let Some(sealed) = scan.sealed(directory, store, name, next)?
+        {
+            pieces.extend(last.take().map(|scanned| Piece::Scanned(Box::new(scanned))));
+            pieces.push(Piece::Sealed(sealed));
+            continue;
+        }
+        // Sealed segments may have led beyond what was the tail.
+        scan.tail = tail();
+        pieces.extend(last.replace(scan.segment(directory, name)?).map(|scanned| Piece::Scanned(Box::new(scanned))));
+    }
+    let Some(last) = last.filter(|_| scan.mark.position >= known) else {
+        let path = directory.path().to_owned();
+        let position = scan.mark.position.next();
+        let message = format!("other processes have appended records up to {known}, and this one is not there");
+        return Err(Error::Damaged { path, offset: 0, position: Some(position), message });
+    };
+    // Others may be sealing, too.
+    let _one_at_a_time = directory.lock_file_in_turn(SEALING)?;
+    let mut segments = in_order(pieces, store)?;
+    let active = last.active();
+    segments.live.push(Arc::clone(&active.segment));
+    let report = Recovery { records: scan.mark.position.get(), segments: segments.len(), cut: None };
+    Ok(Found { segments, active: Some(active), sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
 }
 
 /// A segment before the last.

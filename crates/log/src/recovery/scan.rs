@@ -26,6 +26,8 @@ pub(super) struct Scan {
     pub(super) sequences: Sequences,
     pub(super) mark: Mark,
     pub(super) time: Timestamp,
+    /// The last record to take in.
+    pub(super) tail: Position,
 }
 
 /// A segment whose header verified, and its records up to the first that did not.
@@ -45,6 +47,7 @@ pub(super) struct Scanned {
 impl Scan {
     pub(super) fn new(identity: Identity) -> Self {
         Scan {
+            tail: Position::MAX,
             identity,
             sequences: Sequences::new(identity.seed()),
             mark: Mark { position: Position::ZERO, chain: identity.chain() },
@@ -173,6 +176,9 @@ impl Scan {
     fn records(&mut self, bytes: &[u8], index: &mut SegmentIndex) -> (usize, Fault) {
         let mut offset = HEADER_BYTES;
         loop {
+            if self.mark.position >= self.tail {
+                return (offset, Fault::End);
+            }
             let verified = RecordView::verify(&bytes[offset..]).and_then(|record| {
                 record.header.follows(self.mark.position.next(), self.mark.chain)?;
                 match record.kind() {
@@ -232,7 +238,7 @@ impl Scanned {
 }
 
 /// The bytes up to the last one that is not zero.
-pub(super) fn bytes_before_zeros(bytes: &[u8]) -> usize {
+pub(crate) fn bytes_before_zeros(bytes: &[u8]) -> usize {
     const PAGE: [u8; 4096] = [0; 4096];
     let mut end = bytes.len();
     while end >= PAGE.len() && bytes[end - PAGE.len()..end] == PAGE {

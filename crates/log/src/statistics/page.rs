@@ -23,7 +23,7 @@ use crate::storage::Disk;
 /// let mut opened = Log::open(directory.path(), identity, Settings::default(), Arc::new(SystemClock))?;
 /// let before = Page::read(directory.path())?;
 /// # let kind = EntryKind { model: ModelId::EVENTS, kind: 1 };
-/// let (_, mut draft) = opened.writer.begin();
+/// let (_, mut draft) = opened.writer.begin()?;
 /// draft.push(NewEntry { kind, tags: &[], sequenced: None, body: &[b"an entry"] });
 /// draft.append()?;
 /// let after = Page::read(directory.path())?;

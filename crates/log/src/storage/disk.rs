@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quire_mapped::{Appender, SharedWords};
 
-use super::{Access, Storage, StoredFile};
+use super::{Access, Lock, Storage, StoredFile};
 
 /// The file system of the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,8 +87,13 @@ impl StoredFile for File {
         File::sync_all(self)
     }
 
-    fn try_lock(&self) -> io::Result<bool> {
-        match File::try_lock(self) {
+    fn lock(&self, lock: Lock) -> io::Result<bool> {
+        let tried = match lock {
+            Lock::Alone => self.try_lock(),
+            Lock::Shared => self.try_lock_shared(),
+            Lock::InTurn => return File::lock(self).map(|()| true),
+        };
+        match tried {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => Err(error),

@@ -84,6 +84,17 @@ pub enum Access {
     CreateEmpty,
 }
 
+/// How a file is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    /// For oneself alone, unless somebody has a lock.
+    Alone,
+    /// With others, unless somebody has it alone.
+    Shared,
+    /// For oneself alone, once nobody has a lock any more.
+    InTurn,
+}
+
 /// An open file. What is written survives the loss of power once the file was synced.
 pub trait StoredFile: fmt::Debug + Send + Sync {
     /// How many bytes it has.
@@ -123,11 +134,12 @@ pub trait StoredFile: fmt::Debug + Send + Sync {
     /// As [`StoredFile::sync_data`].
     fn sync_all(&self) -> io::Result<()>;
 
-    /// Locks the file, or directory, for this process, and says whether it could: `false` when somebody has it.
+    /// Locks the file, or directory, for this opening of it, in place of a lock that it has, and says whether it could. The
+    /// lock ends with the process.
     ///
     /// # Errors
     /// As of the system.
-    fn try_lock(&self) -> io::Result<bool>;
+    fn lock(&self, lock: Lock) -> io::Result<bool>;
 
     /// Ends the lock, if there is one.
     fn unlock(&self);

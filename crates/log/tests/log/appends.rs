@@ -141,14 +141,14 @@ fn time_never_runs_backwards_though_the_clock_does() {
         let mut times = Vec::new();
         for now in [100, 90, 200, 0, 150, 201] {
             shard.clock.set(Timestamp::from_micros(now));
-            times.push(opened.writer.begin().1.at().time.as_micros());
+            times.push(opened.writer.begin().unwrap().1.at().time.as_micros());
             append(&mut opened.writer, &sample(1));
         }
         assert_eq!(times, [100, 100, 200, 200, 200, 201]);
         drop(opened);
         shard.clock.set(Timestamp::from_micros(5));
         let mut opened = shard.open();
-        assert_eq!(opened.writer.begin().1.at().time.as_micros(), 201);
+        assert_eq!(opened.writer.begin().unwrap().1.at().time.as_micros(), 201);
         let stored: Vec<u64> = contents(&opened.log.reader()).iter().step_by(3).map(|read| read.time).collect();
         assert_eq!(stored, times);
     }

@@ -33,7 +33,7 @@ fn without_threads_nothing_is_synced_before_somebody_says_so() {
 fn without_threads_a_segment_is_made_ahead_when_somebody_says_so_and_otherwise_on_the_spot() {
     let shard = Shard::new(settings(Durability::Os));
     let mut opened = open(&shard);
-    let spare = shard.path().join("spare");
+    let spare = shard.path().join("spare-00");
     assert!(!spare.exists());
     assert!(opened.log.carry_out(Duty::Prepare).unwrap());
     assert!(spare.exists());

@@ -70,36 +70,6 @@ fn a_directory_stays_locked_when_its_control_file_is_removed() {
 }
 
 #[test]
-fn a_directory_that_is_open_is_not_opened_again() {
-    for durability in BOTH {
-        let (shard, opened) = filled(durability, 3);
-        match shard.try_open() {
-            Err(Error::InUse { directory, process }) => {
-                assert_eq!(directory, shard.path());
-                assert_eq!(process, Some(std::process::id().into()));
-            }
-            other => panic!("it is in use: {other:?}"),
-        }
-        // Neither half alone gives it up.
-        let quire_log::Opened { log, mut writer, .. } = opened;
-        drop(log);
-        assert!(matches!(shard.try_open(), Err(Error::InUse { .. })));
-        for number in 4..60 {
-            crate::shard::append(&mut writer, &crate::shard::sample(number));
-        }
-        drop(writer);
-        let opened = shard.open();
-        assert_eq!(opened.recovery.cut, None);
-        assert_samples(&opened.log.reader(), 59);
-        let published = opened.log.publication(quire_model::Position::new(59));
-        drop(opened);
-        assert!(matches!(shard.try_open(), Err(Error::InUse { .. })), "who waits holds the log open");
-        drop(published);
-        shard.open();
-    }
-}
-
-#[test]
 fn a_directory_that_is_not_there_is_an_error_and_is_not_made() {
     let (shard, opened) = filled(Durability::Os, 1);
     drop(opened);

@@ -9,6 +9,7 @@ mod background;
 mod checkpoints;
 mod commits;
 mod compaction;
+mod company;
 mod control;
 mod damage;
 mod oracle;

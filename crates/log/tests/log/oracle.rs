@@ -127,7 +127,7 @@ impl Run {
         match step {
             Step::Commit { items, time, wait } => self.commit(items, *time, *wait),
             Step::Drop(items) => {
-                let (_, mut draft) = self.opened().writer.begin();
+                let (_, mut draft) = self.opened().writer.begin().unwrap();
                 for item in items {
                     item.push(&mut draft);
                 }
@@ -151,7 +151,7 @@ impl Run {
         self.shard.clock.set(Timestamp::from_micros(time));
         let mut naive = self.appended.draft(Timestamp::from_micros(time));
         let opened = self.opened.as_mut().expect("open between the steps");
-        let (_, mut draft) = opened.writer.begin();
+        let (_, mut draft) = opened.writer.begin().unwrap();
         assert_eq!(draft.at(), naive.at());
         let mut too_large = false;
         let mut bytes = 40;
@@ -237,14 +237,14 @@ impl Run {
     fn ask(&mut self, question: &Question) {
         let opened = self.opened.as_mut().expect("open between the steps");
         assert_eq!(answers(&opened.log.reader(), question), answers(&self.published, question));
-        let (reader, _) = opened.writer.begin();
+        let (reader, _) = opened.writer.begin().unwrap();
         assert_eq!(answers(reader, question), answers(&self.appended, question));
     }
 
     fn compare_all(&mut self) {
         let opened = self.opened.as_mut().expect("open between the steps");
         assert_eq!(contents(&opened.log.reader()), contents(&self.published));
-        assert_eq!(contents(opened.writer.begin().0), contents(&self.appended));
+        assert_eq!(contents(opened.writer.begin().unwrap().0), contents(&self.appended));
         for position in 0..=self.appended.tail().get() + 1 {
             let position = Position::new(position);
             let naive: Vec<Read> =

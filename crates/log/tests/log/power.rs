@@ -72,7 +72,7 @@ proptest! {
             crate::shard::append(&mut opened.writer, &crate::shard::sample(number));
         }
         // One more is being put together when the power goes.
-        let (_, mut draft) = opened.writer.begin();
+        let (_, mut draft) = opened.writer.begin().unwrap();
         Item::plain(&["unfinished"], vec![0xEE; 700]).push(&mut draft);
         let latest = shard.snapshot();
         drop(draft);

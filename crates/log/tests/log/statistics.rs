@@ -46,7 +46,7 @@ fn an_append_is_timed_unless_another_was_a_moment_ago() {
     let shard = Shard::new(settings(Durability::Os));
     shard.clock.set(Timestamp::from_micros(1_000));
     let mut opened = shard.open();
-    let (_, mut draft) = opened.writer.begin();
+    let (_, mut draft) = opened.writer.begin().unwrap();
     sample(1)[0].push(&mut draft);
     shard.clock.set(Timestamp::from_micros(1_003));
     draft.append().unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Access, Disk, Storage, StoredFile};
+use quire_log::{Access, Disk, Lock, Storage, StoredFile};
 use quire_mapped::{Appender, SharedWords};
 
 /// See the module.
@@ -93,8 +93,8 @@ impl StoredFile for DyingFile {
         self.file.sync_all()
     }
 
-    fn try_lock(&self) -> io::Result<bool> {
-        self.file.try_lock()
+    fn lock(&self, lock: Lock) -> io::Result<bool> {
+        self.file.lock(lock)
     }
 
     fn unlock(&self) {

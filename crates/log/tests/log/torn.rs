@@ -190,7 +190,7 @@ fn a_dropped_draft_leaves_nothing_behind() {
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 3);
         for bytes in [0, 10, 1000, 3000, 3800, 9000] {
-            let (_, mut draft) = opened.writer.begin();
+            let (_, mut draft) = opened.writer.begin().unwrap();
             Item::plain(&["dropped"], vec![0xAB; bytes]).push(&mut draft);
             Item::numbered("numbers", 5, vec![0xCD; 30]).push(&mut draft);
             drop(draft);
@@ -210,7 +210,7 @@ fn a_dropped_draft_leaves_nothing_behind() {
 fn a_forgotten_draft_leaves_nothing_behind() {
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 3);
-        let (_, mut draft) = opened.writer.begin();
+        let (_, mut draft) = opened.writer.begin().unwrap();
         Item::plain(&["forgotten"], vec![0xAB; 2000]).push(&mut draft);
         // As a panic in a model that aborts, or a leak, would leave it.
         std::mem::forget(draft);
@@ -233,7 +233,7 @@ fn whole_records_within_the_body_of_a_dropped_draft_are_not_taken_for_the_logs_o
     let (name, fourth) = source.records()[3].clone();
     let (_, sixth) = source.records()[5].clone();
     let (shard, mut opened) = filled(Durability::Os, 1);
-    let (_, mut draft) = opened.writer.begin();
+    let (_, mut draft) = opened.writer.begin().unwrap();
     // They begin at a multiple of 8, as records do (the entry's body at byte 52), and behind the record that comes next.
     let body = [&vec![0; 604], &source.files[&name][fourth.start..sixth.end]].concat();
     Item::plain(&[], body).push(&mut draft);

@@ -178,30 +178,45 @@ fn a_database_that_lost_its_quire_meta_is_not_taken_for_an_interrupted_creation(
 }
 
 #[test]
-fn a_database_is_opened_once_at_a_time_and_the_error_says_who_has_it() {
+fn a_database_is_shared_by_processes_that_open_it_unless_one_wants_it_alone() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     append(&database);
-    let error = place.builder(Durability::Os).open().expect_err("it is open");
+    let alone = || place.builder(Durability::Os).exclusive(true).open();
+    let error = alone().expect_err("it is open");
     assert_eq!(error.kind(), ErrorKind::InUse);
     assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
 
-    let mut second = Command::new(std::env::current_exe().expect("the test knows itself"));
-    second.args(["--exact", "opening::second_process", "--nocapture"]).env("QUIRE_SECOND_PROCESS", place.path());
-    let output = second.output().expect("the process runs");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("refused: InUse"), "{told}");
-
+    let second = || {
+        let mut second = Command::new(std::env::current_exe().expect("the test knows itself"));
+        second.args(["--exact", "opening::second_process", "--nocapture"]).env("QUIRE_SECOND_PROCESS", place.path());
+        let output = second.output().expect("the process runs");
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let told = second();
+    assert!(told.contains("appended: 2"), "{told}");
     append(&database);
+    assert_eq!(database.published(), Position::new(3));
     drop(database);
-    assert_eq!(place.open(Durability::Os).published(), Position::new(2));
+
+    let database = alone().expect("nobody has it open");
+    let told = second();
+    assert!(told.contains("refused: InUse"), "{told}");
+    assert_eq!(database.published(), Position::new(3));
 }
 
 /// The second process of the test above; does nothing in an ordinary run.
 #[test]
 fn second_process() {
     if let Some(path) = std::env::var_os("QUIRE_SECOND_PROCESS") {
-        println!("refused: {:?}", Database::open(path).expect_err("it is open").kind());
+        match Database::builder(path).durability(Durability::Os).open() {
+            Ok(database) => {
+                append(&database);
+                println!("appended: {}", database.published());
+            }
+            Err(error) => println!("refused: {:?}", error.kind()),
+        }
     }
 }
 

@@ -63,7 +63,7 @@ struct State {
     process: u64,
     /// How the process that lived last was ended within an operation, until that was looked at.
     killed: Option<Effect>,
-    locks: BTreeMap<PathBuf, u64>,
+    locks: BTreeMap<PathBuf, Locked>,
     handles: u64,
     armed: Vec<Armed>,
     /// Faults other than kills that this process has met.
@@ -72,6 +72,13 @@ struct State {
     full: bool,
     /// Operations since the beginning.
     operations: u64,
+}
+
+/// Who has a file locked, by the numbers of their handles.
+#[derive(Debug, Default)]
+struct Locked {
+    alone: Option<u64>,
+    shared: BTreeSet<u64>,
 }
 
 impl Disk {

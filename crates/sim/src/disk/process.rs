@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire::{Access, Storage, StoredFile};
+use quire::{Access, Lock, Storage, StoredFile};
 use quire_mapped::{Appender, SharedWords};
 
 use super::file::Inode;
@@ -277,17 +277,33 @@ impl StoredFile for Handle {
         self.sync()
     }
 
-    fn try_lock(&self) -> io::Result<bool> {
+    fn lock(&self, lock: Lock) -> io::Result<bool> {
         self.operate(Operation::Lock, 0, nothing, |state| {
-            let holder = *state.locks.entry(self.path.clone()).or_insert(self.number);
-            Ok(holder == self.number)
+            let locked = state.locks.entry(self.path.clone()).or_default();
+            let free = match lock {
+                Lock::Shared => locked.alone.is_none_or(|holder| holder == self.number),
+                // There is one process at a time, so nobody is waited for who could let go.
+                Lock::Alone | Lock::InTurn => {
+                    locked.alone.iter().chain(&locked.shared).all(|holder| *holder == self.number)
+                }
+            };
+            if free {
+                locked.shared.remove(&self.number);
+                locked.alone = None;
+                match lock {
+                    Lock::Shared => _ = locked.shared.insert(self.number),
+                    Lock::Alone | Lock::InTurn => locked.alone = Some(self.number),
+                }
+            }
+            Ok(free)
         })
     }
 
     fn unlock(&self) {
         let mut state = self.process.disk.lock();
-        if state.locks.get(&self.path) == Some(&self.number) {
-            state.locks.remove(&self.path);
+        if let Some(locked) = state.locks.get_mut(&self.path) {
+            locked.shared.remove(&self.number);
+            locked.alone.take_if(|holder| *holder == self.number);
         }
     }
 

@@ -1,0 +1,116 @@
+//! Taking in what others appended: each process that has the log open keeps an index and a state of its own, and brings them up
+//! to the tail by itself.
+//!
+//! Records up to the tail never change, so this needs no turn. Their checksums are not verified again: they come from the
+//! memory that the processes share, as one's own do, and not from the disk.
+
+use std::sync::Arc;
+
+use quire_model::Position;
+
+use crate::checkpoint::Mark;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::log::Identity;
+use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader};
+use crate::recovery::bytes_before_zeros;
+use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
+use crate::writer::{Active, Core, is_segment_name, segment_name};
+
+impl Core {
+    /// Takes in the next record that is not taken in yet. Says its position; `None` when there is none.
+    pub(crate) fn follow(&mut self) -> Result<Option<Position>> {
+        if self.shared.control().tail() == self.mark.position {
+            return Ok(None);
+        }
+        let header = match self.next_header() {
+            Some(header) => header,
+            None => {
+                // It did not fit: whoever appended it went on in a new segment.
+                self.enter()?;
+                self.next_header().ok_or_else(|| Error::Damaged {
+                    path: self.shared.directory().path_of(&segment_name(self.active.segment.first)),
+                    offset: self.active.appender.settled() as u64,
+                    position: Some(self.mark.position.next()),
+                    message: "another process appended a record that is not there".to_owned(),
+                })?
+            }
+        };
+        let begin = self.active.appender.settled();
+        let mark = Mark { position: header.position, chain: header.crc };
+        self.take_in(begin..begin + header.length as usize, mark, header.time);
+        self.shared.note_followed(self.mark.position);
+        Ok(Some(self.mark.position))
+    }
+
+    /// Makes the active segment and what stands behind the tail what they have to be for an append. The turn is held, and
+    /// everything was followed.
+    pub(crate) fn settle_turn(&mut self) -> Result<()> {
+        if self.to_clear {
+            self.clear_behind_tail()?;
+            self.shared.control().set_active(self.active.segment.first);
+            self.to_clear = false;
+        }
+        if self.shared.control().active() != Some(self.active.segment.first) {
+            // Somebody went on in a new segment, and has appended nothing to it.
+            self.enter()?;
+        }
+        Ok(())
+    }
+
+    /// The header of the record behind the settled bytes of the active segment, when the next record stands there.
+    fn next_header(&self) -> Option<RecordHeader> {
+        let appender = &self.active.appender;
+        let begin = appender.settled();
+        if appender.len() - begin < RECORD_HEADER_BYTES {
+            return None;
+        }
+        let header = RecordHeader::read(appender.bytes(begin..begin + RECORD_HEADER_BYTES));
+        let fits = header.length as usize <= appender.len() - begin;
+        (fits && header.follows(self.mark.position.next(), self.mark.chain).is_ok()).then_some(header)
+    }
+
+    /// Goes on in the segment that another process made behind the last record.
+    fn enter(&mut self) -> Result<()> {
+        let active = open_begun(self.shared.directory(), self.shared.identity(), self.mark)?;
+        self.shared.add_segment(&active);
+        self.active = active;
+        Ok(())
+    }
+
+    /// Clears what somebody left who died, or panicked, while it appended: bytes behind the tail, and a segment without a record.
+    fn clear_behind_tail(&mut self) -> Result<()> {
+        let appender = &self.active.appender;
+        let begin = appender.settled();
+        let left = bytes_before_zeros(appender.bytes(begin..appender.len()));
+        if left > 0 {
+            self.active.segment.file.write_at(begin, &vec![0; left])?;
+        }
+        let directory = self.shared.directory();
+        let active = segment_name(self.active.segment.first);
+        let beyond = segment_name(self.mark.position.next());
+        for name in
+            directory.names()?.iter().filter(|name| is_segment_name(name) && **name >= beyond && **name != active)
+        {
+            directory.remove(name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens the segment that follows a record, none of whose own records were taken in yet.
+fn open_begun(directory: &Directory, identity: Identity, after: Mark) -> Result<Active> {
+    let first = after.position.next();
+    let name = segment_name(first);
+    let path = directory.path_of(&name);
+    let header = SegmentHeader::decode(&directory.read_head(&name, SEGMENT_HEADER_BYTES)?, &path, identity)?;
+    if (header.first, header.previous) != (first, after.chain) {
+        let message = format!("it does not follow record {} with checksum {:08x}", after.position, after.chain);
+        return Err(Error::Damaged { path, offset: 36, position: Some(first), message });
+    }
+    let file = directory.open_segment(&name)?;
+    let appender = file.map(header.bytes, SEGMENT_HEADER_BYTES)?;
+    let index = SegmentIndex::new(first, identity.seed());
+    let segment = Arc::new(Segment::new(first, file, appender.view(), index));
+    Ok(Active { segment, appender })
+}

@@ -1,0 +1,154 @@
+//! Several openings of one log: what a process appends the others see, and none is in the way of another.
+//!
+//! Two openings in one process differ in nothing from two in two processes, but that they die together; `tests/kill.rs` has those
+//! that die alone.
+
+use std::fs;
+use std::thread;
+
+use quire_log::{Durability, Error, Settings};
+use quire_model::{Effects, Position};
+
+use crate::shard::{BOTH, Shard, append, assert_samples, extend, filled, sample, settings};
+
+#[test]
+fn what_one_appends_the_others_see_across_segments() {
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let mut openings = [shard.open(), shard.open(), shard.open()];
+        for number in 1..=90 {
+            let opened = &mut openings[(number * number % 3) as usize];
+            assert_eq!(append(&mut opened.writer, &sample(number)), Position::new(number));
+        }
+        for opened in &mut openings {
+            while opened.writer.follow().unwrap().is_some() {}
+            drop(opened.writer.publish_followed());
+            assert_eq!(opened.writer.mark().position, Position::new(90));
+            opened.log.wait(Position::new(90)).unwrap();
+            assert_samples(&opened.log.reader(), 90);
+        }
+        assert!(openings[0].log.statistics().segments > 5);
+        drop(openings);
+        assert_samples(&shard.open().log.reader(), 90);
+    }
+}
+
+#[test]
+fn who_appends_at_the_same_time_takes_turns() {
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let openings: Vec<_> = (0..4).map(|_| shard.open()).collect();
+        thread::scope(|scope| {
+            for mut opened in openings {
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let (_, mut draft) = opened.writer.begin().unwrap();
+                        let number = draft.at().position.get();
+                        for item in sample(number) {
+                            item.push(&mut draft);
+                        }
+                        let appended = draft.append().unwrap();
+                        drop(appended.woken);
+                        opened.log.wait(Position::new(number)).unwrap();
+                    }
+                });
+            }
+        });
+        assert_samples(&shard.open().log.reader(), 800);
+    }
+}
+
+#[test]
+fn a_turn_that_ends_in_a_panic_costs_nobody_else_anything() {
+    let (shard, mut opened) = filled(Durability::Os, 5);
+    let mut other = shard.open();
+    thread::scope(|scope| {
+        let panicked = scope.spawn(|| {
+            let (_, mut draft) = opened.writer.begin().unwrap();
+            for item in sample(99) {
+                item.push(&mut draft);
+            }
+            panic!("on purpose");
+        });
+        assert!(panicked.join().is_err());
+    });
+    extend(&mut other, 30);
+    assert_samples(&other.log.reader(), 30);
+    extend_behind(&mut opened, 60);
+    drop((opened, other));
+    assert_samples(&shard.open().log.reader(), 60);
+}
+
+/// Extends a log that others have extended.
+fn extend_behind(opened: &mut quire_log::Opened, records: u64) {
+    while opened.writer.follow().unwrap().is_some() {}
+    extend(opened, records);
+}
+
+#[test]
+fn who_waits_is_woken_by_what_another_publishes() {
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let mut opened = shard.open();
+        let mut other = shard.open();
+        thread::scope(|scope| {
+            let log = opened.log.clone();
+            let waiter = scope.spawn(move || log.wait(Position::new(1)));
+            let log = opened.log.clone();
+            // The part of the database: it takes in what was heard of.
+            let writer = &mut opened.writer;
+            let listener = scope.spawn(move || {
+                let mut company = false;
+                loop {
+                    match log.listen(company) {
+                        quire_log::Heard::Published => {
+                            while writer.follow().unwrap().is_some() {}
+                            drop(writer.publish_followed());
+                        }
+                        quire_log::Heard::Company => company = !company,
+                        quire_log::Heard::Stop => return,
+                    }
+                }
+            });
+            append(&mut other.writer, &sample(1));
+            other.log.wait(Position::new(1)).unwrap();
+            waiter.join().unwrap().unwrap();
+            opened.log.stop_listening();
+            listener.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn every_opening_has_the_same_durability() {
+    let (shard, _opened) = filled(Durability::Os, 3);
+    let sync = Settings { durability: Durability::Sync, ..shard.settings.clone() };
+    let second = quire_log::Log::open(shard.path(), crate::shard::IDENTITY, sync, shard.clock.clone());
+    match second {
+        Err(Error::Settings { problems }) => assert!(problems[0].contains("durability"), "{problems:?}"),
+        other => panic!("it is open with another durability: {other:?}"),
+    }
+}
+
+#[test]
+fn a_log_whose_control_file_was_taken_away_is_joined_by_nobody() {
+    let (shard, opened) = filled(Durability::Sync, 3);
+    let control = shard.path().join("control");
+    let bytes = fs::read(&control).unwrap();
+    fs::remove_file(&control).unwrap();
+    assert!(matches!(shard.try_open(), Err(Error::InUse { .. })));
+    assert!(!control.exists());
+    fs::write(&control, vec![0; bytes.len()]).unwrap();
+    assert!(matches!(shard.try_open(), Err(Error::InUse { .. })));
+    drop(opened);
+    assert_samples(&shard.open().log.reader(), 3);
+}
+
+#[test]
+fn a_log_is_opened_64_times_and_no_more() {
+    let (shard, _opened) = filled(Durability::Os, 1);
+    let all: Vec<_> = (1..64).map(|_| shard.open()).collect();
+    assert!(matches!(shard.try_open(), Err(Error::InUse { .. })));
+    drop(all);
+    shard.open();
+}
