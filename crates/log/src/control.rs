@@ -81,6 +81,8 @@ pub(crate) struct Door {
 pub(crate) struct Entered {
     pub(crate) control: Control,
     pub(crate) known: Known,
+    /// That of the settings, or of those who have the log open.
+    pub(crate) durability: Durability,
     /// Whether nobody else has the log open: then it is to be recovered.
     pub(crate) alone: bool,
     /// To be dropped when the log is open.
@@ -114,10 +116,11 @@ impl Control {
             [MAGIC, seal(VERSION), identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
         debug_assert_eq!((DATABASE, SHARD), (2, expected.len() - 1));
         let own = (0..expected.len()).all(|index| word(index) == expected[index]);
-        let mode = seal(match settings.durability {
-            Durability::Os => 0,
-            Durability::Sync => 1,
-        });
+        let mode = |durability| match durability {
+            Durability::Os => seal(0),
+            Durability::Sync => seal(1),
+        };
+        let mut durability = settings.durability;
         let mut known = Known::default();
         if own {
             known = Known {
@@ -132,10 +135,12 @@ impl Control {
             for (index, value) in expected.into_iter().enumerate() {
                 control.word(index).store(value, Ordering::Release);
             }
-            control.word(DURABILITY).store(mode, Ordering::Release);
+            control.word(DURABILITY).store(mode(durability), Ordering::Release);
         } else if !own || known.tail.is_none() {
             return Err(in_use(None));
-        } else if word(DURABILITY) != mode {
+        } else if settings.adopts_durability {
+            durability = if word(DURABILITY) == mode(Durability::Os) { Durability::Os } else { Durability::Sync };
+        } else if word(DURABILITY) != mode(durability) {
             let problem = format!(
                 "durability is {}, and whoever has the log open has the other one; open it with the same",
                 settings.durability
@@ -149,7 +154,7 @@ impl Control {
         // Whoever was alone so far learns that it is not.
         control.word(ARRIVALS).fetch_add(1, Ordering::SeqCst);
         control.wake(ARRIVALS, u32::MAX);
-        Ok(Entered { control, known, alone, door })
+        Ok(Entered { control, known, durability, alone, door })
     }
 
     /// Keeps others from opening the log for as long as the door is held; `None` when somebody has it open.

@@ -183,6 +183,7 @@ impl Log {
         }
         let directory = Arc::new(Directory::open(storage, path)?);
         let entered = Control::open(&directory, identity, &settings)?;
+        let settings = Settings { durability: entered.durability, ..settings };
         let spare = spare_name(entered.control.seat());
         directory.remove(&spare)?;
         if entered.alone {

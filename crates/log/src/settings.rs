@@ -35,6 +35,8 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// The most bytes one record may have, its header and tags included. Default: 16 MiB; at most `segment_bytes` less 128.
     pub record_bytes_max: u64,
+    /// Whether the durability of those who have the log open is taken over, where it is another. Default: no, opening fails then.
+    pub adopts_durability: bool,
     /// Whether others are kept out while the log is open here, in this process and in others. Default: no; several processes share
     /// a log.
     pub exclusive: bool,
@@ -55,6 +57,7 @@ impl Default for Settings {
             durability: Durability::default(),
             segment_bytes: 64 << 20,
             record_bytes_max: 16 << 20,
+            adopts_durability: false,
             exclusive: false,
             sync_interval_ms: 100,
             segments_open_max: 1024,

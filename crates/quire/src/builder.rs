@@ -44,7 +44,7 @@ impl Builder {
         Builder {
             path: path.to_owned(),
             create: true,
-            log: Settings::default(),
+            log: Settings { adopts_durability: true, ..Settings::default() },
             commit_bytes_max: None,
             checkpoint_bytes: 64 << 20,
             retention: Retention { history_ms: WEEK_MS, compact_interval_ms: 60_000, compact_percent_min: 50 },
@@ -53,9 +53,11 @@ impl Builder {
         }
     }
 
-    /// When a commit counts as kept, the same for all who have the database open at a time. Default: [`Durability::Sync`].
+    /// When a commit counts as kept, the same for all who have the database open at a time: opening fails when others have it open
+    /// with the other one. Default: theirs, or else [`Durability::Sync`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.log.durability = durability;
+        self.log.adopts_durability = false;
         self
     }
 

@@ -10,7 +10,7 @@ fn the_cases_are_listed_by_their_stable_names() {
     let mut names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     names.sort_unstable();
     names.dedup();
-    let expected = [
+    let stable = [
         "append-batch-10",
         "append-batch-100",
         "append-batch-1000",
@@ -22,7 +22,8 @@ fn the_cases_are_listed_by_their_stable_names() {
         "append-threads-8",
         "read-back",
     ];
-    assert_eq!(names, expected);
+    let missing: Vec<_> = stable.into_iter().filter(|name| !names.contains(name)).collect();
+    assert!(missing.is_empty(), "{missing:?} of {names:?}");
 }
 
 #[test]

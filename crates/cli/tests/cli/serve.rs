@@ -93,12 +93,20 @@ fn a_port_in_use_is_named() {
 }
 
 #[test]
-fn a_second_process_on_the_same_folder_is_told_so() {
+fn a_folder_is_shared_by_servers_and_commands() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
-    run_on(folder.path(), &["serve"]).failed_with("in use by another process");
-    run_on(folder.path(), &["topics", "list"]).failed_with("in use by another process");
-    assert_eq!(run(&["topics", "list", "--http", &server.http]).succeeded(), "");
+    let other = Server::start(folder.path());
+    run(&["produce", "t", "one", "--http", &server.http]).succeeded();
+    run_on(folder.path(), &["produce", "t", "two"]).succeeded();
+    run(&["produce", "t", "three", "--http", &other.http]).succeeded();
+    for at in [&server.http, &other.http] {
+        let consumed = run(&["consume", "t", "--http", at]).succeeded();
+        assert!(["one", "two", "three"].iter().all(|value| consumed.contains(value)), "{consumed}");
+    }
+    assert_eq!(server.stop_by("TERM").0, Some(0));
+    run(&["produce", "t", "four", "--http", &other.http]).succeeded();
+    assert!(run_on(folder.path(), &["consume", "t"]).succeeded().contains("four"));
 }
 
 #[test]

@@ -195,7 +195,9 @@ fn a_database_is_shared_by_processes_that_open_it_unless_one_wants_it_alone() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let told = second();
-    assert!(told.contains("appended: 2"), "{told}");
+    assert!(told.contains("appended: 2 (os)"), "{told}");
+    let error = place.builder(Durability::Sync).open().expect_err("it promises more than the others keep");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
     append(&database);
     assert_eq!(database.published(), Position::new(3));
     drop(database);
@@ -210,10 +212,10 @@ fn a_database_is_shared_by_processes_that_open_it_unless_one_wants_it_alone() {
 #[test]
 fn second_process() {
     if let Some(path) = std::env::var_os("QUIRE_SECOND_PROCESS") {
-        match Database::builder(path).durability(Durability::Os).open() {
+        match Database::open(path) {
             Ok(database) => {
                 append(&database);
-                println!("appended: {}", database.published());
+                println!("appended: {} ({})", database.published(), database.durability());
             }
             Err(error) => println!("refused: {:?}", error.kind()),
         }
