@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 use quire_model::{Entry, History, Place, Position, ReadError, Timestamp};
 
 use crate::adjacency::Node;
+use crate::apply::narrow;
 use crate::codec::Effect;
 use crate::find::Wants;
 use crate::neighbours::Neighbour;
 use crate::past::Past;
-use crate::{Block, BlockId, Direction, End, Graph, tags};
+use crate::{Block, BlockId, Direction, Edge, End, Graph, tags};
 
 /// Something that happened to a graph.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +74,25 @@ impl Graph {
     ) -> Result<Option<Block<'a>>, ReadError> {
         let found = Past::at(history, self.number, at).block(id)?;
         Ok(found.map(|(entry, put)| self.shown(entry, put)))
+    }
+
+    /// The edge of this type from `source` to `target` as of a position; `None` when it was not there.
+    ///
+    /// # Errors
+    /// When an entry can't be read.
+    pub fn edge_at<'a>(
+        &self,
+        history: &'a dyn History,
+        source: BlockId,
+        edge_type: &str,
+        target: BlockId,
+        at: Position,
+    ) -> Result<Option<Edge<'a>>, ReadError> {
+        if self.changed(source) <= at {
+            return self.edge(history, source, edge_type, target);
+        }
+        let Some(edge_type) = self.edge_types.number(edge_type).map(narrow) else { return Ok(None) };
+        Past::at(history, self.number, at).edge(source, edge_type, target)
     }
 
     /// The puts and deletions of a block before a place, newest first, at most so many.

@@ -11,7 +11,7 @@ use quire_model::{Entry, History, Place, Position, ReadError};
 
 use crate::apply::narrow;
 use crate::codec::{BlockPut, Effect};
-use crate::{BlockId, End, tags};
+use crate::{BlockId, Edge, End, tags};
 
 /// One graph, as it was before a place.
 #[derive(Clone, Copy)]
@@ -35,6 +35,34 @@ impl<'h> Past<'h> {
             Effect::BlockPut(put) => Some((entry, put)),
             _ => None,
         }))
+    }
+
+    /// An edge; `None` when it was not there.
+    pub(crate) fn edge(&self, source: BlockId, edge_type: u16, target: BlockId) -> Result<Option<Edge<'h>>, ReadError> {
+        let tags = [tags::source(self.graph, source), tags::target(self.graph, target)];
+        let tags = tags.each_ref().map(|tag| tag.tag());
+        let mut before = self.before;
+        // Entries with both tags put or delete an edge between the two, or delete the block that both are.
+        while let Some(entry) = self.history.previous(&tags, before)? {
+            before = entry.place;
+            let (key, properties) = match Effect::of(&entry) {
+                Effect::EdgePut { key, properties, .. } => (key, Some(properties)),
+                Effect::EdgeDeleted { key, .. } => (key, None),
+                _ => return Ok(None),
+            };
+            if narrow(key.edge_type) != edge_type {
+                continue;
+            }
+            let Some(properties) = properties else { return Ok(None) };
+            for end in [source, target] {
+                let deleted = self.history.previous(&[tags::deleted(self.graph, end).tag()], self.before)?;
+                if deleted.is_some_and(|deleted| deleted.place > entry.place) {
+                    return Ok(None);
+                }
+            }
+            return Ok(Some(Edge { properties, time: entry.time, place: entry.place }));
+        }
+        Ok(None)
     }
 
     /// The edges whose far block is this end of them: types and far blocks, in order.

@@ -43,6 +43,12 @@ impl Problem {
         self
     }
 
+    /// Of something on this line of a file.
+    pub(crate) fn at_line(mut self, line: u64) -> Self {
+        self.message = format!("line {line}: {}", self.message);
+        self.fact("line", line)
+    }
+
     /// A part, a parameter or a name that can't be.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Problem::new((StatusCode::BAD_REQUEST, "invalid"), message)

@@ -16,7 +16,7 @@
 //! # The path of a request
 //! ```text
 //! Server ─▶ connection ─▶ routes ─▶ commit/request ─▶ Database ─▶ commit/reply, commit/refusal
-//!                             ├───▶ events · topics · queues · jobs · graphs (reads)
+//!                             ├───▶ events · topics · queues · jobs · graph (reads)
 //!                             └───▶ stats · health · metrics
 //! ```
 //!
@@ -40,7 +40,7 @@ mod error;
 mod commit;
 
 mod events;
-mod graphs;
+mod graph;
 mod jobs;
 mod queues;
 mod topics;

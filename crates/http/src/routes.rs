@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::{commit, events, graphs, health, jobs, metrics, queues, requests, stats, topics};
+use crate::{commit, events, graph, health, jobs, metrics, queues, requests, stats, topics};
 
 /// All routes, over these components. Names in paths are percent-encoded: `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -33,10 +33,20 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/jobs/{job}/ack", post(jobs::ack))
         .route("/v1/jobs/{job}/fail", post(jobs::fail))
         .route("/v1/jobs/{job}/heartbeat", post(jobs::heartbeat))
-        .route("/v1/graphs", get(graphs::graphs))
-        .route("/v1/graph/{graph}/blocks/{block}", get(graphs::block))
-        .route("/v1/graph/{graph}/blocks/{block}/neighbours", get(graphs::neighbours))
-        .route("/v1/graph/{graph}/walk", get(graphs::walk))
+        .route("/v1/graphs", get(graph::graphs))
+        .route("/v1/graph/{graph}", get(graph::graph))
+        .route("/v1/graph/{graph}/blocks", get(graph::list))
+        .route("/v1/graph/{graph}/blocks/{block}", get(graph::block))
+        .route("/v1/graph/{graph}/blocks/{block}/versions", get(graph::versions))
+        .route("/v1/graph/{graph}/blocks/{block}/neighbours", get(graph::neighbours))
+        .route("/v1/graph/{graph}/walk", get(graph::walk))
+        .route("/v1/graph/{graph}/paths", get(graph::paths))
+        .route("/v1/graph/{graph}/order", get(graph::order))
+        .route("/v1/graph/{graph}/components", get(graph::components))
+        .route("/v1/graph/{graph}/missing", get(graph::missing))
+        .route("/v1/graph/{graph}/changes", get(graph::changes))
+        .route("/v1/graph/{graph}/export", get(graph::export))
+        .route("/v1/graph/{graph}/import", post(graph::import).layer(DefaultBodyLimit::max(graph::IMPORT_BYTES_MAX)))
         .route("/v1/stats", get(stats::stats))
         .route("/healthz", get(health::health))
         .route("/metrics", get(metrics::metrics))

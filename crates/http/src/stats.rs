@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::error::Problem;
-use crate::graphs::GraphReply;
+use crate::graph::GraphReply;
 use crate::params::Params;
 use crate::queues::QueueReply;
-use crate::{events, graphs, queues, topics};
+use crate::{events, graph, queues, topics};
 
 /// What there is, and what happened.
 #[derive(Debug, Serialize)]
@@ -71,7 +71,7 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
         Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?))
     })
     .await?;
-    let (queues, graphs) = (queues::all(app).await?, graphs::all(app).await?);
+    let (queues, graphs) = (queues::all(app).await?, graph::all(app).await?);
     let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, published } =
         app.database.statistics();
     Ok(Stats {

@@ -49,6 +49,8 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("tonic", &["quire-grpc"], "the database knows no wire format"),
     ("prost", &["quire-grpc"], "the database knows no wire format"),
     ("base64", &["quire-http", "quire-cli"], "bytes are written as text only where a protocol needs it"),
+    ("csv", &["quire-http", "quire-cli"], "files are read where they come in"),
+    ("roxmltree", &["quire-http"], "files are read where they come in"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
     ("serde", &["quire-http", "quire-cli"], "stored formats are written by hand"),
     ("serde_json", &["quire-http", "quire-cli", "xtask"], "stored formats are written by hand"),

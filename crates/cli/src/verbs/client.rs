@@ -29,7 +29,15 @@ impl Client {
     /// # Errors
     /// When the server can't be asked, or answers with an error, which is then the message.
     pub(super) fn get(&self, path: &Path) -> Result<Value> {
-        self.ask("GET", path, "")
+        self.get_bytes(path).and_then(|body| self.json(&body))
+    }
+
+    /// The answer to a GET of something that is not JSON.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(super) fn get_bytes(&self, path: &Path) -> Result<Vec<u8>> {
+        self.ask("GET", path, b"")
     }
 
     /// The answer to a POST of this JSON.
@@ -37,23 +45,40 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub(super) fn post(&self, path: &Path, body: &Value) -> Result<Value> {
-        self.ask("POST", path, &body.to_string())
+        self.post_bytes(path, body.to_string().as_bytes())
     }
 
-    fn ask(&self, method: &str, path: &Path, body: &str) -> Result<Value> {
+    /// The answer to a POST of these bytes.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(super) fn post_bytes(&self, path: &Path, body: &[u8]) -> Result<Value> {
+        self.ask("POST", path, body).and_then(|body| self.json(&body))
+    }
+
+    fn json(&self, body: &[u8]) -> Result<Value> {
+        serde_json::from_slice(body).map_err(|_| self.odd("no JSON"))
+    }
+
+    fn odd(&self, what: &str) -> Failure {
+        Failure::new(format!("{} does not answer like a Quire server: {what}", self.address))
+    }
+
+    fn ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Vec<u8>> {
         let Client { address } = self;
         let failed = |error: std::io::Error| Failure::at(format_args!("ask the server at {address}"), error);
         let mut stream = TcpStream::connect(address).map_err(failed)?;
         stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
         let (path, length) = (&path.0, body.len());
         let request = format!(
-            "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).map_err(failed)?;
+        stream.write_all(body).map_err(failed)?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).map_err(failed)?;
         parse(&answer).map_err(|problem| match problem {
-            Problem::Odd(what) => Failure::new(format!("{address} does not answer like a Quire server: {what}")),
+            Problem::Odd(what) => self.odd(what),
             Problem::Told(message) => Failure::new(message),
         })
     }
@@ -112,7 +137,7 @@ enum Problem {
     Told(String),
 }
 
-fn parse(answer: &[u8]) -> Result<Value, Problem> {
+fn parse(answer: &[u8]) -> Result<Vec<u8>, Problem> {
     let head_end =
         answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or(Problem::Odd("no end of headers"))?;
     let head = str::from_utf8(&answer[..head_end]).map_err(|_| Problem::Odd("headers that are not text"))?;
@@ -125,10 +150,10 @@ fn parse(answer: &[u8]) -> Result<Value, Problem> {
     if head.lines().find_map(header).is_some_and(|length| length != body.len()) {
         return Err(Problem::Odd("the answer was cut short"));
     }
-    let body: Value = serde_json::from_slice(body).map_err(|_| Problem::Odd("no JSON"))?;
     if status == "200" {
-        return Ok(body);
+        return Ok(body.to_vec());
     }
+    let body: Value = serde_json::from_slice(body).map_err(|_| Problem::Odd("no JSON"))?;
     let message = body["message"].as_str().ok_or(Problem::Odd("an error without a message"))?;
     Err(Problem::Told(message.to_owned()))
 }
@@ -146,7 +171,7 @@ mod tests {
     #[test]
     fn an_answer_is_its_body_and_an_error_its_message() {
         let answer = b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\": 1}\n";
-        assert_eq!(parse(answer), Ok(serde_json::json!({ "a": 1 })));
+        assert_eq!(parse(answer), Ok(b"{\"a\": 1}\n".to_vec()));
         let refused = b"HTTP/1.0 404 Not Found\r\n\r\n{\"code\":\"not_found\",\"message\":\"there is none\"}";
         assert_eq!(parse(refused), Err(Problem::Told("there is none".to_owned())));
     }
@@ -155,7 +180,7 @@ mod tests {
     fn what_is_no_answer_is_told_apart() {
         for (answer, problem) in [
             (&b"SSH-2.0"[..], "no end of headers"),
-            (b"HTTP/1.0 200 OK\r\n\r\nhello", "no JSON"),
+            (b"HTTP/1.0 404 Not Found\r\n\r\nhello", "no JSON"),
             (b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{}", "the answer was cut short"),
             (b"HTTP/1.0 500 Oh\r\n\r\n{}", "an error without a message"),
         ] {

@@ -352,6 +352,11 @@ impl Graph {
         }
     }
 
+    /// The names of the edge types, by their numbers.
+    pub fn edge_type_names(&self) -> impl Iterator<Item = &str> {
+        (0..self.edge_types.count()).map(|number| self.edge_types.name(number))
+    }
+
     /// The name of an edge type.
     ///
     /// # Panics

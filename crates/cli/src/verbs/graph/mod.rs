@@ -1,0 +1,103 @@
+//! `quire graph`: blocks, edges and walks, import and export.
+
+mod dot;
+mod lines;
+mod read;
+mod transfer;
+mod write;
+
+use std::io::Write;
+
+use clap::{Subcommand, ValueEnum};
+
+use crate::failure::Result;
+use read::{Get, List, Neighbours, Paths, Walk};
+use transfer::{Export, Import};
+use write::{Delete, Link, Put, Unlink};
+
+use super::client::Path;
+use super::place::Place;
+use super::print::{Form, list, word};
+use crate::text::counted;
+
+/// What `quire graph` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Graph {
+    /// List the graphs, each with how large it is
+    List {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Put a block: create it, or replace all of it
+    Put(Put),
+    /// Show a block
+    Get(Get),
+    /// Delete a block and its edges
+    Delete(Delete),
+    /// List blocks by kind, tag, source and metadata
+    Blocks(List),
+    /// Put an edge between two blocks
+    Link(Link),
+    /// Delete an edge
+    Unlink(Unlink),
+    /// List the blocks at the other ends of a block's edges
+    #[command(alias = "neighbors")]
+    Neighbours(Neighbours),
+    /// Walk from a block
+    Walk(Walk),
+    /// Find a shortest way from one block to another, or all of them
+    Path(Paths),
+    /// Put the blocks and edges of a file
+    Import(Import),
+    /// Write all blocks and edges
+    Export(Export),
+}
+
+/// Which way to follow edges.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Direction {
+    /// From source to target
+    Outgoing,
+    /// From target to source
+    Incoming,
+    /// Both ways
+    Both,
+}
+
+impl Direction {
+    fn name(self) -> &'static str {
+        match self {
+            Direction::Outgoing => "outgoing",
+            Direction::Incoming => "incoming",
+            Direction::Both => "both",
+        }
+    }
+}
+
+impl Graph {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        match self {
+            Graph::List { place, form } => place.visit(|client| {
+                let answer = client.get(&Path::new(&["graphs"]))?;
+                form.print(out, list(&answer, "graphs"), |graph| {
+                    let count = |name: &str| graph[name].as_u64().unwrap_or_default();
+                    let (blocks, edges) = (counted(count("blocks"), "block"), counted(count("edges"), "edge"));
+                    format!("{:<32} {blocks}, {edges}", word(graph, "graph"))
+                })
+            }),
+            Graph::Put(put) => put.run(out),
+            Graph::Get(get) => get.run(out),
+            Graph::Delete(delete) => delete.run(out),
+            Graph::Blocks(list) => list.run(out),
+            Graph::Link(link) => link.run(out),
+            Graph::Unlink(unlink) => unlink.run(out),
+            Graph::Neighbours(neighbours) => neighbours.run(out),
+            Graph::Walk(walk) => walk.run(out),
+            Graph::Path(paths) => paths.run(out),
+            Graph::Import(import) => import.run(out),
+            Graph::Export(export) => export.run(out),
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! `quire graph get`, `blocks`, `neighbours`, `walk` and `path`.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use super::{Direction, dot, lines};
+use crate::failure::Result;
+use crate::verbs::client::Path;
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, list};
+
+/// Shows a block.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// The graph, like air/routes
+    graph: String,
+    /// The name of the block
+    block: String,
+    /// As of this position
+    #[arg(long, value_name = "POSITION")]
+    at: Option<u64>,
+    /// List its versions instead, newest first
+    #[arg(long, conflicts_with = "at")]
+    versions: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Lists blocks.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// The graph, like air/routes
+    graph: String,
+    #[command(flatten)]
+    filter: Filter,
+    /// Whose source begins like this
+    #[arg(long, value_name = "PREFIX")]
+    source: Option<String>,
+    /// As of this position
+    #[arg(long, value_name = "POSITION")]
+    at: Option<u64>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    limit: u64,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Lists neighbours.
+#[derive(Debug, Args)]
+pub(crate) struct Neighbours {
+    /// The graph, like air/routes
+    graph: String,
+    /// The name of the block
+    block: String,
+    /// Which way to follow edges
+    #[arg(long, value_enum, default_value = "both")]
+    direction: Direction,
+    /// Only along edges of this type; given several times, of any of them
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// As of this position
+    #[arg(long, value_name = "POSITION")]
+    at: Option<u64>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    limit: u64,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Walks from a block.
+#[derive(Debug, Args)]
+pub(crate) struct Walk {
+    /// The graph, like air/routes
+    graph: String,
+    /// The name of the block to start from
+    start: String,
+    /// In which order
+    #[arg(long, value_enum, default_value = "breadth")]
+    order: Order,
+    #[command(flatten)]
+    way: Way,
+    /// How many edges away to go at most
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    depth: u64,
+    /// Print at most so many blocks
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    limit: u64,
+    /// For Graphviz: the blocks and all edges between them
+    #[arg(long, conflicts_with = "json")]
+    dot: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Finds ways.
+#[derive(Debug, Args)]
+pub(crate) struct Paths {
+    /// The graph, like air/routes
+    graph: String,
+    /// The name of the block to start from
+    from: String,
+    /// The name of the block to come to
+    to: String,
+    /// Every way that visits no block twice, instead of a shortest one
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    way: Way,
+    /// How many edges a way has at most
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    depth: u64,
+    /// Print at most so many ways
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: u64,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Which blocks.
+#[derive(Debug, Args)]
+struct Filter {
+    /// Of this kind; given several times, of any of them
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+    /// With this tag; given several times, with all of them
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// With this in the metadata; given several times, with all of it
+    #[arg(long = "metadata", value_name = "FIELD=VALUE")]
+    metadata: Vec<String>,
+}
+
+/// Where a walk goes.
+#[derive(Debug, Args)]
+struct Way {
+    /// Which way to follow edges
+    #[arg(long, value_enum, default_value = "outgoing")]
+    direction: Direction,
+    /// Only along edges of this type; given several times, of any of them
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    #[command(flatten)]
+    filter: Filter,
+    /// Go on from blocks that match the filter only
+    #[arg(long)]
+    only: bool,
+    /// Visit at most so many blocks
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    visited: u64,
+    /// Stop after so long, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    time_ms: u64,
+    /// As of this position
+    #[arg(long, value_name = "POSITION")]
+    at: Option<u64>,
+}
+
+/// In which order to visit blocks.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Order {
+    /// The nearest first
+    Breadth,
+    /// What is behind the first neighbour first
+    Depth,
+}
+
+impl Filter {
+    fn add_to(&self, path: Path) -> Path {
+        path.with_all("kind", &self.kinds).with_all("tag", &self.tags).with_all("metadata", &self.metadata)
+    }
+}
+
+impl Way {
+    fn add_to(&self, path: Path) -> Path {
+        let path = path.with("direction", self.direction.name()).with_all("type", &self.types);
+        let path = self.filter.add_to(path).with("visited", self.visited).with("time_ms", self.time_ms);
+        at(path.with("through", !self.only), self.at)
+    }
+}
+
+fn at(path: Path, at: Option<u64>) -> Path {
+    match at {
+        Some(at) => path.with("at", at),
+        None => path,
+    }
+}
+
+/// Says what kept an answer from being all there is.
+fn warn_of_bound(answer: &Value) {
+    if let Some(bound) = answer["bound"].as_str() {
+        eprintln!("there is more behind the bound on {bound}");
+    }
+}
+
+impl Get {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let Get { graph, block, at: position, versions, place, form } = self;
+        place.visit(|client| {
+            if !versions {
+                let block = client.get(&at(Path::new(&["graph", &graph, "blocks", &block]), position))?;
+                return form.print(out, std::slice::from_ref(&block), lines::block);
+            }
+            let answer =
+                client.get(&Path::new(&["graph", &graph, "blocks", &block, "versions"]).with("limit", 1_000))?;
+            form.print(out, list(&answer, "versions"), |version| match &version["put"] {
+                Value::Null => format!("at {}: deleted", version["deleted"]["position"]),
+                put => format!("at {}: {}", put["position"], lines::short(put)),
+            })
+        })
+    }
+}
+
+impl List {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let List { graph, filter, source, at: position, limit, place, form } = self;
+        place.visit(|client| {
+            let (mut left, mut after) = (limit, None::<String>);
+            while left > 0 {
+                let path = filter.add_to(Path::new(&["graph", &graph, "blocks"])).with("limit", left.min(1_000));
+                let path = source.iter().fold(path, |path, source| path.with("source_prefix", source));
+                let path = match &after {
+                    Some(after) => path.with("after", after),
+                    None => at(path, position),
+                };
+                let answer = client.get(&path)?;
+                let blocks = list(&answer, "blocks");
+                form.print(out, blocks, lines::short)?;
+                left -= left.min(blocks.len() as u64);
+                after = answer["next"].as_str().map(str::to_owned);
+                if after.is_none() {
+                    return Ok(());
+                }
+            }
+            eprintln!("there are more than {limit}; see --limit");
+            Ok(())
+        })
+    }
+}
+
+impl Neighbours {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let Neighbours { graph, block, direction, types, at: position, limit, place, form } = self;
+        place.visit(|client| {
+            let path = Path::new(&["graph", &graph, "blocks", &block, "neighbours"]);
+            let path = path.with("direction", direction.name()).with_all("type", &types).with("limit", limit);
+            let answer = client.get(&at(path, position))?;
+            form.print(out, list(&answer, "neighbours"), lines::neighbour)?;
+            if answer["more"] == true {
+                eprintln!("there are more than {limit}; see --limit");
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Walk {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let Walk { graph, start, order, way, depth, limit, dot, place, form } = self;
+        place.visit(|client| {
+            let order = if matches!(order, Order::Breadth) { "breadth" } else { "depth" };
+            let path = Path::new(&["graph", &graph, "walk"]).with("start", &start).with("order", order);
+            let path = way.add_to(path).with("depth", depth).with("limit", limit).with("edges", dot);
+            let answer = client.get(&path)?;
+            if dot {
+                dot::write(out, &answer)?;
+            } else {
+                form.print(out, list(&answer, "visits"), lines::visit)?;
+            }
+            warn_of_bound(&answer);
+            Ok(())
+        })
+    }
+}
+
+impl Paths {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let Paths { graph, from, to, all, way, depth, limit, place, form } = self;
+        place.visit(|client| {
+            let path = Path::new(&["graph", &graph, "paths"]).with("from", &from).with("to", &to).with("all", all);
+            let answer = client.get(&way.add_to(path).with("depth", depth).with("limit", limit))?;
+            let paths = list(&answer, "paths");
+            form.print(out, paths, lines::way)?;
+            warn_of_bound(&answer);
+            if paths.is_empty() && answer["bound"].is_null() {
+                eprintln!("there is no way from {from} to {to}");
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! `quire graph import` and `export`: whole graphs as files.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::failure::{Failure, Result};
+use crate::verbs::client::Path;
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, word};
+
+/// Puts the blocks and edges of a file. It is read to its end and checked first, and refused with the line that is wrong.
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The graph, like air/routes; created when it is not there
+    graph: String,
+    /// The file; - for standard input
+    file: PathBuf,
+    /// Its form
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: Format,
+    /// In several commits, when it does not fit into one
+    #[arg(long)]
+    batches: bool,
+    /// Also edges to blocks that are not there
+    #[arg(long)]
+    allow_missing: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Writes the blocks and edges as of one position.
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The graph, like air/routes
+    graph: String,
+    /// In which form
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: Format,
+    /// As of this position
+    #[arg(long, value_name = "POSITION")]
+    at: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// The form of a file.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// JSON lines, blocks and edges
+    Jsonl,
+    /// CSV, blocks only
+    CsvBlocks,
+    /// CSV, edges only
+    CsvEdges,
+    /// GraphML, blocks and edges
+    Graphml,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Format::Jsonl => "jsonl",
+            Format::CsvBlocks => "csv-blocks",
+            Format::CsvEdges => "csv-edges",
+            Format::Graphml => "graphml",
+        }
+    }
+}
+
+impl Import {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let mut bytes = Vec::new();
+        let read = if self.file.as_os_str() == "-" {
+            std::io::stdin().read_to_end(&mut bytes).map(drop)
+        } else {
+            std::fs::read(&self.file).map(|read| bytes = read)
+        };
+        read.map_err(|error| Failure::at(format_args!("read {}", self.file.display()), error))?;
+        self.place.visit(|client| {
+            let path = Path::new(&["graph", &self.graph, "import"]).with("format", self.format.name());
+            let path = path.with("batches", self.batches).with("allow_missing", self.allow_missing);
+            let answer = client.post_bytes(&path, &bytes)?;
+            self.form.print(out, std::slice::from_ref(&answer), |answer| {
+                let count = |name: &str| word(answer, name);
+                format!("{} blocks and {} edges in {} commits", count("blocks"), count("edges"), count("commits"))
+            })
+        })
+    }
+}
+
+impl Export {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        self.place.visit(|client| {
+            let path = Path::new(&["graph", &self.graph, "export"]).with("format", self.format.name());
+            let path = self.at.iter().fold(path, |path, at| path.with("at", at));
+            Ok(out.write_all(&client.get_bytes(&path)?)?)
+        })
+    }
+}

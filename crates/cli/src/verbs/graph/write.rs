@@ -1,0 +1,183 @@
+//! `quire graph put`, `delete`, `link` and `unlink`: each a commit of one part.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Result};
+use crate::verbs::client::Path;
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, word};
+
+/// Puts a block.
+#[derive(Debug, Args)]
+pub(crate) struct Put {
+    /// The graph, like air/routes; created when it is not there
+    graph: String,
+    /// The name of the block
+    block: String,
+    /// What it is
+    #[arg(long)]
+    kind: String,
+    /// Where it comes from
+    #[arg(long, default_value = "")]
+    source: String,
+    /// A tag; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Its metadata, as JSON
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+    /// Its content
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    content: Option<String>,
+    /// A file with its content
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Only if it has this version; 0: only if it is not there
+    #[arg(long, value_name = "VERSION")]
+    expect: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Deletes a block.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// The graph, like air/routes
+    graph: String,
+    /// The name of the block
+    block: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Puts an edge.
+#[derive(Debug, Args)]
+pub(crate) struct Link {
+    /// The graph, like air/routes; created when it is not there
+    graph: String,
+    /// The name of the block where it leaves
+    source: String,
+    /// What it says, like calls
+    edge_type: String,
+    /// The name of the block where it arrives
+    target: String,
+    /// Its properties, as JSON
+    #[arg(long, value_name = "JSON")]
+    properties: Option<String>,
+    /// Although one of the blocks is not there
+    #[arg(long)]
+    allow_missing: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Deletes an edge.
+#[derive(Debug, Args)]
+pub(crate) struct Unlink {
+    /// The graph, like air/routes
+    graph: String,
+    /// The name of the block where it leaves
+    source: String,
+    /// What it says, like calls
+    edge_type: String,
+    /// The name of the block where it arrives
+    target: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+fn parsed(name: &str, text: Option<String>) -> Result<Value> {
+    let Some(text) = text else { return Ok(Value::Null) };
+    serde_json::from_str(&text).map_err(|error| Failure::new(format!("--{name} is no JSON: {error}")))
+}
+
+/// Commits one part, and prints what it was answered.
+fn commit(place: &Place, form: Form, part: &Value, out: &mut dyn Write, line: impl Fn(&Value) -> String) -> Result {
+    place.visit(|client| {
+        let answer = client.post(&Path::new(&["commit"]), &json!({ "parts": [part] }))?;
+        form.print(out, std::slice::from_ref(&answer["replies"][0]), line)
+    })
+}
+
+impl Put {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let content = match &self.file {
+            Some(file) => {
+                let bytes = std::fs::read(file);
+                Some(bytes.map_err(|error| Failure::at(format_args!("read {}", file.display()), error))?)
+            }
+            None => self.content.map(String::into_bytes),
+        };
+        let part = json!({ "put_block": {
+            "graph": self.graph,
+            "block": self.block,
+            "kind": self.kind,
+            "source": self.source,
+            "tags": self.tags,
+            "metadata": parsed("metadata", self.metadata)?,
+            "content_base64": content.map(|content| STANDARD.encode(content)),
+            "expect_version": self.expect,
+        } });
+        commit(&self.place, self.form, &part, out, |reply| {
+            let put = &reply["block_put"];
+            let what = if put["created"] == true { "created" } else { "replaced" };
+            format!("{} {what}, version {}", self.block, word(put, "version"))
+        })
+    }
+}
+
+impl Delete {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let part = json!({ "delete_block": { "graph": self.graph, "block": self.block } });
+        commit(&self.place, self.form, &part, out, |reply| match reply["block_deleted"]["version"].as_u64() {
+            None | Some(0) => format!("{} was not there", self.block),
+            Some(version) => format!("{} deleted, version {version}", self.block),
+        })
+    }
+}
+
+impl Link {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let part = json!({ "put_edge": {
+            "graph": self.graph,
+            "source": self.source,
+            "type": self.edge_type,
+            "target": self.target,
+            "properties": parsed("properties", self.properties)?,
+            "allow_missing": self.allow_missing,
+        } });
+        commit(&self.place, self.form, &part, out, |reply| {
+            let what = if reply["edge_put"]["created"] == true { "created" } else { "replaced" };
+            format!("{} --{}-> {} {what}", self.source, self.edge_type, self.target)
+        })
+    }
+}
+
+impl Unlink {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let part = json!({ "delete_edge": {
+            "graph": self.graph,
+            "source": self.source,
+            "type": self.edge_type,
+            "target": self.target,
+        } });
+        commit(&self.place, self.form, &part, out, |reply| {
+            let what = if reply["edge_deleted"]["existed"] == true { "deleted" } else { "was not there" };
+            format!("{} --{}-> {} {what}", self.source, self.edge_type, self.target)
+        })
+    }
+}

@@ -1,0 +1,223 @@
+//! Reads of blocks: one, its versions, lists of them, and the ends of edges where none is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use quire::graph::{Block, Changed, ListCursor, ListPlan, Wants};
+use quire::{Place, Position};
+use serde::Serialize;
+
+use super::filter::Filter;
+use super::{block_id, is_by_id, position, snapshot, unknown_block, unknown_graph};
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::bytes::Shown;
+use crate::error::Problem;
+use crate::params::{Named, Params};
+
+/// How long a list looks for blocks before it gives what it has.
+const LIST_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How many slots are looked at before writers get their turn.
+const SLOTS_AT_ONCE: u32 = 65_536;
+
+/// A block as it is shown.
+#[derive(Debug, Serialize)]
+pub(super) struct BlockReply {
+    id: String,
+    name: Option<String>,
+    version: u64,
+    kind: String,
+    source: String,
+    tags: Vec<String>,
+    time_ms: u64,
+    #[serde(flatten)]
+    metadata: Shown<'static>,
+    #[serde(flatten)]
+    content: Shown<'static>,
+}
+
+impl BlockReply {
+    pub(super) fn of(block: &Block<'_>) -> Self {
+        BlockReply {
+            id: block.id.to_string(),
+            name: block.name.map(str::to_owned),
+            version: block.version.get(),
+            kind: block.kind.to_owned(),
+            source: block.source.to_owned(),
+            tags: block.tags().map(str::to_owned).collect(),
+            time_ms: block.time.as_millis(),
+            metadata: Shown::value("metadata", block.metadata.to_vec()),
+            content: Shown::value("content", block.content.to_vec()),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct List {
+    position: u64,
+    blocks: Vec<BlockReply>,
+    /// What `after` goes on with; `null` when these were all.
+    next: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Versions {
+    versions: Vec<VersionReply>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum VersionReply {
+    Put {
+        position: u64,
+        #[serde(flatten)]
+        block: Box<BlockReply>,
+    },
+    Deleted {
+        position: u64,
+        time_ms: u64,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Missing {
+    blocks: Vec<MissingBlock>,
+    more: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct MissingBlock {
+    id: String,
+    outgoing: usize,
+    incoming: usize,
+}
+
+/// `GET /v1/graph/{graph}/blocks/{block}`: a block.
+pub(crate) async fn block(
+    State(app): State<Arc<App>>,
+    Named((graph, block)): Named<(String, String)>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let id = block_id(is_by_id(&mut params)?, &block)?;
+    let at = position(&mut params)?;
+    params.end()?;
+    aside(move || {
+        let found = snapshot(&app.database, &graph, at)?.block(id, BlockReply::of)?;
+        Ok(Answer::of(&found.ok_or_else(|| unknown_block(&graph, &block))?))
+    })
+    .await
+}
+
+/// `GET /v1/graph/{graph}/blocks/{block}/versions`: what became of a block, newest first.
+pub(crate) async fn versions(
+    State(app): State<Arc<App>>,
+    Named((graph, block)): Named<(String, String)>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let id = block_id(is_by_id(&mut params)?, &block)?;
+    let before = params.one("before")?.map(Position::new);
+    let limit = params.limit()?;
+    params.end()?;
+    aside(move || {
+        let snapshot = snapshot(&app.database, &graph, None)?;
+        let before = before.unwrap_or_else(|| snapshot.at().next());
+        let versions = snapshot.look(|graph| {
+            let changes = graph.versions(snapshot.history(), id, Place::new(before, 0), limit)?;
+            let version = |change: &quire::graph::Change<'_>| {
+                let position = change.place.position.get();
+                match &change.what {
+                    Changed::BlockPut(block) => VersionReply::Put { position, block: Box::new(BlockReply::of(block)) },
+                    _ => VersionReply::Deleted { position, time_ms: change.time.as_millis() },
+                }
+            };
+            Ok(changes.iter().map(version).collect())
+        })?;
+        Ok(Answer::of(&Versions { versions }))
+    })
+    .await
+}
+
+/// `GET /v1/graph/{graph}/blocks`: blocks by kind, tag, source and metadata.
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let filter = Filter::of(&mut params)?;
+    let source_prefix: String = params.one("source_prefix")?.unwrap_or_default();
+    let after: Option<String> = params.one("after")?;
+    let mut at = position(&mut params)?;
+    let limit = params.limit()?;
+    params.end()?;
+    let mut from = ListCursor::START;
+    if let Some(after) = &after {
+        let (position, cursor) = cursor(after)?;
+        if at.is_some_and(|at| at != position) {
+            return Err(Problem::invalid("after goes on at the position it began at; leave at out"));
+        }
+        (at, from) = (Some(position), cursor);
+    }
+    aside(move || {
+        let snapshot = snapshot(&app.database, &graph, at)?;
+        let mut blocks = Vec::new();
+        let next = filter.with(|filter| {
+            let plan = ListPlan { filter, source_prefix: &source_prefix };
+            snapshot.list(&plan, from, Some(LIST_TIME_MAX), |block| {
+                blocks.push(BlockReply::of(block));
+                if blocks.len() == limit { Wants::Break(()) } else { Wants::Continue(()) }
+            })
+        })?;
+        let position = snapshot.at().get();
+        let shown = |next: ListCursor| {
+            let Place { position: at, index } = next.place;
+            format!("{position}-{}-{at}-{index}", next.kind)
+        };
+        Ok(Answer::of(&List { position, blocks, next: next.map(shown) }))
+    })
+    .await
+}
+
+/// Where a list goes on, and the position that it is read at.
+fn cursor(text: &str) -> Result<(Position, ListCursor), Problem> {
+    let invalid = || Problem::invalid(format!("after is the `next` of an answer, not {text:?}"));
+    let numbers: Vec<u64> = text.split('-').map(str::parse).collect::<Result<_, _>>().map_err(|_| invalid())?;
+    let [at, kind, position, index] = numbers[..] else { return Err(invalid()) };
+    let (kind, index) = u16::try_from(kind).ok().zip(u32::try_from(index).ok()).ok_or_else(invalid)?;
+    let place = Place::new(Position::new(position), index);
+    Ok((Position::new(at), ListCursor { kind, place }))
+}
+
+/// `GET /v1/graph/{graph}/missing`: the ends of edges where there is no block.
+pub(crate) async fn missing(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let limit = params.limit()?;
+    params.end()?;
+    aside(move || {
+        let (mut blocks, mut slot) = (Vec::new(), Some(0));
+        while let Some(from) = slot.filter(|_| blocks.len() <= limit) {
+            let found = app.database.read(|view| {
+                let graph = view.graphs.graph(&graph)?;
+                let (found, next) = graph.missing_blocks(from, SLOTS_AT_ONCE);
+                let degree = |id, direction| graph.degree(id, direction, &[]);
+                let found = found.into_iter().map(|id| MissingBlock {
+                    id: id.to_string(),
+                    outgoing: degree(id, quire::graph::Direction::Outgoing),
+                    incoming: degree(id, quire::graph::Direction::Incoming),
+                });
+                Some((found.collect::<Vec<_>>(), next))
+            })?;
+            let (found, next) = found.wait()?.ok_or_else(|| unknown_graph(&graph))?;
+            blocks.extend(found);
+            slot = next;
+        }
+        let more = blocks.len() > limit;
+        blocks.truncate(limit);
+        Ok(Answer::of(&Missing { blocks, more }))
+    })
+    .await
+}

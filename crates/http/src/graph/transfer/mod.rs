@@ -1,0 +1,147 @@
+//! Import and export of a whole graph, as JSON lines, CSV or GraphML.
+//!
+//! An import is read to its end and checked before anything is committed: what can't be is refused with its line. It is one
+//! commit when it fits into one. When it does not, it has to be allowed to be several (`batches=true`): blocks first, then
+//! edges, and the answer, or the refusal, says how many items are in.
+
+mod commit;
+mod csv;
+mod graphml;
+mod item;
+mod json_lines;
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use quire::graph::{Direction, ListCursor, ListPlan, Neighbour, Wants};
+
+use super::{position, snapshot};
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::error::Problem;
+use crate::params::{Named, Params};
+use item::{BlockItem, EdgeItem, EndItem, Item};
+
+/// The most bytes of an import.
+pub(crate) const IMPORT_BYTES_MAX: usize = 256 << 20;
+
+/// How many neighbours are read before writers get their turn.
+const NEIGHBOURS_AT_ONCE: usize = 1_000;
+
+/// In which form a graph is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    JsonLines,
+    CsvBlocks,
+    CsvEdges,
+    GraphMl,
+}
+
+const FORMATS: [(&str, Format); 4] = [
+    ("jsonl", Format::JsonLines),
+    ("csv-blocks", Format::CsvBlocks),
+    ("csv-edges", Format::CsvEdges),
+    ("graphml", Format::GraphMl),
+];
+
+/// `POST /v1/graph/{graph}/import`: puts the blocks and edges of a file.
+pub(crate) async fn import(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    mut params: Params,
+    body: Bytes,
+) -> Result<Answer, Problem> {
+    let format = params.word("format", &FORMATS)?.unwrap_or(Format::JsonLines);
+    let may_batch = params.one("batches")?.unwrap_or(false);
+    let allow_missing = params.one("allow_missing")?.unwrap_or(false);
+    params.end()?;
+    aside(move || {
+        let items = match format {
+            Format::JsonLines => json_lines::read(&body)?,
+            Format::CsvBlocks => csv::read_blocks(&body)?,
+            Format::CsvEdges => csv::read_edges(&body)?,
+            Format::GraphMl => graphml::read(&body)?,
+        };
+        let imported = commit::import(&app.database, &graph, &items, may_batch, allow_missing)?;
+        Ok(Answer::of(&imported))
+    })
+    .await
+}
+
+/// `GET /v1/graph/{graph}/export`: the blocks and edges as of one position.
+pub(crate) async fn export(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    mut params: Params,
+) -> Result<Response, Problem> {
+    let format = params.word("format", &FORMATS)?.unwrap_or(Format::JsonLines);
+    let at = position(&mut params)?;
+    params.end()?;
+    let (kind, bytes) = aside(move || {
+        let snapshot = snapshot(&app.database, &graph, at)?;
+        let mut out = Vec::new();
+        match format {
+            Format::JsonLines => each(&snapshot, &mut |item| json_lines::write(&item, &mut out))?,
+            Format::CsvBlocks | Format::CsvEdges => {
+                let mut writer = csv::Writer::new(format == Format::CsvBlocks);
+                each(&snapshot, &mut |item| writer.add(&item))?;
+                out = writer.finish();
+            }
+            Format::GraphMl => {
+                graphml::begin(&graph, &mut out);
+                each(&snapshot, &mut |item| graphml::write(&item, &mut out))?;
+                graphml::end_of_file(&mut out);
+            }
+        }
+        out.flush().expect("memory takes everything");
+        let kind = match format {
+            Format::JsonLines => "application/x-ndjson",
+            Format::CsvBlocks | Format::CsvEdges => "text/csv",
+            Format::GraphMl => "application/graphml+xml",
+        };
+        Ok((kind, out))
+    })
+    .await?;
+    Ok(([(CONTENT_TYPE, kind)], bytes).into_response())
+}
+
+/// Gives every block, and then every edge, of the graph as of the snapshot.
+fn each(snapshot: &quire::GraphSnapshot<'_>, take: &mut dyn FnMut(Item)) -> Result<(), Problem> {
+    let mut ids = Vec::new();
+    let next = snapshot.list(&ListPlan::default(), ListCursor::START, None, |block| {
+        ids.push(block.id);
+        take(Item::Block(BlockItem::of(block)));
+        Wants::Continue(())
+    })?;
+    assert_eq!(next, None, "nothing broke off");
+    for id in ids {
+        let mut after: Option<(quire::graph::BlockId, String)> = None;
+        loop {
+            let behind = after.as_ref().map(|(block, edge_type)| Neighbour {
+                block: *block,
+                edge_type,
+                end: quire::graph::End::Target,
+            });
+            let found = snapshot.neighbours(id, Direction::Outgoing, &[], behind, NEIGHBOURS_AT_ONCE, |found| {
+                (found.block, found.edge_type.to_owned())
+            })?;
+            for (target, edge_type) in &found {
+                let properties = snapshot.look(|graph| {
+                    let edge = graph.edge_at(snapshot.history(), id, edge_type, *target, snapshot.at())?;
+                    Ok(edge.map(|edge| edge.properties.to_vec()).unwrap_or_default())
+                })?;
+                let (source, target) = (EndItem::Id(id), EndItem::Id(*target));
+                take(Item::Edge(EdgeItem { source, edge_type: edge_type.clone(), target, properties }));
+            }
+            if found.len() < NEIGHBOURS_AT_ONCE {
+                break;
+            }
+            after = found.into_iter().next_back();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! Walks, the ways between two blocks, and what is made of the edges between the blocks that a walk came to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use quire::GraphSnapshot;
+use quire::graph::{BlockId, Bound, Direction, Order, Visit, Walk, WalkPlan};
+use serde::Serialize;
+
+use super::filter::Filter;
+use super::neighbours::{DIRECTIONS, shown};
+use super::{block_id, is_by_id, name, position, snapshot, unknown_block};
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::error::Problem;
+use crate::params::{Named, Params, within};
+
+/// How far a walk goes when it is not said how far, and at most.
+const DEPTH: (usize, usize) = (1, 10_000_000);
+
+/// How many blocks a walk visits when it is not said how many, and at most.
+const VISITED: (usize, usize) = (100_000, 10_000_000);
+
+/// How long it may take when it is not said how long, and at most, in milliseconds.
+const TIME_MS: (u64, u64) = (10_000, 60_000);
+
+const ORDERS: [(&str, Order); 2] = [("breadth", Order::BreadthFirst), ("depth", Order::DepthFirst)];
+
+#[derive(Debug, Serialize)]
+struct WalkReply {
+    visits: Vec<VisitReply>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edges: Option<Vec<EdgeReply>>,
+    /// What kept the walk from going on; `null` when it saw all there is.
+    bound: Option<&'static str>,
+    position: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct VisitReply {
+    id: String,
+    name: Option<String>,
+    depth: usize,
+    /// The id of the block before it on the way.
+    from: Option<String>,
+    /// The edge that led to it.
+    #[serde(rename = "type")]
+    edge_type: Option<String>,
+    /// Which end of that edge it is.
+    end: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct EdgeReply {
+    source: String,
+    #[serde(rename = "type")]
+    edge_type: String,
+    target: String,
+}
+
+#[derive(Debug, Serialize)]
+struct PathsReply {
+    paths: Vec<Vec<VisitReply>>,
+    bound: Option<&'static str>,
+    position: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OrderReply {
+    order: Vec<NamedBlock>,
+    cycles: Vec<Vec<NamedBlock>>,
+    bound: Option<&'static str>,
+    position: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ComponentsReply {
+    components: Vec<Vec<NamedBlock>>,
+    bound: Option<&'static str>,
+    position: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct NamedBlock {
+    id: String,
+    name: Option<String>,
+}
+
+/// What the parameters of a walk say.
+struct Asked {
+    is_by_id: bool,
+    at: Option<quire::Position>,
+    filter: Filter,
+    edge_types: Vec<String>,
+    direction: Direction,
+    order: Order,
+    through_others: bool,
+    depth_max: usize,
+    visited_max: usize,
+    time: Duration,
+}
+
+impl Asked {
+    fn of(params: &mut Params, depth: usize) -> Result<Self, Problem> {
+        let time_ms = within("time_ms", params.one("time_ms")?.unwrap_or(TIME_MS.0), 1..=TIME_MS.1)?;
+        Ok(Asked {
+            is_by_id: is_by_id(params)?,
+            at: position(params)?,
+            filter: Filter::of(params)?,
+            edge_types: params.all("type"),
+            direction: params.word("direction", &DIRECTIONS)?.unwrap_or(Direction::Outgoing),
+            order: params.word("order", &ORDERS)?.unwrap_or(Order::BreadthFirst),
+            through_others: params.one("through")?.unwrap_or(true),
+            depth_max: within("depth", params.one("depth")?.unwrap_or(depth), 0..=DEPTH.1)?,
+            visited_max: within("visited", params.one("visited")?.unwrap_or(VISITED.0), 1..=VISITED.1)?,
+            time: Duration::from_millis(time_ms),
+        })
+    }
+
+    /// Gives the plan to whoever walks.
+    fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> T) -> T {
+        let edge_types: Vec<&str> = self.edge_types.iter().map(String::as_str).collect();
+        self.filter.with(|filter| {
+            walk(WalkPlan {
+                order: self.order,
+                direction: self.direction,
+                edge_types: &edge_types,
+                filter,
+                through_others: self.through_others,
+                with_edges: false,
+                depth_max: self.depth_max,
+                visited_max: self.visited_max,
+                results_max: usize::MAX,
+            })
+        })
+    }
+}
+
+/// `GET /v1/graph/{graph}/walk`: the blocks around one.
+pub(crate) async fn walk(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let asked = Asked::of(&mut params, DEPTH.0)?;
+    let start: String = params.one("start")?.ok_or_else(|| Problem::invalid("start has to name a block"))?;
+    let with_edges = params.one("edges")?.unwrap_or(false);
+    let results_max = params.limit()?;
+    params.end()?;
+    if with_edges && asked.order == Order::DepthFirst {
+        return Err(Problem::invalid("edges are given breadth first"));
+    }
+    aside(move || {
+        let id = block_id(asked.is_by_id, &start)?;
+        let snapshot = snapshot(&app.database, &graph, asked.at)?;
+        is_there(&snapshot, &graph, &start, id)?;
+        let walked =
+            asked.with(|plan| snapshot.walk(&[id], WalkPlan { with_edges, results_max, ..plan }, Some(asked.time)))?;
+        let mut names = Names::of(&snapshot)?;
+        let visits = walked.visits().map(|visit| names.visit(visit)).collect::<Result<_, _>>()?;
+        let edges = with_edges.then(|| {
+            let reply = |edge: quire::graph::WalkedEdge| EdgeReply {
+                source: edge.source.to_string(),
+                edge_type: names.edge_types[usize::from(edge.edge_type)].clone(),
+                target: edge.target.to_string(),
+            };
+            walked.edges().map(reply).collect()
+        });
+        let (bound, position) = (walked.bound().map(bound), walked.at().get());
+        Ok(Answer::of(&WalkReply { visits, edges, bound, position }))
+    })
+    .await
+}
+
+/// `GET /v1/graph/{graph}/paths`: a shortest way from one block to another, or all of them.
+pub(crate) async fn paths(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let asked = Asked::of(&mut params, 100)?;
+    let mut end = |name: &str| {
+        let block: Option<String> = params.one(name)?;
+        block.ok_or_else(|| Problem::invalid(format!("{name} has to name a block")))
+    };
+    let (from, to) = (end("from")?, end("to")?);
+    let is_all = params.one("all")?.unwrap_or(false);
+    let count_max = params.limit()?;
+    params.end()?;
+    aside(move || {
+        let (start, target) = (block_id(asked.is_by_id, &from)?, block_id(asked.is_by_id, &to)?);
+        let snapshot = snapshot(&app.database, &graph, asked.at)?;
+        is_there(&snapshot, &graph, &from, start)?;
+        let position = snapshot.at().get();
+        let mut names = Names::of(&snapshot)?;
+        let (found, bound) = if is_all {
+            let deadline = app.database.now().plus_micros(asked.time.as_micros() as u64);
+            let walked = asked.with(|plan| {
+                let plan = WalkPlan { with_edges: true, order: Order::BreadthFirst, ..plan };
+                snapshot.walk(&[start], plan, Some(asked.time))
+            })?;
+            let mut goes_on = || app.database.now() < deadline;
+            let found = walked.paths((start, target), asked.direction, asked.depth_max, count_max, &mut goes_on);
+            // What lies behind the depth is on no way that is short enough.
+            (found.paths, found.bound.filter(|bound| *bound != Bound::Depth))
+        } else {
+            let walked = asked.with(|plan| {
+                snapshot.walk_until(start, target, WalkPlan { order: Order::BreadthFirst, ..plan }, Some(asked.time))
+            })?;
+            let way = walked.way();
+            let bound = if way.is_some() { None } else { walked.bound() };
+            (way.into_iter().collect(), bound)
+        };
+        let way = |way: Vec<Visit>| way.into_iter().map(|visit| names.visit(visit)).collect::<Result<_, Problem>>();
+        let paths = found.into_iter().map(way).collect::<Result<_, _>>()?;
+        Ok(Answer::of(&PathsReply { paths, bound: bound.map(self::bound), position }))
+    })
+    .await
+}
+
+/// `GET /v1/graph/{graph}/order`: the blocks behind some, each behind all that have an edge to it.
+pub(crate) async fn order(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    params: Params,
+) -> Result<Answer, Problem> {
+    analyse(app, graph, params, |walked, names| {
+        let found = walked.topological_order();
+        let (bound, position) = (walked.bound().map(bound), walked.at().get());
+        let cycles = found.cycles.into_iter().map(|cycle| names.blocks(cycle)).collect::<Result<_, _>>()?;
+        Ok(Answer::of(&OrderReply { order: names.blocks(found.order)?, cycles, bound, position }))
+    })
+    .await
+}
+
+/// `GET /v1/graph/{graph}/components`: the strongly connected components of the blocks behind some.
+pub(crate) async fn components(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    params: Params,
+) -> Result<Answer, Problem> {
+    analyse(app, graph, params, |walked, names| {
+        let (bound, position) = (walked.bound().map(bound), walked.at().get());
+        let components =
+            walked.components().into_iter().map(|blocks| names.blocks(blocks)).collect::<Result<_, _>>()?;
+        Ok(Answer::of(&ComponentsReply { components, bound, position }))
+    })
+    .await
+}
+
+/// Walks from the starts with edges, and makes something of it.
+async fn analyse(
+    app: Arc<App>,
+    graph: String,
+    mut params: Params,
+    make: impl FnOnce(&Walk, &mut Names<'_>) -> Result<Answer, Problem> + Send + 'static,
+) -> Result<Answer, Problem> {
+    let asked = Asked::of(&mut params, DEPTH.1)?;
+    let starts = params.all("start");
+    params.end()?;
+    if starts.is_empty() {
+        return Err(Problem::invalid("start has to name a block; it may be given several times"));
+    }
+    aside(move || {
+        let snapshot = snapshot(&app.database, &graph, asked.at)?;
+        let mut ids = Vec::with_capacity(starts.len());
+        for start in &starts {
+            let id = block_id(asked.is_by_id, start)?;
+            is_there(&snapshot, &graph, start, id)?;
+            ids.push(id);
+        }
+        let walked = asked.with(|plan| {
+            let plan = WalkPlan { with_edges: true, order: Order::BreadthFirst, ..plan };
+            snapshot.walk(&ids, plan, Some(asked.time))
+        })?;
+        make(&walked, &mut Names::of(&snapshot)?)
+    })
+    .await
+}
+
+fn is_there(snapshot: &GraphSnapshot<'_>, graph: &str, block: &str, id: BlockId) -> Result<(), Problem> {
+    snapshot.block(id, |_| ())?.ok_or_else(|| unknown_block(graph, block))
+}
+
+fn bound(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Depth => "depth",
+        Bound::Visited => "visited",
+        Bound::Results => "limit",
+        Bound::Time => "time",
+    }
+}
+
+/// The names of blocks and edge types, each looked up once.
+struct Names<'a> {
+    snapshot: &'a GraphSnapshot<'a>,
+    blocks: HashMap<[u8; 16], Option<String>>,
+    edge_types: Vec<String>,
+}
+
+impl<'a> Names<'a> {
+    fn of(snapshot: &'a GraphSnapshot<'a>) -> Result<Self, Problem> {
+        let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()))?;
+        Ok(Names { snapshot, blocks: HashMap::new(), edge_types })
+    }
+
+    fn name(&mut self, id: BlockId) -> Result<Option<String>, Problem> {
+        if let Some(known) = self.blocks.get(id.as_bytes()) {
+            return Ok(known.clone());
+        }
+        let found = name(self.snapshot, id)?;
+        self.blocks.insert(*id.as_bytes(), found.clone());
+        Ok(found)
+    }
+
+    fn blocks(&mut self, ids: Vec<BlockId>) -> Result<Vec<NamedBlock>, Problem> {
+        ids.into_iter().map(|id| Ok(NamedBlock { id: id.to_string(), name: self.name(id)? })).collect()
+    }
+
+    fn visit(&mut self, visit: Visit) -> Result<VisitReply, Problem> {
+        Ok(VisitReply {
+            id: visit.block.to_string(),
+            name: self.name(visit.block)?,
+            depth: visit.depth,
+            from: visit.from.map(|step| step.block.to_string()),
+            edge_type: visit.from.map(|step| self.edge_types[usize::from(step.edge_type)].clone()),
+            end: visit.from.map(|step| shown(step.end)),
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! Graphs as a client sees them: what an import refuses, what comes back of an export, earlier positions, and bounds.
+
+use serde_json::{Value, json};
+
+use crate::served::Served;
+
+const LINES: &str = r#"{"block": {"name": "a", "kind": "file", "source": "src/a.rs", "tags": ["x", "y"], "metadata": {"size": 3}, "content_text": "A, \"<&>\"\n\u0001"}}
+{"block": {"name": "b", "kind": "file", "source": "src/b.rs", "metadata": {"size": 4}, "content_base64": "/wA="}}
+{"block": {"name": "ç", "kind": "function", "source": "lib/c.rs"}}
+{"block": {"id": "00000000000000000000000000000000", "kind": "function"}}
+{"edge": {"source": "a", "type": "calls", "target": "b", "properties": {"line": 3}}}
+{"edge": {"source": "b", "type": "calls", "target": "ç"}}
+{"edge": {"source": "b", "type": "imports", "target": "b"}}
+{"edge": {"source": "ç", "type": "calls", "target": "a"}}
+{"edge": {"source_id": "00000000000000000000000000000000", "type": "calls", "target": "a"}}
+"#;
+
+fn post(served: &Served, path: &str, body: &str) -> (u16, Value) {
+    let answer = served.post(path, body);
+    (answer.status, answer.json())
+}
+
+fn get(served: &Served, path: &str) -> Value {
+    let answer = served.get(path);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+fn names(blocks: &Value) -> Vec<String> {
+    let name = |block: &Value| block["name"].as_str().unwrap_or("-").to_owned();
+    blocks.as_array().expect("a list").iter().map(name).collect()
+}
+
+#[test]
+fn what_is_exported_is_imported_as_it_was_in_every_format() {
+    let served = Served::new();
+    let (status, imported) = post(&served, "/v1/graph/g/import", LINES);
+    assert_eq!(
+        (status, &imported["blocks"], &imported["edges"], &imported["commits"]),
+        (200, &json!(4), &json!(5), &json!(1))
+    );
+    let export = |graph: &str, format: &str| served.get(&format!("/v1/graph/{graph}/export?format={format}")).text;
+    let first = export("g", "jsonl");
+    assert_eq!(first.lines().count(), 9);
+    for (graph, formats) in [("j", &["jsonl"][..]), ("x", &["graphml"]), ("c", &["csv-blocks", "csv-edges"])] {
+        for format in formats {
+            let (status, answer) =
+                post(&served, &format!("/v1/graph/{graph}/import?format={format}"), &export("g", format));
+            assert_eq!(status, 200, "{format}: {answer}");
+        }
+        assert_eq!(export(graph, "jsonl"), first, "{formats:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported() {
+    let served = Served::new();
+    let good = r#"{"block": {"name": "a", "kind": "k"}}"#;
+    for (format, body, line, part) in [
+        ("jsonl", format!("{good}\n\n{{\"block\": "), 3, "EOF"),
+        ("jsonl", format!("{good}\n{{\"block\": {{\"name\": \"b\", \"knd\": 1}}}}"), 2, "knd"),
+        ("jsonl", format!("{good}\n{{\"block\": {{\"kind\": \"k\"}}}}"), 2, "has to be given"),
+        ("jsonl", format!("{good}\n{{\"block\": {{\"id\": \"12\", \"kind\": \"k\"}}}}"), 2, "32 hexadecimal digits"),
+        (
+            "jsonl",
+            format!("{good}\n{{\"edge\": {{\"source\": \"a\", \"type\": \"t\", \"target\": \"b\"}}}}"),
+            2,
+            "is not there",
+        ),
+        ("jsonl", format!("{good}\n{{\"block\": {{\"name\": \"b\", \"kind\": \"\"}}}}"), 2, "kind"),
+        ("csv-blocks", "name,kind\na,k\nb\n".to_owned(), 3, "fields"),
+        ("csv-blocks", "name,knd\n".to_owned(), 1, "knd"),
+        ("csv-blocks", "name,kind,tags\na,k,\nb,k,x\n".to_owned(), 3, "JSON array"),
+        ("graphml", "<graphml><graph>\n<node id='a'/>\n<node/>\n</graph></graphml>".to_owned(), 3, "node's id"),
+        ("graphml", "<graphml>\n<graph>\n</node></graphml>".to_owned(), 3, "graph"),
+    ] {
+        let (status, problem) = post(&served, &format!("/v1/graph/g/import?format={format}"), &body);
+        assert!(status == 400 || status == 409, "{body}: {problem}");
+        assert_eq!(problem["line"], json!(line), "{body}: {problem}");
+        assert!(problem["message"].as_str().expect("a message").contains(part), "{body}: {problem}");
+    }
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+}
+
+#[test]
+fn a_file_that_does_not_fit_into_a_commit_is_only_imported_in_several_where_that_is_said() {
+    let served = Served::with(|builder| builder.commit_bytes_max(20_000));
+    let block = |number: usize| format!("{{\"block\": {{\"name\": \"{number}\", \"kind\": \"k\"}}}}\n");
+    let edge =
+        |target: &str| format!("{{\"edge\": {{\"source\": \"0\", \"type\": \"t\", \"target\": \"{target}\"}}}}\n");
+    let blocks: String = (0..200).map(block).collect();
+    let (status, problem) = post(&served, "/v1/graph/g/import", &blocks);
+    assert_eq!((status, &problem["code"]), (413, &json!("too_large")));
+    let (status, problem) = post(&served, "/v1/graph/g/import?batches=true", &(edge("nobody") + &blocks));
+    assert_eq!((status, &problem["line"]), (400, &json!(1)));
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }), "the check comes before the first commit");
+    let (status, imported) = post(&served, "/v1/graph/g/import?batches=true", &(edge("199") + &blocks));
+    assert_eq!((status, &imported["blocks"], &imported["edges"]), (200, &json!(200), &json!(1)));
+    assert!(imported["commits"].as_u64() > Some(2), "{imported}");
+}
+
+#[test]
+fn lists_walks_and_ways_filter_and_stay_at_a_position() {
+    let served = Served::new();
+    post(&served, "/v1/graph/g/import", LINES);
+    let blocks = |query: &str| names(&get(&served, &format!("/v1/graph/g/blocks?{query}"))["blocks"]);
+    assert_eq!(blocks(""), ["a", "b", "ç", "-"]);
+    assert_eq!(blocks("kind=function"), ["ç", "-"]);
+    assert_eq!(blocks("tag=x&tag=y"), ["a"]);
+    assert_eq!(blocks("source_prefix=src/"), ["a", "b"]);
+    assert_eq!(blocks("metadata=size%3D4"), ["b"]);
+    assert_eq!(blocks("kind=none"), [""; 0]);
+
+    let page = get(&served, "/v1/graph/g/blocks?limit=3");
+    let delete = json!({ "parts": [{ "delete_block": { "graph": "g", "block": "b" } }] }).to_string();
+    assert_eq!(post(&served, "/v1/commit", &delete).0, 200);
+    let next = page["next"].as_str().expect("there is more");
+    assert_eq!(names(&get(&served, &format!("/v1/graph/g/blocks?after={next}"))["blocks"]), ["-"]);
+    let before = page["position"].as_u64().expect("a position");
+    assert_eq!(blocks(&format!("at={before}")), ["a", "b", "ç", "-"]);
+    assert_eq!(blocks(""), ["a", "ç", "-"]);
+    assert_eq!(get(&served, &format!("/v1/graph/g/blocks/b?at={before}"))["content_base64"], "/wA=");
+    assert_eq!(served.get("/v1/graph/g/blocks/b").status, 404);
+    assert_eq!(served.get(&format!("/v1/graph/g/blocks?at={}", before + 9)).status, 404);
+
+    let walk = |query: &str| get(&served, &format!("/v1/graph/g/walk?start=a&depth=9&{query}"));
+    assert_eq!(names(&walk("")["visits"]), ["a"]);
+    let at = format!("at={before}");
+    assert_eq!(names(&walk(&at)["visits"]), ["a", "b", "ç"]);
+    assert_eq!(names(&walk(&format!("{at}&kind=function&order=depth"))["visits"]), ["a", "ç"]);
+    assert_eq!(names(&walk(&format!("{at}&kind=function&through=false"))["visits"]), ["a"]);
+    assert_eq!(walk(&format!("{at}&visited=2"))["bound"], "visited");
+    let edges = walk(&format!("{at}&edges=true"))["edges"].as_array().expect("edges").len();
+    assert_eq!(edges, 4);
+
+    let paths = get(&served, &format!("/v1/graph/g/paths?from=b&to=a&{at}"));
+    assert_eq!(names(&paths["paths"][0]), ["b", "ç", "a"]);
+    let order = get(&served, &format!("/v1/graph/g/order?start=00000000000000000000000000000000&by=id&{at}"));
+    assert_eq!(
+        (names(&order["order"]), names(&order["cycles"][0])),
+        (vec!["-".to_owned()], vec!["a".into(), "b".into(), "ç".into()])
+    );
+    assert_eq!(get(&served, "/v1/graph/g/components?start=a")["components"].as_array().map(Vec::len), Some(1));
+
+    let versions = get(&served, "/v1/graph/g/blocks/b/versions");
+    assert_eq!(
+        (&versions["versions"][0]["deleted"]["position"], &versions["versions"][1]["put"]["version"]),
+        (&json!(before + 1), &json!(1))
+    );
+    let changes = get(&served, "/v1/graph/g/changes?limit=9");
+    assert_eq!(changes["changes"].as_array().map(Vec::len), Some(9));
+    let next = changes["next"].as_str().expect("where to go on");
+    let changes = get(&served, &format!("/v1/graph/g/changes?after={next}&wait_ms=1000"));
+    assert!(changes["changes"][0]["block_deleted"]["id"].is_string(), "{changes}");
+}
