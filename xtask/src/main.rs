@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `soak` and `proto`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `canaries` and `proto`.
 //!
 //! This file reads the command line and nothing else. `test` is what a contributor and continuous integration run;
 //! `tidy` is one of its steps, and holds the rules about the source that no compiler checks; `proto` generates code. But
@@ -7,6 +7,7 @@
 use std::env;
 use std::process::ExitCode;
 
+mod canaries;
 mod proto;
 mod soak;
 mod test;
@@ -24,6 +25,7 @@ Usage: cargo xtask <CHORE>
   tidy [--bless]                          check the rules about the source that no compiler checks;
                                           --bless: the format page was reviewed and says what the code does
   proto                                   generate the gRPC messages and services from the files in proto/
+  canaries [NAME]                         let deliberate defects out, which the simulation must notice
   soak MINUTES                            run the simulation for so long, with seeds that nobody has run
   help                                    print this
 ";
@@ -59,6 +61,11 @@ fn run(arguments: &[String]) -> Result<(), String> {
         }
         "proto" if flags.is_empty() => proto::run(&Workspace::find()?),
         "proto" => Err(format!("`proto` takes no {}\n\n{HELP}", flags.join(" "))),
+        "canaries" => match flags {
+            [] => canaries::run(&Workspace::find()?, None),
+            [name] => canaries::run(&Workspace::find()?, Some(name)),
+            _ => Err(format!("`canaries` takes at most one name\n\n{HELP}")),
+        },
         "soak" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {
                 soak::run(&Workspace::find()?, minutes.parse().expect("it was tried"))

@@ -162,7 +162,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "durations for a person, and deadlines of a child process")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 

@@ -18,6 +18,9 @@ struct Arguments {
     /// Run one seed and show every event
     #[arg(long, conflicts_with_all = ["seeds", "minutes"])]
     seed: Option<u64>,
+    /// Tell of the first run that fails in one line, and do not shrink it
+    #[arg(long)]
+    brief: bool,
     /// Of that seed, run only these steps
     #[arg(long, requires = "seed", value_delimiter = ',')]
     steps: Option<Vec<usize>>,
@@ -34,11 +37,12 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     match arguments.seed {
         Some(seed) => show(&run(seed, arguments.steps.as_deref(), true)),
-        None => run_all(arguments.seeds, arguments.minutes),
+        None => run_all(&arguments),
     }
 }
 
-fn run_all((from, to): (u64, u64), minutes: Option<u64>) -> ExitCode {
+fn run_all(arguments: &Arguments) -> ExitCode {
+    let Arguments { seeds: (from, to), minutes, .. } = *arguments;
     #[expect(clippy::disallowed_methods, reason = "how long to go on is a matter of real time; no run knows of it")]
     let begun = Instant::now();
     let limit = minutes.map_or(Duration::MAX, |minutes| Duration::from_secs(minutes * 60));
@@ -48,8 +52,13 @@ fn run_all((from, to): (u64, u64), minutes: Option<u64>) -> ExitCode {
             break;
         }
         let report = run(seed, None, false);
-        if report.failure.is_some() {
-            return fail(&report);
+        match &report.failure {
+            Some(failure) if arguments.brief => {
+                println!("seed {seed} fails: {}", failure.replace('\n', " "));
+                return ExitCode::FAILURE;
+            }
+            Some(_) => return fail(&report),
+            None => {}
         }
         runs += 1;
         steps += report.steps;

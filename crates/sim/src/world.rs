@@ -191,6 +191,8 @@ impl<'p> World<'p> {
         match error.kind() {
             ErrorKind::NoSpace => self.disk.is_full(),
             ErrorKind::Io | ErrorKind::Failed => self.disk.is_broken(),
+            // A read that failed within a decision is told as damage; what failed stands in the message.
+            ErrorKind::Damaged => self.disk.is_broken() && error.to_string().contains("Input/output error"),
             _ => false,
         }
     }

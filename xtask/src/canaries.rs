@@ -1,0 +1,234 @@
+//! `cargo xtask canaries`: deliberate defects, each of which the simulation must notice.
+//!
+//! ```text
+//! the source ─▶ a copy in the target folder, with every defect behind a number ─▶ quire-sim, once ─▶ let out one by one
+//! ```
+//!
+//! The source itself holds none of them, so no build of it can. The copy is built once: which defect is let out is said when it is run,
+//! by the variable `QUIRE_CANARY`. A defect that nobody notices within the seeds given is a hole in the tests.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+mod table;
+
+use crate::test::{PROFILE, now, succeed};
+use crate::workspace::{Workspace, cargo};
+use table::{CANARIES, Canary};
+
+/// The crates that are copied.
+const CRATES: [&str; 9] = ["mapped", "model", "log", "streams", "events", "jobs", "graph", "quire", "sim"];
+/// Each defect must be noticed within so many runs.
+const SEEDS: u64 = 4000;
+/// A defect that makes a run hang is noticed as well, after so long.
+const HANGS: Duration = Duration::from_secs(120);
+/// Where the table of them stands.
+const PAGE: &str = "docs/canaries.md";
+/// Which defect is let out, by its place in the table from 1; 0 for none.
+const SWITCH: &str = "\
+//! Which deliberate defect is let out.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+static OUT: AtomicU32 = AtomicU32::new(0);
+
+/// Lets one out.
+pub fn let_out(number: u32) {
+    OUT.store(number, Ordering::Relaxed);
+}
+
+/// Whether this one is.
+pub fn is_out(number: u32) -> bool {
+    OUT.load(Ordering::Relaxed) == number
+}
+";
+
+/// Lets out every defect, or the one of this name.
+///
+/// # Errors
+/// When one is not noticed, or the sound source does not pass.
+pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<(), String> {
+    let wanted: Vec<_> =
+        (1..).zip(CANARIES).filter(|(_, canary)| only.is_none_or(|only| canary.name == only)).collect();
+    if wanted.is_empty() {
+        return Err(format!("there is no canary `{}`", only.unwrap_or_default()));
+    }
+    let copy = workspace.target.join("canaries");
+    copy_source(&workspace.root, &copy)?;
+    let target = copy.join("target");
+    let mut build = Command::new(cargo());
+    build.current_dir(&copy).args(["build", "--offline", "--quiet", "--profile", PROFILE, "-p", "quire-sim"]);
+    succeed(build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "--cap-lints allow"))?;
+    let program = target.join(PROFILE).join("quire-sim");
+    if let Some(failure) = let_out(&program, 0, 200)? {
+        return Err(format!("with no canary out: {failure}"));
+    }
+    let mut unnoticed = Vec::new();
+    for (number, canary) in wanted {
+        let noticed = let_out(&program, number, SEEDS)?;
+        println!("{:22} {}", canary.name, noticed.as_deref().unwrap_or("NOT NOTICED"));
+        if noticed.is_none() {
+            unnoticed.push(canary.name);
+        }
+    }
+    if !unnoticed.is_empty() {
+        return Err(format!("nobody noticed: {}", unnoticed.join(", ")));
+    }
+    if only.is_some() {
+        return Ok(());
+    }
+    let path = workspace.root.join(PAGE);
+    fs::write(&path, page()).map_err(|error| format!("could not write {}: {error}", path.display()))
+}
+
+/// Runs seeds with a defect let out; gives what was noticed.
+fn let_out(program: &Path, number: u32, seeds: u64) -> Result<Option<String>, String> {
+    let mut command = Command::new(program);
+    command.args(["--brief", "--seeds", &format!("0..{seeds}")]).env("QUIRE_CANARY", number.to_string());
+    let failed = |error| format!("could not run {}: {error}", program.display());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
+    let begun = now();
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            break status;
+        }
+        if begun.elapsed() >= HANGS {
+            child.kill().map_err(failed)?;
+            child.wait().map_err(failed)?;
+            return Ok(Some(format!("a run hangs, or {seeds} runs take more than {} s", HANGS.as_secs())));
+        }
+        pause();
+    };
+    let mut line = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().expect("it is piped"), &mut line).map_err(failed)?;
+    let short: String = line.lines().next().unwrap_or_default().chars().take(140).collect();
+    Ok((!status.success()).then_some(short))
+}
+
+#[expect(clippy::disallowed_methods, reason = "waits for another process, for which there is no condition to wait on")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+/// Copies what the simulation is made of, and puts the defects in.
+fn copy_source(root: &Path, copy: &Path) -> Result<(), String> {
+    let crates = copy.join("crates");
+    let failed = |path: &Path, error: std::io::Error| format!("could not write {}: {error}", path.display());
+    if crates.exists() {
+        fs::remove_dir_all(&crates).map_err(|error| failed(&crates, error))?;
+    }
+    for name in CRATES {
+        copy_folder(&root.join("crates").join(name), &crates.join(name))?;
+    }
+    for (number, canary) in (1..).zip(CANARIES) {
+        change(&crates.join(canary.file), |text| defective(&text, canary, number))?;
+    }
+    change(&crates.join("model/src/lib.rs"), |text| Ok(format!("{text}\npub mod canary;\n")))?;
+    change(&crates.join("quire/src/lib.rs"), |text| Ok(format!("{text}\npub use quire_model::canary;\n")))?;
+    change(&crates.join("sim/src/main.rs"), |text| {
+        let main = "fn main() -> ExitCode {";
+        let let_out = "let out = std::env::var(\"QUIRE_CANARY\").ok().and_then(|out| out.parse().ok()); quire::canary::let_out(out.unwrap_or(0));";
+        Ok(text.replacen(main, &format!("{main}\n{let_out}"), 1))
+    })?;
+    let switch = crates.join("model/src/canary.rs");
+    fs::write(&switch, SWITCH).map_err(|error| failed(&switch, error))?;
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).map_err(|error| failed(root, error))?;
+    let mut lines: Vec<_> = manifest.lines().filter(|line| !line.starts_with("default-members")).collect();
+    let members = lines.iter().position(|line| line.starts_with("members")).ok_or("the manifest has no members")?;
+    lines[members] = "members = [\"crates/*\"]";
+    let path = copy.join("Cargo.toml");
+    fs::write(&path, lines.join("\n")).map_err(|error| failed(&path, error))?;
+    let path = copy.join("Cargo.lock");
+    fs::copy(root.join("Cargo.lock"), &path).map(|_| ()).map_err(|error| failed(&path, error))
+}
+
+/// The text with a defect in it, behind its number.
+fn defective(text: &str, canary: &Canary, number: u32) -> Result<String, String> {
+    if text.matches(canary.from).count() != 1 {
+        return Err(format!(
+            "canary `{}`: crates/{} does not hold this exactly once: {}\ncorrect the table in xtask/src/canaries/table.rs",
+            canary.name, canary.file, canary.from
+        ));
+    }
+    let home = if canary.file.starts_with("model/") { "crate" } else { "quire_model" };
+    Ok(text.replacen(canary.from, &canary.to.replace("ON", &format!("{home}::canary::is_out({number})")), 1))
+}
+
+fn change(path: &Path, change: impl FnOnce(String) -> Result<String, String>) -> Result<(), String> {
+    let failed = |error| format!("could not change {}: {error}", path.display());
+    let changed = change(fs::read_to_string(path).map_err(failed)?)?;
+    fs::write(path, changed).map_err(failed)
+}
+
+/// Copies a folder; what did not change keeps its time, so that it is not built again.
+fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |error| format!("could not copy {}: {error}", from.display());
+    fs::create_dir_all(to).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type().map_err(failed)?.is_dir() {
+            copy_folder(&path, &copy)?;
+        } else {
+            fs::copy(&path, &copy).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// The page of the table.
+fn page() -> String {
+    let mut page = format!(
+        "# Canaries\n\n{} deliberate defects, put into a copy of the source by `cargo xtask canaries`, which writes this page when every one of them was\n\
+         noticed by the [simulation](simulation.md) within {SEEDS} runs. It makes the other counts believable: a test that can't fail\n\
+         proves nothing. The defects stand in [`table.rs`](../xtask/src/canaries/table.rs), and in no build of the source.\n\n\
+         | canary | defect | where |\n|---|---|---|\n",
+        CANARIES.len()
+    );
+    for Canary { name, defect, file, .. } in CANARIES {
+        page += &format!("| `{name}` | {defect} | [{file}](../crates/{file}) |\n");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+    #[test]
+    fn every_canary_finds_its_place_in_the_source() {
+        for canary in CANARIES {
+            let text = fs::read_to_string(Path::new(ROOT).join("crates").join(canary.file)).unwrap();
+            let defective = defective(&text, canary, 7).unwrap();
+            assert!(defective.contains("canary::is_out(7)"), "{}", canary.name);
+        }
+    }
+
+    #[test]
+    fn no_canary_is_in_the_source() {
+        for name in CRATES {
+            assert!(!Path::new(ROOT).join("crates").join(name).join("src/canary.rs").exists());
+        }
+        let main = fs::read_to_string(Path::new(ROOT).join("crates/sim/src/main.rs")).unwrap();
+        assert!(!main.contains("canary"));
+    }
+
+    #[test]
+    fn the_page_is_of_this_table_once_it_was_written() {
+        if let Ok(written) = fs::read_to_string(Path::new(ROOT).join(PAGE)) {
+            assert_eq!(written, page(), "run cargo xtask canaries");
+        }
+    }
+
+    #[test]
+    fn no_two_canaries_have_a_name() {
+        let mut names: Vec<_> = CANARIES.iter().map(|canary| canary.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CANARIES.len());
+    }
+}

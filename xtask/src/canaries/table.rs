@@ -1,0 +1,99 @@
+//! The deliberate defects. Each is a change of one place of the source, which must stand there exactly once; `ON` in it is whether
+//! this defect is let out.
+
+/// A deliberate defect.
+#[derive(Debug)]
+pub(crate) struct Canary {
+    pub(crate) name: &'static str,
+    /// What is wrong with it.
+    pub(crate) defect: &'static str,
+    /// The file, from the folder `crates`.
+    pub(crate) file: &'static str,
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+}
+
+macro_rules! canaries {
+    ($($name:literal, $defect:literal, $file:literal, $from:literal => $to:literal;)*) => {
+        &[$(Canary { name: $name, defect: $defect, file: $file, from: $from, to: $to }),*]
+    };
+}
+
+pub(crate) const CANARIES: &[Canary] = canaries! {
+    "sync-skipped", "a sync does not sync the segments", "log/src/sync.rs",
+        ".and_then(|()| segments.iter().try_for_each(|segment| segment.file.sync()));"
+        => ".and_then(|()| if ON { Ok(()) } else { segments.iter().try_for_each(|segment| segment.file.sync()) });";
+    "directory-not-synced", "a new segment's name is not synced", "log/src/sync.rs",
+        "if sync_directory { directory.sync() }" => "if sync_directory && !ON { directory.sync() }";
+    "last-segment-only", "a sync covers the last segment only", "log/src/sync.rs",
+        "let segments = state.unsynced.clone();"
+        => "let mut segments = state.unsynced.clone(); if ON { segments.drain(..segments.len() - 1); }";
+    "mark-ahead", "the durable mark says more than was synced", "log/src/sync.rs",
+        "control.set_durable(target);" => "control.set_durable(if ON { target.next().next() } else { target });";
+    "published-before-sync", "a record is published before the sync that covers it", "log/src/log.rs",
+        "Durability::Sync => Woken::default()," => "Durability::Sync if ON => self.published.publish(position), Durability::Sync => Woken::default(),";
+    "checkpoint-before-log", "a checkpoint is saved before the log that it stands on is synced", "log/src/log.rs",
+        "shared.sync_to(mark.position)?;" => "if !ON { shared.sync_to(mark.position)?; }";
+    "record-crc", "the checksum of a record is not verified", "log/src/record/header.rs",
+        "if computed != header.crc {" => "if computed != header.crc && !ON {";
+    "segment-crc", "the checksum of a segment's header is not verified", "log/src/segment/header.rs",
+        "if computed != u32_at(12) {" => "if computed != u32_at(12) && !ON {";
+    "checkpoint-crc", "the checksum of a checkpoint is not verified", "log/src/checkpoint.rs",
+        "if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) {" => "if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) && !ON {";
+    "meta-crc", "the checksum of quire.meta is not verified", "quire/src/meta.rs",
+        "if u32_at(12) != checksum(fixed) {" => "if u32_at(12) != checksum(fixed) && !ON {";
+    "cut-below-mark", "a tail that had been synced is cut as a torn one is", "log/src/recovery/mod.rs",
+        "if let Some(durable) = self.known.durable.filter(|durable| *durable > position) {"
+        => "if let Some(durable) = self.known.durable.filter(|durable| *durable > position && !ON) {";
+    "not-written-again", "what a failed sync gave up is not written again on opening", "log/src/segment/mod.rs",
+        "let Some(offset) = offset else { return Ok(()) };" => "let Some(offset) = offset.filter(|_| !ON) else { return Ok(()) };";
+    "opening-not-synced", "what opening found is not synced", "log/src/log.rs",
+        "shared.sync_to(found.mark.position)?;" => "if !ON { shared.sync_to(found.mark.position)?; }";
+    "edge-of-segment", "a record is taken to fit when it is 8 bytes too long", "log/src/writer.rs",
+        "self.active.appender.settled() + bytes <= self.active.appender.len()"
+        => "self.active.appender.settled() + bytes <= self.active.appender.len() + if ON { 8 } else { 0 }";
+    "time-backwards", "time follows a clock that steps back", "log/src/writer.rs",
+        "let time = now.max(self.core.time);" => "let time = if ON { now } else { now.max(self.core.time) };";
+    "sequence-twice", "a tag's next number is not counted up", "log/src/sequences.rs",
+        "Some(counter) => counter.next = next," => "Some(counter) => if !ON { counter.next = next },";
+    "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/index.rs",
+        ".and_modify(|list| list.push(ordinal))" => ".and_modify(|list| if !ON { list.push(ordinal) })";
+    "spare-error-kept", "the error of a segment that could not be made is told for ever", "log/src/prepare.rs",
+        "state.ready.take_if(|ready| ready.is_err());" => "state.ready.take_if(|ready| !ON && ready.is_err()); if ON && let Some(Err(error)) = &state.ready { return Err(Error::NoSpace { path: error.to_string().into() }); }";
+    "filter-says-no", "the filter of a sealed segment says that it holds no tag", "log/src/sealed/mod.rs",
+        "self.filter.get().map(|filter| filter.may_hold(tag))" => "self.filter.get().map(|filter| !ON && filter.may_hold(tag))";
+    "index-crc", "a block of an index is not verified", "log/src/sealed/blocks.rs",
+        "self.verify(block)?;" => "if !ON { self.verify(block)?; }";
+    "replay-one-short", "a restart does not replay the last record", "quire/src/decide.rs",
+        "while position <= self.writer.mark().position {" => "while if ON { position < self.writer.mark().position } else { position <= self.writer.mark().position } {";
+    "replay-one-late", "a restart does not replay the first record behind the checkpoint", "quire/src/builder.rs",
+        "checkpoint = newest.mark.position;" => "checkpoint = if ON { newest.mark.position.next() } else { newest.mark.position };";
+    "apply-in-part", "of a commit, only the first entry is applied", "quire/src/decide.rs",
+        "for entry in self.writer.appended() {" => "for entry in self.writer.appended().take(if ON { 1 } else { usize::MAX }) {";
+    "jobs-not-saved", "a checkpoint comes back without its jobs", "quire/src/models.rs",
+        "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
+    "answer-too-early", "a commit is answered when the one before it is durable", "quire/src/decide.rs",
+        "Decided { rests_on: at.position, verdict: Ok((at, replies)) }" => "Decided { rests_on: if ON { before } else { at.position }, verdict: Ok((at, replies)) }";
+    "refusal-too-early", "a refusal is told before what it met is durable", "quire/src/decide.rs",
+        "Decided { rests_on: before, verdict: Err(refused) }" => "Decided { rests_on: if ON { Position::ZERO } else { before }, verdict: Err(refused) }";
+    "read-too-early", "a read is told before what it saw is durable", "quire/src/database.rs",
+        "let rests_on = state.writer.mark().position;" => "let rests_on = if ON { Position::ZERO } else { state.writer.mark().position };";
+    "condition-passed-over", "a conflict does not refuse an append", "events/src/decide.rs",
+        "Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into())," => "Some(_) if ON => Ok(()), Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into()),";
+    "condition-off-by-one", "a condition does not see the first event behind its position", "events/src/decide.rs",
+        "let after = after.max(before.up_to);" => "let after = if ON { after.next() } else { after.max(before.up_to) };";
+    "event-twice", "an event that is sent again is appended again", "events/src/decide.rs",
+        "let Some(id) = event.id else { continue };" => "let Some(id) = event.id.filter(|_| !ON) else { continue };";
+    "lease-not-fenced", "any token ends the lease of an active job", "jobs/src/decide.rs",
+        "if held == token)" => "if held == token || ON)";
+    "lease-not-ended", "an ack is taken although its lease ran out", "jobs/src/decide.rs",
+        "if !self.draft.has_changed(id) {" => "if !self.draft.has_changed(id) && !ON {";
+    "attempt-too-many", "a job gets one attempt more than it has", "jobs/src/state.rs",
+        "self.attempt < self.attempts_max" => "if ON { self.attempt <= self.attempts_max } else { self.attempt < self.attempts_max }";
+    "version-not-compared", "a block is put although it has another version than was expected", "graph/src/decide.rs",
+        "put.expect.filter(|expected| *expected != found)" => "put.expect.filter(|expected| *expected != found && !ON)";
+    "end-not-there", "an edge is put to a block that is not there", "graph/src/decide.rs",
+        "if !put.allow_missing && graph.block(block.id()).is_none() {" => "if !put.allow_missing && !ON && graph.block(block.id()).is_none() {";
+    "offset-not-kept", "a committed offset is not taken in", "streams/src/apply.rs",
+        "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
+};
