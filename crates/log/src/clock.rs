@@ -27,7 +27,9 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         #[expect(clippy::disallowed_methods, reason = "this is the component that everyone else is to use")]
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_micros(u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX))
+        // Within 64 bits all along: every commit looks at the clock.
+        let micros = since_epoch.as_secs().saturating_mul(1_000_000);
+        Timestamp::from_micros(micros.saturating_add(since_epoch.subsec_micros().into()))
     }
 
     fn monotonic_ns(&self) -> u64 {
