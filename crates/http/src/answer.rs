@@ -17,6 +17,13 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// As a line of text: JSON as it is written here has no line breaks.
+    pub(crate) fn into_text(self) -> String {
+        String::from_utf8(self.0).expect("JSON is text")
+    }
+}
+
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         ([(CONTENT_TYPE, "application/json")], self.0).into_response()

@@ -88,8 +88,8 @@ pub use commit::{Commit, Message, Part};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{
-    Event, EventStore, Events, Fact, Graph, GraphSnapshot, Producer, Project, Projected, Projection, Queue, Record,
-    Records, Topic,
+    Event, EventStore, Events, Fact, Graph, GraphSnapshot, Producer, Progress, Project, Projected, Projection, Queue,
+    Record, Records, Subscription, Topic,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use quire_log::{

@@ -153,44 +153,40 @@ pub(super) async fn subscribe(
     app: Arc<App>,
     request: SubscribeEventsRequest,
 ) -> Result<ReceiverStream<Result<SubscribeEventsResponse, Status>>, Status> {
-    let options = ReadOptions { after: EventPosition::new(request.after), ..ReadOptions::default() };
-    let mut cursor = Cursor::new(Arc::clone(&app), request.store, request.query.as_ref(), options);
+    let query = request.query.as_ref().map_or_else(Query::all, query);
+    let store = app.database.events(&request.store);
+    let mut subscription = store.subscribe(query, EventPosition::new(request.after)).map_err(failed)?;
     let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
-    // Taken before the page is read: what is published while it is read wakes this at once.
-    let mut seen = app.database.published();
-    let (next, mut page) = cursor.next().await?;
-    cursor = next;
     tokio::spawn(async move {
-        let theirs = Arc::clone(&app);
         let following = async {
             let mut told = None;
             loop {
-                let more = page.more;
-                // All up to the head was looked at: the next page need not go through it again.
-                cursor.options.after = if more { cursor.options.after } else { cursor.options.after.max(page.head) };
-                let caught_up = (!more).then_some(cursor.options.after.get());
-                let is_news = !page.events.is_empty()
-                    || caught_up.is_some_and(|head| told.is_none_or(|told| head >= told + TOLD_AFTER_EVENTS));
-                if is_news {
+                let look = move || {
+                    let mut events = Vec::new();
+                    let looked =
+                        subscription.visit_next(PAGE_EVENTS_MAX, PAGE_BYTES, |event| events.push(message(&event)));
+                    looked.map(|progress| (subscription, events, progress)).map_err(failed)
+                };
+                let (events, progress);
+                match aside(look).await {
+                    Ok(found) => (subscription, events, progress) = found,
+                    Err(status) => return end(&pages, status).await,
+                }
+                let caught_up = progress.is_caught_up.then(|| subscription.after().get());
+                let is_far = |head: u64| told.is_none_or(|told| head >= told + TOLD_AFTER_EVENTS);
+                if !events.is_empty() || caught_up.is_some_and(is_far) {
                     told = caught_up.or(told);
-                    let response = SubscribeEventsResponse { events: std::mem::take(&mut page.events), caught_up };
-                    if pages.send(Ok(response)).await.is_err() {
+                    if pages.send(Ok(SubscribeEventsResponse { events, caught_up })).await.is_err() {
                         return;
                     }
                 }
-                if !more {
-                    let arrival = theirs.database.arrival_after(seen);
+                if progress.is_caught_up {
                     tokio::select! {
-                        arrived = arrival => if let Err(error) = arrived {
+                        arrived = subscription.arrival() => if let Err(error) = arrived {
                             return end(&pages, failed(error)).await;
                         },
                         () = pages.closed() => return,
                     }
-                }
-                seen = theirs.database.published();
-                match cursor.next().await {
-                    Ok(next) => (cursor, page) = next,
-                    Err(status) => return end(&pages, status).await,
                 }
             }
         };

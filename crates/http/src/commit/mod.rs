@@ -17,7 +17,7 @@ use crate::commit::request::{CommitRequest, PartRequest, Slices};
 use crate::error::Problem;
 
 /// A body of more bytes is parsed apart from the threads that serve connections.
-const INLINE_BYTES_MAX: usize = 64 << 10;
+pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// Commits, and answers once it is durable.
 pub(crate) async fn commit(State(app): State<Arc<App>>, body: Body) -> Result<Answer, Problem> {

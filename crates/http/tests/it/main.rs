@@ -1,6 +1,7 @@
 //! What a client sees of the server, over a real socket.
 
 mod commits;
+mod events;
 mod graphs;
 mod page;
 mod reads;

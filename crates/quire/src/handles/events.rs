@@ -10,6 +10,7 @@ use crate::events::{
 };
 use crate::handles::only;
 use crate::handles::projection::{Project, Projected};
+use crate::handles::subscription::Subscription;
 use crate::ticket::Ticket;
 
 /// An event store. See [`Database::events`].
@@ -143,6 +144,33 @@ impl<'a> EventStore<'a> {
         let head = self.visit(&query, ReadOptions::default(), |event| projection.see(&event))?;
         let condition = Condition::fail_if_matches_after(query, head);
         Ok(Projected { state: projection.end(), condition, head })
+    }
+
+    /// The events that match, behind a position: those that are there, and then those to come.
+    ///
+    /// An item with `only_last_event` gives, each time, the last of those that came since.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a query that can't be asked.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use quire::events::{EventPosition, NewEvent, Query};
+    /// use quire::{Database, Durability};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+    /// let store = db.events("school/courses");
+    /// let mut courses = store.subscribe(Query::all(), EventPosition::ZERO)?;
+    /// store.append([NewEvent::new("CourseDefined").tag("course:c1")])?;
+    /// let events = courses.next(Duration::from_secs(10))?;
+    /// assert_eq!((events.len(), courses.after()), (1, EventPosition::new(1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn subscribe(&self, query: Query<'_>, after: EventPosition) -> Result<Subscription> {
+        Subscription::new(self.database, self.name, query.into_owned(), after)
     }
 
     /// The last position of the store; zero when it is empty or not there.

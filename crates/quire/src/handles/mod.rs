@@ -6,6 +6,7 @@ mod graph;
 mod graph_snapshot;
 mod projection;
 mod queue;
+mod subscription;
 mod topic;
 
 pub use decision::Fact;
@@ -14,6 +15,7 @@ pub use graph::Graph;
 pub use graph_snapshot::GraphSnapshot;
 pub use projection::{Project, Projected, Projection};
 pub use queue::Queue;
+pub use subscription::{Progress, Subscription};
 pub use topic::{Producer, Record, Records, Topic};
 
 use crate::outcome::Refused;

@@ -21,6 +21,16 @@ pub(crate) struct Append<'r> {
     conditions: Vec<ConditionRequest<'r>>,
 }
 
+/// The same to the store that a path names.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AppendRequest<'r> {
+    #[serde(borrow, default)]
+    events: Vec<EventRequest<'r>>,
+    #[serde(borrow, default)]
+    conditions: Vec<ConditionRequest<'r>>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EventRequest<'r> {
@@ -78,6 +88,16 @@ struct ItemRequest<'r> {
     tags: Vec<Text<'r>>,
     #[serde(default)]
     only_last_event: bool,
+}
+
+impl<'r> AppendRequest<'r> {
+    /// To this store.
+    pub(crate) fn to<'a>(self, store: &'a str) -> Append<'a>
+    where
+        'r: 'a,
+    {
+        Append { store: Text::from(store), events: self.events, conditions: self.conditions }
+    }
 }
 
 impl Append<'_> {

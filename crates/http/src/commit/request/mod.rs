@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::error::Problem;
 
-pub(crate) use events::QueryRequest;
+pub(crate) use events::{AppendRequest, QueryRequest};
 pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob};
 
 /// A commit.

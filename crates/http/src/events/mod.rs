@@ -1,19 +1,26 @@
-//! Reads of event stores: the stores, the head of one, and events by query, a page at a time.
+//! Event stores: appends, the stores, the head of one, events by query, a page at a time; projections and subscriptions.
 //!
 //! A page has a bounded number of events and bytes. It is cut short only between events, and says so with `more`.
+
+mod project;
+mod subscribe;
+
+pub(crate) use project::project;
+pub(crate) use subscribe::subscribe;
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::Database;
 use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions};
+use quire::{Database, Reply};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::{Shown, Tag};
-use crate::commit::request::QueryRequest;
+use crate::commit::request::{AppendRequest, PartRequest, QueryRequest};
+use crate::commit::{INLINE_BYTES_MAX, committed, submit};
 use crate::error::Problem;
 use crate::params::{Named, Params, limit};
 
@@ -34,6 +41,13 @@ struct ReadRequest<'r> {
     limit: Option<usize>,
     #[serde(default)]
     backwards: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct AppendReply {
+    first: Option<u64>,
+    last: Option<u64>,
+    duplicate: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -108,7 +122,7 @@ pub(crate) async fn list(
     Named(store): Named<String>,
     mut params: Params,
 ) -> Result<Answer, Problem> {
-    let (types, tags) = (params.all("type"), params.all("tag"));
+    let query = query_of(&mut params);
     let options = ReadOptions {
         after: EventPosition::new(params.one("after")?.unwrap_or_default()),
         up_to: params.one("up_to")?.map(EventPosition::new),
@@ -118,12 +132,40 @@ pub(crate) async fn list(
     };
     let limit = params.limit()?;
     params.end()?;
-    let query = Query::from(QueryItem {
+    aside(move || page(&app.database, &store, &query, options, limit)).await
+}
+
+/// Events of any of the types that carry all of the tags.
+fn query_of(params: &mut Params) -> Query<'static> {
+    let (types, tags) = (params.all("type"), params.all("tag"));
+    Query::from(QueryItem {
         types: types.into_iter().map(Into::into).collect(),
         tags: tags.into_iter().map(|tag| tag.into_bytes().into()).collect(),
         only_last_event: false,
-    });
-    aside(move || page(&app.database, &store, &query, options, limit)).await
+    })
+}
+
+/// `POST /v1/events/{store}/append`: events, if every condition holds. A commit of this one part.
+pub(crate) async fn append(
+    State(app): State<Arc<App>>,
+    Named(store): Named<String>,
+    body: Body,
+) -> Result<Answer, Problem> {
+    let short = body.len() <= INLINE_BYTES_MAX;
+    let begin = move || {
+        let request: AppendRequest<'_> = body.parse()?;
+        submit(&app.database, &[PartRequest::Append(request.to(&store))])
+    };
+    let ticket = if short { begin()? } else { aside(begin).await? };
+    let committed = committed(ticket.await?)?;
+    match committed.replies.first() {
+        Some(Reply::Events(appended)) => Ok(Answer::of(&AppendReply {
+            first: appended.first.map(EventPosition::get),
+            last: appended.last.map(EventPosition::get),
+            duplicate: appended.duplicate,
+        })),
+        other => unreachable!("an append is answered by events, not by {other:?}"),
+    }
 }
 
 /// `POST /v1/events/{store}/read`: events by a whole query.

@@ -1,0 +1,159 @@
+//! Projections of events, of the kinds that need no program: how many match, whether any does, the last, the sum of a field.
+//!
+//! They are folded in one pass, and the condition that comes with them is what a decision on them is appended under.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use quire::events::{Condition, EventView, Query};
+use quire::{Project, Projected};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use super::shown;
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::body::Body;
+use crate::commit::request::QueryRequest;
+use crate::error::Problem;
+use crate::params::Named;
+
+/// How many projections a request may ask for.
+const PROJECTIONS_MAX: usize = 256;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProjectRequest<'r> {
+    /// By the name that its state is to have.
+    #[serde(borrow)]
+    projections: BTreeMap<String, ProjectionRequest<'r>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProjectionRequest<'r> {
+    #[serde(borrow)]
+    query: QueryRequest<'r>,
+    fold: FoldRequest,
+}
+
+/// What to make of the events.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FoldRequest {
+    Count,
+    Exists,
+    Last,
+    /// Of a field of the data's JSON object; events without it, or where it is no number, add nothing.
+    Sum(String),
+}
+
+#[derive(Debug, Serialize)]
+struct ProjectReply {
+    states: BTreeMap<String, Box<RawValue>>,
+    head: u64,
+    condition: Value,
+}
+
+/// A projection at work.
+#[derive(Debug)]
+struct Folding {
+    query: Query<'static>,
+    fold: FoldRequest,
+    state: Value,
+    /// The last event, as it is shown.
+    last: Option<Box<RawValue>>,
+}
+
+impl Folding {
+    fn new(request: &ProjectionRequest<'_>) -> Self {
+        let state = match request.fold {
+            FoldRequest::Count | FoldRequest::Sum(_) => json!(0),
+            FoldRequest::Exists => json!(false),
+            FoldRequest::Last => Value::Null,
+        };
+        let mut query = request.query.query().into_owned();
+        if matches!(request.fold, FoldRequest::Last) {
+            query.items.iter_mut().for_each(|item| item.only_last_event = true);
+        }
+        Folding { query, fold: request.fold.clone(), state, last: None }
+    }
+}
+
+impl Project for Folding {
+    type State = Box<RawValue>;
+
+    fn ask(&self, query: &mut Query<'static>) {
+        query.items.extend(self.query.items.iter().cloned());
+    }
+
+    fn see(&mut self, event: &EventView<'_>) {
+        if !self.query.matches(event) {
+            return;
+        }
+        match &self.fold {
+            FoldRequest::Count => self.state = json!(self.state.as_u64().unwrap_or_default() + 1),
+            FoldRequest::Exists => self.state = json!(true),
+            FoldRequest::Last => self.last = Some(raw(&shown(event))),
+            FoldRequest::Sum(field) => self.state = sum(&self.state, event.data, field),
+        }
+    }
+
+    fn end(self) -> Box<RawValue> {
+        self.last.unwrap_or_else(|| raw(&self.state))
+    }
+}
+
+fn raw(value: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(value).expect("an answer has strings for keys and no failing parts")
+}
+
+/// The sum and a field's number: whole while both are, and no overflow.
+fn sum(sum: &Value, data: &[u8], field: &str) -> Value {
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(data).unwrap_or_default();
+    let Some(Ok(Value::Number(added))) = fields.get(field).map(|value| serde_json::from_str(value.get())) else {
+        return sum.clone();
+    };
+    match (sum.as_i64(), added.as_i64()) {
+        (Some(sum), Some(added)) if sum.checked_add(added).is_some() => json!(sum + added),
+        _ => json!(sum.as_f64().unwrap_or_default() + added.as_f64().unwrap_or_default()),
+    }
+}
+
+/// `POST /v1/events/{store}/project`: states, and the condition that they hold.
+pub(crate) async fn project(
+    State(app): State<Arc<App>>,
+    Named(store): Named<String>,
+    body: Body,
+) -> Result<Answer, Problem> {
+    aside(move || {
+        let request: ProjectRequest<'_> = body.parse()?;
+        let asked = request.projections.len();
+        if !(1..=PROJECTIONS_MAX).contains(&asked) {
+            return Err(Problem::invalid(format!("{asked} projections: 1 to {PROJECTIONS_MAX}")));
+        }
+        let foldings: Vec<Folding> = request.projections.values().map(Folding::new).collect();
+        let Projected { state, condition, head } = app.database.events(&store).project(foldings)?;
+        let states = request.projections.into_keys().zip(state).collect();
+        Ok(Answer::of(&ProjectReply { states, head: head.get(), condition: as_request(&condition) }))
+    })
+    .await
+}
+
+/// The condition as an append takes it.
+fn as_request(condition: &Condition<'_>) -> Value {
+    let text = |tag: &[u8]| String::from_utf8_lossy(tag).into_owned();
+    let item = |item: &quire::events::QueryItem<'_>| {
+        let tags: Vec<String> = item.tags.iter().map(|tag| text(tag)).collect();
+        json!({ "types": item.types, "tags": tags })
+    };
+    let items: Vec<Value> = condition.query().items.iter().map(item).collect();
+    match condition {
+        Condition::FailIfMatches { after, .. } => {
+            json!({ "fail_if_events_match": { "items": items }, "after": after.get() })
+        }
+        Condition::LastIs { position, .. } => json!({ "last_is": { "items": items, "position": position.get() } }),
+    }
+}

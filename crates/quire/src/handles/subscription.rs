@@ -1,0 +1,112 @@
+//! A subscription: the events that match a query, from a position on, those of the past and then those to come.
+//!
+//! It reads by position alone, so nothing is left out or told twice where the past becomes the present; and it remembers how
+//! far it has looked, also where nothing matched. It holds no place in any queue: a slow subscriber holds up nobody.
+
+use std::time::Duration;
+
+use quire_model::Position;
+
+use crate::database::{Arrival, Database};
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::{EventPosition, EventView, Query, ReadOptions};
+use crate::handles::events::Event;
+
+/// How many events [`Subscription::next`] gives at most.
+const BATCH_EVENTS_MAX: usize = 1_024;
+
+/// [`Subscription::next`] ends with the event whose data and metadata take it to so many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// See [`EventStore::subscribe`](crate::EventStore::subscribe).
+#[derive(Debug)]
+pub struct Subscription {
+    database: Database,
+    store: String,
+    query: Query<'static>,
+    after: EventPosition,
+    /// What was published when it last looked.
+    seen: Position,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// How many events were given.
+    pub events: usize,
+    /// Whether there was nothing more to give.
+    pub is_caught_up: bool,
+}
+
+impl Subscription {
+    pub(crate) fn new(database: &Database, store: &str, query: Query<'static>, after: EventPosition) -> Result<Self> {
+        let selected = database.read_published(|view| view.events.select(store, &query).map(|_| ()))?;
+        selected.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
+        Ok(Subscription { database: database.clone(), store: store.to_owned(), query, after, seen: Position::ZERO })
+    }
+
+    /// Every match up to here was given, and what was looked at there did not match: where to go on after a break.
+    pub fn after(&self) -> EventPosition {
+        self.after
+    }
+
+    /// Gives the next events that are there, in order: at most so many, and none behind the one whose data and metadata
+    /// take them to so many bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`] and [`ErrorKind::Failed`]. The events that were given before count as given.
+    pub fn visit_next(
+        &mut self,
+        events_max: usize,
+        bytes: usize,
+        mut visit: impl FnMut(EventView<'_>),
+    ) -> Result<Progress> {
+        // Before the look: what is published meanwhile is not slept through.
+        self.seen = self.database.published();
+        let selection = self.database.read_published(|view| view.events.select(&self.store, &self.query))?;
+        let selection = selection.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
+        let history = self.database.history();
+        let options = ReadOptions { after: self.after, ..ReadOptions::default() };
+        let mut reading = selection.read(&history, options)?;
+        let (mut given, mut given_bytes) = (0, 0);
+        while given < events_max && given_bytes < bytes {
+            let Some(event) = reading.next().transpose()? else {
+                self.after = self.after.max(reading.head());
+                return Ok(Progress { events: given, is_caught_up: true });
+            };
+            given += 1;
+            given_bytes += event.data.len() + event.metadata.len();
+            self.after = event.position;
+            visit(event);
+        }
+        Ok(Progress { events: given, is_caught_up: false })
+    }
+
+    /// A future that is ready when there may be more than the last look found.
+    pub fn arrival(&self) -> Arrival {
+        self.database.arrival_after(self.seen)
+    }
+
+    /// The next events, copied; waits for some, at most so long. Without any, the time is over.
+    ///
+    /// # Errors
+    /// As [`Subscription::visit_next`].
+    pub fn next(&mut self, at_most: Duration) -> Result<Vec<Event>> {
+        let mut left = at_most;
+        loop {
+            let mut events = Vec::new();
+            self.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| events.push(event.into()))?;
+            if !events.is_empty() || left.is_zero() {
+                return Ok(events);
+            }
+            let waited_from = self.database.now();
+            if !self.database.wait_after(self.seen, left)? {
+                // The time is over, whatever the database's clock says: one last look.
+                left = Duration::ZERO;
+                continue;
+            }
+            let waited = self.database.now().as_micros().saturating_sub(waited_from.as_micros());
+            left = left.saturating_sub(Duration::from_micros(waited));
+        }
+    }
+}
