@@ -12,7 +12,7 @@ use crate::checkpoint::Mark;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::log::Identity;
-use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader};
+use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView};
 use crate::recovery::bytes_before_zeros;
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
 use crate::writer::{Active, Core, is_segment_name, segment_name};
@@ -38,7 +38,11 @@ impl Core {
         };
         let begin = self.active.appender.settled();
         let mark = Mark { position: header.position, chain: header.crc };
-        self.take_in(begin..begin + header.length as usize, mark, header.time);
+        let range = begin..begin + header.length as usize;
+        let record = RecordView::sealed(self.active.appender.bytes(range.clone()));
+        self.tags.read(record, self.shared.seed(), &mut self.sequences);
+        self.take_in(range, mark, header.time);
+        self.tags.clear();
         self.shared.note_followed(self.mark.position);
         Ok(Some(self.mark.position))
     }
@@ -110,7 +114,7 @@ fn open_begun(directory: &Directory, identity: Identity, after: Mark) -> Result<
     }
     let file = directory.open_segment(&name)?;
     let appender = file.map(header.bytes, SEGMENT_HEADER_BYTES)?;
-    let index = SegmentIndex::new(first, identity.seed());
+    let index = SegmentIndex::new(first);
     let segment = Arc::new(Segment::new(first, file, appender.view(), index));
-    Ok(Active { segment, appender })
+    Ok(Active::found(segment, appender))
 }

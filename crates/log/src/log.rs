@@ -18,7 +18,7 @@ use crate::compaction::{Compaction, Run, Share, Survives};
 use crate::control::{Control, Door};
 use crate::directory::{Directory, LockedFile};
 use crate::error::{Damage, Error, Result};
-use crate::prepare::{Prepared, Preparer, is_spare_name, prepare, spare_name};
+use crate::prepare::{Prepared, Preparer, is_spare_name, spare_name};
 use crate::publish::{Published, Woken};
 use crate::reader::{Reader, Store};
 use crate::recovery::{self, Recovery};
@@ -212,7 +212,7 @@ impl Log {
         let sealer = Arc::new(Sealer::default());
         let shared = Arc::new(Shared {
             identity,
-            preparer: Preparer::new(spare, settings.segment_bytes, background),
+            preparer: Preparer::new(spare, settings.segment_bytes, settings.durability, background),
             syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
             published: Published::new(Position::ZERO),
             generation: AtomicU64::new(found.segments.generation),
@@ -235,14 +235,12 @@ impl Log {
                 sealed.for_each(|segment| shared.syncer.begin_segment(segment));
                 shared.syncer.begin_segment(Arc::clone(&active.segment));
                 if entered.alone {
-                    shared.prepare_next();
+                    shared.prepare_next(shared.clock.now());
                 }
                 active
             }
             None => {
-                let first =
-                    prepare(&shared.directory, &spare_name(shared.control.seat()), shared.settings.segment_bytes)?;
-                shared.preparer.put(first);
+                shared.preparer.make_first(&shared.directory)?;
                 shared.begin_segment(found.mark, shared.clock.now())?
             }
         };
@@ -668,7 +666,7 @@ impl Shared {
         let active = Active::begin(self, mark, time)?;
         self.counters.roll();
         self.add_segment(&active);
-        self.preparer.begin();
+        self.preparer.begin(time);
         Ok(active)
     }
 
@@ -679,8 +677,8 @@ impl Shared {
     }
 
     /// Has the next segment made ready.
-    pub(crate) fn prepare_next(&self) {
-        self.preparer.begin();
+    pub(crate) fn prepare_next(&self, now: Timestamp) {
+        self.preparer.begin(now);
     }
 
     /// What was recovered becomes what everyone builds on: durable first, and then in the control file.

@@ -6,16 +6,24 @@
 //!
 //! A log without threads makes it when it is needed, or when [`Preparer::step`] is called.
 //!
+//! In an `os` log its pages are made ready to be written to as well, so that no append waits for the kernel.
+//!
 //! There is one spare at a time. It is made under a name that must be free, so that a file which somebody has mapped is never
 //! truncated.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use quire_mapped::Appender;
+use quire_model::Timestamp;
 
-use crate::directory::{Directory, SegmentFile};
+use crate::directory::{Directory, Fill, SegmentFile};
 use crate::error::{Error, Result};
 use crate::log::Background;
+use crate::settings::Durability;
+
+/// From so many bytes a second on, an `os` log is filled in pieces of huge pages: what a background sync writes is then at
+/// most about twice what was appended since the one before, at the interval it has unless it is set.
+const HUGE_BYTES_PER_S: u64 = 16 << 20;
 
 /// The name under which a segment of this seat waits for its records.
 pub(crate) fn spare_name(seat: u32) -> String {
@@ -34,6 +42,7 @@ pub(crate) struct Prepared {
     pub(crate) appender: Appender,
     pub(crate) bytes: u64,
     pub(crate) name: String,
+    pub(crate) fill: Fill,
 }
 
 /// See the module.
@@ -41,6 +50,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Preparer {
     name: String,
     bytes: u64,
+    durability: Durability,
     background: Background,
     state: Mutex<State>,
     changed: Condvar,
@@ -49,13 +59,17 @@ pub(crate) struct Preparer {
 #[derive(Debug, Default)]
 struct State {
     wanted: bool,
+    /// When the segment before was begun.
+    begun: Option<Timestamp>,
+    /// Whether the last one was filled fast enough for huge pages.
+    huge: bool,
     ready: Option<Result<Prepared>>,
     stopping: bool,
 }
 
 impl Preparer {
-    pub(crate) fn new(name: String, bytes: u64, background: Background) -> Self {
-        Preparer { name, bytes, background, state: Mutex::default(), changed: Condvar::new() }
+    pub(crate) fn new(name: String, bytes: u64, durability: Durability, background: Background) -> Self {
+        Preparer { name, bytes, durability, background, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// The next segment; waits when it is not ready yet. The one after it may be begun once this one has a name of its own.
@@ -87,14 +101,30 @@ impl Preparer {
         }
     }
 
-    /// Puts a segment there that was made elsewhere.
-    pub(crate) fn put(&self, prepared: Prepared) {
-        self.lock().ready = Some(Ok(prepared));
+    /// Has the segment made that follows one which begins now, without waiting for it.
+    pub(crate) fn begin(&self, now: Timestamp) {
+        let mut state = self.lock();
+        if let Some(begun) = state.begun.replace(now) {
+            let micros = now.as_micros().saturating_sub(begun.as_micros());
+            state.huge = self.bytes.saturating_mul(1_000_000) >= micros.saturating_mul(HUGE_BYTES_PER_S);
+        }
+        self.want(&mut state);
     }
 
-    /// Has a segment made without waiting for it.
-    pub(crate) fn begin(&self) {
-        self.want(&mut self.lock());
+    /// Makes the first segment of a log, before there is a thread that would.
+    pub(crate) fn make_first(&self, directory: &Directory) -> Result<()> {
+        let fill = self.fill(&self.lock());
+        let first = prepare(directory, &self.name, self.bytes, fill)?;
+        self.lock().ready = Some(Ok(first));
+        Ok(())
+    }
+
+    fn fill(&self, state: &State) -> Fill {
+        match self.durability {
+            Durability::Sync => Fill::Written,
+            Durability::Os if state.huge => Fill::Huge,
+            Durability::Os => Fill::Small,
+        }
     }
 
     fn want(&self, state: &mut State) {
@@ -124,8 +154,9 @@ impl Preparer {
             return false;
         }
         state.wanted = false;
+        let fill = self.fill(&state);
         drop(state);
-        let made = prepare(directory, &self.name, self.bytes);
+        let made = prepare(directory, &self.name, self.bytes, fill);
         self.lock().ready = Some(made);
         self.changed.notify_all();
         true
@@ -149,10 +180,13 @@ impl State {
 }
 
 /// Makes a segment ready.
-pub(crate) fn prepare(directory: &Directory, name: &str, bytes: u64) -> Result<Prepared> {
-    let file = directory.create_segment(name, bytes)?;
+fn prepare(directory: &Directory, name: &str, bytes: u64, fill: Fill) -> Result<Prepared> {
+    let file = directory.create_segment(name, bytes, fill)?;
     let appender = file.map(bytes, 0)?;
-    Ok(Prepared { file, appender, bytes, name: name.to_owned() })
+    if fill != Fill::Written {
+        appender.view().populate(0..appender.len());
+    }
+    Ok(Prepared { file, appender, bytes, name: name.to_owned(), fill })
 }
 
 #[cfg(test)]
@@ -178,7 +212,7 @@ mod tests {
     fn check(test: impl FnOnce(&Preparer, &Directory)) {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
-        let preparer = Preparer::new(SPARE.to_owned(), 4096, Background::Threads);
+        let preparer = Preparer::new(SPARE.to_owned(), 4096, Durability::Os, Background::Threads);
         std::thread::scope(|scope| {
             scope.spawn(|| preparer.run(&directory));
             let _stopping = Stopping(&preparer);
@@ -195,10 +229,10 @@ mod tests {
     fn a_spare_keeps_its_name_to_itself_until_the_next_is_begun() {
         check(|preparer, directory| {
             for round in 0..3 {
-                preparer.begin();
+                preparer.begin(Timestamp::ZERO);
                 await_ready(preparer);
                 // As when somebody waits while it is being made.
-                preparer.begin();
+                preparer.begin(Timestamp::ZERO);
                 let prepared = preparer.take(directory).unwrap();
                 assert_eq!(prepared.bytes, 4096);
                 let state = preparer.lock();
@@ -214,7 +248,7 @@ mod tests {
         check(|preparer, directory| {
             // What is in the way can't be removed as a file is.
             fs::create_dir(directory.path_of(SPARE)).unwrap();
-            preparer.begin();
+            preparer.begin(Timestamp::ZERO);
             await_ready(preparer);
             assert!(preparer.take(directory).is_err());
             assert!(preparer.take(directory).is_err());
@@ -224,10 +258,29 @@ mod tests {
     }
 
     #[test]
+    fn a_log_gets_huge_pages_while_it_is_fast_enough_for_them() {
+        check(|preparer, directory| {
+            let slowest = Timestamp::from_micros(4096 * 1_000_000 / HUGE_BYTES_PER_S);
+            let mut now = Timestamp::ZERO;
+            let mut next = |after: Timestamp| {
+                now = now.plus_micros(after.as_micros());
+                preparer.begin(now);
+                let prepared = preparer.take(directory).unwrap();
+                directory.remove(SPARE).unwrap();
+                prepared.fill
+            };
+            assert_eq!(next(slowest), Fill::Small, "nothing is known yet");
+            assert_eq!(next(slowest), Fill::Huge);
+            assert_eq!(next(slowest.plus_micros(1)), Fill::Small);
+            assert_eq!(next(Timestamp::ZERO), Fill::Huge);
+        });
+    }
+
+    #[test]
     fn nobody_waits_for_a_spare_of_a_log_that_closes() {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
-        let preparer = Preparer::new(SPARE.to_owned(), 4096, Background::Threads);
+        let preparer = Preparer::new(SPARE.to_owned(), 4096, Durability::Os, Background::Threads);
         preparer.stop();
         assert!(matches!(preparer.take(&directory), Err(Error::Failed { .. })));
     }

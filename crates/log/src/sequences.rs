@@ -1,6 +1,8 @@
 //! The next number of every sequenced tag.
 //!
 //! Derived from the records alone, and owned by the writer: numbers are given in the order in which records are appended.
+//! A record in the making takes its numbers at once, so that its later entries see them; if it comes to nothing, they are
+//! given back in reverse.
 
 use hashbrown::HashTable;
 
@@ -10,38 +12,127 @@ use crate::segment::TagHash;
 
 #[derive(Debug)]
 struct Counter {
-    hash: u64,
+    hash: TagHash,
     tag: Box<[u8]>,
     next: Sequence,
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sequences {
-    seed: u64,
-    counters: HashTable<Counter>,
+    /// In the order of the tags' first numbers.
+    counters: Vec<Counter>,
+    /// Indexes into `counters`, by the tag's hash.
+    by_tag: HashTable<u32>,
+    /// What the record in the making has changed: a counter, and its number before; `None` for one that is new.
+    taken: Vec<(u32, Option<Sequence>)>,
 }
 
 impl Sequences {
-    pub(crate) fn new(seed: u64) -> Self {
-        Sequences { seed, counters: HashTable::new() }
+    /// Takes `count` numbers of a tag for the record in the making, and says which is the first: `origin` when the tag
+    /// never had one.
+    #[inline]
+    pub(crate) fn take(&mut self, hash: TagHash, tag: Tag<'_>, origin: Sequence, count: u32) -> Sequence {
+        let after = |first: Sequence| Sequence::new(first.get() + u64::from(count));
+        match self.find(hash, tag) {
+            Some(index) => {
+                let counter = &mut self.counters[index as usize];
+                let first = counter.next;
+                counter.next = after(first);
+                self.taken.push((index, Some(first)));
+                first
+            }
+            None => {
+                let index = self.add(hash, tag, after(origin));
+                self.taken.push((index, None));
+                origin
+            }
+        }
     }
 
-    /// The number that the next item of a tag gets; `None` when it never had one.
-    pub(crate) fn next(&self, tag: Tag<'_>) -> Option<Sequence> {
-        let hash = TagHash::of(tag, self.seed).get();
-        self.counters.find(hash, |counter| *counter.tag == *tag.as_bytes()).map(|counter| counter.next)
+    /// The record in the making was appended: what it took is its own.
+    #[inline]
+    pub(crate) fn keep(&mut self) {
+        self.taken.clear();
+    }
+
+    /// The record in the making came to nothing: what it took is given back.
+    #[inline]
+    pub(crate) fn give_back(&mut self) {
+        while let Some((index, before)) = self.taken.pop() {
+            match before {
+                Some(next) => self.counters[index as usize].next = next,
+                None => self.remove_last(),
+            }
+        }
     }
 
     /// Notes the number that the next item of a tag gets.
     pub(crate) fn take_in(&mut self, hash: TagHash, tag: Tag<'_>, next: Sequence) {
-        let (hash, tag) = (hash.get(), tag.as_bytes());
-        match self.counters.find_mut(hash, |counter| *counter.tag == *tag) {
-            Some(counter) => counter.next = next,
+        match self.find(hash, tag) {
+            Some(index) => self.counters[index as usize].next = next,
             None => {
-                let counter = Counter { hash, tag: tag.into(), next };
-                self.counters.insert_unique(hash, counter, |counter| counter.hash);
+                self.add(hash, tag, next);
             }
         }
+    }
+
+    #[inline]
+    fn find(&self, hash: TagHash, tag: Tag<'_>) -> Option<u32> {
+        let is_its = |index: &u32| {
+            let counter = &self.counters[*index as usize];
+            counter.hash == hash && *counter.tag == *tag.as_bytes()
+        };
+        self.by_tag.find(hash.get(), is_its).copied()
+    }
+
+    #[cold]
+    fn add(&mut self, hash: TagHash, tag: Tag<'_>, next: Sequence) -> u32 {
+        let index = u32::try_from(self.counters.len()).expect("fewer than four billion sequenced tags");
+        self.counters.push(Counter { hash, tag: tag.as_bytes().into(), next });
+        let Sequences { counters, by_tag, .. } = self;
+        by_tag.insert_unique(hash.get(), index, |index| counters[*index as usize].hash.get());
+        index
+    }
+
+    #[cold]
+    fn remove_last(&mut self) {
+        let last = self.counters.pop().expect("a counter that was added is there");
+        let index = self.counters.len() as u32;
+        let entry = self.by_tag.find_entry(last.hash.get(), |own| *own == index);
+        entry.expect("a counter that was added is found").remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: u64 = 7;
+
+    fn take(sequences: &mut Sequences, tag: &[u8], count: u32) -> u64 {
+        let tag = Tag::new(tag);
+        sequences.take(TagHash::of(tag, SEED), tag, Sequence::new(1), count).get()
+    }
+
+    #[test]
+    fn numbers_that_were_given_back_are_given_again() {
+        let mut sequences = Sequences::default();
+        assert_eq!((take(&mut sequences, b"a", 3), take(&mut sequences, b"a", 1)), (1, 4));
+        sequences.keep();
+        assert_eq!((take(&mut sequences, b"b", 1), take(&mut sequences, b"a", 2)), (1, 5));
+        assert_eq!((take(&mut sequences, b"a", 1), take(&mut sequences, b"c", 9)), (7, 1));
+        sequences.give_back();
+        assert_eq!((take(&mut sequences, b"a", 1), take(&mut sequences, b"b", 1)), (5, 1));
+        sequences.keep();
+        assert_eq!((take(&mut sequences, b"c", 1), take(&mut sequences, b"b", 1)), (1, 2));
+    }
+
+    #[test]
+    fn tags_whose_hashes_collide_have_numbers_of_their_own() {
+        let mut sequences = Sequences::default();
+        let hash = TagHash::of(Tag::new(b"x"), SEED);
+        let mut of = |tag: &'static [u8]| sequences.take(hash, Tag::new(tag), Sequence::new(0), 1).get();
+        assert_eq!((of(b"x"), of(b"y"), of(b"x"), of(b"y")), (0, 0, 1, 1));
     }
 }

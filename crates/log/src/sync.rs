@@ -153,7 +153,7 @@ impl Syncer {
             let begun = self.counters.now_ns();
             // One that another process met is not told again here.
             let outcome = if sync_directory { directory.sync() } else { Ok(()) }
-                .and_then(|()| segments.iter().try_for_each(|segment| segment.file.sync()))
+                .and_then(|()| segments.iter().try_for_each(|segment| self.sync_segment(segment)))
                 .and_then(|()| control.check());
 
             state = self.lock();
@@ -191,6 +191,15 @@ impl Syncer {
                 self.sealer.begin();
             }
             state = self.lock();
+        }
+    }
+
+    /// Syncs a segment as far as it has records now.
+    fn sync_segment(&self, segment: &Segment) -> Result<()> {
+        match self.durability {
+            Durability::Sync => segment.file.sync(),
+            // What is made ready behind the tail stays ready: a sync of the whole file would protect its pages again.
+            Durability::Os => segment.sync_settled(),
         }
     }
 
@@ -233,7 +242,15 @@ impl Syncer {
             Durability::Os => self.last_appended(),
         };
         let behind = self.durable() < wanted;
-        self.sync_to(wanted, directory, control, published).map(|()| behind)
+        let last = self.lock().unsynced.last().cloned();
+        let settled = last.as_ref().map_or(0, |segment| segment.settled_bytes());
+        self.sync_to(wanted, directory, control, published)?;
+        if let (true, Durability::Os, Some(segment)) = (behind, self.durability, last) {
+            // The sync has protected the pages at the tail, and the kernel's own write-back may have those behind it: they are
+            // made ready again, as far as appends may come until the next time.
+            segment.make_ready(segment.settled_bytes() - settled);
+        }
+        Ok(behind)
     }
 
     /// Ends the background thread.

@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+#[cfg(target_os = "linux")]
+use memmap2::Advice;
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 #[derive(Debug)]
@@ -145,6 +147,40 @@ impl View {
     pub fn settled(&self) -> usize {
         self.region.settled.load(Ordering::Acquire)
     }
+
+    /// How many bytes are mapped.
+    pub fn len(&self) -> usize {
+        self.region.raw.len()
+    }
+
+    /// Whether nothing is mapped.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes the first `end` bytes durable, and what else stands on their pages: as an `fdatasync` of the mapped file that
+    /// leaves out what lies behind them (`msync` with `MS_SYNC`; the file's metadata and the device's cache are included).
+    ///
+    /// # Errors
+    /// As of the system: then nothing is known of what was written since the last sync of the file.
+    ///
+    /// # Panics
+    /// When there are fewer bytes.
+    pub fn sync_to(&self, end: usize) -> io::Result<()> {
+        self.region.check(&(0..end));
+        self.region.raw.flush_range(0, end)
+    }
+
+    /// Makes the pages of a range ready to be written to, as if each had been, so that nobody who writes there waits for the
+    /// kernel. Where the system can't, the first writes wait as ever.
+    ///
+    /// # Panics
+    /// When the range is outside of the mapping.
+    pub fn populate(&self, range: Range<usize>) {
+        self.region.check(&range);
+        #[cfg(target_os = "linux")]
+        let _ = self.region.raw.advise_range(Advice::PopulateWrite, range.start, range.len());
+    }
 }
 
 #[cfg(test)]
@@ -161,6 +197,21 @@ mod tests {
         assert_eq!(view.bytes(0..5), Some(&b"quire"[..]));
         assert_eq!(view.bytes(0..6), None);
         assert_eq!(appender.bytes(5..7), [0, 0]);
+    }
+
+    #[test]
+    fn what_is_made_ready_and_synced_keeps_its_bytes() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 << 10).unwrap();
+        let mut appender = Appender::of_file(&file, 64 << 10, 0).unwrap();
+        let view = appender.view();
+        view.populate(4096..64 << 10);
+        assert!(appender.bytes(0..64 << 10).iter().all(|byte| *byte == 0));
+        appender.bytes_mut(4090..4102).fill(7);
+        view.populate(100..5000);
+        view.sync_to(4102).unwrap();
+        appender.settle(4102);
+        assert_eq!(view.bytes(4090..4102), Some(&[7; 12][..]));
     }
 
     #[test]

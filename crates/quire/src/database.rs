@@ -309,17 +309,21 @@ impl Database {
         now: Timestamp,
         commands: Commands<'_, '_>,
     ) -> Result<Ticket<Result<(quire_model::At, Replies), crate::Refused>>> {
-        let decided = self.shared.commit(now, commands)?;
-        Ok(Ticket::new(self.shared.log.clone(), decided.rests_on, decided.verdict))
+        let mut replies = Replies::default();
+        let decided = self.shared.commit(now, &commands, &mut replies)?;
+        let verdict = decided.verdict.map(|at| (at, replies)).map_err(|refused| *refused);
+        Ok(Ticket::new(self.shared.log.clone(), decided.rests_on, verdict))
     }
 
-    /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that is waited for at once.
+    /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that is waited for at once. The
+    /// answers are in `replies`.
     pub(crate) fn commit_and_wait(
         &self,
         now: Timestamp,
-        commands: Commands<'_, '_>,
-    ) -> Result<Result<(quire_model::At, Replies), crate::Refused>> {
-        let decided = self.shared.commit(now, commands)?;
+        commands: &Commands<'_, '_>,
+        replies: &mut Replies,
+    ) -> Result<Result<quire_model::At, Box<crate::Refused>>> {
+        let decided = self.shared.commit(now, commands, replies)?;
         self.shared.log.wait(decided.rests_on)?;
         Ok(decided.verdict)
     }

@@ -31,7 +31,7 @@ pub(crate) struct Commands<'p, 'c> {
     pub(crate) graph: &'p [graph::Command<'c>],
 }
 
-/// The answers, by model; in each, in the order of the commands.
+/// The answers, by model; in each, in the order of the commands. Whoever commits again and again keeps one, for its capacity.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     pub(crate) streams: Vec<streams::Reply>,
@@ -45,17 +45,29 @@ pub(crate) struct Replies {
 pub(crate) struct Decided {
     pub(crate) rests_on: Position,
     /// A refusal counts the commands of its model; see [`Refused::part`].
-    pub(crate) verdict: Result<(At, Replies), Refused>,
+    pub(crate) verdict: Result<At, Box<Refused>>,
+}
+
+impl Replies {
+    #[inline]
+    fn clear(&mut self) {
+        self.streams.clear();
+        self.events.clear();
+        self.jobs.clear();
+        self.graph.clear();
+    }
 }
 
 impl State {
     /// Commits these commands, all or none, at the time `now`, when it is this process's turn. Whoever waited for the record is to
-    /// be woken behind the lock. `prepared` is what was looked up for the events before.
+    /// be woken behind the lock. `prepared` is what was looked up for the events before. The answers to an accepted commit are in
+    /// `replies`; what was there before is gone in any case.
     pub(crate) fn commit(
         &mut self,
         now: Timestamp,
-        commands: Commands<'_, '_>,
+        commands: &Commands<'_, '_>,
         prepared: &events::Prepared,
+        replies: &mut Replies,
     ) -> Result<(Decided, Woken)> {
         // Most of what others appended is taken in before they have to wait for it.
         self.follow()?;
@@ -72,20 +84,21 @@ impl State {
         let before = turn.writer().mark().position;
         let (history, mut draft) = turn.begin_at(now);
         let at = draft.at();
-        let replies = match decide(&self.models, history, at, commands, prepared, &mut draft) {
-            Ok(replies) => replies,
+        replies.clear();
+        match decide(&self.models, history, at, commands, prepared, &mut draft, replies) {
+            Ok(()) => {}
             Err(Denial::Refused(refused)) => {
                 return Ok((Decided { rests_on: before, verdict: Err(refused) }, Woken::default()));
             }
             Err(Denial::Unreadable(error)) => return Err(error),
-        };
+        }
         if draft.is_empty() {
-            return Ok((Decided { rests_on: before, verdict: Ok((at, replies)) }, Woken::default()));
+            return Ok((Decided { rests_on: before, verdict: Ok(at) }, Woken::default()));
         }
         self.behind = true;
         let appended = draft.append().inspect_err(|_| self.behind = false)?;
         apply_last(&self.writer, &mut self.models, &mut self.behind)?;
-        Ok((Decided { rests_on: at.position, verdict: Ok((at, replies)) }, appended.woken))
+        Ok((Decided { rests_on: at.position, verdict: Ok(at) }, appended.woken))
     }
 }
 
@@ -145,7 +158,7 @@ fn newer(position: Position, UnknownModel(model): &UnknownModel) -> Error {
 }
 
 enum Denial {
-    Refused(Refused),
+    Refused(Box<Refused>),
     Unreadable(Error),
 }
 
@@ -153,25 +166,23 @@ fn decide(
     models: &Models,
     history: &dyn History,
     at: At,
-    commands: Commands<'_, '_>,
+    commands: &Commands<'_, '_>,
     prepared: &events::Prepared,
     effects: &mut dyn Effects,
-) -> Result<Replies, Denial> {
-    let mut replies = Replies {
-        streams: Vec::with_capacity(commands.streams.len()),
-        events: Vec::with_capacity(commands.events.len()),
-        jobs: Vec::with_capacity(commands.jobs.len()),
-        graph: Vec::with_capacity(commands.graph.len()),
-    };
+    replies: &mut Replies,
+) -> Result<(), Denial> {
     ask(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
-    let events = models.events.decide_prepared(history, at, commands.events, prepared, effects, &mut replies.events);
-    told(events, commands.events.len(), &replies.events, Reason::Events)?;
+    if !commands.events.is_empty() {
+        let events =
+            models.events.decide_prepared(history, at, commands.events, prepared, effects, &mut replies.events);
+        told(events, commands.events.len(), &replies.events, Reason::Events)?;
+    }
     ask(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
-    ask(&models.graphs, history, at, commands.graph, effects, &mut replies.graph, Reason::Graph)?;
-    Ok(replies)
+    ask(&models.graphs, history, at, commands.graph, effects, &mut replies.graph, Reason::Graph)
 }
 
 /// Has one model decide all its commands of the commit at once.
+#[inline]
 fn ask<M: Model>(
     model: &M,
     history: &dyn History,
@@ -184,6 +195,7 @@ fn ask<M: Model>(
     if commands.is_empty() {
         return Ok(());
     }
+    replies.reserve(commands.len());
     let decided = model.decide(history, at, commands, effects, replies);
     told(decided, commands.len(), replies, reason)
 }
@@ -201,7 +213,7 @@ fn told<Reply, Refusal>(
             Ok(())
         }
         Err(Denied::Refused { command, refusal }) => {
-            Err(Denial::Refused(Refused { part: command, reason: reason(refusal) }))
+            Err(Denial::Refused(Box::new(Refused { part: command, reason: reason(refusal) })))
         }
         Err(Denied::Unreadable(error)) => Err(Denial::Unreadable(error.into())),
     }

@@ -12,7 +12,7 @@ use quire_model::{Entry, Position, Timestamp};
 
 use crate::checkpoint::Taken;
 use crate::database::Duty;
-use crate::decide::{Commands, Decided, State};
+use crate::decide::{Commands, Decided, Replies, State};
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
 use crate::{events, jobs};
@@ -124,11 +124,12 @@ impl Shared {
         if state.behind { Err(broken()) } else { Ok(state) }
     }
 
-    pub(crate) fn commit(&self, now: Timestamp, commands: Commands<'_, '_>) -> Result<Decided> {
+    /// See [`State::commit`].
+    pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
         let prepared = self.prepare(commands)?;
         let (decided, owed) = {
             let mut state = self.state_mut()?;
-            let decided = state.commit(now, commands, &prepared);
+            let decided = state.commit(now, commands, &prepared, replies);
             if !commands.jobs.is_empty() {
                 // Under the lock: told in the order of the commits, the last word is the newest.
                 self.duties.next_due(state.models.jobs.next_due());
@@ -149,7 +150,7 @@ impl Shared {
 
     /// Looks up in the published log what a decision on these commands can be told before its turn, so that nobody waits
     /// while it goes through old events.
-    fn prepare(&self, commands: Commands<'_, '_>) -> Result<events::Prepared> {
+    fn prepare(&self, commands: &Commands<'_, '_>) -> Result<events::Prepared> {
         if !events::Events::is_worth_preparing(commands.events) {
             return Ok(events::Prepared::default());
         }
@@ -289,7 +290,7 @@ impl Shared {
     /// Takes in what time has brought to the queues, a bounded number of jobs at a time.
     fn tick(&self) -> Result<()> {
         let commands = Commands { jobs: &[jobs::Command::Tick], ..Commands::default() };
-        let decided = self.commit(self.log.clock().now(), commands)?;
+        let decided = self.commit(self.log.clock().now(), &commands, &mut Replies::default())?;
         // Nobody waits for it; those who wait for jobs see it once it is published.
         self.log.request(decided.rests_on);
         Ok(())

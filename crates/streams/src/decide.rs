@@ -50,11 +50,11 @@ pub(crate) fn decide(
         effects,
     };
     for (index, command) in commands.iter().enumerate() {
-        let reply = draft.command(*command).map_err(|stop| match stop {
-            Stop::Refused(refusal) => Denied::Refused { command: index, refusal },
-            Stop::Unreadable(error) => Denied::Unreadable(error),
-        })?;
-        replies.push(reply);
+        match draft.command(command) {
+            Ok(reply) => replies.push(reply),
+            Err(Stop::Refused(refusal)) => return Err(Denied::Refused { command: index, refusal }),
+            Err(Stop::Unreadable(error)) => return Err(Denied::Unreadable(error)),
+        }
     }
     Ok(())
 }
@@ -102,8 +102,8 @@ struct TopicShape {
 }
 
 impl<'c> Draft<'_, 'c> {
-    fn command(&mut self, command: Command<'c>) -> Result<Reply, Stop> {
-        match command {
+    fn command(&mut self, command: &Command<'c>) -> Result<Reply, Stop> {
+        match *command {
             Command::Produce { topic, partition, batch, create_partitions } => {
                 let (id, shape) = self.topic_or_create(topic, create_partitions)?;
                 check_partition(id, partition, shape.partitions)?;

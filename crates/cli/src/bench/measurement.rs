@@ -57,6 +57,11 @@ impl Recorder {
         Recorder { watch: Stopwatch::start(), latencies }
     }
 
+    /// The next operation starts now: what was done since the last one ended does not count.
+    pub(super) fn restart(&mut self) {
+        self.watch.lap();
+    }
+
     /// An operation has ended, and the next starts.
     pub(super) fn lap(&mut self) {
         self.latencies.record(self.watch.lap());

@@ -11,6 +11,9 @@ fn the_cases_are_listed_by_their_stable_names() {
     names.sort_unstable();
     names.dedup();
     let stable = [
+        "append-10m",
+        "append-840",
+        "append-840-batch-10000",
         "append-batch-10",
         "append-batch-100",
         "append-batch-1000",
@@ -20,10 +23,30 @@ fn the_cases_are_listed_by_their_stable_names() {
         "append-threads-2",
         "append-threads-4",
         "append-threads-8",
+        "append-tickets-1000",
+        "group-ack",
+        "random-read",
         "read-back",
+        "tail-read",
     ];
     let missing: Vec<_> = stable.into_iter().filter(|name| !names.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?} of {names:?}");
+}
+
+#[test]
+fn every_case_of_the_log_runs_to_its_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().to_str().expect("a path of plain letters");
+    let cases = ["append-10m", "append-840", "tail-read", "group-ack", "append-tickets-1000"];
+    let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
+    let arguments = [&["bench", "log", "--ops", "5", "--data", data, "--json"][..], &selected].concat();
+    let printed = run(&arguments).succeeded();
+    let results = printed.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect(line));
+    let found: Vec<_> = results.map(|result| (result["case"].clone(), result["ops"].clone())).collect();
+    let of = |case: &str| (Value::from(case), Value::from(5));
+    let expected =
+        ["append-10m", "append-840", "append-840-batch-10000", "tail-read", "group-ack", "append-tickets-1000"].map(of);
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -6,9 +6,6 @@ const FLAG_SEQUENCED: u8 = 1;
 const PLAIN_BYTES: usize = 12;
 const SEQUENCED_BYTES: usize = 24;
 
-/// Where the bytes of a sequenced entry's first tag begin: behind the fixed part and the tag's length.
-pub(crate) const SEQUENCED_TAG_AT: usize = SEQUENCED_BYTES + 2;
-
 /// The fixed part of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryHeader {
@@ -64,54 +61,65 @@ fn tags_are_sound(mut encoded: &[u8], count: u8) -> bool {
     encoded.is_empty()
 }
 
-/// The bytes that an entry will take.
-pub(crate) fn entry_bytes(entry: &NewEntry<'_>) -> usize {
-    let fixed = if entry.sequenced.is_some() { SEQUENCED_BYTES } else { PLAIN_BYTES };
-    fixed + tag_bytes(entry) + entry.body.iter().map(|piece| piece.len()).sum::<usize>()
+/// What an entry that is to be written will take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EntryLayout {
+    /// Bytes of the whole entry.
+    pub(crate) length: usize,
+    tag_bytes: usize,
 }
 
-fn tag_bytes(entry: &NewEntry<'_>) -> usize {
-    entry.tags.iter().map(|tag| 2 + tag.as_bytes().len()).sum()
+impl EntryLayout {
+    #[inline]
+    pub(crate) fn of(entry: &NewEntry<'_>) -> Self {
+        let fixed = if entry.sequenced.is_some() { SEQUENCED_BYTES } else { PLAIN_BYTES };
+        let tag_bytes = entry.tags.iter().map(|tag| 2 + tag.as_bytes().len()).sum();
+        let body_bytes: usize = entry.body.iter().map(|piece| piece.len()).sum();
+        EntryLayout { length: fixed + tag_bytes + body_bytes, tag_bytes }
+    }
+
+    /// Writes the entry to its room, which has the length of the layout; `sequence` is its number when it is sequenced.
+    ///
+    /// # Panics
+    /// When there are more than 255 tags, or they take more than 64 KiB: models limit what they take.
+    #[inline]
+    pub(crate) fn write(self, entry: &NewEntry<'_>, sequence: Option<Sequence>, out: &mut [u8]) {
+        let tag_count = u8::try_from(entry.tags.len()).expect("an entry has at most 255 tags");
+        let tag_bytes =
+            u16::try_from(self.tag_bytes).expect("the tags of an entry take less than 64 KiB").to_le_bytes();
+        let flags = if sequence.is_some() { FLAG_SEQUENCED } else { 0 };
+        // Longer ones do not fit a record, which the caller checks; the length is then never read.
+        let length = u32::try_from(self.length).unwrap_or(u32::MAX).to_le_bytes();
+        let (plain, rest) = out.split_first_chunk_mut::<PLAIN_BYTES>().expect("room for the whole entry");
+        plain[0..4].copy_from_slice(&length);
+        plain[4..8].copy_from_slice(&[entry.kind.model.get(), entry.kind.kind, tag_count, flags]);
+        plain[8..12].copy_from_slice(&[tag_bytes[0], tag_bytes[1], 0, 0]);
+        let mut rest = rest;
+        if let (Some(sequence), Some(sequenced)) = (sequence, entry.sequenced) {
+            let (numbers, behind) =
+                rest.split_first_chunk_mut::<{ SEQUENCED_BYTES - PLAIN_BYTES }>().expect("room for the whole entry");
+            numbers[0..4].copy_from_slice(&sequenced.count.to_le_bytes());
+            numbers[4..12].copy_from_slice(&sequence.get().to_le_bytes());
+            rest = behind;
+        }
+        for tag in entry.tags {
+            let bytes = tag.as_bytes();
+            let length = u16::try_from(bytes.len()).expect("a tag is at most 512 bytes");
+            rest = put(put(rest, &length.to_le_bytes()), bytes);
+        }
+        for piece in entry.body {
+            rest = put(rest, piece);
+        }
+        debug_assert!(rest.is_empty(), "an entry fills its room");
+    }
 }
 
-/// Writes an entry into room made by `room`, which is given the number of bytes that are needed.
-///
-/// # Panics
-/// When there are more than 255 tags, or they take more than 64 KiB: models limit what they take.
-pub(crate) fn write_entry<'b>(
-    entry: &NewEntry<'_>,
-    sequence: Option<Sequence>,
-    room: impl FnOnce(usize) -> &'b mut [u8],
-) {
-    let length = entry_bytes(entry);
-    let out = room(length);
-    let tag_count = u8::try_from(entry.tags.len()).expect("an entry has at most 255 tags");
-    let tag_bytes = u16::try_from(tag_bytes(entry)).expect("the tags of an entry take less than 64 KiB");
-    let flags = if sequence.is_some() { FLAG_SEQUENCED } else { 0 };
-    // Longer ones do not fit a record, which the caller checks; the length is then never read.
-    let stored_length = u32::try_from(length).unwrap_or(u32::MAX);
-    out[0..4].copy_from_slice(&stored_length.to_le_bytes());
-    out[4..8].copy_from_slice(&[entry.kind.model.get(), entry.kind.kind, tag_count, flags]);
-    out[8..10].copy_from_slice(&tag_bytes.to_le_bytes());
-    out[10..12].copy_from_slice(&[0, 0]);
-    let mut at = PLAIN_BYTES;
-    if let (Some(sequence), Some(sequenced)) = (sequence, entry.sequenced) {
-        out[12..16].copy_from_slice(&sequenced.count.to_le_bytes());
-        out[16..24].copy_from_slice(&sequence.get().to_le_bytes());
-        at = SEQUENCED_BYTES;
-    }
-    let mut put = |bytes: &[u8]| {
-        out[at..at + bytes.len()].copy_from_slice(bytes);
-        at += bytes.len();
-    };
-    for tag in entry.tags {
-        let bytes = tag.as_bytes();
-        put(&u16::try_from(bytes.len()).expect("a tag is at most 512 bytes").to_le_bytes());
-        put(bytes);
-    }
-    for piece in entry.body {
-        put(piece);
-    }
+/// Writes bytes to the front of `out`, and gives what is behind them.
+#[inline]
+fn put<'o>(out: &'o mut [u8], bytes: &[u8]) -> &'o mut [u8] {
+    let (room, rest) = out.split_at_mut(bytes.len());
+    room.copy_from_slice(bytes);
+    rest
 }
 
 /// The entry that these verified bytes begin with, and how many bytes it takes.

@@ -81,34 +81,39 @@ impl fmt::Display for Fault {
 impl RecordHeader {
     /// Writes the header in front of a record whose entries and padding stand already, and seals it with the CRC,
     /// which it returns.
+    #[inline]
     pub(crate) fn seal(self, record: &mut [u8]) -> u32 {
         self.seal_as(RecordKind::Commit, record)
     }
 
     /// As [`RecordHeader::seal`], of another kind.
-    pub(crate) fn seal_as(mut self, kind: RecordKind, record: &mut [u8]) -> u32 {
+    #[inline]
+    pub(crate) fn seal_as(self, kind: RecordKind, record: &mut [u8]) -> u32 {
         debug_assert_eq!(self.length as usize, record.len());
-        record[4..8].copy_from_slice(&self.length.to_le_bytes());
-        record[8..16].copy_from_slice(&self.position.get().to_le_bytes());
-        record[16..24].copy_from_slice(&self.time.as_micros().to_le_bytes());
-        record[24..28].copy_from_slice(&self.previous.to_le_bytes());
-        record[28..32].copy_from_slice(&self.term.to_le_bytes());
-        record[32..36].copy_from_slice(&self.entries.to_le_bytes());
         let kind = match kind {
             RecordKind::Commit => KIND_COMMIT,
             RecordKind::Remains => KIND_REMAINS,
             RecordKind::Numbers => KIND_NUMBERS,
         };
-        record[36..40].copy_from_slice(&[kind, 0, 0, 0]);
-        self.crc = crc32c(&record[4..]);
-        record[0..4].copy_from_slice(&self.crc.to_le_bytes());
-        self.crc
+        let fixed = record.first_chunk_mut::<HEADER_BYTES>().expect("a record holds its header");
+        fixed[4..8].copy_from_slice(&self.length.to_le_bytes());
+        fixed[8..16].copy_from_slice(&self.position.get().to_le_bytes());
+        fixed[16..24].copy_from_slice(&self.time.as_micros().to_le_bytes());
+        fixed[24..28].copy_from_slice(&self.previous.to_le_bytes());
+        fixed[28..32].copy_from_slice(&self.term.to_le_bytes());
+        fixed[32..36].copy_from_slice(&self.entries.to_le_bytes());
+        fixed[36..40].copy_from_slice(&[kind, 0, 0, 0]);
+        let crc = crc32c(&record[4..]);
+        record[0..4].copy_from_slice(&crc.to_le_bytes());
+        crc
     }
 
     /// Reads the header of a record that was verified before.
+    #[inline]
     pub(crate) fn read(bytes: &[u8]) -> Self {
-        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let fixed = bytes.first_chunk::<HEADER_BYTES>().expect("a record holds its header");
+        let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().expect("eight bytes"));
         RecordHeader {
             crc: u32_at(0),
             length: u32_at(4),

@@ -8,7 +8,7 @@ mod header;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use entry::{EntryHeader, SEQUENCED_TAG_AT, entry_at, entry_bytes, write_entry};
+pub(crate) use entry::{EntryHeader, EntryLayout, entry_at};
 pub(crate) use header::{Fault, HEADER_BYTES, RecordHeader, RecordKind};
 
 use quire_model::{Entry, Place};

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use quire_model::{EntryKind, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag, Timestamp};
 
-use super::{ALIGNMENT, Fault, HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView, entry_bytes, write_entry};
+use super::{ALIGNMENT, EntryLayout, Fault, HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView};
 
 #[derive(Debug, Clone)]
 struct Made {
@@ -39,11 +39,9 @@ fn sealed(header: RecordHeader, entries: &[Made]) -> Vec<u8> {
             sequenced: made.sequenced.map(|(_, count)| Sequenced { origin: Sequence::new(0), count }),
             body: &body,
         };
-        let mut encoded = vec![0xFF; entry_bytes(&new)];
-        write_entry(&new, made.sequenced.map(|(first, _)| Sequence::new(first)), |bytes| {
-            assert_eq!(bytes, encoded.len());
-            &mut encoded
-        });
+        let layout = EntryLayout::of(&new);
+        let mut encoded = vec![0xFF; layout.length];
+        layout.write(&new, made.sequenced.map(|(first, _)| Sequence::new(first)), &mut encoded);
         record.extend(encoded);
     }
     record.resize(record.len().next_multiple_of(ALIGNMENT), 0);

@@ -16,7 +16,7 @@ use crate::record::{
     ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordKind, RecordView,
 };
 use crate::sealed::{Archive, Sealed};
-use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, Segment, SegmentHeader, SegmentIndex, TagHash};
+use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash};
 use crate::sequences::Sequences;
 use crate::writer::{Active, segment_name};
 
@@ -49,7 +49,7 @@ impl Scan {
         Scan {
             tail: Position::MAX,
             identity,
-            sequences: Sequences::new(identity.seed()),
+            sequences: Sequences::default(),
             mark: Mark { position: Position::ZERO, chain: identity.chain() },
             time: Timestamp::ZERO,
         }
@@ -166,7 +166,7 @@ impl Scan {
         let file = directory.open_segment(name)?;
         let short = file.bytes()? < header.bytes;
         let mut appender = if short { directory.read_padded(name, header.bytes)? } else { file.map(header.bytes, 0)? };
-        let mut index = SegmentIndex::new(header.first, self.identity.seed());
+        let mut index = SegmentIndex::new(header.first);
         let (end, fault) = self.records(appender.bytes(0..appender.len()), &mut index);
         appender.settle(end);
         Ok(Scanned { path, file, header, appender, index, fault, short })
@@ -175,6 +175,7 @@ impl Scan {
     /// Takes in what verifies; says where that ends, and why.
     fn records(&mut self, bytes: &[u8], index: &mut SegmentIndex) -> (usize, Fault) {
         let mut offset = HEADER_BYTES;
+        let mut tags = RecordTags::default();
         loop {
             if self.mark.position >= self.tail {
                 return (offset, Fault::End);
@@ -190,7 +191,8 @@ impl Scan {
                 Ok(record) => record,
                 Err(fault) => return (offset, fault),
             };
-            index.add(record, offset, &mut self.sequences);
+            tags.read(record, self.identity.seed(), &mut self.sequences);
+            index.add(offset, &tags);
             self.mark = Mark { position: record.header.position, chain: record.header.crc };
             self.time = record.header.time;
             offset += record.header.length as usize;
@@ -233,7 +235,7 @@ impl Scanned {
     pub(super) fn active(self) -> Active {
         let view = self.appender.view();
         let segment = Arc::new(Segment::new(self.header.first, self.file, view, self.index));
-        Active { segment, appender: self.appender }
+        Active::found(segment, self.appender)
     }
 }
 

@@ -21,12 +21,58 @@ impl TagHash {
     /// Stands where no hash stands yet.
     pub(crate) const NONE: TagHash = TagHash(0);
 
+    #[inline]
     pub(crate) fn of(tag: Tag<'_>, seed: u64) -> Self {
         TagHash(xxh3_64_with_seed(tag.as_bytes(), seed))
     }
 
     pub(crate) fn get(self) -> u64 {
         self.0
+    }
+}
+
+/// What the index takes in of a record: where its entries stand within it, and the hashes of their tags. Gathered while the
+/// record is made, or from its bytes.
+#[derive(Debug, Default)]
+pub(crate) struct RecordTags {
+    /// An entry's byte offset within the record, and where in `tags` its own end.
+    entries: Vec<(u32, u32)>,
+    tags: Vec<TagHash>,
+}
+
+impl RecordTags {
+    /// Begins the next record.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.tags.clear();
+    }
+
+    /// Adds a tag of the entry that is to be added next.
+    #[inline]
+    pub(crate) fn tag(&mut self, tag: TagHash) {
+        self.tags.push(tag);
+    }
+
+    /// Adds an entry that stands so many bytes behind the record's beginning, with the tags that were added before.
+    #[inline]
+    pub(crate) fn entry(&mut self, offset: usize) {
+        self.entries.push((narrow(offset), self.tags.len() as u32));
+    }
+
+    /// Gathers what a record says, and counts the numbers that its entries take.
+    pub(crate) fn read(&mut self, record: RecordView<'_>, seed: u64, sequences: &mut Sequences) {
+        self.clear();
+        for (offset, entry) in record.entries() {
+            for (number, tag) in entry.tags.iter().enumerate() {
+                let hash = TagHash::of(tag, seed);
+                if number == 0 && entry.sequence.is_some() {
+                    sequences.take_in(hash, tag, entry.next_sequence());
+                }
+                self.tag(hash);
+            }
+            self.entry(offset);
+        }
     }
 }
 
@@ -55,32 +101,28 @@ pub(crate) struct Located {
 #[derive(Debug)]
 pub(crate) struct SegmentIndex {
     first: Position,
-    seed: u64,
     records: Vec<RecordAt>,
     entries: Vec<EntryAt>,
     postings: HashMap<TagHash, Postings, BuildHasherDefault<Identity64>>,
 }
 
 impl SegmentIndex {
-    pub(crate) fn new(first: Position, seed: u64) -> Self {
-        SegmentIndex { first, seed, records: Vec::new(), entries: Vec::new(), postings: HashMap::default() }
+    pub(crate) fn new(first: Position) -> Self {
+        SegmentIndex { first, records: Vec::new(), entries: Vec::new(), postings: HashMap::default() }
     }
 
-    /// Takes in the next record, which stands at byte `offset`, and counts the numbers that its entries take.
-    pub(crate) fn add(&mut self, record: RecordView<'_>, offset: usize, sequences: &mut Sequences) {
-        debug_assert_eq!(record.header.position, self.end());
+    /// Takes in the next record, which stands at byte `offset`.
+    pub(crate) fn add(&mut self, offset: usize, record: &RecordTags) {
         let record_number = self.records.len() as u32;
         let first_ordinal = self.entries.len() as u32;
         self.records.push(RecordAt { offset: narrow(offset), first_ordinal });
-        for (ordinal, (entry_offset, entry)) in (first_ordinal..).zip(record.entries()) {
-            self.entries.push(EntryAt { offset: narrow(offset + entry_offset), record: record_number });
-            for (number, tag) in entry.tags.iter().enumerate() {
-                let hash = TagHash::of(tag, self.seed);
-                if number == 0 && entry.sequence.is_some() {
-                    sequences.take_in(hash, tag, entry.next_sequence());
-                }
-                self.postings.entry(hash).and_modify(|list| list.push(ordinal)).or_insert(Postings::One(ordinal));
+        let mut tags_begin = 0;
+        for (ordinal, (entry_offset, tags_end)) in (first_ordinal..).zip(&record.entries) {
+            self.entries.push(EntryAt { offset: narrow(offset) + entry_offset, record: record_number });
+            for hash in &record.tags[tags_begin..*tags_end as usize] {
+                self.postings.entry(*hash).and_modify(|list| list.push(ordinal)).or_insert(Postings::One(ordinal));
             }
+            tags_begin = *tags_end as usize;
         }
     }
 

@@ -12,12 +12,14 @@ use quire_mapped::View;
 use quire_model::{Entry, Place, Position};
 
 pub(crate) use header::{COMPACTED_HEADER_BYTES, Compacted, HEADER_BYTES, SegmentHeader};
-pub(crate) use index::{Located, SegmentIndex, TagHash};
+pub(crate) use index::{Located, RecordTags, SegmentIndex, TagHash};
 
 use crate::directory::SegmentFile;
 use crate::error::Result;
-use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView, entry_at};
-use crate::sequences::Sequences;
+use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView, TERMINATOR_BYTES, entry_at};
+
+/// How far behind the tail pages are kept ready at least.
+const READY_BYTES: usize = 256 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -40,8 +42,9 @@ impl Segment {
     }
 
     /// Indexes a record whose bytes are settled at `offset`.
-    pub(crate) fn take_in(&self, record: RecordView<'_>, offset: usize, sequences: &mut Sequences) {
-        self.index.write().unwrap_or_else(PoisonError::into_inner).add(record, offset, sequences);
+    #[inline]
+    pub(crate) fn take_in(&self, offset: usize, record: &RecordTags) {
+        self.index.write().unwrap_or_else(PoisonError::into_inner).add(offset, record);
     }
 
     /// Writes the records from a position on once more, as they are, so that the next sync has them to write.
@@ -49,6 +52,24 @@ impl Segment {
         let offset = if from <= self.first { Some(0) } else { self.index().record_offset(from) };
         let Some(offset) = offset else { return Ok(()) };
         self.file.write_at(offset, self.settled(offset, self.view.settled() - offset))
+    }
+
+    /// Where its records end.
+    pub(crate) fn settled_bytes(&self) -> usize {
+        self.view.settled()
+    }
+
+    /// Makes its records durable, and the zeros that end them.
+    pub(crate) fn sync_settled(&self) -> Result<()> {
+        self.file.sync_to(&self.view, (self.view.settled() + TERMINATOR_BYTES).min(self.view.len()))
+    }
+
+    /// Makes the pages behind its records ready to be written to, for as many bytes as were appended during the last sync
+    /// and a few more.
+    pub(crate) fn make_ready(&self, appended: usize) {
+        let settled = self.view.settled();
+        let end = settled.saturating_add(READY_BYTES.max(2 * appended)).min(self.view.len());
+        self.view.populate(settled..end);
     }
 
     /// A record.

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire_mapped::{Appender, SharedWords};
+use quire_mapped::{Appender, SharedWords, View};
 
 use super::{Access, Lock, Storage, StoredFile};
 
@@ -81,6 +81,10 @@ impl StoredFile for File {
 
     fn sync_data(&self) -> io::Result<()> {
         File::sync_data(self)
+    }
+
+    fn sync_data_to(&self, view: &View, end: usize) -> io::Result<()> {
+        view.sync_to(end)
     }
 
     fn sync_all(&self) -> io::Result<()> {

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire_mapped::{Appender, SharedWords};
+use quire_mapped::{Appender, SharedWords, View};
 
 pub use disk::Disk;
 
@@ -127,6 +127,15 @@ pub trait StoredFile: fmt::Debug + Send + Sync {
     /// As of the system: then nothing is known of what was written since the last sync, and no later sync of this file
     /// changes that.
     fn sync_data(&self) -> io::Result<()>;
+
+    /// Makes at least the first `end` bytes durable, through the file or a mapping of which `view` is one, and how long the
+    /// file is. What lies behind them may be left out.
+    ///
+    /// # Errors
+    /// As [`StoredFile::sync_data`].
+    fn sync_data_to(&self, _view: &View, _end: usize) -> io::Result<()> {
+        self.sync_data()
+    }
 
     /// As [`StoredFile::sync_data`], with all that is known of the file; of a directory, its names.
     ///

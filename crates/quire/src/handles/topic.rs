@@ -6,7 +6,7 @@ use quire_model::Sequence;
 
 use crate::commit::Message;
 use crate::database::Database;
-use crate::decide::Commands;
+use crate::decide::{Commands, Replies};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::only;
 use crate::streams::wire::BatchBuilder;
@@ -69,7 +69,7 @@ impl<'a> Topic<'a> {
 
     /// A producer, which keeps its buffers from one batch to the next.
     pub fn producer(&self) -> Producer<'a> {
-        Producer { topic: *self, id: None, batch: BatchBuilder::new() }
+        Producer { topic: *self, id: None, batch: BatchBuilder::new(), replies: Replies::default() }
     }
 
     /// Notes where a consumer group goes on, and waits until it is durable.
@@ -196,7 +196,9 @@ pub struct Producer<'a> {
     topic: Topic<'a>,
     /// Known after the first batch; saves looking the name up.
     id: Option<TopicId>,
+    /// Kept from one batch to the next for their capacity.
     batch: BatchBuilder,
+    replies: Replies,
 }
 
 impl Producer<'_> {
@@ -217,9 +219,10 @@ impl Producer<'_> {
         let batch = self.batch.finish().expect("at least one message was added");
         let topic = self.id.map_or(TopicRef::Name(self.topic.name), TopicRef::Id);
         let command = first.command(topic, batch);
-        let verdict = database.commit_and_wait(now, Commands { streams: &[command], ..Commands::default() })?;
-        match only(verdict.map(|(_, replies)| replies.streams))? {
-            Reply::Produced(produced) => {
+        let commands = Commands { streams: &[command], ..Commands::default() };
+        database.commit_and_wait(now, &commands, &mut self.replies)?.map_err(|refused| Error::from(*refused))?;
+        match self.replies.streams.pop() {
+            Some(Reply::Produced(produced)) => {
                 self.id = Some(produced.topic);
                 Ok(produced)
             }

@@ -17,6 +17,14 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     Ok(produce(run, &database, run.ops)?.finish())
 }
 
+/// As [`append`], with the memory that is taken in the end: what is not a file's.
+pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    produce(run, &database, (run.ops / 10).clamp(1, 10_000))?;
+    let measured = produce(run, &database, run.ops)?.finish();
+    Ok(measured.with("memory_bytes", memory_bytes()))
+}
+
 /// Fetches every batch from the first to the last.
 pub(super) fn read_back(run: &Run<'_>) -> Result<Measured> {
     let database = create(run)?;
@@ -51,4 +59,12 @@ fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Recorder> {
         recorder.lap();
     }
     Ok(recorder)
+}
+
+/// The memory of this process that no file backs; 0 where the system does not say.
+fn memory_bytes() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib: Option<f64> = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    kib.unwrap_or_default() * 1024.0
 }

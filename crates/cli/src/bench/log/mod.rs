@@ -1,7 +1,10 @@
 //! The suite `log`: what a commit costs, and a read of what was committed.
 
 mod append;
+mod groups;
+mod reads;
 mod threads;
+mod tickets;
 
 use super::case::Case;
 use quire::Durability;
@@ -9,6 +12,9 @@ use quire::Durability;
 /// The payload of an entry unless a case says otherwise, in bytes: an event's usual size, and the one that other logs are
 /// compared at.
 const PAYLOAD_BYTES: usize = 116;
+
+/// The payload of an event with a few dozen fields in JSON, in bytes.
+const LARGE_PAYLOAD_BYTES: usize = 840;
 
 /// The cases, in the order in which they run.
 pub(super) const CASES: &[Case] = &[
@@ -22,6 +28,29 @@ pub(super) const CASES: &[Case] = &[
         run: append::read_back,
         ..append("read-back", 1_000, Durability::Os, 1_000)
     },
+    Case {
+        what: "produce one message and wait until it is kept, ten million in a row",
+        run: append::append_at_length,
+        ..append("append-10m", 1, Durability::Os, 10_000_000)
+    },
+    large("append-840", 1, 200_000),
+    large("append-840-batch-10000", 10_000, 60),
+    Case {
+        what: "read in place what was just produced in messages of their own",
+        run: reads::tail,
+        ..append("tail-read", 256, Durability::Os, 4_000)
+    },
+    Case {
+        what: "read in place one message of a million",
+        run: reads::random,
+        ..append("random-read", 1, Durability::Os, 500_000)
+    },
+    Case {
+        what: "commit an offset of a consumer group",
+        payload_bytes: 0,
+        run: groups::ack,
+        ..append("group-ack", 1, Durability::Os, 500_000)
+    },
     append("append-single", 1, Durability::Sync, 1_000),
     append("append-batch-10", 10, Durability::Sync, 1_000),
     append("append-batch-100", 100, Durability::Sync, 500),
@@ -33,7 +62,16 @@ pub(super) const CASES: &[Case] = &[
     threads("append-threads-2", 2, Durability::Sync, 2_000),
     threads("append-threads-8", 8, Durability::Sync, 5_000),
     threads("append-threads-128", 128, Durability::Sync, 50_000),
+    Case {
+        what: "produce one message, with a thousand under way that are not kept yet",
+        run: tickets::append,
+        ..append("append-tickets-1000", 1, Durability::Sync, 200_000)
+    },
 ];
+
+const fn large(name: &'static str, batch: usize, ops: u64) -> Case {
+    Case { payload_bytes: LARGE_PAYLOAD_BYTES, ..append(name, batch, Durability::Os, ops) }
+}
 
 const fn threads(name: &'static str, clients: u32, durability: Durability, ops: u64) -> Case {
     Case {

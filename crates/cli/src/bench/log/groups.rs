@@ -1,0 +1,25 @@
+//! A consumer group that notes how far it has read.
+
+use quire::{Database, Message, Sequence};
+
+use crate::bench::case::Run;
+use crate::bench::measurement::{Measured, Recorder};
+use crate::failure::Result;
+use crate::opening::open;
+
+const TOPIC: &str = "bench";
+
+/// Commits one offset after the other.
+pub(super) fn ack(run: &Run<'_>) -> Result<Measured> {
+    let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
+    let topic = database.topic(TOPIC);
+    topic.produce(&Message::new(b"first"))?;
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        topic.commit_offset("readers", 0, Sequence::new(op))?;
+        recorder.lap();
+    }
+    assert_eq!(topic.committed_offset("readers", 0)?, Some(Sequence::new(run.ops - 1)), "the last one counts");
+    Ok(recorder.finish())
+}
