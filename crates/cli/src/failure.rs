@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Message(String),
     /// A signal asked for the end before there was a result; what was begun is cleared away.
     Interrupted,
+    /// What was looked at is not as it should be; what is wrong has been printed.
+    Damaged,
     /// Nobody reads the output any more.
     ClosedPipe,
 }

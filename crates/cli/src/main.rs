@@ -6,6 +6,7 @@ mod demo;
 mod failure;
 mod latencies;
 mod opening;
+mod progress;
 mod promise;
 mod serve;
 mod servers;
@@ -43,6 +44,11 @@ Look into a database, in a folder (--data DIR) or behind a server (--http ADDR):
 Look after a database, also while it is at work:
   stat     What it has done: counts and latencies
   top      The same as rates, again and again
+  verify   Go through every byte, and name each damage
+  inspect  Show what its files hold
+  repair   Make anew what follows from the log
+  backup   Copy it as it stands after one record
+  restore  Make a database of such a copy
 
 Write into one:
   produce  Produce a message to a topic
@@ -80,6 +86,16 @@ enum Command {
     Stat(tools::Stat),
     /// Show what a database does, again and again, as rates
     Top(tools::Top),
+    /// Go through every byte of a database, and name each damage; the status is 3 when there is any
+    Verify(tools::Verify),
+    /// Show what the files of a database hold: segments, records, entries, tags
+    Inspect(tools::Inspect),
+    /// Make anew what follows from the log: says what it would do, and does it with --yes
+    Repair(tools::Repair),
+    /// Copy a database as it stands after one record, while it is at work
+    Backup(tools::Backup),
+    /// Make a database of a backup, and verify it
+    Restore(tools::Restore),
     /// Read event stores
     #[command(subcommand)]
     Events(verbs::Events),
@@ -104,6 +120,7 @@ fn main() -> ExitCode {
     let done = run(quire.command, &mut out).and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Err(Failure::Damaged) => ExitCode::from(3),
         Err(Failure::Interrupted) => ExitCode::from(130),
         Err(Failure::Message(message)) => {
             eprintln!("quire: {message}");
@@ -119,6 +136,11 @@ fn run(command: Command, out: &mut dyn Write) -> Result {
         Command::Bench(bench) => bench.run(out),
         Command::Stat(stat) => stat.run(out),
         Command::Top(top) => top.run(out),
+        Command::Verify(verify) => verify.run(out),
+        Command::Inspect(inspect) => inspect.run(out),
+        Command::Repair(repair) => repair.run(out),
+        Command::Backup(backup) => backup.run(out),
+        Command::Restore(restore) => restore.run(out),
         Command::Events(events) => events.run(out),
         Command::Topics(topics) => topics.run(out),
         Command::Consume(consume) => consume.run(out),

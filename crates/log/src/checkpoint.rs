@@ -3,11 +3,15 @@
 //! The log keeps the payload as bytes. A checkpoint counts only when the log still holds the record it was taken after,
 //! with the same checksum: one of another past is passed over, and an older one, or none, is used instead.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use quire_model::Position;
 
 use crate::checksum::crc32c_of_two;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::storage::Disk;
 
 const MAGIC: &[u8; 8] = b"QUIRECKP";
 const VERSION: u32 = 1;
@@ -72,6 +76,16 @@ pub(crate) fn oldest(directory: &Directory) -> Result<Position> {
     let oldest = names(directory)?.pop();
     let position = oldest.and_then(|name| name.strip_suffix(SUFFIX)?.parse().ok());
     Ok(position.map_or(Position::ZERO, Position::new))
+}
+
+/// The checkpoint in a file, whatever log it is of; `None` when it does not verify.
+///
+/// # Errors
+/// [`Error::NewerFormat`] and [`Error::Io`].
+pub fn read(path: &Path) -> Result<Option<Checkpoint>> {
+    let directory = Directory::open(Arc::new(Disk), path.parent().unwrap_or(Path::new(".")))?;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    decode(directory.read(name)?, name, &directory)
 }
 
 /// The names of the checkpoint files, newest first.

@@ -20,7 +20,8 @@ use crate::storage::StoredFile;
 use crate::turn;
 
 const WORDS: usize = 512;
-const NAME: &str = "control";
+/// The file's name.
+pub(crate) const NAME: &str = "control";
 /// Locked by whoever opens the log, for as long as that takes.
 const DOOR: &str = "opening";
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIRECTL");
@@ -316,6 +317,20 @@ fn somebody(directory: &Directory) -> Option<u64> {
     let bytes = directory.read_head(NAME, WORDS * 8).ok()?;
     let processes = bytes.get(PROCESSES * 8..)?.as_chunks::<8>().0.iter().take(SEATS as usize);
     processes.map(|word| u64::from_le_bytes(*word)).find(|process| *process != 0)
+}
+
+/// What the control file of a log says, looked at from outside: nothing is locked, mapped or changed. `None` when there is
+/// none of this log.
+pub(crate) fn peek(directory: &Directory, identity: Identity) -> Option<Known> {
+    let bytes = directory.read_head(NAME, (DURABLE + 1) * 8).ok()?;
+    let word = |index: usize| bytes.get(index * 8..)?.first_chunk::<8>().map(|word| u64::from_le_bytes(*word));
+    let expected = [identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
+    // One of an older version, or whose version does not verify, is made anew by opening; one of a newer version is not.
+    let own = word(0)? == MAGIC
+        && unseal(word(1)?).is_some_and(|version| version >= VERSION)
+        && (DATABASE..=SHARD).zip(expected).all(|(index, value)| word(index) == Some(value));
+    let number = |index: usize| word(index).and_then(unseal).map(Position::new);
+    own.then(|| Known { tail: number(TAIL), durable: number(DURABLE) })
 }
 
 /// The finalizer of MurmurHash3 (fmix64, by Austin Appleby), of which the lowest 16 bits are the check: every append seals a

@@ -29,6 +29,7 @@ mod directory;
 mod draft;
 mod error;
 mod follow;
+pub mod inspect;
 mod log;
 mod prepare;
 mod publish;

@@ -59,7 +59,7 @@ impl Identity {
     }
 
     /// What the first record chains to.
-    pub(crate) fn chain(self) -> u32 {
+    pub fn chain(self) -> u32 {
         self.database as u32
     }
 }

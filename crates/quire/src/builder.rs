@@ -10,7 +10,7 @@ use crate::database::Database;
 use crate::decide::State;
 use crate::error::{Error, ErrorKind};
 use crate::meta::{Meta, SHARD};
-use crate::models::Models;
+use crate::models::{Models, seed_of};
 use crate::shared::{Restored, Retention, Shared};
 
 const COMMIT_BYTES_LEAST: u64 = 64;
@@ -191,8 +191,7 @@ impl Builder {
         let identity = Identity { database: meta.database, shard: 0 };
         let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
         let mut checkpoint = quire_model::Position::ZERO;
-        // Drawn at random when the database was created, and told to nobody who may put blocks.
-        let seed = (meta.database ^ (meta.database >> 64)) as u64;
+        let seed = seed_of(meta.database);
         let mut models = Models::new(seed);
         // A checkpoint that an older or newer program wrote in another way is passed over: the log has everything.
         if let Some(newest) = opened.checkpoint

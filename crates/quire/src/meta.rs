@@ -3,8 +3,9 @@
 //! It is the last thing that creation makes. A directory in which creation was interrupted holds `quire.meta.new` and is
 //! created again; nothing can have been committed to it.
 
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use quire_log::{Access, Lock, Storage, StoredFile};
 
@@ -61,6 +62,24 @@ impl Meta {
             }
             Err(error) => Err(Error::io("read", &path.join(NAME), error)),
         }
+    }
+
+    /// Writes the database's whole, in a directory that holds the rest of it.
+    pub(crate) fn write(self, database: &Path) -> Result<()> {
+        let beside = database.join(BESIDE);
+        let write = || -> io::Result<()> {
+            fs::write(&beside, self.encode())?;
+            File::open(&beside)?.sync_all()?;
+            // Commit point: from here on it is a database.
+            fs::rename(&beside, Meta::path(database))?;
+            File::open(database)?.sync_all()
+        };
+        write().map_err(|error| Error::io("write", &Meta::path(database), error))
+    }
+
+    /// Where it is kept.
+    pub(crate) fn path(database: &Path) -> PathBuf {
+        database.join(NAME)
     }
 
     /// The name of a shard's directory.

@@ -18,6 +18,12 @@ pub(crate) struct Models {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnknownModel(pub(crate) ModelId);
 
+/// What the hash tables of a database are seeded with: drawn at random when it was created, and told to nobody who may put
+/// blocks.
+pub(crate) fn seed_of(database: u128) -> u64 {
+    (database ^ (database >> 64)) as u64
+}
+
 impl Models {
     /// No state yet. Hash tables over what users choose are seeded with this number, which they don't know.
     pub(crate) fn new(seed: u64) -> Self {

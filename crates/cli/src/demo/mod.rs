@@ -16,7 +16,6 @@ mod made;
 mod minute;
 mod names;
 mod place;
-mod progress;
 mod report;
 mod tally;
 mod timeline;
@@ -30,6 +29,7 @@ use quire::{Database, Position};
 
 use crate::failure::{Failure, Result};
 use crate::opening::open;
+use crate::progress::Progress;
 use crate::promise::Promise;
 use crate::serve::tell_addresses;
 use crate::servers::{Addresses, Servers};
@@ -39,7 +39,6 @@ use explore::Explore;
 use feed::Feed;
 use input::Input;
 use made::Made;
-use progress::Progress;
 use report::Report;
 use tally::Tally;
 

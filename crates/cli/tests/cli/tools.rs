@@ -59,3 +59,99 @@ fn top_shows_what_happens_between_two_looks() {
     let text = run(&["top", path, "--interval-ms", "1", "--count", "1"]).succeeded();
     assert!(text.starts_with("shard-0000") && !text.contains('\x1b'), "{text}");
 }
+
+/// A database that a server made and closed: so many commits.
+fn made(data: &std::path::Path, commits: usize) {
+    let server = Server::start(data);
+    for _ in 0..commits {
+        server.ask("POST", "/v1/commit", COMMIT);
+    }
+    assert_eq!(server.stop_by("INT").0, Some(0));
+}
+
+#[test]
+fn verify_says_whether_a_database_is_whole_by_its_status_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    made(&data, 3);
+    let path = data.to_str().expect("text");
+    let whole = run(&["verify", path]).succeeded();
+    assert!(whole.contains("3 records, 7 entries") && whole.trim_end().ends_with("whole"), "{whole}");
+    let segment = data.join("shard-0000/00000000000000000001.log");
+    let mut bytes = std::fs::read(&segment).expect("a segment");
+    bytes[64 + 50] ^= 1;
+    std::fs::write(&segment, bytes).expect("written");
+    let damaged = run(&["verify", path]);
+    assert_eq!(damaged.status, Some(3), "{damaged:?}");
+    assert!(damaged.stdout.starts_with("lost: ") && damaged.stdout.contains("byte 64, record 1"), "{damaged:?}");
+    let found = lines(&run(&["verify", "--json", path]).stdout);
+    assert_eq!(
+        (&found[0]["severity"], &found[0]["offset"], &found[0]["position"]),
+        (&"lost".into(), &64.into(), &1.into())
+    );
+    assert_eq!(found.last().expect("a sum")["verdict"], "damaged");
+    run(&["verify", folder.path().to_str().expect("text")]).failed_with("is not a Quire database");
+}
+
+#[test]
+fn inspect_shows_a_folder_a_range_and_each_kind_of_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    made(&data, 3);
+    let path = data.to_str().expect("text");
+    let overview = lines(&run(&["inspect", path, "--json"]).succeeded());
+    assert_eq!((&overview[0]["tail"], &overview[0]["durable"]), (&3.into(), &3.into()), "{overview:?}");
+    let of_kind = |kind: &str| overview.iter().find(|file| file["kind"] == kind).unwrap_or_else(|| panic!("{kind}"));
+    let segment = of_kind("segment");
+    assert_eq!((&segment["first"], &segment["last"], &segment["entries"]), (&1.into(), &3.into(), &7.into()));
+    assert_eq!(of_kind("checkpoint")["position"], 3);
+    let range = lines(&run(&["inspect", path, "--from", "2", "--limit", "1", "--json"]).succeeded());
+    assert_eq!((range.len(), &range[0]["position"]), (1, &2.into()));
+    let entry = &range[0]["entries"][0];
+    assert_eq!(
+        (&entry["model"], &entry["kind"], &entry["sequence"]),
+        (&"events".into(), &"event appended".into(), &3.into())
+    );
+    assert_eq!(entry["tags"], serde_json::json!(["store 0", "type store=0 \"Happened\""]), "{entry}");
+    let file = |name: &str| data.join("shard-0000").join(name).to_str().expect("text").to_owned();
+    let records = run(&["inspect", &file("00000000000000000001.log"), "--entries"]).succeeded();
+    assert_eq!(records.matches("events: event appended").count(), 6, "{records}");
+    let checkpoint = run(&["inspect", &file("00000000000000000003.checkpoint")]).succeeded();
+    assert!(checkpoint.contains("after record 3") && checkpoint.contains("graph"), "{checkpoint}");
+    let control = lines(&run(&["inspect", &file("control"), "--json"]).succeeded());
+    assert!(control.iter().any(|word| word["word"] == 8 && word["number"] == 3), "{control:?}");
+    run(&["inspect", &data.join("quire.meta").to_string_lossy()]).failed_with("quire inspect reads");
+}
+
+#[test]
+fn a_repair_says_what_it_would_do_and_does_it_when_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    made(&data, 3);
+    let path = data.to_str().expect("text");
+    assert!(run(&["repair", path]).succeeded().contains("nothing to repair"));
+    std::fs::write(data.join("quire.meta"), b"not a meta file at all, but long enough").expect("written");
+    let said = run(&["repair", path]);
+    assert_eq!(said.status, Some(3), "{said:?}");
+    assert!(said.stdout.contains("would: write quire.meta anew"), "{said:?}");
+    assert!(run(&["repair", path, "--yes"]).succeeded().ends_with("repaired\n"));
+    assert!(run(&["verify", path]).succeeded().trim_end().ends_with("whole"));
+}
+
+#[test]
+fn a_running_server_is_backed_up_and_restored_elsewhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let data = folder.path().join("data");
+    made(&data, 2);
+    let server = Server::start(&data);
+    let first = run(&["backup", &path("data"), &path("first")]).succeeded();
+    assert!(first.starts_with("backed up to record 2: "), "{first}");
+    run(&["backup", &path("data"), &path("second"), "--before", &path("first")]).succeeded();
+    run(&["backup", &path("data"), &path("second")]).failed_with("is not empty");
+    let restored = run(&["restore", &path("second"), &path("restored")]).succeeded();
+    assert_eq!(restored, "restored and verified: 2 records up to record 2\n");
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let events = |data: &str| crate::support::run_on(std::path::Path::new(data), &["events", "read", "s"]).succeeded();
+    assert_eq!(events(&path("restored")), events(&path("data")));
+}

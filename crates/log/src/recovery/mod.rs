@@ -28,8 +28,8 @@ use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader};
 use crate::segments::Segments;
 use crate::sequences::Sequences;
 use crate::writer::{Active, is_segment_name, segment_name};
-pub(crate) use scan::bytes_before_zeros;
-use scan::{Scan, Scanned, find_record};
+use scan::{Scan, Scanned};
+pub(crate) use scan::{bytes_before_zeros, find_record};
 
 /// A log as it was found.
 #[derive(Debug)]

@@ -253,7 +253,7 @@ pub(crate) fn bytes_before_zeros(bytes: &[u8]) -> usize {
 ///
 /// How far a position can lie ahead is bounded by the bytes before it, so that the content of a body is not easily taken for
 /// a record.
-pub(super) fn find_record(bytes: &[u8], first: Position) -> Option<(usize, Position)> {
+pub(crate) fn find_record(bytes: &[u8], first: Position) -> Option<(usize, Position)> {
     (0..bytes_before_zeros(bytes)).step_by(ALIGNMENT).find_map(|at| {
         let candidate = &bytes[at..];
         if candidate.len() < RECORD_HEADER_BYTES {

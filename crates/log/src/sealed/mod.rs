@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use quire_model::Position;
 
 pub(crate) use archive::Archive;
-pub(crate) use build::{Built, Numbers, numbers_encoded};
+pub(crate) use build::{Built, Numbers, build, numbers_encoded};
 pub(crate) use header::IndexHeader;
 pub(crate) use index::Numbered;
 pub(crate) use open::{Flaw, Open};

@@ -95,6 +95,15 @@ impl SegmentHeader {
             .is_some_and(|fixed| fixed[12..16] == crc32c_of_two(&fixed[..12], &fixed[16..]).to_le_bytes())
     }
 
+    /// The log that a whole header of this version says it belongs to.
+    pub(crate) fn identity_of(bytes: &[u8]) -> Option<Identity> {
+        let header = header_bytes(bytes).filter(|header| Self::is_whole(header))?;
+        let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
+        let database = u128::from_le_bytes(header[16..32].try_into().expect("sixteen bytes"));
+        let shard = u32::from_le_bytes(header[32..36].try_into().expect("four bytes"));
+        (version == VERSION).then_some(Identity { database, shard })
+    }
+
     /// Reads and verifies the header of the segment at `path`, which must belong to the log of `identity`.
     ///
     /// # Errors

@@ -2,7 +2,25 @@
 //!
 //! Nothing here takes a lock or changes a file, unless its name says so.
 
+mod backup;
+mod look;
+mod manifest;
+mod names;
+mod repair;
+mod restore;
 mod shards;
+mod verify;
 
-pub use quire_log::{Histogram, Page};
+pub use backup::backup;
+pub use look::{checkpoint, checkpoint_sections, segment, survey, words};
+pub use manifest::{Backup, BackupFile};
+pub use names::{kind_name, model_name, tag_text};
+pub use quire_log::inspect::{
+    FileKind, Finding, Part, Record, SegmentFile, Severity, Stretch, Survey, SurveyedFile, Totals,
+};
+pub use quire_log::{Checkpoint, Histogram, Identity, Page};
+pub use quire_model::Entry;
+pub use repair::{RepairPlan, RepairStep, repair};
+pub use restore::restore;
 pub use shards::{ShardPath, shards};
+pub use verify::{Verification, verify};

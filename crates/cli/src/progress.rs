@@ -8,7 +8,7 @@ use crate::text::grouped;
 
 /// Shows how far something has come.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(crate) enum Progress {
     /// On a terminal.
     Bar(ProgressBar),
     /// Elsewhere: a line each tenth of the way.
@@ -22,7 +22,7 @@ pub(super) enum Progress {
 
 impl Progress {
     /// Nothing done yet of so much.
-    pub(super) fn new(what: &'static str, of: u64) -> Self {
+    pub(crate) fn new(what: &'static str, of: u64) -> Self {
         if !io::stderr().is_terminal() {
             return Progress::Lines { what, done: 0, of };
         }
@@ -32,7 +32,7 @@ impl Progress {
     }
 
     /// So much more is done.
-    pub(super) fn add(&mut self, more: u64) {
+    pub(crate) fn add(&mut self, more: u64) {
         match self {
             Progress::Bar(bar) => bar.inc(more),
             Progress::Lines { what, done, of } => {
@@ -47,7 +47,7 @@ impl Progress {
     }
 
     /// It is over; the bar makes room for the report.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         if let Progress::Bar(bar) = self {
             bar.finish_and_clear();
         }

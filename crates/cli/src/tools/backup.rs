@@ -1,0 +1,60 @@
+//! `quire backup` and `quire restore`: a copy of a database at work as it stood after one record, and a database of a copy.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use quire::tools;
+
+use super::going;
+use crate::failure::{Failure, Result};
+use crate::text::{bytes, counted};
+
+/// What `quire backup` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// The folder of the database; whoever has it open goes on
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+    /// Where the backup goes: a new or empty folder
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+    /// A former backup of the same database: files that did not change are shared with it, as hard links
+    #[arg(long, value_name = "BACKUP")]
+    before: Option<PathBuf>,
+}
+
+/// What `quire restore` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The folder of the backup
+    #[arg(value_name = "BACKUP")]
+    from: PathBuf,
+    /// Where the database goes: a new or empty folder
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+}
+
+impl Backup {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let taken =
+            going("back up, bytes", |progress| tools::backup(&self.data, &self.to, self.before.as_deref(), progress))?;
+        let size = taken.files.iter().map(|file| file.used).sum();
+        let files = counted(taken.files.len() as u64, "file");
+        Ok(writeln!(out, "backed up to record {}: {files}, {}", taken.position, bytes(size))?)
+    }
+}
+
+impl Restore {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let restored = going("verify, bytes", |progress| tools::restore(&self.from, &self.data, progress))?;
+        for finding in &restored.findings {
+            writeln!(out, "{finding}")?;
+        }
+        if restored.worst().is_some_and(|worst| worst > tools::Severity::Note) {
+            return Err(Failure::Damaged);
+        }
+        let records = counted(restored.totals.records, "record");
+        Ok(writeln!(out, "restored and verified: {records} up to record {}", restored.totals.last)?)
+    }
+}

@@ -1,0 +1,66 @@
+//! A file that is no segment: a checkpoint, the control file, the statistics page.
+
+use std::io::Write;
+use std::path::Path;
+
+use quire::tools::{self, FileKind};
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Result};
+use crate::text::bytes;
+
+pub(super) fn print(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match FileKind::of(name) {
+        FileKind::Checkpoint(_) => checkpoint(out, path, as_json),
+        FileKind::Control | FileKind::Statistics => words(out, path, as_json),
+        _ => {
+            let what = "quire inspect reads folders, segments (.log), checkpoints, control and statistics";
+            Err(Failure::new(format!("{} is none of the files that can be shown: {what}", path.display())))
+        }
+    }
+}
+
+fn checkpoint(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
+    let Some(checkpoint) = tools::checkpoint(path)? else {
+        return Err(Failure::new(format!("{} is no checkpoint, or damaged: it does not verify", path.display())));
+    };
+    let sections = tools::checkpoint_sections(&checkpoint.payload).unwrap_or_default();
+    let (position, crc) = (checkpoint.mark.position.get(), format!("{:08x}", checkpoint.mark.chain));
+    if as_json {
+        let sections: Vec<Value> = sections
+            .iter()
+            .map(|(model, bytes)| json!({ "model": tools::model_name(*model), "bytes": bytes }))
+            .collect();
+        writeln!(
+            out,
+            "{}",
+            json!({ "position": position, "crc": crc, "bytes": checkpoint.payload.len(), "models": sections })
+        )?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "the models' state after record {position} with crc {crc}: {}",
+        bytes(checkpoint.payload.len() as u64)
+    )?;
+    for (model, size) in sections {
+        writeln!(out, "  {:<8} {:>10}", tools::model_name(model), bytes(size))?;
+    }
+    Ok(())
+}
+
+fn words(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
+    for (index, word) in tools::words(path)? {
+        match as_json {
+            true => writeln!(
+                out,
+                "{}",
+                json!({ "word": index, "hex": format!("{word:016x}"), "number": word & ((1 << 48) - 1) })
+            )?,
+            // A sealed word has its number in the low 48 bits.
+            false => writeln!(out, "word {index:>3}  {word:016x}  {:>16}", word & ((1 << 48) - 1))?,
+        }
+    }
+    Ok(())
+}

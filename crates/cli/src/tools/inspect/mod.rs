@@ -1,0 +1,106 @@
+//! `quire inspect`: what the files of a database hold, readable: an overview of a folder, the records of a segment or of a
+//! range of positions, and what else there is.
+
+mod file;
+mod overview;
+mod record;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use quire::tools::{self, SegmentFile, Stretch};
+
+use crate::failure::Result;
+use record::RecordForm;
+
+/// What `quire inspect` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// The folder of a database, or a file in it; whoever has it open goes on, and no file is changed
+    #[arg(value_name = "DIR|FILE")]
+    path: PathBuf,
+    /// Show records from this position on
+    #[arg(long, value_name = "POSITION")]
+    from: Option<u64>,
+    /// Show at most so many records [default: 20 of a folder, all of a segment]
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<u64>,
+    /// Show the entries of each record, too, with their tags and bodies
+    #[arg(long)]
+    entries: bool,
+    /// One JSON object a line; records come with their entries
+    #[arg(long)]
+    json: bool,
+}
+
+impl Inspect {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        match (self.path.is_dir(), self.from) {
+            (true, None) => overview::print(out, &self.path, self.json),
+            (true, Some(from)) => {
+                let (identity, survey) = tools::survey(&self.path)?;
+                let mut left = self.limit.unwrap_or(20);
+                let segments: Vec<_> = survey.segments().collect();
+                for (index, (file, _)) in segments.iter().enumerate() {
+                    // The one that follows says where this one ends.
+                    let ends_before = segments.get(index + 1).is_some_and(|(_, next)| next.get() <= from);
+                    if left > 0 && !ends_before {
+                        self.records(out, &tools::segment(&file.path, Some(identity))?, from, &mut left)?;
+                    }
+                }
+                Ok(())
+            }
+            (false, from) if self.path.extension().is_some_and(|extension| extension == "log") => {
+                let segment = tools::segment(&self.path, None)?;
+                let mut left = self.limit.unwrap_or(u64::MAX);
+                self.records(out, &segment, from.unwrap_or(0), &mut left)
+            }
+            (false, _) => file::print(out, &self.path, self.json),
+        }
+    }
+
+    /// Prints the records of a segment, from a position on.
+    fn records(&self, out: &mut dyn Write, segment: &SegmentFile, from: u64, left: &mut u64) -> Result {
+        let mut done = Ok(());
+        segment.stretches(|stretch| {
+            let printed = match stretch {
+                Stretch::Record(record) if record.position().get() < from => return true,
+                _ if *left == 0 => return false,
+                Stretch::Record(record) => {
+                    *left -= 1;
+                    let form = RecordForm::of(segment.path(), &record);
+                    match self.json {
+                        true => form.json(out),
+                        false => form.text(out, self.entries),
+                    }
+                }
+                Stretch::Damaged { offset, position, message, .. } => {
+                    damage(out, segment.path(), offset, position.get(), &message, self.json)
+                }
+                Stretch::End { .. } => Ok(()),
+            };
+            done = printed;
+            done.is_ok()
+        });
+        Ok(done?)
+    }
+}
+
+fn damage(
+    out: &mut dyn Write,
+    path: &Path,
+    offset: u64,
+    position: u64,
+    message: &str,
+    json: bool,
+) -> std::io::Result<()> {
+    match json {
+        true => {
+            let file = path.to_string_lossy();
+            let value = serde_json::json!({ "file": file, "offset": offset, "position": position, "damage": message });
+            writeln!(out, "{value}")
+        }
+        false => writeln!(out, "damaged at byte {offset} of {}, record {position}: {message}", path.display()),
+    }
+}

@@ -1,0 +1,131 @@
+//! `quire verify`: every checksum, position and chain of the log, and the checkpoints against a replay.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use quire::tools::{self, Finding, Severity, Verification};
+use serde::Serialize;
+
+use super::going;
+use crate::failure::{Failure, Result};
+use crate::text::{bytes, counted};
+
+/// What `quire verify` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The folder of the database; whoever has it open goes on, and no file is changed
+    #[arg(value_name = "DIR")]
+    data: PathBuf,
+    /// One JSON object a line: what was found, and at the end what it adds up to
+    #[arg(long)]
+    json: bool,
+}
+
+/// The JSON form of something that was found.
+#[derive(Debug, Serialize)]
+struct FindingForm<'f> {
+    severity: String,
+    part: String,
+    file: &'f str,
+    offset: u64,
+    position: Option<u64>,
+    message: &'f str,
+}
+
+/// The JSON form of the last line.
+#[derive(Debug, Serialize)]
+struct Sum {
+    verdict: &'static str,
+    segments: u64,
+    records: u64,
+    entries: u64,
+    bytes: u64,
+    position: u64,
+    checkpoints: u64,
+    findings: usize,
+}
+
+impl Verify {
+    /// Prints what is wrong, and what was gone through.
+    ///
+    /// # Errors
+    /// [`Failure::Damaged`] when anything is wrong.
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let verification = going("verify, bytes", |progress| tools::verify(&self.data, progress))?;
+        for finding in &verification.findings {
+            match self.json {
+                true => writeln!(out, "{}", json(&FindingForm::of(finding)))?,
+                false => writeln!(out, "{finding}")?,
+            }
+        }
+        match self.json {
+            true => writeln!(out, "{}", json(&sum(&verification)))?,
+            false => writeln!(out, "{}", sentence(&verification))?,
+        }
+        match verification.worst() {
+            None | Some(Severity::Note) => Ok(()),
+            Some(Severity::Derivable | Severity::Lost) => Err(Failure::Damaged),
+        }
+    }
+}
+
+impl<'f> FindingForm<'f> {
+    fn of(finding: &'f Finding) -> Self {
+        FindingForm {
+            severity: finding.severity.to_string(),
+            part: finding.part.to_string(),
+            file: finding.path.to_str().unwrap_or_default(),
+            offset: finding.offset,
+            position: finding.position.map(|position| position.get()),
+            message: &finding.message,
+        }
+    }
+}
+
+fn json(of: &impl Serialize) -> String {
+    serde_json::to_string(of).expect("numbers and names are JSON")
+}
+
+fn verdict(verification: &Verification) -> &'static str {
+    match verification.worst() {
+        None | Some(Severity::Note) => "whole",
+        Some(Severity::Derivable) => "repairable",
+        Some(Severity::Lost) => "damaged",
+    }
+}
+
+fn sum(of: &Verification) -> Sum {
+    Sum {
+        verdict: verdict(of),
+        segments: of.totals.segments,
+        records: of.totals.records,
+        entries: of.totals.entries,
+        bytes: of.totals.bytes,
+        position: of.totals.last.get(),
+        checkpoints: of.checkpoints,
+        findings: of.findings.len(),
+    }
+}
+
+fn sentence(of: &Verification) -> String {
+    let totals = of.totals;
+    let told = match verdict(of) {
+        "repairable" => "repairable: nothing is lost, and `quire repair` or opening makes the rest right",
+        "damaged" => "damaged: records are lost; restore a backup",
+        whole => whole,
+    };
+    format!(
+        "{}, {}, {} in {} up to record {}; {} agree with the log\n{told}",
+        counted(totals.records, "record"),
+        if totals.entries == 1 {
+            "1 entry".to_owned()
+        } else {
+            format!("{} entries", crate::text::grouped(totals.entries))
+        },
+        bytes(totals.bytes),
+        counted(totals.segments, "segment"),
+        totals.last,
+        counted(of.checkpoints, "checkpoint"),
+    )
+}

@@ -1,0 +1,172 @@
+//! Which files a shard has, and what its control file says of how far the log reached.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quire_model::Position;
+
+use crate::control::{self, Known};
+use crate::directory::Directory;
+use crate::error::Result;
+use crate::log::Identity;
+use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader};
+use crate::storage::Disk;
+
+/// What a file of a shard is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// The control file.
+    Control,
+    /// The statistics page.
+    Statistics,
+    /// A segment, by its first position.
+    Segment(Position),
+    /// The index of a sealed segment, by its first position.
+    Index(Position),
+    /// A checkpoint, by the position after which it was taken.
+    Checkpoint(Position),
+    /// Bytes that were cut off a tail and kept, by the first position that was cut.
+    Cut(Position),
+    /// A segment to come, being made ready.
+    Spare,
+    /// An empty file that is locked by who does something for all.
+    Lock,
+    /// A file that was not finished.
+    Unfinished,
+    /// Something that this version does not know.
+    Unknown,
+}
+
+/// A file of a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SurveyedFile {
+    /// Its name in the shard's directory.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
+    /// How long it is; `None` when it went away meanwhile.
+    pub bytes: Option<u64>,
+}
+
+/// A shard's directory as it is at a moment.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// The files, in the order of their names.
+    pub files: Vec<SurveyedFile>,
+    /// The last record that was appended, when the control file knows it.
+    pub tail: Option<Position>,
+    /// The last record that was synced, when the control file knows it.
+    pub durable: Option<Position>,
+    /// Whether there is a control file that is not of this log, or not whole.
+    pub control_is_foreign: bool,
+    pub(super) directory: Arc<Directory>,
+}
+
+impl FileKind {
+    /// The kind of a file with this name.
+    pub fn of(name: &str) -> Self {
+        let numbered = |suffix: &str| {
+            let digits = name.strip_suffix(suffix).filter(|digits| digits.len() == 20)?;
+            digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok().map(Position::new))?
+        };
+        match name {
+            "control" => return FileKind::Control,
+            "statistics" => return FileKind::Statistics,
+            name if name.starts_with("spare") => return FileKind::Spare,
+            "opening" | "duties" | "sealing" | "checkpointing" => return FileKind::Lock,
+            name if name.starts_with("seat-") => return FileKind::Lock,
+            name if name.ends_with(".new") => return FileKind::Unfinished,
+            _ => {}
+        }
+        numbered(".log")
+            .map(FileKind::Segment)
+            .or_else(|| numbered(".idx").map(FileKind::Index))
+            .or_else(|| numbered(".checkpoint").map(FileKind::Checkpoint))
+            .or_else(|| numbered(".cut").map(FileKind::Cut))
+            .unwrap_or(FileKind::Unknown)
+    }
+}
+
+impl Survey {
+    /// Looks at the directory of a shard.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) when it can't be listed.
+    pub fn of(shard: &Path, identity: Identity) -> Result<Self> {
+        let directory = Directory::open(Arc::new(Disk), shard)?;
+        // The control file first: what it says was appended is then in the files that are listed.
+        let known = control::peek(&directory, identity);
+        let names = directory.names()?;
+        let control_is_foreign = known.is_none() && names.iter().any(|name| name == control::NAME);
+        let Known { tail, durable } = known.unwrap_or_default();
+        let file = |name: String| {
+            let path = directory.path_of(&name);
+            SurveyedFile { kind: FileKind::of(&name), bytes: directory.bytes_of(&name).ok(), path, name }
+        };
+        let files = names.into_iter().map(file).collect();
+        Ok(Survey { files, tail, durable, control_is_foreign, directory: Arc::new(directory) })
+    }
+
+    /// Where the shard is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The segments, in order.
+    pub fn segments(&self) -> impl Iterator<Item = (&SurveyedFile, Position)> {
+        self.files.iter().filter_map(|file| match file.kind {
+            FileKind::Segment(first) => Some((file, first)),
+            _ => None,
+        })
+    }
+
+    /// The checkpoints, oldest first.
+    pub fn checkpoints(&self) -> impl Iterator<Item = (&SurveyedFile, Position)> {
+        self.files.iter().filter_map(|file| match file.kind {
+            FileKind::Checkpoint(position) => Some((file, position)),
+            _ => None,
+        })
+    }
+}
+
+/// The log that the segments of a shard say they belong to, by the first whose header verifies.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) when the directory can't be listed.
+pub fn identity_of(shard: &Path) -> Result<Option<Identity>> {
+    let directory = Directory::open(Arc::new(Disk), shard)?;
+    let names = directory.names()?;
+    let segments = names.iter().filter(|name| matches!(FileKind::of(name), FileKind::Segment(_)));
+    Ok(segments
+        .filter_map(|name| directory.read_head(name, COMPACTED_HEADER_BYTES).ok())
+        .find_map(|head| SegmentHeader::identity_of(&head)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_name() {
+        let kinds = [
+            ("00000000000000000017.log", FileKind::Segment(Position::new(17))),
+            ("00000000000000000017.idx", FileKind::Index(Position::new(17))),
+            ("00000000000000000017.checkpoint", FileKind::Checkpoint(Position::new(17))),
+            ("00000000000000000017.cut", FileKind::Cut(Position::new(17))),
+            ("00000000000000000017.checkpoint.new", FileKind::Unfinished),
+            ("control", FileKind::Control),
+            ("statistics", FileKind::Statistics),
+            ("spare-00", FileKind::Spare),
+            ("seat-63", FileKind::Lock),
+            ("opening", FileKind::Lock),
+            ("17.log", FileKind::Unknown),
+            ("0000000000000000001x.log", FileKind::Unknown),
+            ("99999999999999999999.log", FileKind::Unknown),
+        ];
+        for (name, kind) in kinds {
+            assert_eq!(FileKind::of(name), kind, "{name}");
+        }
+    }
+}

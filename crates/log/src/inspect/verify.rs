@@ -1,0 +1,293 @@
+//! Verifying a shard: every checksum, position and chain, from the first segment to the tail.
+//!
+//! Damage does not end it: what follows is looked at as well, so that one run names all there is to name.
+
+use std::path::Path;
+
+use quire_model::Position;
+
+use super::finding::{Finding, Part, Severity};
+use super::segment::{Record, SegmentFile, Stretch};
+use super::survey::{FileKind, Survey, SurveyedFile};
+use crate::checkpoint::Mark;
+use crate::error::{Error, Result};
+use crate::log::Identity;
+use crate::statistics::Page;
+
+/// Who is told of what verification meets, in order.
+pub trait Watcher {
+    /// A record of the segment at `path` that verifies and follows the one before.
+    fn record(&mut self, path: &Path, record: &Record<'_>);
+
+    /// Records are missing in front of the next one.
+    fn gap(&mut self);
+
+    /// A compaction left of the records up to this one what counts; the others are gone as they should be.
+    fn compacted(&mut self, up_to: Mark);
+
+    /// Something is not as it should be.
+    fn finding(&mut self, finding: Finding);
+
+    /// So many bytes of the shard's segments were gone through, of so many.
+    fn progress(&mut self, bytes: u64, of: u64);
+}
+
+/// What a shard adds up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Segments whose header verified.
+    pub segments: u64,
+    /// Records that verified.
+    pub records: u64,
+    /// Their entries.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The last of them.
+    pub last: Position,
+}
+
+/// Verifies the shard in a directory.
+///
+/// # Errors
+/// [`Error::Io`] when the directory can't be listed. What is wrong with a file is a finding.
+pub fn verify(shard: &Path, identity: Identity, watcher: &mut dyn Watcher) -> Result<Totals> {
+    let survey = Survey::of(shard, identity)?;
+    let mut verifier = Verifier {
+        survey: &survey,
+        identity,
+        watcher,
+        totals: Totals::default(),
+        before: Mark { position: Position::ZERO, chain: identity.chain() },
+        is_whole: true,
+        superseded_below: Position::ZERO,
+    };
+    verifier.others();
+    verifier.segments();
+    verifier.end();
+    Ok(verifier.totals)
+}
+
+struct Verifier<'v> {
+    survey: &'v Survey,
+    identity: Identity,
+    watcher: &'v mut dyn Watcher,
+    totals: Totals,
+    /// The last record that verified.
+    before: Mark,
+    /// Whether nothing is missing so far.
+    is_whole: bool,
+    /// Up to where a compacted segment stands for what was in others.
+    superseded_below: Position,
+}
+
+impl Verifier<'_> {
+    /// What is there beside segments, indexes and checkpoints.
+    fn others(&mut self) {
+        for file in &self.survey.files {
+            let (severity, part, message) = match file.kind {
+                FileKind::Control if self.survey.control_is_foreign => (
+                    Severity::Derivable,
+                    Part::Control,
+                    "it is not the control file of this log, or not whole: opening makes it anew".to_owned(),
+                ),
+                FileKind::Control if self.survey.tail.is_none() || self.survey.durable.is_none() => (
+                    Severity::Derivable,
+                    Part::Control,
+                    "a word does not verify, so how far the log reached is not known; opening makes it anew".to_owned(),
+                ),
+                FileKind::Statistics => match Page::read(self.survey.directory.path()) {
+                    Ok(_) => continue,
+                    Err(error) => (Severity::Derivable, Part::Statistics, format!("counting begins anew: {error}")),
+                },
+                FileKind::Cut(_) => {
+                    (Severity::Note, Part::Other, "bytes that opening cut off the log and kept".to_owned())
+                }
+                FileKind::Unfinished => {
+                    (Severity::Note, Part::Other, "a file that was not finished; opening removes it".to_owned())
+                }
+                FileKind::Unknown => (Severity::Note, Part::Other, "it is no file of a log".to_owned()),
+                _ => continue,
+            };
+            self.find(severity, part, file, 0, None, message);
+        }
+    }
+
+    fn segments(&mut self) {
+        let segments: Vec<_> = self.survey.segments().collect();
+        let all = segments.iter().filter_map(|(file, _)| file.bytes).sum();
+        let mut done = 0;
+        for (index, (file, first)) in segments.iter().enumerate() {
+            self.watcher.progress(done, all);
+            done += file.bytes.unwrap_or(0);
+            if *first < self.superseded_below {
+                let message = "a compaction was cut off before it had removed it; opening does".to_owned();
+                self.find(Severity::Note, Part::Other, file, 0, Some(*first), message);
+                continue;
+            }
+            match SegmentFile::read_in(&self.survey.directory, &file.name, self.identity) {
+                Ok(segment) => self.segment(file, *first, &segment, index + 1 == segments.len()),
+                Err(error) => self.unreadable(file, *first, index + 1 == segments.len(), &error),
+            }
+        }
+        self.watcher.progress(all, all);
+    }
+
+    /// A segment whose header does not verify, or that can't be read.
+    fn unreadable(&mut self, file: &SurveyedFile, first: Position, is_last: bool, error: &Error) {
+        // One that was made and never synced is no part of the log until a record in it is.
+        let appended = self.survey.tail.is_none_or(|tail| tail >= first);
+        let severity = if is_last && !appended { Severity::Derivable } else { Severity::Lost };
+        let (offset, message) = match error {
+            Error::Damaged { offset, message, .. } => (*offset, message.clone()),
+            other => (0, other.to_string()),
+        };
+        self.find(severity, Part::Log, file, offset, Some(first), message);
+        self.lose();
+    }
+
+    fn segment(&mut self, file: &SurveyedFile, named: Position, segment: &SegmentFile, is_last: bool) {
+        self.totals.segments += 1;
+        let (first, previous) = segment.first();
+        let expected = self.before.position.next();
+        if first != named {
+            let message = format!("it begins with record {first}, and its name says {named}");
+            self.find(Severity::Lost, Part::Log, file, 40, Some(first), message);
+        }
+        if first != expected || previous != self.before.chain {
+            let message = format!(
+                "it begins with record {first} after checksum {previous:08x}, and the log before it ends with record {} and {:08x}",
+                self.before.position, self.before.chain
+            );
+            // Damage before it has been named already.
+            if self.is_whole {
+                self.find(Severity::Lost, Part::Log, file, 36, Some(expected), message);
+            }
+            self.lose();
+        }
+        let (bytes, meant) = segment.lengths();
+        if bytes < meant {
+            let message = format!("the file has {bytes} bytes where {meant} were preallocated");
+            let severity = if is_last { Severity::Derivable } else { Severity::Lost };
+            self.find(severity, Part::Log, file, bytes, None, message);
+        }
+        let mut end = 0;
+        let was_whole = self.is_whole;
+        segment.stretches(|stretch| {
+            match stretch {
+                Stretch::Record(record) => {
+                    end = record.offset + u64::from(record.length());
+                    self.record(&file.path, &record);
+                }
+                Stretch::Damaged { offset, position, message, next, torn } => {
+                    self.damaged(file, offset, position, message, next, torn && is_last);
+                }
+                Stretch::End { .. } => {}
+            }
+            true
+        });
+        self.index(first, segment, end);
+        if let Some((up_to, _)) = segment.compacted() {
+            self.before = up_to;
+            self.totals.last = up_to.position;
+            self.superseded_below = up_to.position.next();
+            if was_whole == self.is_whole {
+                self.watcher.compacted(up_to);
+            }
+        }
+    }
+
+    /// Compares the index of a segment, if it has one, with that which its records come to.
+    fn index(&mut self, first: Position, segment: &SegmentFile, end: u64) {
+        let Some(file) = self.survey.files.iter().find(|file| file.kind == FileKind::Index(first)) else { return };
+        // Where a record does not verify, no index follows from the segment; that has been told.
+        let Some(expected) = segment.index(end) else { return };
+        // One that went away meanwhile is not missed: it is made anew.
+        let Ok(found) = self.survey.directory.read(&file.name) else { return };
+        let differs = expected.iter().zip(&found).position(|(expected, found)| expected != found);
+        let at = differs.or_else(|| (expected.len() != found.len()).then(|| expected.len().min(found.len())));
+        if let Some(at) = at {
+            let message = "it is not the index that the segment comes to; opening makes it anew".to_owned();
+            self.find(Severity::Derivable, Part::Index, file, at as u64, Some(first), message);
+        }
+    }
+
+    fn record(&mut self, path: &Path, record: &Record<'_>) {
+        self.before = record.mark();
+        self.totals.records += 1;
+        self.totals.entries += u64::from(record.entry_count());
+        self.totals.bytes += u64::from(record.length());
+        self.totals.last = record.position();
+        self.watcher.record(path, record);
+    }
+
+    fn damaged(
+        &mut self,
+        file: &SurveyedFile,
+        offset: u64,
+        position: Position,
+        message: String,
+        next: Option<(u64, Position)>,
+        torn: bool,
+    ) {
+        match next {
+            // What follows was never appended, as far as is known: a power cut, or a commit in the making.
+            None if torn && self.survey.tail.is_some_and(|tail| tail < position) => {}
+            None if torn && self.survey.durable.is_some_and(|durable| durable < position) => {
+                let message = format!("{message}: a torn tail, of which nothing was synced; opening cuts it");
+                self.find(Severity::Derivable, Part::Tail, file, offset, Some(position), message);
+            }
+            None => self.find(Severity::Lost, Part::Log, file, offset, Some(position), message),
+            Some((at, found)) => {
+                let message = format!("{message}; the next whole record is {found}, at byte {at}");
+                self.find(Severity::Lost, Part::Log, file, offset, Some(position), message);
+                self.lose();
+            }
+        }
+    }
+
+    /// Whether everything is there that was appended.
+    fn end(&mut self) {
+        let Survey { tail, durable, .. } = *self.survey;
+        let position = self.before.position.next();
+        let missing = |reached: Option<Position>| reached.filter(|reached| *reached >= position);
+        let (severity, message) = match (missing(durable), missing(tail)) {
+            (Some(durable), _) => {
+                (Severity::Lost, format!("the log ends before it, and records up to {durable} had been synced"))
+            }
+            (None, Some(tail)) => (
+                Severity::Derivable,
+                format!("the log ends before it; records up to {tail} had been appended and not synced"),
+            ),
+            (None, None) => return,
+        };
+        let last = self.survey.segments().last();
+        let path = last.map_or(self.survey.directory.path().to_owned(), |(file, _)| file.path.clone());
+        self.watcher.finding(Finding {
+            severity,
+            part: Part::Tail,
+            path,
+            offset: 0,
+            position: Some(position),
+            message,
+        });
+    }
+
+    fn lose(&mut self) {
+        self.is_whole = false;
+        self.watcher.gap();
+    }
+
+    fn find(
+        &mut self,
+        severity: Severity,
+        part: Part,
+        file: &SurveyedFile,
+        offset: u64,
+        position: Option<Position>,
+        message: String,
+    ) {
+        let path = file.path.clone();
+        self.watcher.finding(Finding { severity, part, path, offset, position, message });
+    }
+}

@@ -1,0 +1,219 @@
+//! A backup: a copy of a database as it stood after one record, taken while it is at work.
+//!
+//! ```text
+//! durable mark ─▶ segments up to it, every record verified ─▶ copied, or linked from the backup before ─▶ checkpoint ─▶ quire.backup
+//! ```
+//! The log up to the durable mark never changes, so nobody has to be stopped. Files that a former backup has with the same
+//! bytes are hard links to it: both keep them, and the disk keeps them once. Nothing is ever linked to the database itself.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use quire_log::crc32c;
+use quire_log::inspect::{Stretch, Survey};
+use quire_model::{Position, Timestamp};
+
+use super::manifest::{Backup, BackupFile, NAME};
+use super::{look, verify};
+use crate::error::{Error, ErrorKind, Result};
+use crate::meta::Meta;
+
+/// Copies the database in a directory to a folder that is new or empty, as it stood after the last record that was synced when
+/// this began. Whoever has it open goes on. `before` is a former backup to share files with; `progress` is told how many bytes
+/// of the log were gone through, and of how many.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # let (path, to, again) = (directory.path().join("data"), directory.path().join("backup"), directory.path().join("again"));
+/// let database = quire::Database::open(&path)?;
+/// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"to: you"))?;
+/// let backup = quire::tools::backup(&path, &to, None, &mut |_, _| ())?;
+/// assert_eq!(backup.position.get(), 1);
+/// quire::tools::restore(&to, &again, &mut |_, _| ())?;
+/// assert_eq!(quire::Database::open(&again)?.queue("mail").stats()?.pending, 1);
+/// # Ok::<(), quire::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Damaged`] when a record does not verify: damage is not copied. [`ErrorKind::Invalid`] when the folder is not empty, or
+/// `before` is a backup of another database. [`ErrorKind::NotADatabase`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`]. What
+/// was copied by then is no backup: it can be removed.
+pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
+    let identity = verify::identity(database, &mut Vec::new())?;
+    let shard = database.join(Meta::shard_name(identity.shard));
+    let survey = Survey::of(&shard, identity)?;
+    let position = survey.durable.ok_or_else(|| {
+        let message = format!("how far {} was synced is not known; open and close it, and try again", shard.display());
+        Error::new(ErrorKind::Damaged, message)
+    })?;
+    let previous = before.map(|folder| Ok::<_, Error>((folder, Backup::read(folder)?))).transpose()?;
+    if let Some((folder, of)) = previous.as_ref().filter(|(_, of)| of.identity != identity) {
+        let message = format!("{} is a backup of {}, and this is {identity}", folder.display(), of.identity);
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    make_empty(to)?;
+    let mut copy = Copy {
+        is_compacted: false,
+        to,
+        previous,
+        backup: Backup { identity, position, time: Timestamp::ZERO, files: Vec::new() },
+    };
+    copy.segments(&survey, progress)?;
+    copy.checkpoint(&survey)?;
+    copy.finish()
+}
+
+struct Copy<'b> {
+    /// Whether some of the records are gone, so that a checkpoint is needed.
+    is_compacted: bool,
+    to: &'b Path,
+    previous: Option<(&'b Path, Backup)>,
+    backup: Backup,
+}
+
+impl Copy<'_> {
+    /// Copies every segment up to the backup's position.
+    fn segments(&mut self, survey: &Survey, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        let Backup { identity, position, .. } = self.backup;
+        let wanted: Vec<_> = survey.segments().filter(|(_, first)| *first <= position).collect();
+        let all = wanted.iter().filter_map(|(file, _)| file.bytes).sum();
+        let (mut done, mut reached, mut chain) = (0, Position::ZERO, identity.chain());
+        for (file, first) in &wanted {
+            progress(done, all);
+            done += file.bytes.unwrap_or(0);
+            if *first <= reached {
+                // A compaction was cut off before it had removed what it had rewritten.
+                continue;
+            }
+            let segment = look::segment(&file.path, Some(identity))?;
+            let (first, previous) = segment.first();
+            if first != reached.next() || previous != chain {
+                return Err(damaged(&file.path, 36, reached.next(), "it does not follow the segment before it"));
+            }
+            let (mut used, mut failed) = (0, None);
+            segment.stretches(|stretch| {
+                match stretch {
+                    Stretch::Record(record) if record.position() <= position => {
+                        reached = record.position();
+                        chain = record.mark().chain;
+                        self.backup.time = record.time();
+                        used = record.offset + u64::from(record.length());
+                        return true;
+                    }
+                    Stretch::Damaged { offset, position: expected, message, .. } if expected <= position => {
+                        failed = Some(damaged(&file.path, offset, expected, &message));
+                    }
+                    _ => {}
+                }
+                false
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if let Some((up_to, time)) = segment.compacted() {
+                (reached, chain) = (up_to.position, up_to.chain);
+                (self.is_compacted, self.backup.time) = (true, time);
+                used = segment.lengths().0;
+            }
+            // A segment in which nothing was appended yet is begun anew by whoever opens the backup.
+            if used > 0 {
+                self.put(&file.name, &segment.bytes()[..used as usize], segment.lengths().1)?;
+            }
+        }
+        progress(all, all);
+        if reached != position {
+            return Err(damaged(
+                survey.path(),
+                0,
+                reached.next(),
+                &format!("records up to {position} had been synced"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Copies the newest checkpoint that belongs to what was copied.
+    fn checkpoint(&mut self, survey: &Survey) -> Result<()> {
+        let usable = survey.checkpoints().filter(|(_, position)| *position <= self.backup.position);
+        let usable: Vec<_> = usable.collect();
+        for (file, _) in usable.iter().rev() {
+            // One that was replaced meanwhile, or does not verify, is not needed: the log has everything.
+            if let Ok(Some(_)) = look::checkpoint(&file.path)
+                && let Ok(bytes) = fs::read(&file.path)
+            {
+                return self.put(&file.name, &bytes, bytes.len() as u64);
+            }
+        }
+        if self.is_compacted {
+            let message = format!("no checkpoint of {} could be read; try again", survey.path().display());
+            return Err(Error::new(ErrorKind::Io, message));
+        }
+        Ok(())
+    }
+
+    /// Gives the backup a file: a link to that of the former backup, when it is the same.
+    fn put(&mut self, name: &str, used: &[u8], bytes: u64) -> Result<()> {
+        let shard = self.to.join(Meta::shard_name(self.backup.identity.shard));
+        let path = shard.join(name);
+        let file = BackupFile { name: name.to_owned(), bytes, used: used.len() as u64, crc: crc32c(used) };
+        let same = self.previous.as_ref().filter(|(_, of)| of.file(name) == Some(&file));
+        let linked = same.is_some_and(|(folder, _)| {
+            let source = folder.join(Meta::shard_name(self.backup.identity.shard)).join(name);
+            // The manifest says what was written; what is there now is looked at, so that damage is not passed on.
+            fs::read(&source).is_ok_and(|there| there.len() as u64 == bytes && there.starts_with(used))
+                && fs::hard_link(&source, &path).is_ok()
+        });
+        if !linked {
+            write_file(&path, used, bytes).map_err(|error| Error::io("write", &path, error))?;
+        }
+        self.backup.files.push(file);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Backup> {
+        let Copy { to, backup, .. } = self;
+        let shard = to.join(Meta::shard_name(backup.identity.shard));
+        let finish = || -> io::Result<()> {
+            File::open(&shard)?.sync_all()?;
+            let beside = to.join(format!("{NAME}.new"));
+            let bytes = backup.encode();
+            write_file(&beside, &bytes, bytes.len() as u64)?;
+            File::open(to)?.sync_all()?;
+            // Commit point: from here on it is a backup.
+            fs::rename(&beside, to.join(NAME))?;
+            File::open(to)?.sync_all()
+        };
+        finish().map_err(|error| Error::io("finish the backup in", to, error))?;
+        Ok(backup)
+    }
+}
+
+fn damaged(path: &Path, offset: u64, position: Position, message: &str) -> Error {
+    let message = format!(
+        "{} is damaged at byte {offset} (record {position}): {message}; nothing that is damaged is backed up",
+        path.display()
+    );
+    Error::new(ErrorKind::Damaged, message)
+}
+
+/// Makes a folder with the shard's folder in it, where there is nothing yet.
+pub(super) fn make_empty(folder: &Path) -> Result<()> {
+    let failed = |error| Error::io("make", folder, error);
+    fs::create_dir_all(folder).map_err(failed)?;
+    if fs::read_dir(folder).map_err(failed)?.next().is_some() {
+        let message = format!("{} is not empty; name a new folder", folder.display());
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    fs::create_dir(folder.join(Meta::shard_name(0))).map_err(failed)?;
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    [folder, parent].iter().try_for_each(|path| File::open(path)?.sync_all()).map_err(failed)
+}
+
+/// Writes a new file of so many bytes: those that are used, and zeros, which take no space; and makes it durable.
+pub(super) fn write_file(path: &Path, used: &[u8], bytes: u64) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).open(path)?;
+    file.write_all(used)?;
+    file.set_len(bytes)?;
+    file.sync_all()
+}

@@ -1,0 +1,152 @@
+//! Kinds of entries and tags in words, as the page on the file format has them: for people who look into a log.
+
+use std::fmt::Write;
+
+use quire_model::{EntryKind, ModelId, Tag};
+
+/// A part of a tag behind the model's number and the role.
+#[derive(Debug, Clone, Copy)]
+enum Field {
+    /// A number of four bytes.
+    Number(&'static str),
+    /// Sixteen bytes.
+    Id(&'static str),
+    /// Everything that is left, in hexadecimal digits.
+    Bytes(&'static str),
+    /// Everything that is left, as text.
+    Text,
+}
+
+use Field::{Bytes, Id, Number, Text};
+
+const TAGS: &[(ModelId, u8, &str, &[Field])] = &[
+    (ModelId::STREAMS, b't', "topic", &[Number("")]),
+    (ModelId::STREAMS, b'p', "partition", &[Number("topic"), Number("")]),
+    (ModelId::STREAMS, b'g', "group", &[Number("")]),
+    (ModelId::EVENTS, b'n', "store name", &[Number("")]),
+    (ModelId::EVENTS, b's', "store", &[Number("")]),
+    (ModelId::EVENTS, b'e', "type", &[Number("store"), Text]),
+    (ModelId::EVENTS, b't', "tag", &[Number("store"), Text]),
+    (ModelId::EVENTS, b'i', "event", &[Number("store"), Id("")]),
+    (ModelId::JOBS, b'q', "queue", &[Number("")]),
+    (ModelId::JOBS, b'j', "job", &[Bytes("")]),
+    (ModelId::JOBS, b't', "tag", &[Text]),
+    (ModelId::GRAPH, b'c', "catalogue", &[]),
+    (ModelId::GRAPH, b'b', "block", &[Number("graph"), Id("")]),
+    (ModelId::GRAPH, b'k', "kind", &[Number("graph"), Number("")]),
+    (ModelId::GRAPH, b'u', "tag", &[Number("graph"), Text]),
+    (ModelId::GRAPH, b's', "source", &[Number("graph"), Id("")]),
+    (ModelId::GRAPH, b't', "target", &[Number("graph"), Id("")]),
+];
+
+const STREAMS: &[&str] = &[
+    "topic created",
+    "batch produced",
+    "group created",
+    "offset committed",
+    "topic deleted",
+    "topic altered",
+    "records deleted",
+    "producer given",
+    "generation begun",
+    "offset deleted",
+    "group deleted",
+];
+const EVENTS: &[&str] = &["store created", "event appended"];
+const JOBS: &[&str] =
+    &["queue created", "enqueued", "leased", "extended", "completed", "failed", "lease expired", "due"];
+const GRAPH: &[&str] =
+    &["graph named", "block kind named", "edge type named", "block put", "block deleted", "edge put", "edge deleted"];
+
+/// The name of a model: `streams`, `events`, `jobs`, `graph`, or its number.
+pub fn model_name(model: ModelId) -> String {
+    match model {
+        ModelId::STREAMS => "streams".to_owned(),
+        ModelId::EVENTS => "events".to_owned(),
+        ModelId::JOBS => "jobs".to_owned(),
+        ModelId::GRAPH => "graph".to_owned(),
+        unknown => format!("model {}", unknown.get()),
+    }
+}
+
+/// What happened, by an entry's kind: `event appended`, or `kind 17` when this program has no word for it.
+pub fn kind_name(kind: EntryKind) -> String {
+    let names = match kind.model {
+        ModelId::STREAMS => STREAMS,
+        ModelId::EVENTS => EVENTS,
+        ModelId::JOBS => JOBS,
+        ModelId::GRAPH => GRAPH,
+        _ => &[],
+    };
+    let name = usize::from(kind.kind).checked_sub(1).and_then(|index| names.get(index));
+    name.map_or_else(|| format!("kind {}", kind.kind), |name| (*name).to_owned())
+}
+
+/// A tag in words: `tag store=0 "plane:N14228"`; one that this program has no words for as its bytes.
+pub fn tag_text(tag: Tag<'_>) -> String {
+    let bytes = tag.as_bytes();
+    let known = bytes.split_first_chunk::<2>().and_then(|([model, role], rest)| {
+        let named = |(of, letter, ..): &&(ModelId, u8, &str, &[Field])| of.get() == *model && letter == role;
+        let (_, _, name, fields) = TAGS.iter().find(named)?;
+        fields_text(name, fields, rest)
+    });
+    known.unwrap_or_else(|| bytes.escape_ascii().to_string())
+}
+
+fn fields_text(name: &str, fields: &[Field], mut rest: &[u8]) -> Option<String> {
+    let mut text = name.to_owned();
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    for field in fields {
+        let (label, value) = match *field {
+            Number(label) => {
+                let (number, behind) = rest.split_first_chunk::<4>()?;
+                rest = behind;
+                (label, u32::from_le_bytes(*number).to_string())
+            }
+            Id(label) => {
+                let (id, behind) = rest.split_first_chunk::<16>()?;
+                rest = behind;
+                (label, hex(id))
+            }
+            Bytes(label) => (label, hex(std::mem::take(&mut rest))),
+            Text => ("", format!("\"{}\"", std::mem::take(&mut rest).escape_ascii())),
+        };
+        let separator = if label.is_empty() { "" } else { "=" };
+        write!(text, " {label}{separator}{value}").expect("text can be written");
+    }
+    rest.is_empty().then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_model::TagBuf;
+
+    use super::*;
+
+    /// The page that has the words.
+    const PAGE: &str = include_str!("../../../../docs/file-format.md");
+
+    #[test]
+    fn every_word_for_a_kind_is_the_pages() {
+        for (model, names) in [("streams", STREAMS), ("events", EVENTS), ("jobs", JOBS), ("graph", GRAPH)] {
+            let table = PAGE.split_once(&format!("| {model} | kind |")).expect("a table a model").1;
+            let table = table.split("\n\n").next().expect("its end");
+            for (index, name) in names.iter().enumerate() {
+                assert!(table.contains(&format!("\n| {name} | {} |", index + 1)), "{name}\n{table}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_is_told_in_words_and_one_without_words_as_it_is() {
+        let text = |tag: TagBuf| tag_text(tag.tag());
+        let event = TagBuf::new(ModelId::EVENTS, b't').number(7).bytes(b"plane:N1");
+        assert_eq!(text(event), r#"tag store=7 "plane:N1""#);
+        assert_eq!(text(TagBuf::new(ModelId::STREAMS, b'p').number(1).number(2)), "partition topic=1 2");
+        let edge = TagBuf::new(ModelId::GRAPH, b's').number(0).bytes(&[0xab; 16]);
+        assert_eq!(text(edge), format!("source graph=0 {}", "ab".repeat(16)));
+        assert_eq!(tag_text(Tag::new(b"\x02?x")), r"\x02?x");
+        assert_eq!(text(TagBuf::new(ModelId::STREAMS, b'p').number(1)), r"\x01p\x01\x00\x00\x00");
+        assert_eq!(kind_name(EntryKind { model: ModelId::JOBS, kind: 200 }), "kind 200");
+    }
+}

@@ -1,0 +1,129 @@
+//! Repairing a database: what follows from the log is made anew from it, and nothing is invented.
+//!
+//! The plan is a value, to be shown before it is carried out. Each step may be interrupted and done again.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use quire_log::inspect::{Finding, Part, Severity};
+use quire_log::{Access, Disk, Lock, Storage};
+
+use super::verify::{Verification, identity};
+use crate::database::Database;
+use crate::error::{Error, ErrorKind, Result};
+use crate::meta::Meta;
+
+/// What a repair does, and what it can't do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RepairPlan {
+    /// What is to be done, in this order.
+    pub steps: Vec<RepairStep>,
+    /// What stays: records that are lost can only be restored from a backup.
+    pub stays: Vec<Finding>,
+}
+
+/// A step of a repair.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RepairStep {
+    /// Write `quire.meta` anew, with the id that the segments have.
+    WriteMeta,
+    /// Remove a file that does not verify and is made anew from the log.
+    Remove(PathBuf),
+    /// Open the database and close it: that makes anew what is missing, cuts a torn tail, and saves a checkpoint.
+    Reopen,
+}
+
+impl fmt::Display for RepairStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RepairStep::WriteMeta => f.write_str("write quire.meta anew, with the id that the segments have"),
+            RepairStep::Remove(path) => {
+                write!(f, "remove {}, which does not verify and is made anew from the log", path.display())
+            }
+            RepairStep::Reopen => {
+                f.write_str("open the database and close it, which makes anew what is missing and cuts a torn tail")
+            }
+        }
+    }
+}
+
+impl RepairPlan {
+    /// What is to be done about what verification found.
+    pub fn of(verification: &Verification) -> Self {
+        let mut plan = RepairPlan::default();
+        for finding in &verification.findings {
+            match (finding.severity, finding.part) {
+                (Severity::Note, _) => {}
+                (Severity::Lost, _) => plan.stays.push(finding.clone()),
+                (Severity::Derivable, Part::Meta) => plan.steps.insert(0, RepairStep::WriteMeta),
+                (Severity::Derivable, Part::Checkpoint | Part::Index | Part::Control | Part::Statistics) => {
+                    let step = RepairStep::Remove(finding.path.clone());
+                    if !plan.steps.contains(&step) {
+                        plan.steps.push(step);
+                    }
+                }
+                (Severity::Derivable, Part::Log | Part::Tail | Part::Other) => {}
+            }
+        }
+        // Where records are lost, opening decides what can still be served; that is not to happen in passing.
+        let derivable = verification.findings.iter().any(|finding| finding.severity == Severity::Derivable);
+        if derivable && plan.stays.is_empty() {
+            plan.steps.push(RepairStep::Reopen);
+        }
+        plan
+    }
+}
+
+/// Carries out a plan, while nobody else has the database open.
+///
+/// # Errors
+/// [`ErrorKind::InUse`] when somebody has; [`ErrorKind::Io`], and what opening fails with.
+pub fn repair(database: &Path, plan: &RepairPlan) -> Result<()> {
+    let identity = identity(database, &mut Vec::new())?;
+    let shard = database.join(Meta::shard_name(identity.shard));
+    {
+        let _alone = Alone::in_directory(&shard)?;
+        for step in &plan.steps {
+            match step {
+                RepairStep::WriteMeta => Meta { database: identity.database, shards: 1 }.write(database)?,
+                RepairStep::Remove(path) => remove(path)?,
+                RepairStep::Reopen => {}
+            }
+        }
+    }
+    if plan.steps.contains(&RepairStep::Reopen) {
+        drop(Database::builder(database).create(false).open()?);
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", path, error)),
+        _ => {}
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| Error::io("sync", folder, error))
+}
+
+/// Keeps a shard from being opened for as long as this lives.
+struct Alone(std::sync::Arc<dyn quire_log::StoredFile>);
+
+impl Alone {
+    fn in_directory(shard: &Path) -> Result<Self> {
+        let failed = |error| Error::io("lock", shard, error);
+        let directory = Disk.open(shard, Access::Read).map_err(failed)?;
+        if !directory.lock(Lock::Alone).map_err(failed)? {
+            let message = format!("{} is in use; stop whoever has it open, and try again", shard.display());
+            return Err(Error::new(ErrorKind::InUse, message));
+        }
+        Ok(Alone(directory))
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}

@@ -1,0 +1,185 @@
+//! `backup` takes a copy as it stood after one record, of a database that goes on; `restore` makes a database of a whole one
+//! only.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quire::tools::{Backup, backup, restore, verify};
+use quire::{Database, ErrorKind, Position};
+
+use crate::made::{Place, named, records, step};
+
+fn take(place: &Place, name: &str, before: Option<&Path>) -> Backup {
+    backup(&place.path(), &place.beside(name), before, &mut |_, _| ()).expect("taken")
+}
+
+/// Every record's bytes, in order.
+fn log(path: &Path) -> Vec<Vec<u8>> {
+    let files = crate::made::files_of(path);
+    let segments = named(&files, ".log");
+    let records =
+        segments.iter().flat_map(|name| records(&files[name]).into_iter().map(|record| files[name][record].to_vec()));
+    records.collect()
+}
+
+#[test]
+fn a_database_that_was_restored_elsewhere_has_every_record_and_goes_on() {
+    let place = Place::made(40);
+    let taken = take(&place, "backup", None);
+    let restored = place.beside("restored");
+    let verification = restore(&place.beside("backup"), &restored, &mut |_, _| ()).expect("restored");
+    assert_eq!((verification.worst(), verification.totals.last), (None, taken.position));
+    assert!(log(&restored) == log(&place.path()));
+    // The backup may be moved, and the database go: it stands for itself.
+    fs::rename(place.beside("backup"), place.beside("moved")).expect("moved");
+    fs::remove_dir_all(place.path()).expect("removed");
+    let database = Database::builder(&restored).create(false).open().expect("it opens");
+    assert_eq!(database.published(), taken.position);
+    step(&database, 1000);
+    drop(database);
+    restore(&place.beside("moved"), &place.beside("again"), &mut |_, _| ()).expect("restored");
+    assert!(log(&place.beside("again")).len() < log(&restored).len());
+}
+
+#[test]
+fn each_backup_of_a_database_at_work_is_a_prefix_of_it() {
+    let place = Place::new();
+    let database = place.open();
+    step(&database, 0);
+    database.sync().expect("synced");
+    let done = AtomicBool::new(false);
+    let taken = std::thread::scope(|scope| {
+        let backups = scope.spawn(|| {
+            let mut taken: Vec<(String, Position)> = Vec::new();
+            for number in 0..8 {
+                let name = format!("backup-{number}");
+                let before = taken.last().map(|(name, _)| place.beside(name));
+                taken.push((name.clone(), take(&place, &name, before.as_deref()).position));
+            }
+            done.store(true, Ordering::Relaxed);
+            taken
+        });
+        let mut number = 1;
+        while !done.load(Ordering::Relaxed) {
+            step(&database, number);
+            number += 1;
+            if number % 10 == 0 {
+                database.sync().expect("synced");
+            }
+        }
+        backups.join().expect("taken")
+    });
+    drop(database);
+    let all = log(&place.path());
+    for (name, position) in &taken {
+        let restored = place.beside(&format!("{name}-restored"));
+        let verification = restore(&place.beside(name), &restored, &mut |_, _| ()).expect("restored");
+        assert_eq!(verification.worst(), None, "{verification:#?}");
+        assert!(log(&restored) == all[..position.get() as usize], "{name} up to {position}");
+    }
+    assert!(taken.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+}
+
+#[test]
+fn a_second_backup_shares_the_segments_that_did_not_change_with_the_first_and_with_nobody_else() {
+    let place = Place::made(40);
+    take(&place, "first", None);
+    let database = place.open();
+    step(&database, 1000);
+    drop(database);
+    let second = take(&place, "second", Some(&place.beside("first")));
+    let inode = |path: std::path::PathBuf| fs::metadata(path).expect("there").ino();
+    let shared = |file: &&quire::tools::BackupFile| {
+        let within = Path::new("shard-0000").join(&file.name);
+        let own = inode(place.path().join(&within));
+        let copy = inode(place.beside("second").join(&within));
+        assert_ne!(own, copy, "nothing is shared with the database");
+        let first = place.beside("first").join(&within);
+        first.exists() && inode(first) == copy
+    };
+    let segments: Vec<_> = second.files.iter().filter(|file| file.name.ends_with(".log")).collect();
+    let (last, sealed) = segments.split_last().expect("segments");
+    assert!(sealed.len() > 2 && sealed.iter().all(shared) && !shared(last), "{segments:#?}");
+    // The first can go.
+    fs::remove_dir_all(place.beside("first")).expect("removed");
+    restore(&place.beside("second"), &place.beside("restored"), &mut |_, _| ()).expect("restored");
+    assert!(log(&place.beside("restored")) == log(&place.path()));
+}
+
+#[test]
+fn no_file_of_a_backup_can_be_missing_cut_or_changed_unnoticed() {
+    let place = Place::made(20);
+    let taken = take(&place, "backup", None);
+    let folder = place.beside("backup");
+    let into = place.beside("restored");
+    let mut paths: Vec<_> = taken.files.iter().map(|file| folder.join("shard-0000").join(&file.name)).collect();
+    paths.push(folder.join("quire.backup"));
+    for path in paths {
+        let whole = fs::read(&path).expect("there");
+        let check = |bytes: Option<&[u8]>| {
+            match bytes {
+                Some(bytes) => fs::write(&path, bytes).expect("written"),
+                None => fs::remove_file(&path).expect("removed"),
+            }
+            restore(&folder, &into, &mut |_, _| ()).expect_err("it is not whole");
+            assert!(!into.join("quire.meta").exists(), "half a database is none");
+            let _ = fs::remove_dir_all(&into);
+        };
+        for at in (0..whole.len()).step_by((whole.len() / 20).max(1)) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 4;
+            check(Some(&flipped));
+        }
+        check(Some(&whole[..whole.len() - 1]));
+        check(Some(&[]));
+        check(None);
+        fs::write(&path, &whole).expect("written");
+    }
+    restore(&folder, &into, &mut |_, _| ()).expect("whole again");
+}
+
+#[test]
+fn a_backup_that_was_not_finished_and_one_of_another_database_are_refused() {
+    let place = Place::made(10);
+    take(&place, "backup", None);
+    fs::rename(place.beside("backup/quire.backup"), place.beside("backup/quire.backup.new")).expect("renamed");
+    let error = restore(&place.beside("backup"), &place.beside("restored"), &mut |_, _| ()).expect_err("half");
+    assert_eq!(error.kind(), ErrorKind::NotADatabase);
+    assert!(Database::builder(place.beside("backup")).create(false).open().is_err(), "it is not opened by mistake");
+    let other = Place::made(10);
+    take(&other, "backup", None);
+    let error = backup(&place.path(), &place.beside("next"), Some(&other.beside("backup")), &mut |_, _| ());
+    assert_eq!(error.expect_err("of another database").kind(), ErrorKind::Invalid);
+    let error = backup(&place.path(), &place.beside("backup"), None, &mut |_, _| ());
+    assert_eq!(error.expect_err("not empty").kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn damage_is_not_backed_up() {
+    let place = Place::made(20);
+    let name = named(&place.files(), ".log").remove(0);
+    let path = place.path().join(&name);
+    let mut bytes = fs::read(&path).expect("read");
+    bytes[64 + 45] ^= 1;
+    fs::write(&path, bytes).expect("written");
+    let error = backup(&place.path(), &place.beside("backup"), None, &mut |_, _| ()).expect_err("damaged");
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("record 1") && !place.beside("backup/quire.backup").exists(), "{error}");
+    assert!(verify(&place.path(), &mut |_, _| ()).expect("verified").worst().is_some());
+}
+
+#[test]
+fn a_compacted_database_is_backed_up_with_what_is_left() {
+    let place = Place::compacted();
+    let taken = take(&place, "backup", None);
+    let restored = place.beside("restored");
+    let verification = restore(&place.beside("backup"), &restored, &mut |_, _| ()).expect("restored");
+    assert_eq!((verification.worst(), verification.totals.last), (None, taken.position));
+    let stats = |path: &Path| {
+        let database = Database::builder(path).create(false).open().expect("it opens");
+        (database.queue("queue").stats().expect("readable"), database.events("store").head().expect("readable"))
+    };
+    assert_eq!(stats(&restored), stats(&place.path()));
+}

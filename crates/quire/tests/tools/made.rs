@@ -1,0 +1,144 @@
+//! A database to look after: all four models, several segments, two checkpoints; and its files, to be damaged.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use quire::events::NewEvent;
+use quire::graph::{PutBlock, PutEdge};
+use quire::jobs::NewJob;
+use quire::{Commit, Database, Durability, Message, Sequence};
+use tempfile::TempDir;
+
+/// A directory for a database, removed at the end of the test.
+pub(crate) struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+        Place { directory: directory.expect("a temporary directory") }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// Another path beside the database.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn open(&self) -> Database {
+        Database::builder(self.path()).durability(Durability::Os).segment_bytes(16 << 10).open().expect("it opens")
+    }
+
+    /// The files of the database now.
+    pub(crate) fn files(&self) -> Files {
+        files_of(&self.path())
+    }
+
+    /// A place with a database that was closed after a compaction, and some steps behind it.
+    pub(crate) fn compacted() -> Self {
+        let place = Place::new();
+        let database = place.open();
+        for number in 0..120 {
+            step(&database, number);
+            for job in database.queue("queue").fetch("worker", 1).expect("accepted") {
+                database.queue("queue").ack(job.job, job.token, b"").expect("accepted");
+            }
+        }
+        database.checkpoint().expect("saved");
+        let last = NewJob::new(b"the last one");
+        database.queue("queue").enqueue(last).expect("accepted");
+        database.sync().expect("synced");
+        let mut waited = 0;
+        // Segments are sealed in the background; each try saves a checkpoint of its own.
+        while !named(&place.files(), ".log").iter().any(|name| place.files()[name].starts_with(b"QUIRECMP")) {
+            step(&database, 200 + waited);
+            database.compact().expect("compacted");
+            waited += 1;
+            assert!(waited < 1000, "something is compacted");
+        }
+        step(&database, 5000);
+        drop(database);
+        place
+    }
+
+    /// A place with a database that was closed: so many steps, a checkpoint in between and one at the end.
+    pub(crate) fn made(steps: usize) -> Self {
+        let place = Place::new();
+        let database = place.open();
+        (0..steps).for_each(|number| step(&database, number));
+        database.checkpoint().expect("saved");
+        (steps..2 * steps).for_each(|number| step(&database, number));
+        drop(database);
+        place
+    }
+}
+
+/// Files by their path within the database.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// The files of the database in a directory, but for the spare, which comes and goes in the background.
+pub(crate) fn files_of(directory: &Path) -> Files {
+    let mut files = Files::new();
+    for folder in ["", "shard-0000"] {
+        for entry in fs::read_dir(directory.join(folder)).expect("listed") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(directory).expect("within").to_str().expect("text").to_owned();
+            if path.is_file() && !name.contains("spare") {
+                files.insert(name, fs::read(&path).expect("read"));
+            }
+        }
+    }
+    files
+}
+
+/// A place that holds these files.
+pub(crate) fn place_of(files: &Files) -> Place {
+    let place = Place::new();
+    fs::create_dir_all(place.path().join("shard-0000")).expect("made");
+    for (name, bytes) in files {
+        fs::write(place.path().join(name), bytes).expect("written");
+    }
+    place
+}
+
+/// The names of the files of a kind, in order.
+pub(crate) fn named(files: &Files, suffix: &str) -> Vec<String> {
+    files.keys().filter(|name| name.ends_with(suffix)).cloned().collect()
+}
+
+/// Every record of a segment: its bytes there, as the format page says.
+pub(crate) fn records(segment: &[u8]) -> Vec<Range<usize>> {
+    let mut records = Vec::new();
+    let mut at = 64;
+    while at + 8 <= segment.len() && segment[at..at + 8] != [0; 8] {
+        let length = u32::from_le_bytes(segment[at + 4..at + 8].try_into().expect("four bytes")) as usize;
+        records.push(at..at + length);
+        at += length;
+    }
+    records
+}
+
+/// A commit over all models, and a lease, by number.
+pub(crate) fn step(database: &Database, number: usize) {
+    let text = number.to_string();
+    let (name, other) = (["a", "b", "c"][number % 3], ["c", "d"][number % 2]);
+    let commit = Commit::new()
+        .append("store", [NewEvent::new("Made").tag(&text).data(&text)])
+        .produce("topic", Message::new(&text).key(&text))
+        .commit_offset("group", "topic", 0, Sequence::new(number as u64))
+        .enqueue("queue", NewJob::new(text.as_bytes()))
+        .put_block(PutBlock { content: text.as_bytes(), ..PutBlock::new("graph", name, "thing") })
+        .put_block(PutBlock::new("graph", other, "thing"))
+        .put_edge(PutEdge::new("graph", name, "follows", other));
+    database.commit(&commit).expect("durable").committed().expect("accepted");
+    if number % 2 == 1 {
+        database.queue("queue").fetch("worker", 1).expect("accepted");
+    }
+}

@@ -1,0 +1,78 @@
+//! `repair` makes right what follows from the log, says what it does first, and leaves what is lost as it is.
+
+use std::fs;
+
+use quire::ErrorKind;
+use quire::tools::{FileKind, RepairPlan, RepairStep, repair, verify};
+
+use crate::made::{Files, Place, named, place_of, records, step};
+
+fn plan_of(place: &Place) -> RepairPlan {
+    RepairPlan::of(&verify(&place.path(), &mut |_, _| ()).expect("there is something to verify"))
+}
+
+/// Damages some files, repairs, and checks that nothing is wrong afterwards and nothing is missing.
+fn assert_repaired(files: &Files, damage: impl FnOnce(&mut Files)) {
+    let mut damaged = files.clone();
+    damage(&mut damaged);
+    let place = place_of(&damaged);
+    let plan = plan_of(&place);
+    assert!(!plan.steps.is_empty() && plan.stays.is_empty(), "{plan:#?}");
+    assert!(place.files() == damaged, "a plan changes nothing");
+    repair(&place.path(), &plan).expect("repaired");
+    let after = verify(&place.path(), &mut |_, _| ()).expect("verified");
+    assert_eq!(after.findings, []);
+    assert_eq!(after.totals, verify(&place_of(files).path(), &mut |_, _| ()).expect("verified").totals);
+    step(&place.open(), 1000);
+}
+
+#[test]
+fn whatever_follows_from_the_log_is_made_anew() {
+    let files = Place::made(40).files();
+    let flip = |name: &str, at: usize| {
+        let name = name.to_owned();
+        move |files: &mut Files| files.get_mut(&name).expect("there")[at] ^= 1
+    };
+    assert_repaired(&files, flip("quire.meta", 20));
+    assert_repaired(&files, flip("shard-0000/control", 8 * 8));
+    assert_repaired(&files, flip("shard-0000/statistics", 0));
+    for name in named(&files, ".checkpoint").iter().chain(&named(&files, ".idx")) {
+        assert_repaired(&files, flip(name, files[name].len() / 2));
+        assert_repaired(&files, |files| files.get_mut(name).expect("there").truncate(30));
+    }
+    assert_repaired(&files, |files| {
+        for (name, bytes) in files.iter_mut().filter(|(name, _)| !name.ends_with(".log")) {
+            // Those that are there to be locked are empty.
+            if FileKind::of(name.rsplit('/').next().expect("a name")) == FileKind::Lock {
+                continue;
+            }
+            assert!(!bytes.is_empty(), "{name}");
+            bytes[9] ^= 0x10;
+            bytes[0] ^= 0x10;
+        }
+    });
+}
+
+#[test]
+fn what_is_lost_stays_and_is_said() {
+    let mut files = Place::made(40).files();
+    let name = named(&files, ".log").remove(1);
+    let record = records(&files[&name])[2].clone();
+    files.get_mut(&name).expect("there")[record.start + 45] ^= 1;
+    let place = place_of(&files);
+    let plan = plan_of(&place);
+    assert_eq!((plan.steps.len(), plan.stays.len()), (0, 1), "{plan:#?}");
+    assert!(plan.stays[0].path.ends_with(&name));
+}
+
+#[test]
+fn nothing_is_repaired_while_somebody_has_the_database_open() {
+    let place = Place::made(5);
+    let database = place.open();
+    let plan = RepairPlan { steps: vec![RepairStep::WriteMeta], stays: Vec::new() };
+    let before = fs::read(place.path().join("quire.meta")).expect("read");
+    assert_eq!(repair(&place.path(), &plan).expect_err("in use").kind(), ErrorKind::InUse);
+    assert_eq!(fs::read(place.path().join("quire.meta")).expect("read"), before);
+    drop(database);
+    repair(&place.path(), &plan).expect("repaired");
+}

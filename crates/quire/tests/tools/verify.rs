@@ -1,0 +1,211 @@
+//! `verify` names every damage, changes nothing, and takes what is whole or at work for whole.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quire::ErrorKind;
+use quire::tools::{Part, Severity, Verification, verify};
+
+use crate::made::{Files, Place, named, place_of, records, step};
+
+fn verified(place: &Place) -> Verification {
+    let before = place.files();
+    let verification = verify(&place.path(), &mut |_, _| ()).expect("there is something to verify");
+    assert!(before == place.files(), "verifying changes nothing");
+    verification
+}
+
+/// What is found in these files after a change to one of them.
+fn found(files: &Files, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Verification {
+    let mut files = files.clone();
+    change(files.get_mut(name).expect("there is such a file"));
+    verified(&place_of(&files))
+}
+
+#[track_caller]
+fn assert_found(verification: &Verification, severity: Severity, part: Part, name: &str) {
+    let found = verification.findings.iter().any(|finding| {
+        finding.severity == severity && finding.part == part && finding.path.to_string_lossy().ends_with(name)
+    });
+    assert!(found, "{severity} {part:?} of {name} in {:#?}", verification.findings);
+}
+
+#[test]
+fn a_database_that_was_closed_is_whole_and_its_checkpoints_agree_with_a_replay() {
+    let place = Place::made(60);
+    let verification = verified(&place);
+    assert_eq!(verification.findings, []);
+    let files = place.files();
+    let segments = named(&files, ".log");
+    let count: usize = segments.iter().map(|name| records(&files[name]).len()).sum();
+    assert!(segments.len() > 3);
+    assert_eq!((verification.totals.segments, verification.totals.records), (segments.len() as u64, count as u64));
+    assert_eq!(verification.checkpoints, 2);
+}
+
+#[test]
+fn a_database_at_work_is_whole_at_every_moment() {
+    let place = Place::new();
+    let database = place.open();
+    step(&database, 0);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..30 {
+                let verification = verify(&place.path(), &mut |_, _| ()).expect("there is something to verify");
+                let worst = verification.worst();
+                assert!(worst.is_none_or(|worst| worst == Severity::Note), "round {round}: {verification:#?}");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let mut number = 1;
+        while !done.load(Ordering::Relaxed) {
+            step(&database, number);
+            number += 1;
+        }
+    });
+}
+
+#[test]
+fn any_flipped_byte_of_a_record_is_named_with_file_byte_and_position() {
+    let files = Place::made(30).files();
+    let mut position = 0;
+    for name in named(&files, ".log") {
+        for record in records(&files[&name]) {
+            position += 1;
+            // Every byte of a few records, one of each of the others.
+            let step = if position % 29 == 0 { 1 } else { record.len() };
+            for at in record.clone().step_by(step) {
+                let verification = found(&files, &name, |bytes| bytes[at] ^= 0x40);
+                let lost = verification.findings.iter().find(|finding| finding.severity == Severity::Lost);
+                let lost = lost.unwrap_or_else(|| panic!("byte {at} of {name} goes unnoticed"));
+                assert!(lost.path.ends_with(&name), "{lost}");
+                assert_eq!(
+                    (lost.offset, lost.position.expect("known").get()),
+                    (record.start as u64, position),
+                    "{lost}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_in_two_places_is_named_twice_and_all_else_is_still_gone_through() {
+    let place = Place::made(60);
+    let whole = verified(&place).totals;
+    let mut files = place.files();
+    let segments = named(&files, ".log");
+    for name in [&segments[0], &segments[2]] {
+        let record = records(&files[name])[3].clone();
+        files.get_mut(name).expect("there")[record.start + 44] ^= 1;
+    }
+    let verification = verified(&place_of(&files));
+    let lost: Vec<_> = verification.findings.iter().filter(|finding| finding.severity == Severity::Lost).collect();
+    assert_eq!(lost.len(), 2, "{lost:#?}");
+    assert!(lost.iter().zip([&segments[0], &segments[2]]).all(|(finding, name)| finding.path.ends_with(name)));
+    assert_eq!((verification.totals.records, verification.totals.last), (whole.records - 2, whole.last));
+    // Both checkpoints lie behind the damage: the older one gives the state from which a replay comes to the newer.
+    assert_eq!(verification.checkpoints, 1);
+}
+
+#[test]
+fn a_segment_that_is_cut_lost_or_has_a_damaged_header_is_named() {
+    let files = Place::made(60).files();
+    let segments = named(&files, ".log");
+    let middle = &segments[1];
+    for at in (0..64).chain([100]) {
+        assert_found(&found(&files, middle, |bytes| bytes[at] ^= 1), Severity::Lost, Part::Log, middle);
+    }
+    assert_found(&found(&files, middle, |bytes| bytes.truncate(3000)), Severity::Lost, Part::Log, middle);
+    assert_found(&found(&files, middle, |bytes| bytes.truncate(10)), Severity::Lost, Part::Log, middle);
+    let mut without = files.clone();
+    without.remove(middle);
+    assert_found(&verified(&place_of(&without)), Severity::Lost, Part::Log, &segments[2]);
+    let mut without = files.clone();
+    without.remove(segments.last().expect("segments"));
+    assert_found(&verified(&place_of(&without)), Severity::Lost, Part::Tail, &segments[segments.len() - 2]);
+}
+
+#[test]
+fn what_can_be_made_anew_is_no_loss() {
+    let files = Place::made(30).files();
+    for name in named(&files, ".checkpoint") {
+        for at in (0..files[&name].len()).step_by(7) {
+            assert_found(&found(&files, &name, |bytes| bytes[at] ^= 1), Severity::Derivable, Part::Checkpoint, &name);
+        }
+        assert_found(&found(&files, &name, |bytes| bytes.truncate(39)), Severity::Derivable, Part::Checkpoint, &name);
+    }
+    for word in [0, 1, 2, 4, 8, 16] {
+        let control = "shard-0000/control";
+        let verification = found(&files, control, |bytes| bytes[word * 8] ^= 1);
+        assert_found(&verification, Severity::Derivable, Part::Control, control);
+        assert_eq!(verification.worst(), Some(Severity::Derivable), "{verification:#?}");
+    }
+    let statistics = "shard-0000/statistics";
+    let verification = found(&files, statistics, |bytes| bytes[0] ^= 1);
+    assert_found(&verification, Severity::Derivable, Part::Statistics, statistics);
+    for at in (0..files["quire.meta"].len()).filter(|at| !(8..12).contains(at)) {
+        let damaged = found(&files, "quire.meta", |bytes| bytes[at] ^= 1);
+        assert_found(&damaged, Severity::Derivable, Part::Meta, "quire.meta");
+        assert!(damaged.totals.records > 0);
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_state_does_not_agree() {
+    let files = Place::made(30).files();
+    let other = Place::made(31).files();
+    // Another database: its checkpoints are whole, and belong to no record of this log.
+    let (name, foreign) = (&named(&files, ".checkpoint")[1], &named(&other, ".checkpoint")[1]);
+    let verification = found(&files, name, |bytes| bytes.clone_from(&other[foreign]));
+    assert_found(&verification, Severity::Derivable, Part::Checkpoint, name);
+}
+
+#[test]
+fn a_torn_tail_that_was_never_synced_is_derivable() {
+    let place = Place::new();
+    let database = place.open();
+    step(&database, 0);
+    database.sync().expect("synced");
+    // No sync comes in between: the interval is long for one step.
+    step(&database, 1);
+    let mut files = place.files();
+    drop(database);
+    let name = named(&files, ".log").remove(0);
+    let last = records(&files[&name]).pop().expect("records");
+    files.get_mut(&name).expect("there")[last.start + 50] ^= 1;
+    let verification = verified(&place_of(&files));
+    let synced = u64::from_le_bytes(files["shard-0000/control"][16 * 8..17 * 8].try_into().expect("eight bytes"))
+        & ((1 << 48) - 1);
+    let expected = if synced >= 3 { Severity::Lost } else { Severity::Derivable };
+    assert_eq!(verification.worst(), Some(expected), "{verification:#?}");
+}
+
+#[test]
+fn leftovers_are_noted_and_what_is_no_database_is_said_to_be_none() {
+    let place = Place::made(5);
+    fs::write(place.path().join("shard-0000/notes.txt"), "mine").expect("written");
+    fs::write(place.path().join("shard-0000/00000000000000000003.checkpoint.new"), "half").expect("written");
+    let verification = verified(&place);
+    assert_eq!((verification.worst(), verification.findings.len()), (Some(Severity::Note), 2));
+    let nothing = Place::new();
+    let error = verify(&nothing.path(), &mut |_, _| ()).expect_err("there is nothing");
+    assert_eq!(error.kind(), ErrorKind::NotADatabase);
+}
+
+#[test]
+fn a_compacted_database_is_whole_and_damage_in_it_is_named() {
+    let place = Place::compacted();
+    let verification = verified(&place);
+    assert_eq!(verification.findings, []);
+    assert!(verification.checkpoints >= 1, "{verification:?}");
+    let files = place.files();
+    let compacted = named(&files, ".log").into_iter().find(|name| files[name].starts_with(b"QUIRECMP"));
+    let compacted = compacted.expect("something was compacted");
+    for at in (0..files[&compacted].len()).step_by(11).filter(|at| !(88..96).contains(at)) {
+        let verification = found(&files, &compacted, |bytes| bytes[at] ^= 1);
+        assert_found(&verification, Severity::Lost, Part::Log, &compacted);
+    }
+    assert_found(&found(&files, &compacted, |bytes| bytes.truncate(200)), Severity::Lost, Part::Log, &compacted);
+}
