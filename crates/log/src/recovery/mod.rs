@@ -10,6 +10,7 @@
 mod report;
 mod scan;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quire_model::{Position, Timestamp};
@@ -105,8 +106,8 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
     }
     superseded.into_iter().rev().try_for_each(|name| directory.remove(name))?;
     // The last segment takes records again, if there was ever an index of it; and an index without its segment says nothing.
-    let kept = |index: &String| pieces.iter().any(|piece| *index == index_name(piece.first()));
-    indexes.iter().filter(|index| !kept(index)).try_for_each(|index| directory.remove(index))?;
+    let kept: BTreeSet<String> = pieces.iter().map(|piece| index_name(piece.first())).collect();
+    indexes.iter().filter(|index| !kept.contains(*index)).try_for_each(|index| directory.remove(index))?;
     let mut segments = in_order(pieces, store)?;
     let mut report = Recovery { records: scan.mark.position.get(), segments: 0, cut: None };
     let active = match last {
