@@ -21,8 +21,8 @@ macro_rules! canaries {
 
 pub(crate) const CANARIES: &[Canary] = canaries! {
     "sync-skipped", "a sync does not sync the segments", "log/src/sync.rs",
-        ".and_then(|()| segments.iter().try_for_each(|segment| segment.file.sync()))"
-        => ".and_then(|()| if ON { Ok(()) } else { segments.iter().try_for_each(|segment| segment.file.sync()) })";
+        ".and_then(|()| segments.iter().try_for_each(|segment| self.sync_segment(segment)))"
+        => ".and_then(|()| if ON { Ok(()) } else { segments.iter().try_for_each(|segment| self.sync_segment(segment)) })";
     "directory-not-synced", "a new segment's name is not synced", "log/src/sync.rs",
         "if sync_directory { directory.sync() }" => "if sync_directory && !ON { directory.sync() }";
     "last-segment-only", "a sync covers the last segment only", "log/src/sync.rs",
@@ -55,7 +55,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "time-backwards", "time follows a clock that steps back", "log/src/writer.rs",
         "let time = now.max(writer.core.time);" => "let time = if ON { now } else { now.max(writer.core.time) };";
     "sequence-twice", "a tag's next number is not counted up", "log/src/sequences.rs",
-        "Some(counter) => counter.next = next," => "Some(counter) => if !ON { counter.next = next },";
+        "counter.next = after(first);" => "if !ON { counter.next = after(first); }";
     "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/index.rs",
         ".and_modify(|list| list.push(ordinal))" => ".and_modify(|list| if !ON { list.push(ordinal) })";
     "spare-error-kept", "the error of a segment that could not be made is told for ever", "log/src/prepare.rs",
@@ -73,7 +73,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "jobs-not-saved", "a checkpoint comes back without its jobs", "quire/src/models.rs",
         "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
     "answer-too-early", "a commit is answered when the one before it is durable", "quire/src/decide.rs",
-        "Decided { rests_on: at.position, verdict: Ok((at, replies)) }" => "Decided { rests_on: if ON { before } else { at.position }, verdict: Ok((at, replies)) }";
+        "Ok((Decided { rests_on: at.position, verdict: Ok(at) }, appended.woken))" => "Ok((Decided { rests_on: if ON { before } else { at.position }, verdict: Ok(at) }, appended.woken))";
     "refusal-too-early", "a refusal is told before what it met is durable", "quire/src/decide.rs",
         "Decided { rests_on: before, verdict: Err(refused) }" => "Decided { rests_on: if ON { Position::ZERO } else { before }, verdict: Err(refused) }";
     "read-too-early", "a read is told before what it saw is durable", "quire/src/database.rs",

@@ -13,13 +13,14 @@ use tempfile::TempDir;
 pub(crate) const IDENTITY: Identity = Identity { database: 0x5eed_0000_0000_0000_0000_0000_0000_0001, shard: 0 };
 pub(crate) const BOTH: [Durability; 2] = [Durability::Os, Durability::Sync];
 
-/// Small segments, so that few records fill several; and no sync that was not asked for.
+/// Small segments, so that few records fill several; and no sync nor scrub that was not asked for.
 pub(crate) fn settings(durability: Durability) -> Settings {
     Settings {
         durability,
         segment_bytes: 4096,
         record_bytes_max: 3900,
         sync_interval_ms: 1 << 40,
+        scrub_bytes_per_second: 0,
         ..Settings::default()
     }
 }
