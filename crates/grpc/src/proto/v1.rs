@@ -191,7 +191,7 @@ pub mod events_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Event stores with dynamic consistency boundaries (https://dcb.events).
+    /// Event stores with dynamic consistency boundaries (<https://dcb.events>).
     #[derive(Debug, Clone)]
     pub struct EventsClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -417,7 +417,7 @@ pub mod events_server {
             tonic::Status,
         >;
     }
-    /// Event stores with dynamic consistency boundaries (https://dcb.events).
+    /// Event stores with dynamic consistency boundaries (<https://dcb.events>).
     #[derive(Debug)]
     pub struct EventsServer<T> {
         inner: Arc<T>,
