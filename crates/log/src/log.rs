@@ -416,7 +416,7 @@ impl Log {
     }
 
     /// What is known of the sealed segments that may be compacted, by asking about at most `samples_max` entries of each: what a
-    /// [`CompactionPlan`] is made of. They end before the oldest checkpoint that is kept.
+    /// [`CompactionPlan`](crate::CompactionPlan) is made of. They end before the oldest checkpoint that is kept.
     ///
     /// # Errors
     /// [`Error::Io`].
