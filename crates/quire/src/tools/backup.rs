@@ -31,8 +31,8 @@ use crate::meta::Meta;
 /// let backup = quire::tools::backup(&path, &to, None, &mut |_, _| ())?;
 /// assert_eq!(backup.position.get(), 1);
 /// quire::tools::restore(&to, &again, &mut |_, _| ())?;
-/// assert_eq!(quire::Database::open(&again)?.queue("mail").stats()?.pending, 1);
-/// # Ok::<(), quire::Error>(())
+/// assert_eq!(quire::Database::open(&again)?.queue("mail").stats()?.map(|stats| stats.pending), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors

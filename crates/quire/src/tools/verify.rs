@@ -40,7 +40,7 @@ impl Verification {
 /// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"to: you"))?;
 /// let verified = quire::tools::verify(&path, &mut |_, _| ())?;
 /// assert_eq!((verified.totals.records, verified.worst()), (1, None));
-/// # Ok::<(), quire::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
