@@ -13,7 +13,7 @@ use quire_model::Position;
 
 use crate::directory::{Directory, LockedFile};
 use crate::error::{Error, Result};
-use crate::log::Identity;
+use crate::identity::Identity;
 use crate::seat::{SEATS, Seat};
 use crate::settings::{Durability, Settings};
 use crate::storage::StoredFile;
@@ -182,7 +182,14 @@ impl Control {
         Position::new(unseal(self.word(TAIL).load(Ordering::Acquire)).expect("the tail in the control file is whole"))
     }
 
+    /// Whether this is the last record appended by anyone.
+    #[inline]
+    pub(crate) fn tail_is(&self, position: Position) -> bool {
+        self.word(TAIL).load(Ordering::Acquire) == seal(position.get())
+    }
+
     /// Notes the last record appended.
+    #[inline]
     pub(crate) fn set_tail(&self, position: Position) {
         self.word(TAIL).store(seal(position.get()), Ordering::Release);
     }
@@ -206,9 +213,10 @@ impl Control {
         self.word(DURABLE).store(seal(position.get()), Ordering::Release);
     }
 
-    /// The first position of the segment that takes records; to be asked and set by whoever has the turn.
-    pub(crate) fn active(&self) -> Option<Position> {
-        unseal(self.word(ACTIVE).load(Ordering::Relaxed)).map(Position::new)
+    /// Whether the segment that takes records begins at this position; to be asked and set by whoever has the turn.
+    #[inline]
+    pub(crate) fn active_is(&self, first: Position) -> bool {
+        self.word(ACTIVE).load(Ordering::Relaxed) == seal(first.get())
     }
 
     pub(crate) fn set_active(&self, first: Position) {
@@ -221,13 +229,9 @@ impl Control {
     }
 
     /// That nobody has met such a failure.
+    #[inline]
     pub(crate) fn check(&self) -> Result<()> {
-        match self.has_failed() {
-            false => Ok(()),
-            true => {
-                Err(Error::Failed { message: "another process could not write or sync; see what it said".to_owned() })
-            }
-        }
+        if self.has_failed() { Err(failed_elsewhere()) } else { Ok(()) }
     }
 
     pub(crate) fn set_failed(&self) {
@@ -310,6 +314,11 @@ impl Drop for Control {
         self.word(ATTACHED).fetch_and(!self.bit(), Ordering::SeqCst);
         self.word(LISTENING).fetch_and(!self.bit(), Ordering::SeqCst);
     }
+}
+
+#[cold]
+fn failed_elsewhere() -> Error {
+    Error::Failed { message: "another process could not write or sync; see what it said".to_owned() }
 }
 
 /// A process that has the log open, when it said so.

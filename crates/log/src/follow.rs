@@ -11,7 +11,7 @@ use quire_model::Position;
 use crate::checkpoint::Mark;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::log::Identity;
+use crate::identity::Identity;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView};
 use crate::recovery::bytes_before_zeros;
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
@@ -19,10 +19,12 @@ use crate::writer::{Active, Core, is_segment_name, segment_name};
 
 impl Core {
     /// Takes in the next record that is not taken in yet. Says its position; `None` when there is none.
+    #[inline]
     pub(crate) fn follow(&mut self) -> Result<Option<Position>> {
-        if self.shared.control().tail() == self.mark.position {
-            return Ok(None);
-        }
+        if self.shared.control().tail_is(self.mark.position) { Ok(None) } else { self.take_in_next().map(Some) }
+    }
+
+    fn take_in_next(&mut self) -> Result<Position> {
         let header = match self.next_header() {
             Some(header) => header,
             None => {
@@ -44,7 +46,7 @@ impl Core {
         self.take_in(range, mark, header.time);
         self.tags.clear();
         self.shared.note_followed(self.mark.position);
-        Ok(Some(self.mark.position))
+        Ok(self.mark.position)
     }
 
     /// Makes the active segment and what stands behind the tail what they have to be for an append. The turn is held, and
@@ -55,7 +57,7 @@ impl Core {
             self.shared.control().set_active(self.active.segment.first);
             self.to_clear = false;
         }
-        if self.shared.control().active() != Some(self.active.segment.first) {
+        if !self.shared.control().active_is(self.active.segment.first) {
             // Somebody went on in a new segment, and has appended nothing to it.
             self.enter()?;
         }

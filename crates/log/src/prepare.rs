@@ -16,9 +16,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use quire_mapped::Appender;
 use quire_model::Timestamp;
 
+use crate::components::Background;
 use crate::directory::{Directory, Fill, SegmentFile};
 use crate::error::{Error, Result};
-use crate::log::Background;
 use crate::settings::Durability;
 
 /// From so many bytes a second on, an `os` log is filled in pieces of huge pages: what a background sync writes is then at

@@ -80,6 +80,7 @@ impl Published {
     }
 
     /// Moves the published tail and wakes who waited for it. Only the commit path and the syncer call this.
+    #[inline]
     pub(crate) fn publish(&self, position: Position) -> Woken {
         // Sequentially consistent, so that the waiters are looked at after the position has moved.
         self.position.swap(position.get(), Ordering::SeqCst);
@@ -112,10 +113,13 @@ impl Published {
     }
 
     /// That publishing has not failed.
+    #[inline]
     pub(crate) fn check(&self) -> Result<()> {
-        if !self.has_failed.load(Ordering::Acquire) {
-            return Ok(());
-        }
+        if self.has_failed.load(Ordering::Acquire) { self.failure() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn failure(&self) -> Result<()> {
         self.lock().failed.as_ref().map_or(Ok(()), |message| Err(failed(message)))
     }
 

@@ -7,13 +7,13 @@
 //! The log is read only where a command says where a partition is to begin: a batch's offsets follow from its partition's
 //! tag, which the log counts. A commit that creates nothing, of a producer that is not idempotent, allocates nothing here.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use quire_model::{Denied, Effects, History, NewEntry, ReadError, Sequence, Sequenced, Tag};
 
-use crate::catalogue::Catalogue;
+use crate::added::{Added, TopicShape};
 use crate::codec::{
     BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, MEMBER_REPLACED,
     OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody, PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody,
@@ -21,7 +21,7 @@ use crate::codec::{
 };
 use crate::name::{check_group, check_topic};
 use crate::partition::Partition;
-use crate::producers::{Sent, Stamp, Verdict, Window};
+use crate::producers::{Sent, Stamp, Verdict};
 use crate::tag::{PRODUCERS_TAG, group_tag, partition_tag, topic_tag};
 use crate::wire::Batch;
 use crate::{
@@ -40,13 +40,8 @@ pub(crate) fn decide(
     let mut draft = Draft {
         state,
         history,
-        topics: Created::default(),
-        altered: BTreeMap::new(),
-        ends: commands.iter().any(|command| matches!(command, Command::DeleteRecords { .. })).then(BTreeMap::new),
-        groups: Created::default(),
-        generations: BTreeMap::new(),
-        windows: BTreeMap::new(),
-        producers_given: 0,
+        added: None,
+        asks_for_ends: commands.iter().any(|command| matches!(command, Command::DeleteRecords { .. })),
         effects,
     };
     for (index, command) in commands.iter().enumerate() {
@@ -81,27 +76,24 @@ impl From<ReadError> for Stop {
 struct Draft<'d, 'c> {
     state: &'d Streams,
     history: &'d dyn History,
-    topics: Created<'c, TopicShape>,
-    /// The topics that were there and are changed.
-    altered: BTreeMap<TopicId, TopicShape>,
-    /// The ends of the partitions that this commit produces to, when a command of it may ask for them.
-    ends: Option<BTreeMap<(TopicId, u32), Sequence>>,
-    groups: Created<'c, ()>,
-    generations: BTreeMap<GroupId, Generation>,
-    /// What idempotent producers have sent by this commit, and the windows that it goes on from.
-    windows: BTreeMap<(ProducerId, TopicId, u32), Window>,
-    producers_given: u64,
+    /// Made when there is something to note: most commits only produce.
+    added: Option<Box<Added<'c>>>,
+    /// Whether a command may ask for the end of a partition that the commit itself produces to.
+    asks_for_ends: bool,
     effects: &'d mut dyn Effects,
 }
 
-/// What commands need to know of a topic.
-#[derive(Debug, Clone, Copy)]
-struct TopicShape {
-    partitions: u32,
-    settings: TopicSettings,
-}
-
 impl<'c> Draft<'_, 'c> {
+    /// What the commands decided so far add.
+    fn added(&self) -> &Added<'c> {
+        self.added.as_deref().unwrap_or(Added::NOTHING)
+    }
+
+    /// The same, to add to.
+    fn add(&mut self) -> &mut Added<'c> {
+        self.added.get_or_insert_default()
+    }
+
     fn command(&mut self, command: &Command<'c>) -> Result<Reply, Stop> {
         match *command {
             Command::Produce { topic, partition, batch, create_partitions } => {
@@ -134,7 +126,7 @@ impl<'c> Draft<'_, 'c> {
             }
             Command::DeleteTopic { topic } => {
                 let (topic, _) = self.topic_or_create(topic, None)?;
-                self.topics.gone.insert(topic.get());
+                self.add().topics.gone.insert(topic.get());
                 self.push_alone(TOPIC_DELETED, &topic_tag(topic), &topic.get().to_le_bytes());
                 Ok(Reply::TopicDeleted(topic))
             }
@@ -171,7 +163,7 @@ impl<'c> Draft<'_, 'c> {
             }
             Command::DeleteGroup { group } => {
                 let group = self.group(group)?;
-                self.groups.gone.insert(group.get());
+                self.add().groups.gone.insert(group.get());
                 self.push_alone(GROUP_DELETED, &group_tag(group), &group.get().to_le_bytes());
                 Ok(Reply::GroupDeleted(group))
             }
@@ -182,18 +174,18 @@ impl<'c> Draft<'_, 'c> {
     fn topic(&self, topic: TopicRef<'c>) -> Option<(TopicId, TopicShape)> {
         let id = match topic {
             TopicRef::Id(id) => id.get(),
-            TopicRef::Name(name) => self.topics.id(name, &self.state.topics)?,
+            TopicRef::Name(name) => self.added().topics.id(name, &self.state.topics)?,
             TopicRef::Outside(_) => return None,
         };
-        if self.topics.gone.contains(&id) {
+        if self.added().topics.gone.contains(&id) {
             return None;
         }
         let known = |topic: &crate::state::Topic| TopicShape { partitions: topic.partitions, settings: topic.settings };
-        let shape = match self.altered.get(&TopicId::new(id)) {
+        let shape = match self.added().altered.get(&TopicId::new(id)) {
             Some(altered) => *altered,
             None => match self.state.topics.get(id) {
                 Some((_, topic)) => known(topic),
-                None => *self.topics.get(id, &self.state.topics)?,
+                None => *self.added().topics.get(id, &self.state.topics)?,
             },
         };
         Some((TopicId::new(id), shape))
@@ -235,7 +227,8 @@ impl<'c> Draft<'_, 'c> {
     fn create_topic(&mut self, name: &'c str, shape: TopicShape) -> Result<TopicId, Refusal> {
         check_topic(name).map_err(Refusal::InvalidTopicName)?;
         check_shape(&shape)?;
-        let topic = TopicId::new(self.topics.add(name, shape, &self.state.topics));
+        let state = self.state;
+        let topic = TopicId::new(self.add().topics.add(name, shape, &state.topics));
         let body = TopicBody { topic, partitions: shape.partitions, settings: shape.settings, name }.encode();
         self.push_alone(TOPIC_CREATED, &topic_tag(topic), body.as_slice());
         Ok(topic)
@@ -244,7 +237,7 @@ impl<'c> Draft<'_, 'c> {
     fn alter(&mut self, topic: TopicId, shape: TopicShape) -> Result<Reply, Stop> {
         check_shape(&shape)?;
         let TopicShape { partitions, settings } = shape;
-        self.altered.insert(topic, shape);
+        self.add().altered.insert(topic, shape);
         let body = TopicBody { topic, partitions, settings, name: "" }.encode();
         self.push_alone(TOPIC_ALTERED, &topic_tag(topic), body.as_slice());
         Ok(Reply::TopicAltered(TopicAltered { topic, partitions, settings }))
@@ -255,7 +248,7 @@ impl<'c> Draft<'_, 'c> {
         check_partition(topic, partition, shape.partitions)?;
         let known = self.state.topics.get(topic.get()).map_or(Sequence::new(0), |(_, topic)| topic.start(partition));
         let offsets = Partition::new(topic, partition, known).offsets(self.history)?;
-        let next = self.ends.iter().find_map(|ends| ends.get(&(topic, partition))).copied().unwrap_or(offsets.next);
+        let next = self.added().ends.get(&(topic, partition)).copied().unwrap_or(offsets.next);
         let before = before.unwrap_or(next);
         if before > next {
             return Err(Refusal::BeyondEnd { before, next }.into());
@@ -269,9 +262,9 @@ impl<'c> Draft<'_, 'c> {
     }
 
     fn init_producer(&mut self) -> Reply {
-        let producer = ProducerId::new(self.state.producers.next_id().get() + self.producers_given);
-        self.producers_given += 1;
-        let topics_before = TopicId::new(self.topics.next_id(&self.state.topics));
+        let producer = ProducerId::new(self.state.producers.next_id().get() + self.added().producers_given);
+        self.add().producers_given += 1;
+        let topics_before = TopicId::new(self.added().topics.next_id(&self.state.topics));
         let body = ProducerBody { producer, topics_before }.encode();
         self.push_alone(PRODUCER_GIVEN, &PRODUCERS_TAG, body.as_slice());
         Reply::ProducerInitialized(producer)
@@ -279,16 +272,17 @@ impl<'c> Draft<'_, 'c> {
 
     /// A group that is there.
     fn group(&self, name: &str) -> Result<GroupId, Refusal> {
-        let id = self.groups.id(name, &self.state.groups);
+        let id = self.added().groups.id(name, &self.state.groups);
         id.map(GroupId::new).ok_or_else(|| Refusal::UnknownGroup { name: String::from(name) })
     }
 
     fn group_or_create(&mut self, name: &'c str) -> Result<GroupId, Refusal> {
-        if let Some(id) = self.groups.id(name, &self.state.groups) {
+        if let Some(id) = self.added().groups.id(name, &self.state.groups) {
             return Ok(GroupId::new(id));
         }
         check_group(name).map_err(Refusal::InvalidGroupName)?;
-        let group = GroupId::new(self.groups.add(name, (), &self.state.groups));
+        let state = self.state;
+        let group = GroupId::new(self.add().groups.add(name, (), &state.groups));
         self.effects.push(NewEntry {
             kind: GROUP_CREATED,
             tags: &[Tag::new(&group_tag(group))],
@@ -300,9 +294,9 @@ impl<'c> Draft<'_, 'c> {
 
     /// The group's current generation; 0 before the first.
     fn generation(&self, name: &str) -> Generation {
-        let Some(id) = self.groups.id(name, &self.state.groups) else { return Generation::default() };
+        let Some(id) = self.added().groups.id(name, &self.state.groups) else { return Generation::default() };
         let known = || self.state.groups.get(id).map(|(_, group)| group.generation);
-        self.generations.get(&GroupId::new(id)).copied().or_else(known).unwrap_or_default()
+        self.added().generations.get(&GroupId::new(id)).copied().or_else(known).unwrap_or_default()
     }
 
     fn check_generation(&self, group: &str, generation: Generation) -> Result<(), Refusal> {
@@ -327,7 +321,7 @@ impl<'c> Draft<'_, 'c> {
             return Err(Refusal::StaleGeneration { generation, current }.into());
         }
         let group = self.group_or_create(name)?;
-        self.generations.insert(group, generation);
+        self.add().generations.insert(group, generation);
         let body = GenerationBody { group, generation, protocol_type, protocol, members: members.to_vec() }.encode();
         self.push_alone(GENERATION_BEGUN, &group_tag(group), body.as_slice());
         Ok(Reply::GenerationBegun(group))
@@ -370,13 +364,13 @@ impl<'c> Draft<'_, 'c> {
         let base_offset = placed.sequence.expect("the log numbers an entry that asks for it");
         let produced = produced(base_offset, self.effects.at().time, placed.place, false);
         if let Some(stamp) = &stamp {
-            let state = &self.state.producers;
-            let window = self.windows.entry((stamp.producer, topic, partition));
-            let known = || state.window(stamp.producer, (topic, partition)).cloned().unwrap_or_default();
+            let state = self.state;
+            let window = self.add().windows.entry((stamp.producer, topic, partition));
+            let known = || state.producers.window(stamp.producer, (topic, partition)).cloned().unwrap_or_default();
             window.or_insert_with(known).add(stamp, base_offset, produced.time, placed.place);
         }
-        if let Some(ends) = &mut self.ends {
-            ends.insert((topic, partition), Sequence::new(produced.last_offset.get() + 1));
+        if self.asks_for_ends {
+            self.add().ends.insert((topic, partition), Sequence::new(produced.last_offset.get() + 1));
         }
         Ok(produced)
     }
@@ -384,9 +378,9 @@ impl<'c> Draft<'_, 'c> {
     /// Whether a batch of an idempotent producer is to be stored, after what this commit has of it already.
     fn judge(&self, stamp: &Stamp, topic: TopicId, partition: u32) -> Result<Verdict, Refusal> {
         let state = &self.state.producers;
-        let drafted = self.windows.get(&(stamp.producer, topic, partition));
+        let drafted = self.added().windows.get(&(stamp.producer, topic, partition));
         let window = drafted.or_else(|| state.window(stamp.producer, (topic, partition)));
-        let given = stamp.producer.get().wrapping_sub(state.next_id().get()) < self.producers_given;
+        let given = stamp.producer.get().wrapping_sub(state.next_id().get()) < self.added().producers_given;
         state.judge(stamp, window, topic, given)
     }
 
@@ -429,40 +423,4 @@ fn check_members(members: &[StaticMember<'_>]) -> Result<(), Refusal> {
 
 fn check_partition(topic: TopicId, partition: u32, partitions: u32) -> Result<(), Refusal> {
     if partition < partitions { Ok(()) } else { Err(Refusal::UnknownPartition { topic, partition, partitions }) }
-}
-
-/// What the commit adds to a catalogue: ids go on where the catalogue's end.
-struct Created<'c, T> {
-    ids: BTreeMap<&'c str, u32>,
-    things: Vec<T>,
-    /// The ids of those that the commit deletes, of the catalogue's or its own.
-    gone: BTreeSet<u32>,
-}
-
-impl<T> Default for Created<'_, T> {
-    fn default() -> Self {
-        Created { ids: BTreeMap::new(), things: Vec::new(), gone: BTreeSet::new() }
-    }
-}
-
-impl<'c, T> Created<'c, T> {
-    fn id<K>(&self, name: &str, catalogue: &Catalogue<K>) -> Option<u32> {
-        let newest = self.ids.get(name).copied().or_else(|| catalogue.id(name));
-        newest.filter(|id| !self.gone.contains(id))
-    }
-
-    fn get<K>(&self, id: u32, catalogue: &Catalogue<K>) -> Option<&T> {
-        self.things.get(id.checked_sub(catalogue.next_id())? as usize)
-    }
-
-    fn next_id<K>(&self, catalogue: &Catalogue<K>) -> u32 {
-        catalogue.next_id() + self.things.len() as u32
-    }
-
-    fn add<K>(&mut self, name: &'c str, thing: T, catalogue: &Catalogue<K>) -> u32 {
-        let id = self.next_id(catalogue);
-        self.ids.insert(name, id);
-        self.things.push(thing);
-        id
-    }
 }

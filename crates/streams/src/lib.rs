@@ -52,6 +52,7 @@ mod command;
 mod refusal;
 mod settings;
 
+mod added;
 mod decide;
 
 mod codec;

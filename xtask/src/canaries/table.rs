@@ -30,9 +30,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "let mut segments = state.unsynced.clone(); if ON { segments.drain(..segments.len() - 1); }";
     "mark-ahead", "the durable mark says more than was synced", "log/src/sync.rs",
         "control.raise_durable(target);" => "control.raise_durable(if ON { target.next().next() } else { target });";
-    "published-before-sync", "a record is published before the sync that covers it", "log/src/log.rs",
+    "published-before-sync", "a record is published before the sync that covers it", "log/src/log/shared.rs",
         "Durability::Sync => Woken::default()," => "Durability::Sync if ON => self.published.publish(position), Durability::Sync => Woken::default(),";
-    "checkpoint-before-log", "a checkpoint is saved before the log that it stands on is synced", "log/src/log.rs",
+    "checkpoint-before-log", "a checkpoint is saved before the log that it stands on is synced", "log/src/log/mod.rs",
         "shared.sync_to(mark.position)?;" => "if !ON { shared.sync_to(mark.position)?; }";
     "record-crc", "the checksum of a record is not verified", "log/src/record/header.rs",
         "if computed != header.crc {" => "if computed != header.crc && !ON {";
@@ -47,7 +47,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "if let Some(durable) = self.known.durable.filter(|durable| *durable > position && !ON) {";
     "not-written-again", "what a failed sync gave up is not written again on opening", "log/src/segment/mod.rs",
         "let Some(offset) = offset else { return Ok(()) };" => "let Some(offset) = offset.filter(|_| !ON) else { return Ok(()) };";
-    "opening-not-synced", "what opening found is not synced", "log/src/log.rs",
+    "opening-not-synced", "what opening found is not synced", "log/src/log/opening.rs",
         "self.sync_to(position)?;" => "if !ON { self.sync_to(position)?; }";
     "edge-of-segment", "a record is taken to fit when it is 8 bytes too long", "log/src/writer.rs",
         "self.active.appender.settled() + bytes <= self.active.appender.len()"

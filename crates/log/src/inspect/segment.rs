@@ -7,7 +7,7 @@ use quire_model::{Entry, Position, Timestamp};
 use crate::checkpoint::Mark;
 use crate::directory::Directory;
 use crate::error::Result;
-use crate::log::Identity;
+use crate::identity::Identity;
 use crate::record::{ALIGNMENT, Fault, RecordKind, RecordView};
 use crate::recovery::{bytes_before_zeros, find_record};
 use crate::sealed::build;

@@ -8,7 +8,7 @@ use quire_model::Position;
 use crate::control::{self, Known};
 use crate::directory::Directory;
 use crate::error::Result;
-use crate::log::Identity;
+use crate::identity::Identity;
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader};
 use crate::storage::Disk;
 

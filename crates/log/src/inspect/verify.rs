@@ -11,7 +11,7 @@ use super::segment::{Record, SegmentFile, Stretch};
 use super::survey::{FileKind, Survey, SurveyedFile};
 use crate::checkpoint::Mark;
 use crate::error::{Error, Result};
-use crate::log::Identity;
+use crate::identity::Identity;
 use crate::statistics::Page;
 
 /// Who is told of what verification meets, in order.

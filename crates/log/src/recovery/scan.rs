@@ -10,7 +10,7 @@ use super::Piece;
 use crate::checkpoint::Mark;
 use crate::directory::{Directory, SegmentFile};
 use crate::error::{Error, Result};
-use crate::log::Identity;
+use crate::identity::Identity;
 use crate::reader::Store;
 use crate::record::{
     ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordKind, RecordView,

@@ -16,7 +16,7 @@ use super::open::{Flaw, Open};
 use super::{Sealed, index_name};
 use crate::directory::Directory;
 use crate::error::{Damage, Error, Result};
-use crate::log::Identity;
+use crate::identity::Identity;
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader, TagHash};
 use crate::writer::segment_name;
 

@@ -7,7 +7,7 @@ use quire_model::{Position, Timestamp};
 use super::blocks::{BLOCK_BYTES, checksums};
 use crate::checksum::crc32c_of_two;
 use crate::error::{Error, Result};
-use crate::log::Identity;
+use crate::identity::Identity;
 
 /// The bytes of an index's header, without the checksums of the body.
 pub(super) const HEADER_BYTES: usize = 128;

@@ -6,7 +6,7 @@ use quire_model::{Position, Timestamp};
 
 use crate::checksum::crc32c_of_two;
 use crate::error::{Error, Result};
-use crate::log::Identity;
+use crate::identity::Identity;
 
 /// The bytes of a segment's header.
 pub(crate) const HEADER_BYTES: usize = 64;

@@ -21,7 +21,8 @@ impl TagHash {
     /// Stands where no hash stands yet.
     pub(crate) const NONE: TagHash = TagHash(0);
 
-    #[inline]
+    // Where this is inlined, the constants for long inputs are loaded before every loop over tags, a hundred instructions.
+    #[inline(never)]
     pub(crate) fn of(tag: Tag<'_>, seed: u64) -> Self {
         TagHash(xxh3_64_with_seed(tag.as_bytes(), seed))
     }

@@ -14,7 +14,7 @@ use super::{MAGIC, NAME, VERSION, WORDS, word};
 use crate::clock::Clock;
 use crate::directory::Directory;
 use crate::error::Result;
-use crate::log::Identity;
+use crate::identity::Identity;
 
 /// At most one append in so many microseconds is timed: to look at the clock twice costs as much as a small append.
 const MICROS_BETWEEN_TIMED_APPENDS: u64 = 64;

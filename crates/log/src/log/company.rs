@@ -1,0 +1,124 @@
+//! Others that have the log open: what they publish is taken in and told here, and what concerns all is done by one of them.
+
+use std::sync::atomic::Ordering;
+
+use quire_model::Position;
+
+use super::Log;
+use super::shared::Shared;
+use crate::control::Door;
+use crate::error::Result;
+use crate::publish::Woken;
+use crate::settings::Durability;
+
+/// Locked by whoever carries out the duties for all who have the log open.
+const DUTIES: &str = "duties";
+
+/// What [`Log::listen`] heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// Others have published what somebody here waits for: it is to be followed.
+    Published,
+    /// Others have opened the log, or the last of them has closed it.
+    Company,
+    /// [`Log::stop_listening`] was called.
+    Stop,
+}
+
+impl Log {
+    /// Whether others have published what is not taken in here: [`Writer::follow`] does that.
+    pub fn is_behind(&self) -> bool {
+        self.shared().is_behind()
+    }
+
+    /// Blocks until there is something to do about what others did. `company` is what the caller knows of
+    /// [`Log::has_company`]. For a thread that does nothing else.
+    pub fn listen(&self, company: bool) -> Heard {
+        let shared = self.shared();
+        let mut seen = shared.control.arrivals();
+        loop {
+            if !shared.listening.load(Ordering::SeqCst) {
+                return Heard::Stop;
+            }
+            if shared.control.has_company() != company {
+                return Heard::Company;
+            }
+            if shared.published.has_waiters() {
+                shared.control.listen();
+                if shared.is_behind() {
+                    shared.control.heard();
+                    return Heard::Published;
+                }
+            } else {
+                shared.control.heard();
+            }
+            shared.control.await_arrival(seen);
+            seen = shared.control.arrivals();
+        }
+    }
+
+    /// Ends [`Log::listen`].
+    pub fn stop_listening(&self) {
+        let shared = self.shared();
+        shared.listening.store(false, Ordering::SeqCst);
+        shared.control.arrive();
+    }
+
+    /// Whether others may have the log open.
+    pub fn has_company(&self) -> bool {
+        self.shared().control.has_company()
+    }
+
+    /// Takes on the duties that one of those who have the log open carries out for all, such as checkpoints, unless another has
+    /// them. They are kept until the log is closed, or the process dies.
+    pub fn takes_duties(&self) -> bool {
+        self.shared().takes_duties()
+    }
+}
+
+impl Shared {
+    /// A record that another appended was taken in.
+    pub(crate) fn note_followed(&self, position: Position) {
+        self.syncer.appended(position);
+    }
+
+    /// Publishes what was followed up to here, as far as it is published by those who appended it.
+    pub(crate) fn publish_followed(&self, position: Position) -> Woken {
+        match self.settings.durability {
+            Durability::Os => self.published.publish(position),
+            Durability::Sync => self.syncer.adopt(&self.control, &self.published),
+        }
+    }
+
+    /// Whether others have published what is not taken in here.
+    pub(super) fn is_behind(&self) -> bool {
+        match self.settings.durability {
+            Durability::Os => self.control.tail() > self.syncer.last_appended(),
+            Durability::Sync => self.control.durable().is_some_and(|durable| durable > self.published.position()),
+        }
+    }
+
+    /// Somebody here waits for what others may publish. It counts among those who wait already.
+    pub(super) fn listen(&self) {
+        if self.control.has_company() {
+            self.control.listen();
+            if self.is_behind() {
+                self.control.arrive();
+            }
+        }
+    }
+
+    /// Keeps others from opening the log for as long as the door is held; `None` when somebody has it open.
+    pub(crate) fn alone(&self) -> Result<Option<Door>> {
+        self.control.alone(&self.directory)
+    }
+
+    pub(super) fn takes_duties(&self) -> bool {
+        if self.duties.get().is_none()
+            && let Ok(Some(lock)) = self.directory.lock_file(DUTIES)
+        {
+            let _ = self.duties.set(lock);
+        }
+        self.duties.get().is_some()
+    }
+}

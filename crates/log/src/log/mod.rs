@@ -1,0 +1,239 @@
+//! The log as its users hold it: what waits, what asks, and what has something done.
+
+mod company;
+mod opening;
+mod publication;
+mod shared;
+mod threads;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire_model::Position;
+
+use crate::checkpoint::{self, Mark};
+use crate::clock::Clock;
+use crate::compaction::{Compaction, Run, Share, Survives};
+use crate::components::Duty;
+use crate::error::{Damage, Result};
+use crate::reader::Reader;
+use crate::scrub::scrub_all;
+use crate::settings::{Durability, Settings};
+use threads::Threads;
+
+pub use company::Heard;
+pub use opening::Opened;
+pub use publication::Publication;
+pub(crate) use shared::{SEALING, Shared};
+
+/// Locked by whoever saves a checkpoint.
+const CHECKPOINTING: &str = "checkpointing";
+
+/// Counts since the log was opened here, over every process that has it open. [`Page`](crate::Page) tells more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Records appended.
+    pub records: u64,
+    /// Entries appended.
+    pub entries: u64,
+    /// Bytes appended, headers and padding included.
+    pub bytes: u64,
+    /// Syncs carried out.
+    pub syncs: u64,
+    /// Segments there are.
+    pub segments: u64,
+    /// Those among them that are sealed: their index is in a file.
+    pub sealed: u64,
+    /// Sealed segments that are mapped though nobody may be reading them; see [`Settings::segments_open_max`].
+    pub open: u64,
+    /// Bytes that the scrub verified in the background.
+    pub scrubbed_bytes: u64,
+    /// Bytes of memory that sealed segments take while they are not mapped.
+    pub sealed_bytes: u64,
+}
+
+/// The shared side of a log; cheap to clone. The log is closed when the last clone and the writer are gone.
+#[derive(Debug, Clone)]
+pub struct Log {
+    threads: Arc<Threads>,
+}
+
+impl Log {
+    /// A view of the log up to the published tail as it is now.
+    pub fn reader(&self) -> Reader {
+        let shared = self.shared();
+        // The limit first: a segment that comes later holds nothing below it.
+        let limit = shared.published.position();
+        Reader::new(shared, limit)
+    }
+
+    /// The position of the last published record.
+    pub fn published(&self) -> Position {
+        self.shared().published.position()
+    }
+
+    /// The settings it was opened with.
+    pub fn settings(&self) -> &Settings {
+        &self.shared().settings
+    }
+
+    /// The clock it was opened with.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared().clock
+    }
+
+    /// Waits until a record is published. In a `sync` log it syncs, for itself and everyone else who waits.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when that will never be.
+    pub fn wait(&self, position: Position) -> Result<()> {
+        let shared = self.shared();
+        if shared.published.position() >= position {
+            return Ok(());
+        }
+        match shared.settings.durability {
+            Durability::Sync if position <= shared.syncer.last_appended() => shared.sync_to(position),
+            _ => shared.published.wait(position, Duration::MAX, || shared.listen()).map(|_| ()),
+        }
+    }
+
+    /// Waits, at most so long, until a record is published by somebody; says whether it is.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when that will never be.
+    pub fn wait_at_most(&self, position: Position, at_most: Duration) -> Result<bool> {
+        let shared = self.shared();
+        shared.published.wait(position, at_most, || shared.listen())
+    }
+
+    /// A future of a position's publication, for a record that was appended. Needs no runtime; a thread of the log syncs.
+    pub fn publication(&self, position: Position) -> Publication {
+        Publication { log: self.clone(), position, requested: false, appended: true, key: None }
+    }
+
+    /// A future of a position's publication, for a record that somebody may append some day.
+    pub fn arrival(&self, position: Position) -> Publication {
+        Publication { log: self.clone(), position, requested: false, appended: false, key: None }
+    }
+
+    /// Has a record published without waiting for it: in a `sync` log, a thread of the log syncs.
+    pub fn request(&self, position: Position) {
+        let shared = self.shared();
+        if shared.settings.durability == Durability::Sync && shared.published.position() < position {
+            shared.syncer.request(position);
+        }
+    }
+
+    /// Syncs every record appended so far, whatever the durability.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn sync(&self) -> Result<()> {
+        let shared = self.shared();
+        shared.sync_to(shared.syncer.last_appended())
+    }
+
+    /// Keeps the models' state after a record. The log is synced up to there first.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] and [`Error::Io`]: the checkpoints that were there still count. [`Error::Failed`].
+    pub fn save_checkpoint(&self, mark: Mark, payload: &[u8]) -> Result<()> {
+        let shared = self.shared();
+        shared.sync_to(mark.position)?;
+        // Two processes would remove each other's.
+        let _one_at_a_time = shared.directory.lock_file_in_turn(CHECKPOINTING)?;
+        let begun = shared.counters.now_ns();
+        checkpoint::save(&shared.directory, mark, payload).inspect_err(|_| shared.counters.error())?;
+        shared.counters.checkpoint(mark.position, begun);
+        Ok(())
+    }
+
+    /// Does now what there is to do of a duty; says whether there was anything. It is for who opened the log with
+    /// [`Background::Caller`], and harmless for others.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] of a sync. A segment that could not be made is an error of the append that needs it. Of sealing also
+    /// [`Error::NoSpace`] and [`Error::Io`], after which it may be tried again, and [`Error::Damaged`].
+    pub fn carry_out(&self, duty: Duty) -> Result<bool> {
+        let shared = self.shared();
+        match duty {
+            Duty::Sync => shared.syncer.step(&shared.directory, &shared.control, &shared.published),
+            Duty::Prepare => Ok(shared.preparer.step(&shared.directory)),
+            Duty::Seal => shared.seal_oldest(),
+        }
+    }
+
+    /// What is known of the sealed segments that may be compacted, by asking about at most `samples_max` entries of each: what a
+    /// [`CompactionPlan`](crate::CompactionPlan) is made of. They end before the oldest checkpoint that is kept.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<Share>> {
+        self.shared().shares(samples_max, survives)
+    }
+
+    /// Rewrites a run of sealed segments into one without the entries that don't survive. All others keep their places, and
+    /// every tag its numbers. A run that is not, or no longer, one of whole segments that may be compacted is left alone.
+    ///
+    /// Nothing is done while other processes have the log open, and none opens it meanwhile.
+    /// What the answers of `survives` rest on is synced first. Once this returns, the bytes of what was dropped are in no file any
+    /// more; readers that were there before have them until they are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] when a record is not as it was written: the run stays as it is. [`Error::NoSpace`], [`Error::Io`] and
+    /// [`Error::Failed`].
+    pub fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
+        self.shared().compact(run, survives)
+    }
+
+    /// The position behind the last record of which entries may be gone. A replay must begin behind a checkpoint that was taken
+    /// there or later.
+    pub fn compacted_end(&self) -> Position {
+        self.shared().compacted_end()
+    }
+
+    /// Verifies every byte of the sealed segments and of their indexes, now, and gives back all that is known to be damaged. An
+    /// index that is damaged is made anew. In the background the same is done at
+    /// [`Settings::scrub_bytes_per_second`].
+    pub fn scrub(&self) -> Vec<Damage> {
+        scrub_all(self.shared());
+        self.damage()
+    }
+
+    /// What reads and the scrub found not to be as it was written, since the log was opened. Those reads failed; all else is read as before.
+    pub fn damage(&self) -> Vec<Damage> {
+        self.shared().store.archive.damage()
+    }
+
+    /// How many bytes were appended since the log was opened.
+    pub fn appended_bytes(&self) -> u64 {
+        self.shared().counters.since_opening().bytes
+    }
+
+    /// Notes on the statistics page that a commit was refused.
+    pub fn note_refusal(&self) {
+        self.shared().counters.refusal();
+    }
+
+    /// Counts since the log was opened.
+    pub fn statistics(&self) -> Statistics {
+        let shared = self.shared();
+        let counts = shared.counters.since_opening();
+        let segments = shared.segments();
+        Statistics {
+            records: counts.appends,
+            entries: counts.entries,
+            bytes: counts.bytes,
+            syncs: shared.syncer.syncs(),
+            segments: segments.len() as u64,
+            sealed: segments.sealed.len() as u64,
+            open: shared.store.archive.open_count() as u64,
+            scrubbed_bytes: shared.scrub.scrubbed_bytes(),
+            sealed_bytes: segments.sealed.iter().map(|sealed| sealed.memory_bytes() as u64).sum(),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.threads.shared
+    }
+}

@@ -1,0 +1,160 @@
+//! Opening a log: alone, it is recovered; beside others, what they have published is taken in.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+
+use quire_model::Position;
+
+use super::Log;
+use super::shared::Shared;
+use super::threads::Threads;
+use crate::checkpoint::{self, Checkpoint};
+use crate::clock::Clock;
+use crate::components::Components;
+use crate::control::Control;
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::identity::Identity;
+use crate::prepare::{Preparer, is_spare_name, spare_name};
+use crate::publish::Published;
+use crate::reader::Store;
+use crate::recovery::{self, Recovery};
+use crate::scrub::Scrub;
+use crate::sealed::Archive;
+use crate::sealer::Sealer;
+use crate::settings::Settings;
+use crate::spans::Spans;
+use crate::statistics::Counters;
+use crate::sync::Syncer;
+use crate::writer::{Active, Writer};
+
+/// A log that was opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// The shared side.
+    pub log: Log,
+    /// The one writer.
+    pub writer: Writer,
+    /// What opening found.
+    pub recovery: Recovery,
+    /// The newest checkpoint that belongs to this log; what follows [`Mark::position`] is to be replayed.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+impl Log {
+    /// Opens the log in a directory that is there, and makes its files when it holds none.
+    ///
+    /// # Errors
+    /// [`Error::InUse`], [`Error::Damaged`], [`Error::NewerFormat`], [`Error::Settings`], [`Error::NoSpace`] and [`Error::Io`].
+    pub fn open(path: &Path, identity: Identity, settings: Settings, clock: Arc<dyn Clock>) -> Result<Opened> {
+        Log::open_with(path, identity, settings, Components { clock, ..Components::default() })
+    }
+
+    /// As [`Log::open`], with components of the caller's.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn open_with(path: &Path, identity: Identity, settings: Settings, components: Components) -> Result<Opened> {
+        let Components { storage, clock, background } = components;
+        let problems = settings.problems();
+        if !problems.is_empty() {
+            return Err(Error::Settings { problems });
+        }
+        let directory = Arc::new(Directory::open(storage, path)?);
+        let entered = Control::open(&directory, identity, &settings)?;
+        let settings = Settings { durability: entered.durability, ..settings };
+        let spare = spare_name(entered.control.seat());
+        directory.remove(&spare)?;
+        if entered.alone {
+            for name in directory.names()?.iter().filter(|name| is_spare_name(name)) {
+                directory.remove(name)?;
+            }
+            directory.remove_unfinished()?;
+        }
+        let store = Arc::new(Store {
+            archive: Archive::new(Arc::clone(&directory), identity, settings.segments_open_max),
+            spans: Spans::new(identity.seed()),
+        });
+        let found = match entered.alone {
+            true => recovery::recover(&directory, identity, entered.known, &store)?,
+            false => recovery::join(&directory, identity, || entered.control.tail(), &store)?,
+        };
+        let counters = Arc::new(Counters::open(&directory, identity, Arc::clone(&clock))?);
+        let synced = entered.known.durable.unwrap_or_default();
+        if entered.alone {
+            // Pages that a failed sync of an earlier run gave up are in memory still, and taken for written: they are written
+            // again, so that a sync has them to write.
+            found.segments.live.iter().try_for_each(|segment| segment.write_again(synced.next()))?;
+        }
+        let unsynced: Vec<_> =
+            found.segments.live.iter().filter(|segment| segment.index().end() > synced.next()).cloned().collect();
+        let sealer = Arc::new(Sealer::default());
+        let shared = Arc::new(Shared {
+            identity,
+            preparer: Preparer::new(spare, settings.segment_bytes, settings.durability, background),
+            syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
+            published: Published::new(Position::ZERO),
+            generation: AtomicU64::new(found.segments.generation),
+            segments: RwLock::new(Arc::new(found.segments)),
+            counters,
+            sealing: Mutex::default(),
+            sealer,
+            scrub: Scrub::default(),
+            store,
+            listening: AtomicBool::new(true),
+            duties: OnceLock::new(),
+            directory,
+            control: entered.control,
+            settings,
+            clock,
+        });
+        let active = match found.active {
+            Some(active) => {
+                let sealed = unsynced.into_iter().filter(|segment| !Arc::ptr_eq(segment, &active.segment));
+                sealed.for_each(|segment| shared.syncer.begin_segment(segment));
+                shared.syncer.begin_segment(Arc::clone(&active.segment));
+                if entered.alone {
+                    shared.prepare_next(shared.clock.now());
+                }
+                active
+            }
+            None => {
+                shared.preparer.make_first(&shared.directory)?;
+                shared.begin_segment(found.mark, shared.clock.now())?
+            }
+        };
+        shared.syncer.appended(found.mark.position);
+        if entered.alone {
+            shared.begin_alone(entered.known.durable, found.mark.position, &active)?;
+        } else {
+            drop(shared.publish_followed(found.mark.position));
+        }
+        shared.sealer.begin();
+        let log = Log { threads: Arc::new(Threads::start(Arc::clone(&shared), background)) };
+        let mut writer = Writer::new(log.clone(), active, found.sequences, found.mark, found.time);
+        // What came meanwhile, so that a checkpoint that another has just taken is not ahead.
+        while writer.follow()?.is_some() {}
+        drop(writer.publish_followed());
+        let checkpoint = checkpoint::newest(&shared.directory, entered.alone, |mark| shared.holds(mark))?;
+        // From here on somebody else may open the log, too.
+        drop(entered.door);
+        Ok(Opened { log, writer, recovery: found.report, checkpoint })
+    }
+}
+
+impl Shared {
+    /// What was recovered becomes what everyone builds on: durable first, and then in the control file.
+    fn begin_alone(&self, synced: Option<Position>, position: Position, active: &Active) -> Result<()> {
+        self.control.set_tail(position);
+        self.control.set_active(active.segment.first);
+        self.control.set_durable(synced.unwrap_or_default().min(position));
+        self.sync_to(position)?;
+        self.control.set_durable(position);
+        // Whenever the power goes from here on, it is known that no later record had to be there.
+        self.control.sync().map_err(|error| Error::io("sync", self.directory.path(), error))?;
+        self.directory.sync()?;
+        drop(self.published.publish(position));
+        Ok(())
+    }
+}

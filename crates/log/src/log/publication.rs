@@ -1,0 +1,47 @@
+//! A future of a publication: it needs no runtime.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use quire_model::Position;
+
+use super::Log;
+use crate::error::Result;
+use crate::settings::Durability;
+
+/// A future that is ready when a record is published. See [`Log::publication`].
+#[derive(Debug)]
+pub struct Publication {
+    pub(super) log: Log,
+    pub(super) position: Position,
+    /// Whether the record is there already, so that a sync publishes it.
+    pub(super) appended: bool,
+    pub(super) requested: bool,
+    pub(super) key: Option<u64>,
+}
+
+impl Future for Publication {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let this = &mut *self;
+        let shared = this.log.shared();
+        let poll = shared.published.poll(this.position, context.waker(), &mut this.key);
+        if poll.is_pending() && !this.appended {
+            shared.listen();
+        }
+        if poll.is_pending() && this.appended && !this.requested && shared.settings.durability == Durability::Sync {
+            this.requested = true;
+            shared.syncer.request(this.position);
+        }
+        poll
+    }
+}
+
+impl Drop for Publication {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.log.shared().published.forget(key);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What the writer, the readers and the threads of a log share. It wires the components together and decides nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use quire_model::{Position, Timestamp};
+
+use crate::checkpoint::Mark;
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::directory::{Directory, LockedFile};
+use crate::error::Result;
+use crate::identity::Identity;
+use crate::prepare::{Prepared, Preparer};
+use crate::publish::{Published, Woken};
+use crate::reader::{Reader, Store};
+use crate::scrub::Scrub;
+use crate::sealer::Sealer;
+use crate::segment::SegmentHeader;
+use crate::segments::Segments;
+use crate::settings::{Durability, Settings};
+use crate::statistics::Counters;
+use crate::sync::Syncer;
+use crate::writer::{Active, segment_name};
+
+/// Locked by whoever seals a segment.
+pub(crate) const SEALING: &str = "sealing";
+
+/// What the writer, the readers and the threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) identity: Identity,
+    pub(super) settings: Settings,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) directory: Arc<Directory>,
+    pub(super) control: Control,
+    pub(super) segments: RwLock<Arc<Segments>>,
+    /// That of the newest list of segments; to be looked at without the lock.
+    pub(super) generation: AtomicU64,
+    /// Sealed segments, and what it takes to read them.
+    pub(super) store: Arc<Store>,
+    /// Held while a segment is sealed.
+    pub(super) sealing: Mutex<()>,
+    pub(super) sealer: Arc<Sealer>,
+    pub(super) scrub: Scrub,
+    pub(super) published: Published,
+    pub(super) syncer: Syncer,
+    pub(super) preparer: Preparer,
+    pub(super) counters: Arc<Counters>,
+    /// Whether [`Log::listen`] is to go on.
+    pub(super) listening: AtomicBool,
+    /// The lock on [`DUTIES`], once it was had.
+    pub(super) duties: OnceLock<LockedFile>,
+}
+
+impl Shared {
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.identity.seed()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn segments(&self) -> Arc<Segments> {
+        Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The generation of the newest list of segments.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// To be locked while segments are sealed or compacted.
+    pub(crate) fn sealing(&self) -> &Mutex<()> {
+        &self.sealing
+    }
+
+    pub(crate) fn scrub(&self) -> &Scrub {
+        &self.scrub
+    }
+
+    /// Syncs every record appended so far.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        self.sync_to(self.syncer.last_appended())
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Puts another list in the place of the newest.
+    pub(crate) fn change_segments(&self, change: impl FnOnce(&Segments) -> Segments) {
+        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+        *segments = Arc::new(change(&segments));
+        self.generation.store(segments.generation, Ordering::Release);
+    }
+
+    /// Seals the oldest segment that is full and synced; says whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] and [`Error::Io`] of writing the index, and [`Error::Damaged`].
+    pub(crate) fn seal_oldest(&self) -> Result<bool> {
+        let _alone = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let segments = self.segments();
+        let [oldest, next, ..] = &segments.live[..] else { return Ok(false) };
+        let last = Position::new(next.first.get() - 1);
+        if self.syncer.durable() < last {
+            return Ok(false);
+        }
+        let path = self.directory.path_of(&segment_name(oldest.first));
+        let header = SegmentHeader::decode(oldest.bytes(), &path, self.identity)?;
+        // Two processes would write the same file.
+        let _one_at_a_time = self.directory.lock_file_in_turn(SEALING)?;
+        let crc = SegmentHeader::crc_of(oldest.bytes());
+        let sealed = match self.store.archive.find(&header, crc)? {
+            // Another process has sealed it.
+            Some(sealed) => sealed,
+            // Commit point: from here on the segment is read through the file.
+            None => self.store.archive.seal(oldest.bytes(), &header)?,
+        };
+        self.store.take_in(&sealed)?;
+        self.change_segments(|segments| segments.with_sealed(sealed));
+        Ok(true)
+    }
+
+    pub(crate) fn take_prepared(&self) -> Result<Prepared> {
+        self.preparer.take(&self.directory)
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// That nobody has met a failure after which nothing more is appended.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.published.check()?;
+        self.control.check()
+    }
+
+    /// From now on nothing more is appended or acknowledged, by anyone.
+    pub(crate) fn fail(&self, message: &str) -> Woken {
+        self.control.set_failed();
+        self.published.fail(message)
+    }
+
+    /// Begins the segment that follows `mark` and lets everyone here know of it.
+    pub(crate) fn begin_segment(&self, mark: Mark, time: Timestamp) -> Result<Active> {
+        let active = Active::begin(self, mark, time)?;
+        self.counters.roll();
+        self.add_segment(&active);
+        self.preparer.begin(time);
+        Ok(active)
+    }
+
+    /// Lets everyone here know of a segment that is the last one now.
+    pub(crate) fn add_segment(&self, active: &Active) {
+        self.syncer.begin_segment(Arc::clone(&active.segment));
+        self.change_segments(|segments| segments.with_active(Arc::clone(&active.segment)));
+    }
+
+    /// Has the next segment made ready.
+    pub(crate) fn prepare_next(&self, now: Timestamp) {
+        self.preparer.begin(now);
+    }
+
+    /// A record was appended: tells the syncer and the control file, and in an `os` log everyone.
+    pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize, begun: Option<u64>) -> Woken {
+        self.counters.append(entries, bytes, begun);
+        self.syncer.appended(position);
+        self.control.set_tail(position);
+        match self.settings.durability {
+            Durability::Os => {
+                let woken = self.published.publish(position);
+                self.control.tell_listeners();
+                woken
+            }
+            Durability::Sync => Woken::default(),
+        }
+    }
+
+    pub(super) fn sync_to(&self, position: Position) -> Result<()> {
+        self.syncer.sync_to(position, &self.directory, &self.control, &self.published)
+    }
+
+    /// Whether the log holds this record, or it is the beginning of this log.
+    pub(super) fn holds(&self, mark: Mark) -> bool {
+        if mark.position == Position::ZERO {
+            return mark.chain == self.identity.chain();
+        }
+        let reader = Reader::new(self, Position::MAX);
+        // A checkpoint after a record that can't be read is passed over, as one of another past is.
+        reader.chain(mark.position).is_ok_and(|chain| chain == Some(mark.chain))
+    }
+}

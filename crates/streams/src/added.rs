@@ -1,0 +1,90 @@
+//! What a commit in the making adds to the state, as far as its later commands have to know.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use quire_model::Sequence;
+
+use crate::catalogue::Catalogue;
+use crate::producers::Window;
+use crate::{Generation, GroupId, ProducerId, TopicId, TopicSettings};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Added<'c> {
+    pub(crate) topics: Created<'c, TopicShape>,
+    /// The topics that were there and are changed.
+    pub(crate) altered: BTreeMap<TopicId, TopicShape>,
+    /// The ends of the partitions that this commit produces to, when a command of it may ask for them.
+    pub(crate) ends: BTreeMap<(TopicId, u32), Sequence>,
+    pub(crate) groups: Created<'c, ()>,
+    pub(crate) generations: BTreeMap<GroupId, Generation>,
+    /// What idempotent producers have sent by this commit, and the windows that it goes on from.
+    pub(crate) windows: BTreeMap<(ProducerId, TopicId, u32), Window>,
+    pub(crate) producers_given: u64,
+}
+
+/// What commands need to know of a topic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TopicShape {
+    pub(crate) partitions: u32,
+    pub(crate) settings: TopicSettings,
+}
+
+impl Added<'_> {
+    /// What a commit adds that has added nothing yet.
+    pub(crate) const NOTHING: &'static Added<'static> = &Added::new();
+
+    const fn new() -> Self {
+        Added {
+            topics: Created::new(),
+            altered: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            groups: Created::new(),
+            generations: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            producers_given: 0,
+        }
+    }
+}
+
+impl Default for Added<'_> {
+    fn default() -> Self {
+        Added::new()
+    }
+}
+
+/// What the commit adds to a catalogue: ids go on where the catalogue's end.
+#[derive(Debug)]
+pub(crate) struct Created<'c, T> {
+    ids: BTreeMap<&'c str, u32>,
+    things: Vec<T>,
+    /// The ids of those that the commit deletes, of the catalogue's or its own.
+    pub(crate) gone: BTreeSet<u32>,
+}
+
+impl<'c, T> Created<'c, T> {
+    const fn new() -> Self {
+        Created { ids: BTreeMap::new(), things: Vec::new(), gone: BTreeSet::new() }
+    }
+
+    pub(crate) fn id<K>(&self, name: &str, catalogue: &Catalogue<K>) -> Option<u32> {
+        let newest = self.ids.get(name).copied().or_else(|| catalogue.id(name));
+        newest.filter(|id| !self.gone.contains(id))
+    }
+
+    pub(crate) fn get<K>(&self, id: u32, catalogue: &Catalogue<K>) -> Option<&T> {
+        self.things.get(id.checked_sub(catalogue.next_id())? as usize)
+    }
+
+    pub(crate) fn next_id<K>(&self, catalogue: &Catalogue<K>) -> u32 {
+        catalogue.next_id() + self.things.len() as u32
+    }
+
+    pub(crate) fn add<K>(&mut self, name: &'c str, thing: T, catalogue: &Catalogue<K>) -> u32 {
+        let id = self.next_id(catalogue);
+        self.ids.insert(name, id);
+        self.things.push(thing);
+        id
+    }
+}
