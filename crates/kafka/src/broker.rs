@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use quire::Database;
+use quire::streams::{Command, Reply};
+use quire::{Commit, Database, Outcome, Part, View};
 
+use crate::connection::Closed;
+use crate::errors::Failure;
 use crate::groups::Groups;
 use crate::{Counters, Settings};
 
@@ -34,6 +37,30 @@ impl Broker {
             Some(advertised) => (advertised.host.clone(), advertised.port),
             None => (local.ip().to_string(), local.port()),
         }
+    }
+
+    /// Commits one command, and waits until it is durable.
+    ///
+    /// # Errors
+    /// Why it is refused, or what failed.
+    pub(crate) async fn commit(&self, command: Command<'_>) -> Result<Reply, Failure> {
+        match self.database.submit(&Commit::new().part(Part::Streams(command)))?.await? {
+            Outcome::Committed(mut committed) => match committed.replies.pop() {
+                Some(quire::Reply::Streams(reply)) => Ok(reply),
+                other => unreachable!("a command of streams is answered by streams, not by {other:?}"),
+            },
+            Outcome::Refused(refused) => Err(refused.into()),
+        }
+    }
+
+    /// Looks something up that is durable.
+    ///
+    /// # Errors
+    /// When the database has failed.
+    pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &View<'_>) -> T) -> Result<T, Closed> {
+        let id = self.database.id();
+        let ticket = self.database.read(|view| look(id, view)).map_err(|_| Closed::Failed)?;
+        ticket.await.map_err(|_| Closed::Failed)
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use kafka_protocol::ResponseError;
 use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
-use quire::{Error, ErrorKind, Reason, Refused};
+use quire::{Denied, Error, ErrorKind, Reason, Refused};
 
 /// An error code, and the words for it where the protocol has room for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +77,15 @@ impl From<Refused> for Failure {
             Reason::Events(_) | Reason::Jobs(_) | Reason::Graph(_) => {
                 Failure::new(ResponseError::UnknownServerError, refused)
             }
+        }
+    }
+}
+
+impl From<Denied<Refusal>> for Failure {
+    fn from(denied: Denied<Refusal>) -> Self {
+        match denied {
+            Denied::Refused { refusal, .. } => refusal.into(),
+            Denied::Unreadable(error) => Failure::new(ResponseError::KafkaStorageError, error),
         }
     }
 }

@@ -32,6 +32,7 @@ mod api;
 
 mod groups;
 
+mod configs;
 mod event_topics;
 mod partition;
 mod topics;

@@ -28,6 +28,17 @@ pub(crate) enum Api {
     InitProducerId,
     DeleteGroups,
     OffsetDelete,
+    DeleteRecords,
+    CreateTopics,
+    DeleteTopics,
+    CreatePartitions,
+    OffsetForLeaderEpoch,
+    DescribeConfigs,
+    AlterConfigs,
+    IncrementalAlterConfigs,
+    DescribeLogDirs,
+    DescribeCluster,
+    DescribeProducers,
 }
 
 /// A request of an API and a version that are offered, with a body of the right shape.

@@ -69,6 +69,7 @@ mod partition;
 mod partitioner;
 mod read;
 mod retention;
+mod trial;
 
 pub use command::{
     Command, Generation, GroupId, OffsetCommitted, Produced, ProducerId, RecordsDeleted, Reply, StaticMember,

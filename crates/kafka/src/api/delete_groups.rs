@@ -4,7 +4,6 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 use quire::streams::Command;
-use quire::{Commit, Outcome, Part};
 
 use crate::broker::Broker;
 use crate::connection::Closed;
@@ -32,9 +31,5 @@ async fn delete(broker: &Broker, group: &str) -> Result<(), Failure> {
     if members.is_some() {
         return Err(Failure::new(ResponseError::NonEmptyGroup, "the group has members"));
     }
-    let commit = Commit::new().part(Part::Streams(Command::DeleteGroup { group }));
-    match broker.database.submit(&commit)?.await? {
-        Outcome::Committed(_) => Ok(()),
-        Outcome::Refused(refused) => Err(refused.into()),
-    }
+    broker.commit(Command::DeleteGroup { group }).await.map(|_| ())
 }

@@ -2,8 +2,7 @@
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse};
-use quire::streams::{Command, ProducerId, Reply as StreamReply};
-use quire::{Commit, Outcome, Part, Reply};
+use quire::streams::{Command, ProducerId, Reply};
 
 use crate::broker::Broker;
 use crate::connection::Closed;
@@ -37,12 +36,8 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<InitPro
 }
 
 async fn give(broker: &Broker) -> Result<ProducerId, Failure> {
-    let commit = Commit::new().part(Part::Streams(Command::InitProducer));
-    match broker.database.submit(&commit)?.await? {
-        Outcome::Committed(committed) => match committed.replies[..] {
-            [Reply::Streams(StreamReply::ProducerInitialized(producer))] => Ok(producer),
-            ref other => unreachable!("a producer is answered by its id, not by {other:?}"),
-        },
-        Outcome::Refused(refused) => Err(refused.into()),
+    match broker.commit(Command::InitProducer).await? {
+        Reply::ProducerInitialized(producer) => Ok(producer),
+        other => unreachable!("a producer is answered by its id, not by {other:?}"),
     }
 }

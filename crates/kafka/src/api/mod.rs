@@ -23,6 +23,17 @@ pub(crate) mod delete_groups;
 pub(crate) mod describe_groups;
 pub(crate) mod list_groups;
 
+pub(crate) mod alter_configs;
+pub(crate) mod create_partitions;
+pub(crate) mod create_topics;
+pub(crate) mod delete_records;
+pub(crate) mod delete_topics;
+pub(crate) mod describe_cluster;
+pub(crate) mod describe_configs;
+pub(crate) mod describe_log_dirs;
+pub(crate) mod describe_producers;
+pub(crate) mod offset_for_leader_epoch;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -79,6 +90,23 @@ pub(crate) const OFFERED: &[Offered] = &[
     Offered::new(Api::InitProducerId, ApiKey::InitProducerId, 0, 5, &init_producer_id::SCHEMA),
     Offered::new(Api::DeleteGroups, ApiKey::DeleteGroups, 0, 2, &delete_groups::SCHEMA),
     Offered::new(Api::OffsetDelete, ApiKey::OffsetDelete, 0, 0, &offset_delete::SCHEMA),
+    Offered::new(Api::DeleteRecords, ApiKey::DeleteRecords, 0, 2, &delete_records::SCHEMA),
+    Offered::new(Api::CreateTopics, ApiKey::CreateTopics, 2, 7, &create_topics::SCHEMA),
+    Offered::new(Api::DeleteTopics, ApiKey::DeleteTopics, 1, 6, &delete_topics::SCHEMA),
+    Offered::new(Api::CreatePartitions, ApiKey::CreatePartitions, 0, 3, &create_partitions::SCHEMA),
+    Offered::new(Api::OffsetForLeaderEpoch, ApiKey::OffsetForLeaderEpoch, 2, 4, &offset_for_leader_epoch::SCHEMA),
+    Offered::new(Api::DescribeConfigs, ApiKey::DescribeConfigs, 1, 4, &describe_configs::SCHEMA),
+    Offered::new(Api::AlterConfigs, ApiKey::AlterConfigs, 0, 2, &alter_configs::SCHEMA),
+    Offered::new(
+        Api::IncrementalAlterConfigs,
+        ApiKey::IncrementalAlterConfigs,
+        0,
+        1,
+        &alter_configs::INCREMENTAL_SCHEMA,
+    ),
+    Offered::new(Api::DescribeLogDirs, ApiKey::DescribeLogDirs, 1, 4, &describe_log_dirs::SCHEMA),
+    Offered::new(Api::DescribeCluster, ApiKey::DescribeCluster, 0, 2, &describe_cluster::SCHEMA),
+    Offered::new(Api::DescribeProducers, ApiKey::DescribeProducers, 0, 0, &describe_producers::SCHEMA),
 ];
 
 /// Handles a request, and gives the frame of its answer.
@@ -115,6 +143,33 @@ pub(crate) async fn handle(broker: &Arc<Broker>, ends: Ends, request: Request) -
         Api::DeleteGroups => response::frame(correlation_id, version, &delete_groups::handle(broker, &request).await?),
         Api::InitProducerId => {
             response::frame(correlation_id, version, &init_producer_id::handle(broker, &request).await?)
+        }
+        Api::DeleteRecords => {
+            response::frame(correlation_id, version, &delete_records::handle(broker, &request).await?)
+        }
+        Api::CreateTopics => response::frame(correlation_id, version, &create_topics::handle(broker, &request).await?),
+        Api::DeleteTopics => response::frame(correlation_id, version, &delete_topics::handle(broker, &request).await?),
+        Api::CreatePartitions => {
+            response::frame(correlation_id, version, &create_partitions::handle(broker, &request).await?)
+        }
+        Api::OffsetForLeaderEpoch => {
+            response::frame(correlation_id, version, &offset_for_leader_epoch::handle(broker, &request)?)
+        }
+        Api::DescribeConfigs => {
+            response::frame(correlation_id, version, &describe_configs::handle(broker, &request).await?)
+        }
+        Api::AlterConfigs => response::frame(correlation_id, version, &alter_configs::handle(broker, &request).await?),
+        Api::IncrementalAlterConfigs => {
+            response::frame(correlation_id, version, &alter_configs::handle_incremental(broker, &request).await?)
+        }
+        Api::DescribeLogDirs => {
+            response::frame(correlation_id, version, &describe_log_dirs::handle(broker, &request).await?)
+        }
+        Api::DescribeCluster => {
+            response::frame(correlation_id, version, &describe_cluster::handle(broker, ends, &request)?)
+        }
+        Api::DescribeProducers => {
+            response::frame(correlation_id, version, &describe_producers::handle(broker, &request).await?)
         }
     }
 }

@@ -7,7 +7,6 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use kafka_protocol::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 use quire::streams::Command;
-use quire::{Commit, Outcome, Part};
 
 use crate::broker::Broker;
 use crate::connection::Closed;
@@ -71,10 +70,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetD
 async fn delete(broker: &Broker, group: &str, topic: &Topic, partition: i32) -> Result<(), Failure> {
     let partition = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
     let command = Command::DeleteOffset { group, topic: topic.committed_as(), partition };
-    match broker.database.submit(&Commit::new().part(Part::Streams(command)))?.await? {
-        Outcome::Committed(_) => Ok(()),
-        Outcome::Refused(refused) => Err(refused.into()),
-    }
+    broker.commit(command).await.map(|_| ())
 }
 
 /// What the members read, when they are consumers that say it as Kafka's own do: a version, and the topics' names.

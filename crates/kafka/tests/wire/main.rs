@@ -2,6 +2,7 @@
 
 mod support;
 
+mod admin;
 mod bad_input;
 mod event_topics;
 mod fetch;

@@ -1,0 +1,130 @@
+//! AlterConfigs and IncrementalAlterConfigs: the settings of topics, all of them or some.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::alter_configs_response::AlterConfigsResourceResponse;
+use kafka_protocol::messages::incremental_alter_configs_response as incremental;
+use kafka_protocol::messages::{
+    AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+};
+use kafka_protocol::protocol::StrBytes;
+use quire::streams::{Command, TopicChanges, TopicRef};
+
+use super::describe_configs::TOPIC;
+use crate::broker::Broker;
+use crate::configs::{self, Change};
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+
+/// Resources of (type, name, settings of (name, value)), whether only to validate.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 2,
+    body: fields(&[Field(0, LAST, Shape::Structs(&RESOURCE)), Field(0, LAST, Shape::Fixed(1))]),
+};
+static RESOURCE: Struct =
+    fields(&[Field(0, LAST, Shape::Fixed(1)), Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&CONFIG))]);
+static CONFIG: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Text)]);
+
+/// The same, and with each setting what is to be done with it.
+pub(crate) static INCREMENTAL_SCHEMA: Schema = Schema {
+    flexible_from: 1,
+    body: fields(&[Field(0, LAST, Shape::Structs(&CHANGED_RESOURCE)), Field(0, LAST, Shape::Fixed(1))]),
+};
+static CHANGED_RESOURCE: Struct = fields(&[
+    Field(0, LAST, Shape::Fixed(1)),
+    Field(0, LAST, Shape::Text),
+    Field(0, LAST, Shape::Structs(&CHANGED_CONFIG)),
+]);
+static CHANGED_CONFIG: Struct =
+    fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Fixed(1)), Field(0, LAST, Shape::Text)]);
+
+/// What is to be done with a setting, by Kafka's numbers.
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+
+/// Sets the settings of each topic: those that are not named get their defaults.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterConfigsResponse, Closed> {
+    let decoded: AlterConfigsRequest = request.decode()?;
+    let mut responses = Vec::with_capacity(decoded.resources.len());
+    for resource in decoded.resources {
+        let mut changes = Ok(configs::reset());
+        for config in &resource.configs {
+            let change = config.value.as_deref().map_or(Change::Reset, Change::Set);
+            changes = changes.and_then(|mut changes| {
+                configs::change(&mut changes, &config.name, change)?;
+                Ok(changes)
+            });
+        }
+        let name = resource.resource_name.as_str();
+        let altered = alter(broker, resource.resource_type, name, changes, decoded.validate_only).await;
+        let response = AlterConfigsResourceResponse::default();
+        let response = match altered {
+            Ok(()) => response,
+            Err(failure) => response
+                .with_error_code(failure.code.code())
+                .with_error_message(Some(StrBytes::from_string(failure.message))),
+        };
+        let response = response.with_resource_type(resource.resource_type);
+        responses.push(response.with_resource_name(resource.resource_name));
+    }
+    Ok(AlterConfigsResponse::default().with_responses(responses))
+}
+
+/// Changes the settings that are named.
+pub(crate) async fn handle_incremental(
+    broker: &Broker,
+    request: &Request,
+) -> Result<IncrementalAlterConfigsResponse, Closed> {
+    let decoded: IncrementalAlterConfigsRequest = request.decode()?;
+    let mut responses = Vec::with_capacity(decoded.resources.len());
+    for resource in decoded.resources {
+        let mut changes = Ok(TopicChanges::default());
+        for config in &resource.configs {
+            let change = match (config.config_operation, config.value.as_deref()) {
+                (SET, Some(value)) => Ok(Change::Set(value)),
+                (DELETE, _) => Ok(Change::Reset),
+                (operation, _) => {
+                    let message = format!("{} can be set or deleted, and not by operation {operation}", config.name);
+                    Err(Failure::new(ResponseError::InvalidConfig, message))
+                }
+            };
+            changes = changes.and_then(|mut changes| {
+                configs::change(&mut changes, &config.name, change?)?;
+                Ok(changes)
+            });
+        }
+        let name = resource.resource_name.as_str();
+        let altered = alter(broker, resource.resource_type, name, changes, decoded.validate_only).await;
+        let response = incremental::AlterConfigsResourceResponse::default();
+        let response = match altered {
+            Ok(()) => response,
+            Err(failure) => response
+                .with_error_code(failure.code.code())
+                .with_error_message(Some(StrBytes::from_string(failure.message))),
+        };
+        let response = response.with_resource_type(resource.resource_type);
+        responses.push(response.with_resource_name(resource.resource_name));
+    }
+    Ok(IncrementalAlterConfigsResponse::default().with_responses(responses))
+}
+
+async fn alter(
+    broker: &Broker,
+    of: i8,
+    name: &str,
+    changes: Result<TopicChanges, Failure>,
+    only_validate: bool,
+) -> Result<(), Failure> {
+    if of != TOPIC {
+        let message = "only the settings of topics can be changed while the server runs";
+        return Err(Failure::new(ResponseError::InvalidRequest, message));
+    }
+    let command = Command::AlterTopic { topic: TopicRef::Name(name), changes: changes? };
+    if only_validate {
+        let tried = broker.database.read_published(|view| view.streams.would(view.history, command))?;
+        tried.map(|_| ()).map_err(Failure::from)
+    } else {
+        broker.commit(command).await.map(|_| ())
+    }
+}

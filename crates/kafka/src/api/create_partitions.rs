@@ -1,0 +1,61 @@
+//! CreatePartitions: more partitions for topics, or whether they could have them.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_partitions_response::CreatePartitionsTopicResult;
+use kafka_protocol::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
+use kafka_protocol::protocol::StrBytes;
+use quire::streams::{Command, TopicRef};
+
+use crate::broker::{BROKER_ID, Broker};
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+
+/// Topics of (name, count, assignments of (brokers)), timeout, whether only to validate.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 2,
+    body: fields(&[Field(0, LAST, Shape::Structs(&TOPIC)), Field(0, LAST, Shape::Fixed(4 + 1))]),
+};
+static TOPIC: Struct = fields(&[
+    Field(0, LAST, Shape::Text),
+    Field(0, LAST, Shape::Fixed(4)),
+    Field(0, LAST, Shape::Structs(&ASSIGNMENT)),
+]);
+static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Numbers(4))]);
+
+/// Answers each topic by itself.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreatePartitionsResponse, Closed> {
+    let decoded: CreatePartitionsRequest = request.decode()?;
+    let mut results = Vec::with_capacity(decoded.topics.len());
+    for topic in decoded.topics {
+        let result = CreatePartitionsTopicResult::default().with_error_message(None);
+        let result = match create(broker, &topic, decoded.validate_only).await {
+            Ok(()) => result,
+            Err(failure) => result
+                .with_error_code(failure.code.code())
+                .with_error_message(Some(StrBytes::from_string(failure.message))),
+        };
+        results.push(result.with_name(topic.name));
+    }
+    Ok(CreatePartitionsResponse::default().with_results(results))
+}
+
+async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: bool) -> Result<(), Failure> {
+    let partitions = u32::try_from(topic.count).map_err(|_| {
+        Failure::new(ResponseError::InvalidPartitions, format!("no topic has {} partitions", topic.count))
+    })?;
+    let mut assignments = topic.assignments.iter().flatten();
+    if !assignments.all(|assignment| assignment.broker_ids == [BROKER_ID]) {
+        let message = format!("every partition is on broker {BROKER_ID}, the only one");
+        return Err(Failure::new(ResponseError::InvalidReplicaAssignment, message));
+    }
+    let command = Command::AddPartitions { topic: TopicRef::Name(topic.name.as_str()), partitions };
+    if only_validate {
+        let tried = broker.database.read_published(|view| view.streams.would(view.history, command))?;
+        tried.map(|_| ()).map_err(Failure::from)
+    } else {
+        broker.commit(command).await.map(|_| ())
+    }
+}

@@ -1,0 +1,138 @@
+//! CreateTopics: topics with their partitions and settings, or whether they could be created.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
+use kafka_protocol::messages::{CreateTopicsRequest, CreateTopicsResponse};
+use kafka_protocol::protocol::StrBytes;
+use quire::streams::{Command, Reply, TopicChanges, TopicSettings};
+
+use crate::broker::{BROKER_ID, Broker};
+use crate::configs::{self, Change};
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics;
+
+/// Topics of (name, partitions, replicas, assignments of (partition, brokers), settings of (name, value)), timeout, whether
+/// only to validate.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 5,
+    body: fields(&[
+        Field(0, LAST, Shape::Structs(&TOPIC)),
+        Field(0, LAST, Shape::Fixed(4)),
+        Field(1, LAST, Shape::Fixed(1)),
+    ]),
+};
+static TOPIC: Struct = fields(&[
+    Field(0, LAST, Shape::Text),
+    Field(0, LAST, Shape::Fixed(4 + 2)),
+    Field(0, LAST, Shape::Structs(&ASSIGNMENT)),
+    Field(0, LAST, Shape::Structs(&CONFIG)),
+]);
+static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Numbers(4))]);
+static CONFIG: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Text)]);
+
+/// From which versions on an answer tells of the topic, and of its id.
+const TOPIC_FROM: i16 = 5;
+const ID_FROM: i16 = 7;
+
+/// Creates each topic by itself.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreateTopicsResponse, Closed> {
+    let decoded: CreateTopicsRequest = request.decode()?;
+    let mut results = Vec::with_capacity(decoded.topics.len());
+    for topic in decoded.topics {
+        let result = CreatableTopicResult::default().with_error_message(None);
+        let result = match create(broker, &topic, decoded.validate_only).await {
+            Ok(created) => describe(broker, result, &created, request.version).await?,
+            Err(failure) => {
+                let result = result.with_error_code(failure.code.code());
+                let result = result.with_error_message(Some(StrBytes::from_string(failure.message)));
+                if request.version >= TOPIC_FROM { result.with_configs(None) } else { result }
+            }
+        };
+        results.push(result.with_name(topic.name));
+    }
+    Ok(CreateTopicsResponse::default().with_topics(results))
+}
+
+/// A topic as it was, or would be, created.
+struct Created {
+    name: String,
+    partitions: u32,
+    settings: TopicSettings,
+}
+
+async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) -> Result<Created, Failure> {
+    if !matches!(topic.replication_factor, -1 | 1) {
+        let message = format!("there is one broker, and no replication factor of {}", topic.replication_factor);
+        return Err(Failure::new(ResponseError::InvalidReplicationFactor, message));
+    }
+    let mut changes = TopicChanges::default();
+    for config in &topic.configs {
+        let change = config.value.as_deref().map_or(Change::Reset, Change::Set);
+        configs::change(&mut changes, &config.name, change)?;
+    }
+    let settings = TopicSettings::default().changed(changes);
+    let name = topic.name.to_string();
+    let partitions = partitions(broker, topic)?;
+    let command = Command::CreateTopic { name: &name, partitions, settings };
+    let reply = if only_validate {
+        let tried = broker.database.read_published(|view| view.streams.would(view.history, command))?;
+        tried.map_err(Failure::from)?
+    } else {
+        broker.commit(command).await?
+    };
+    match reply {
+        Reply::TopicCreated(_) => Ok(Created { name, partitions, settings }),
+        other => unreachable!("a creation is answered by a topic, not by {other:?}"),
+    }
+}
+
+/// How many partitions are asked for: as a number, or by saying which broker has each.
+fn partitions(broker: &Broker, topic: &CreatableTopic) -> Result<u32, Failure> {
+    if topic.assignments.is_empty() {
+        return match topic.num_partitions {
+            -1 => Ok(broker.settings.auto_create_partitions),
+            partitions => u32::try_from(partitions).map_err(|_| {
+                Failure::new(ResponseError::InvalidPartitions, format!("no topic has {partitions} partitions"))
+            }),
+        };
+    }
+    let mut numbers: Vec<i32> = topic.assignments.iter().map(|assignment| assignment.partition_index).collect();
+    numbers.sort_unstable();
+    let dense = numbers.iter().copied().eq(0..numbers.len() as i32);
+    let here = topic.assignments.iter().all(|assignment| assignment.broker_ids == [BROKER_ID]);
+    if dense && here && topic.num_partitions == -1 {
+        return Ok(numbers.len() as u32);
+    }
+    let message = format!("every partition from 0 on is on broker {BROKER_ID}, the only one");
+    Err(Failure::new(ResponseError::InvalidReplicaAssignment, message))
+}
+
+async fn describe(
+    broker: &Broker,
+    result: CreatableTopicResult,
+    created: &Created,
+    version: i16,
+) -> Result<CreatableTopicResult, Closed> {
+    if version < TOPIC_FROM {
+        return Ok(result);
+    }
+    let shown = configs::of_topic(&created.settings).into_iter().map(|shown| {
+        CreatableTopicConfigs::default()
+            .with_name(StrBytes::from_static_str(shown.name))
+            .with_value(Some(StrBytes::from_string(shown.value)))
+            .with_config_source(if shown.is_default { 5 } else { 1 })
+    });
+    let result = result
+        .with_num_partitions(i32::try_from(created.partitions).expect("partitions have 31 bits"))
+        .with_replication_factor(1)
+        .with_configs(Some(shown.collect()));
+    if version < ID_FROM {
+        return Ok(result);
+    }
+    let found = broker.read(|database, view| topics::named(database, view, &created.name)).await?;
+    Ok(result.with_topic_id(found.map(|topic| topic.uuid).unwrap_or_default()))
+}

@@ -1,0 +1,67 @@
+//! DeleteTopics: topics with all their records, by name or by id.
+
+use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
+use kafka_protocol::messages::{DeleteTopicsRequest, DeleteTopicsResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use quire::streams::{Command, TopicRef};
+use uuid::Uuid;
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, Kind, Topic};
+
+/// Topics of (name, id), names, timeout.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 4,
+    body: fields(&[Field(6, LAST, Shape::Structs(&TOPIC)), Field(0, 5, Shape::Texts), Field(0, LAST, Shape::Fixed(4))]),
+};
+static TOPIC: Struct = fields(&[Field(6, LAST, Shape::Text), Field(6, LAST, Shape::Fixed(16))]);
+
+/// From which versions on topics have ids, and an answer has room for words.
+const IDS_FROM: i16 = 6;
+const MESSAGES_FROM: i16 = 5;
+
+/// Deletes each topic by itself.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteTopicsResponse, Closed> {
+    let decoded: DeleteTopicsRequest = request.decode()?;
+    let by_name = decoded.topic_names.into_iter().map(|name| (Some(name), Uuid::nil()));
+    let asked: Vec<(Option<TopicName>, Uuid)> =
+        decoded.topics.into_iter().map(|topic| (topic.name, topic.topic_id)).chain(by_name).collect();
+    let mut responses = Vec::with_capacity(asked.len());
+    for (name, id) in asked {
+        let found = broker.read(|database, view| match &name {
+            Some(name) => topics::named(database, view, name).ok_or_else(Failure::unknown_topic),
+            None => topics::with_uuid(database, view, id).ok_or_else(Failure::unknown_topic_id),
+        });
+        let found = found.await?;
+        let deleted = match &found {
+            Ok(topic) => delete(broker, topic).await,
+            Err(failure) => Err(failure.clone()),
+        };
+        let (found_name, found_id) = match found {
+            Ok(topic) => (Some(TopicName(StrBytes::from_string(topic.name))), topic.uuid),
+            Err(_) => (name, id),
+        };
+        let response = DeletableTopicResult::default().with_name(found_name);
+        let response = if request.version >= IDS_FROM { response.with_topic_id(found_id) } else { response };
+        responses.push(match deleted {
+            Ok(()) => response,
+            Err(failure) => {
+                let message = StrBytes::from_string(failure.message);
+                let response = response.with_error_code(failure.code.code());
+                if request.version >= MESSAGES_FROM { response.with_error_message(Some(message)) } else { response }
+            }
+        });
+    }
+    Ok(DeleteTopicsResponse::default().with_responses(responses))
+}
+
+async fn delete(broker: &Broker, topic: &Topic) -> Result<(), Failure> {
+    match &topic.kind {
+        Kind::Stream { id, .. } => broker.commit(Command::DeleteTopic { topic: TopicRef::Id(*id) }).await.map(|_| ()),
+        Kind::Events { store, .. } => Err(Failure::read_only(&topic.name, store)),
+    }
+}

@@ -1,0 +1,32 @@
+//! DescribeCluster: the only broker.
+
+use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
+use kafka_protocol::messages::{DescribeClusterRequest, DescribeClusterResponse};
+use kafka_protocol::protocol::StrBytes;
+use uuid::Uuid;
+
+use crate::broker::{BROKER_ID, Broker};
+use crate::connection::{Closed, Ends};
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, fields};
+
+/// Whether to tell of rights, what to tell of, whether with brokers that are fenced off.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 0,
+    body: fields(&[Field(0, LAST, Shape::Fixed(1)), Field(1, LAST, Shape::Fixed(1)), Field(2, LAST, Shape::Fixed(1))]),
+};
+
+/// Names the broker, by the address that clients are told.
+pub(crate) fn handle(broker: &Broker, ends: Ends, request: &Request) -> Result<DescribeClusterResponse, Closed> {
+    let decoded: DescribeClusterRequest = request.decode()?;
+    let (host, port) = broker.address(ends.local);
+    let node = DescribeClusterBroker::default()
+        .with_broker_id(BROKER_ID.into())
+        .with_host(StrBytes::from_string(host))
+        .with_port(i32::from(port));
+    let response = DescribeClusterResponse::default()
+        .with_cluster_id(StrBytes::from_string(Uuid::from_u128(broker.database.id()).to_string()))
+        .with_controller_id(BROKER_ID.into())
+        .with_brokers(vec![node]);
+    Ok(if request.version > 0 { response.with_endpoint_type(decoded.endpoint_type) } else { response })
+}

@@ -1,0 +1,103 @@
+//! DescribeConfigs: the settings of topics and of the broker.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_configs_response::{DescribeConfigsResourceResult, DescribeConfigsResult};
+use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use kafka_protocol::protocol::StrBytes;
+use quire::streams::TopicSettings;
+
+use crate::broker::{BROKER_ID, Broker};
+use crate::configs::{self, Shown};
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, Kind};
+
+/// Resources of (type, name, keys), whether with synonyms, whether with documentation.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 4,
+    body: fields(&[
+        Field(0, LAST, Shape::Structs(&RESOURCE)),
+        Field(1, LAST, Shape::Fixed(1)),
+        Field(3, LAST, Shape::Fixed(1)),
+    ]),
+};
+static RESOURCE: Struct =
+    fields(&[Field(0, LAST, Shape::Fixed(1)), Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Texts)]);
+
+/// What settings are of, by Kafka's numbers.
+pub(crate) const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+
+/// Where a value comes from, by Kafka's numbers.
+const OF_TOPIC: i8 = 1;
+const OF_BROKER: i8 = 4;
+const DEFAULT: i8 = 5;
+
+/// From which version on an answer tells what a value is.
+const TYPES_FROM: i16 = 3;
+
+/// Answers each resource by itself.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeConfigsResponse, Closed> {
+    let decoded: DescribeConfigsRequest = request.decode()?;
+    let mut results = Vec::with_capacity(decoded.resources.len());
+    for resource in decoded.resources {
+        let result = match shown(broker, &resource).await? {
+            Ok(shown) => {
+                let wanted = |shown: &Shown| {
+                    let keys = resource.configuration_keys.as_deref();
+                    keys.is_none_or(|keys| keys.is_empty() || keys.iter().any(|key| key.as_str() == shown.name))
+                };
+                let described = shown.into_iter().filter(wanted).map(|shown| {
+                    describe(shown, resource.resource_type, request.version, decoded.include_documentation)
+                });
+                DescribeConfigsResult::default().with_configs(described.collect())
+            }
+            Err(failure) => DescribeConfigsResult::default()
+                .with_error_code(failure.code.code())
+                .with_error_message(Some(StrBytes::from_string(failure.message))),
+        };
+        results.push(result.with_resource_type(resource.resource_type).with_resource_name(resource.resource_name));
+    }
+    Ok(DescribeConfigsResponse::default().with_results(results))
+}
+
+async fn shown(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Result<Vec<Shown>, Failure>, Closed> {
+    let name = resource.resource_name.as_str();
+    Ok(match resource.resource_type {
+        TOPIC => {
+            let settings = broker.read(|database, view| {
+                let topic = topics::named(database, view, name)?;
+                Some(match topic.kind {
+                    Kind::Stream { id, .. } => view.streams.topic(id)?.settings,
+                    Kind::Events { .. } => TopicSettings::default(),
+                })
+            });
+            settings.await?.map(|settings| configs::of_topic(&settings)).ok_or_else(Failure::unknown_topic)
+        }
+        BROKER if name.is_empty() || name == BROKER_ID.to_string() => Ok(configs::of_broker(&broker.settings)),
+        BROKER => Err(Failure::new(ResponseError::InvalidRequest, format!("there is no broker {name:?}"))),
+        other => {
+            let message = format!("only topics and brokers have settings here, and not resources of type {other}");
+            Err(Failure::new(ResponseError::InvalidRequest, message))
+        }
+    })
+}
+
+fn describe(shown: Shown, of: i8, version: i16, documented: bool) -> DescribeConfigsResourceResult {
+    let own = if of == TOPIC { OF_TOPIC } else { OF_BROKER };
+    let result = DescribeConfigsResourceResult::default()
+        .with_name(StrBytes::from_static_str(shown.name))
+        .with_value(Some(StrBytes::from_string(shown.value)))
+        .with_read_only(of == BROKER)
+        .with_config_source(if shown.is_default { DEFAULT } else { own });
+    match version {
+        TYPES_FROM.. => {
+            let documentation = documented.then(|| StrBytes::from_static_str(shown.documentation));
+            result.with_config_type(shown.kind as i8).with_documentation(documentation)
+        }
+        _ => result,
+    }
+}

@@ -1,0 +1,53 @@
+//! DescribeProducers: the idempotent producers that partitions know.
+
+use kafka_protocol::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
+use kafka_protocol::messages::{DescribeProducersRequest, DescribeProducersResponse};
+use kafka_protocol::protocol::StrBytes;
+use quire::View;
+
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+
+/// Topics of (name, partitions).
+pub(crate) static SCHEMA: Schema = Schema { flexible_from: 0, body: fields(&[Field(0, LAST, Shape::Structs(&TOPIC))]) };
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
+
+/// Answers each partition by itself.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeProducersResponse, Closed> {
+    let decoded: DescribeProducersRequest = request.decode()?;
+    let topics = broker.read(|_, view| {
+        let topics = decoded.topics.iter().map(|topic| {
+            let partitions = topic.partition_indexes.iter().map(|&partition| {
+                let response = PartitionResponse::default().with_partition_index(partition);
+                match producers(view, topic.name.as_str(), partition) {
+                    Ok(producers) => response.with_active_producers(producers),
+                    Err(failure) => response
+                        .with_error_code(failure.code.code())
+                        .with_error_message(Some(StrBytes::from_string(failure.message))),
+                }
+            });
+            TopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
+        });
+        topics.collect()
+    });
+    Ok(DescribeProducersResponse::default().with_topics(topics.await?))
+}
+
+fn producers(view: &View<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, Failure> {
+    let topic = view.streams.topic_named(topic).ok_or_else(Failure::unknown_topic)?;
+    let number = u32::try_from(partition).ok().filter(|number| *number < topic.partitions);
+    let number = number.ok_or_else(|| Failure::unknown_partition(partition))?;
+    let producers = view.streams.producers_of(topic.id, number).map(|producer| {
+        ProducerState::default()
+            .with_producer_id(i64::try_from(producer.producer.get()).expect("an id has 63 bits").into())
+            .with_producer_epoch(i32::from(producer.epoch))
+            .with_last_sequence(i32::try_from(producer.last_sequence).expect("a sequence has 31 bits"))
+            .with_last_timestamp(i64::try_from(producer.time.as_millis()).unwrap_or(i64::MAX))
+            .with_coordinator_epoch(-1)
+            .with_current_txn_start_offset(-1)
+    });
+    Ok(producers.collect())
+}

@@ -1,0 +1,56 @@
+//! OffsetForLeaderEpoch: where the records of an epoch end. There is one epoch, and it goes on.
+
+use kafka_protocol::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
+use kafka_protocol::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
+use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
+
+use crate::broker::{Broker, LEADER_EPOCH};
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::partition::Partition;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics;
+
+/// Replica, topics of (name, partitions of (number, current epoch, epoch)).
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 4,
+    body: fields(&[Field(3, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Structs(&TOPIC))]),
+};
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&PARTITION))]);
+static PARTITION: Struct =
+    fields(&[Field(0, LAST, Shape::Fixed(4)), Field(2, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Fixed(4))]);
+
+/// Answers each partition by itself.
+pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<OffsetForLeaderEpochResponse, Closed> {
+    let decoded: OffsetForLeaderEpochRequest = request.decode()?;
+    let topics = decoded.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|asked| {
+            let response = EpochEndOffset::default().with_partition(asked.partition);
+            match end(broker, topic.topic.as_str(), asked) {
+                Ok((epoch, offset)) => response.with_leader_epoch(epoch).with_end_offset(offset),
+                Err(failure) => response.with_error_code(failure.code.code()),
+            }
+        });
+        let partitions = partitions.collect();
+        OffsetForLeaderTopicResult::default().with_topic(topic.topic).with_partitions(partitions)
+    });
+    Ok(OffsetForLeaderEpochResponse::default().with_topics(topics.collect()))
+}
+
+/// The largest epoch up to the one that is asked about, and where it ends; -1 for both when there is none.
+fn end(broker: &Broker, topic: &str, asked: &OffsetForLeaderPartition) -> Result<(i32, i64), Failure> {
+    if asked.current_leader_epoch > LEADER_EPOCH {
+        return Err(Failure::unknown_epoch(asked.current_leader_epoch));
+    }
+    let database = broker.database.id();
+    let partition = broker.database.read_published(|view| {
+        let topic = topics::named(database, view, topic).ok_or_else(Failure::unknown_topic)?;
+        Partition::of(view, &topic, asked.partition)
+    })??;
+    if asked.leader_epoch != LEADER_EPOCH {
+        return Ok((-1, -1));
+    }
+    let next = partition.offsets(&broker.database.history())?.next;
+    Ok((LEADER_EPOCH, i64::try_from(next.get()).expect("an offset has 63 bits")))
+}

@@ -1,0 +1,201 @@
+//! Settings under Kafka's names: those of topics, which can be changed, and those of the broker, which can be looked at.
+
+use kafka_protocol::ResponseError;
+use quire::streams::{TopicChanges, TopicSettings};
+
+use crate::Settings;
+use crate::errors::Failure;
+
+/// A setting as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) kind: Kind,
+    pub(crate) is_default: bool,
+    pub(crate) documentation: &'static str,
+}
+
+/// What a value is, by Kafka's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Boolean = 1,
+    Text = 2,
+    Int = 3,
+    Long = 5,
+    List = 7,
+}
+
+/// How a setting is to change, by Kafka's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change<'c> {
+    Set(&'c str),
+    Reset,
+}
+
+/// The settings of topics that have one value here, which may be said and not changed.
+const FIXED: [(&str, &str, Kind, &str); 4] = [
+    ("cleanup.policy", "delete", Kind::List, "Old records are deleted."),
+    ("compression.type", "producer", Kind::Text, "Batches are stored as their producers compressed them."),
+    ("message.timestamp.type", "CreateTime", Kind::Text, "Records have the times that their producers gave them."),
+    ("min.insync.replicas", "1", Kind::Int, "There is one copy."),
+];
+
+/// The settings of a topic.
+pub(crate) fn of_topic(settings: &TopicSettings) -> Vec<Shown> {
+    let default = TopicSettings::default();
+    let or_none = |limit: Option<u64>| limit.map_or_else(|| String::from("-1"), |limit| limit.to_string());
+    let mut shown = vec![
+        Shown {
+            name: "max.message.bytes",
+            value: settings.batch_bytes_max.to_string(),
+            kind: Kind::Int,
+            is_default: settings.batch_bytes_max == default.batch_bytes_max,
+            documentation: "The most bytes of a record batch.",
+        },
+        Shown {
+            name: "retention.bytes",
+            value: or_none(settings.retention_bytes),
+            kind: Kind::Long,
+            is_default: settings.retention_bytes == default.retention_bytes,
+            documentation: "How many bytes each partition keeps at least; -1: all.",
+        },
+        Shown {
+            name: "retention.ms",
+            value: or_none(settings.retention_ms),
+            kind: Kind::Long,
+            is_default: settings.retention_ms == default.retention_ms,
+            documentation: "For how many milliseconds records are kept; -1: for ever.",
+        },
+    ];
+    shown.extend(FIXED.map(|(name, value, kind, documentation)| Shown {
+        name,
+        value: value.to_owned(),
+        kind,
+        is_default: true,
+        documentation,
+    }));
+    shown.sort_unstable_by_key(|shown| shown.name);
+    shown
+}
+
+/// Adds a change of a topic's setting to others.
+///
+/// # Errors
+/// When there is no such setting, or it can't have this value.
+pub(crate) fn change(changes: &mut TopicChanges, name: &str, change: Change<'_>) -> Result<(), Failure> {
+    let invalid = |message: String| Failure::new(ResponseError::InvalidConfig, message);
+    let default = TopicSettings::default();
+    let limit = |value: &str| match value.parse::<i64>() {
+        Ok(-1) => Ok(None),
+        Ok(limit @ 1..) => Ok(Some(limit as u64)),
+        _ => Err(invalid(format!("{name} is -1 for none or at least 1, and can't be {value:?}"))),
+    };
+    match (name, change) {
+        ("retention.ms", Change::Set(value)) => changes.retention_ms = Some(limit(value)?),
+        ("retention.ms", Change::Reset) => changes.retention_ms = Some(default.retention_ms),
+        ("retention.bytes", Change::Set(value)) => changes.retention_bytes = Some(limit(value)?),
+        ("retention.bytes", Change::Reset) => changes.retention_bytes = Some(default.retention_bytes),
+        ("max.message.bytes", Change::Set(value)) => {
+            let bytes = value.parse::<u32>().ok().filter(|bytes| (1..=default.batch_bytes_max).contains(bytes));
+            let wrong = || invalid(format!("{name} is 1 to {}, and can't be {value:?}", default.batch_bytes_max));
+            changes.batch_bytes_max = Some(bytes.ok_or_else(wrong)?);
+        }
+        ("max.message.bytes", Change::Reset) => changes.batch_bytes_max = Some(default.batch_bytes_max),
+        (name, change) => match FIXED.iter().find(|(fixed, ..)| *fixed == name) {
+            Some((_, only, ..)) => match change {
+                Change::Set(value) if value != *only => {
+                    return Err(invalid(format!("{name} is {only} here, and can't be {value:?}")));
+                }
+                _ => {}
+            },
+            None => return Err(invalid(format!("topics have no setting {name} here"))),
+        },
+    }
+    Ok(())
+}
+
+/// Changes that set everything to its default.
+pub(crate) fn reset() -> TopicChanges {
+    let default = TopicSettings::default();
+    TopicChanges {
+        retention_ms: Some(default.retention_ms),
+        retention_bytes: Some(default.retention_bytes),
+        batch_bytes_max: Some(default.batch_bytes_max),
+    }
+}
+
+/// The settings of the broker.
+pub(crate) fn of_broker(settings: &Settings) -> Vec<Shown> {
+    let default = Settings::default();
+    let shown = |name, value: &dyn ToString, default: &dyn ToString, kind, documentation| {
+        let (value, default) = (value.to_string(), default.to_string());
+        let is_default = value == default;
+        Shown { name, value, kind, is_default, documentation }
+    };
+    vec![
+        shown(
+            "auto.create.topics.enable",
+            &settings.auto_create_topics,
+            &default.auto_create_topics,
+            Kind::Boolean,
+            "Whether a topic that is asked about is created.",
+        ),
+        shown(
+            "connections.max.idle.ms",
+            &settings.idle_timeout_ms,
+            &default.idle_timeout_ms,
+            Kind::Long,
+            "After how long a silent connection is closed.",
+        ),
+        shown(
+            "fetch.max.bytes",
+            &settings.fetch_bytes_max,
+            &default.fetch_bytes_max,
+            Kind::Int,
+            "The most bytes of record batches in an answer.",
+        ),
+        shown(
+            "group.initial.rebalance.delay.ms",
+            &settings.group_initial_delay_ms,
+            &default.group_initial_delay_ms,
+            Kind::Int,
+            "How long an empty group waits for others when one joins.",
+        ),
+        shown(
+            "group.max.session.timeout.ms",
+            &settings.session_timeout_ms_max,
+            &default.session_timeout_ms_max,
+            Kind::Int,
+            "The longest time that a member may be silent.",
+        ),
+        shown(
+            "group.max.size",
+            &settings.group_members_max,
+            &default.group_members_max,
+            Kind::Int,
+            "The most members of a group.",
+        ),
+        shown(
+            "group.min.session.timeout.ms",
+            &settings.session_timeout_ms_min,
+            &default.session_timeout_ms_min,
+            Kind::Int,
+            "The shortest time that a member may choose to be silent.",
+        ),
+        shown(
+            "num.partitions",
+            &settings.auto_create_partitions,
+            &default.auto_create_partitions,
+            Kind::Int,
+            "How many partitions a topic has when it is not said.",
+        ),
+        shown(
+            "socket.request.max.bytes",
+            &settings.frame_bytes_max,
+            &default.frame_bytes_max,
+            Kind::Int,
+            "The most bytes of a request.",
+        ),
+    ]
+}

@@ -1,0 +1,305 @@
+//! Administration on the wire: topics and their settings, partitions, records, and what is told of them.
+
+use kafka_protocol::ResponseError::{self, *};
+use kafka_protocol::messages::alter_configs_request as plain;
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use kafka_protocol::messages::describe_producers_request::TopicRequest;
+use kafka_protocol::messages::incremental_alter_configs_request as incremental;
+use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
+use kafka_protocol::messages::{
+    AlterConfigsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeProducersRequest,
+    IncrementalAlterConfigsRequest, OffsetForLeaderEpochRequest, TopicName,
+};
+use quire::events::NewEvent;
+
+use crate::support::{Client, World, about, batch, text, values};
+
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+
+fn code(code: i16) -> Option<ResponseError> {
+    ResponseError::try_from_code(code)
+}
+
+fn name(name: &str) -> TopicName {
+    TopicName(text(name))
+}
+
+fn creating(topic: &str, partitions: i32, configs: &[(&str, &str)]) -> CreateTopicsRequest {
+    let configs = configs
+        .iter()
+        .map(|(name, value)| CreatableTopicConfig::default().with_name(text(name)).with_value(Some(text(value))));
+    let topic = CreatableTopic::default()
+        .with_name(name(topic))
+        .with_num_partitions(partitions)
+        .with_replication_factor(-1)
+        .with_configs(configs.collect());
+    CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(1000)
+}
+
+impl Client {
+    async fn create(&mut self, request: &CreateTopicsRequest) -> Option<ResponseError> {
+        let result = self.call(7, request).await.topics.remove(0);
+        assert_eq!(result.error_message.is_some(), result.error_code != 0);
+        code(result.error_code)
+    }
+
+    async fn config(&mut self, topic: &str, key: &str) -> (String, i8) {
+        let resource = DescribeConfigsResource::default()
+            .with_resource_type(TOPIC)
+            .with_resource_name(text(topic))
+            .with_configuration_keys(Some(vec![text(key)]));
+        let result = self.call(4, &DescribeConfigsRequest::default().with_resources(vec![resource])).await;
+        let config = &result.results[0].configs[0];
+        (config.value.as_deref().expect("a value").to_owned(), config.config_source)
+    }
+
+    async fn alter(&mut self, topic: &str, changes: &[(i8, &str, &str)], validate: bool) -> Option<ResponseError> {
+        let configs = changes.iter().map(|(operation, name, value)| {
+            let config = incremental::AlterableConfig::default().with_name(text(name)).with_value(Some(text(value)));
+            config.with_config_operation(*operation)
+        });
+        let resource = incremental::AlterConfigsResource::default()
+            .with_resource_type(TOPIC)
+            .with_resource_name(text(topic))
+            .with_configs(configs.collect());
+        let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+        code(self.call(1, &request.with_validate_only(validate)).await.responses[0].error_code)
+    }
+
+    async fn partitions(&mut self, topic: &str) -> usize {
+        self.call(12, &about(topic).with_allow_auto_topic_creation(false)).await.topics[0].partitions.len()
+    }
+
+    async fn delete_records(&mut self, topic: &str, offset: i64) -> (i64, Option<ResponseError>) {
+        let partition = DeleteRecordsPartition::default().with_offset(offset);
+        let topic = DeleteRecordsTopic::default().with_name(name(topic)).with_partitions(vec![partition]);
+        let response = self.call(2, &DeleteRecordsRequest::default().with_topics(vec![topic])).await;
+        let partition = &response.topics[0].partitions[0];
+        (partition.low_watermark, code(partition.error_code))
+    }
+}
+
+#[tokio::test]
+async fn a_topic_is_created_as_asked_or_only_looked_at() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    let asked = creating("t", 3, &[("retention.ms", "60000"), ("cleanup.policy", "delete")]);
+    assert_eq!(client.create(&asked.clone().with_validate_only(true)).await, None);
+    assert_eq!(client.partitions("t").await, 0);
+    assert_eq!(client.create(&asked).await, None);
+    assert_eq!(client.create(&asked).await, Some(TopicAlreadyExists));
+    assert_eq!(client.create(&asked.with_validate_only(true)).await, Some(TopicAlreadyExists));
+    assert_eq!(client.partitions("t").await, 3);
+    assert_eq!(client.create(&creating("u", -1, &[])).await, None);
+    assert_eq!(client.partitions("u").await, 1);
+    for (request, expected) in [
+        (creating("a/b", 1, &[]), InvalidTopicException),
+        (creating("v", 0, &[]), InvalidPartitions),
+        (creating("v", -2, &[]), InvalidPartitions),
+        (creating("v", 1, &[("cleanup.policy", "compact")]), InvalidConfig),
+        (creating("v", 1, &[("retention.ms", "soon")]), InvalidConfig),
+        (creating("v", 1, &[("no.such.setting", "1")]), InvalidConfig),
+    ] {
+        assert_eq!(client.create(&request).await, Some(expected));
+    }
+    let mut copies = creating("v", 1, &[]);
+    copies.topics[0].replication_factor = 3;
+    assert_eq!(client.create(&copies).await, Some(InvalidReplicationFactor));
+
+    let world = world.restart().await;
+    let mut client = world.client().await;
+    assert_eq!(client.config("t", "retention.ms").await, (String::from("60000"), 1));
+    assert_eq!(client.config("u", "retention.ms").await, (String::from("-1"), 5));
+}
+
+#[tokio::test]
+async fn a_setting_that_is_changed_does_what_it_says() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let large = batch(&[&"x".repeat(200)]);
+    assert_eq!(client.alter("t", &[(0, "max.message.bytes", "100")], true).await, None);
+    assert_eq!(client.produce("t", &large).await.error_code, 0);
+    assert_eq!(client.alter("t", &[(0, "max.message.bytes", "100"), (0, "retention.ms", "1000")], false).await, None);
+    assert_eq!(code(client.produce("t", &large).await.error_code), Some(MessageTooLarge));
+    assert_eq!(client.alter("t", &[(1, "max.message.bytes", "")], false).await, None);
+    assert_eq!(client.produce("t", &large).await.error_code, 0);
+    assert_eq!(client.config("t", "retention.ms").await, (String::from("1000"), 1));
+    assert_eq!(client.alter("t", &[(2, "cleanup.policy", "compact")], false).await, Some(InvalidConfig));
+    assert_eq!(client.alter("nowhere", &[(0, "retention.ms", "1")], false).await, Some(UnknownTopicOrPartition));
+
+    // The older way sets all: what is not named gets its default.
+    let config = plain::AlterableConfig::default().with_name(text("retention.bytes")).with_value(Some(text("5000")));
+    let resource = plain::AlterConfigsResource::default()
+        .with_resource_type(TOPIC)
+        .with_resource_name(text("t"))
+        .with_configs(vec![config]);
+    for version in 0..=2 {
+        let request = AlterConfigsRequest::default().with_resources(vec![resource.clone()]);
+        assert_eq!(client.call(version, &request).await.responses[0].error_code, 0);
+    }
+    assert_eq!(client.config("t", "retention.bytes").await.0, "5000");
+    assert_eq!(client.config("t", "retention.ms").await.0, "-1");
+    let of_broker = resource.with_resource_type(BROKER).with_resource_name(text("0"));
+    let request = AlterConfigsRequest::default().with_resources(vec![of_broker]);
+    assert_eq!(code(client.call(2, &request).await.responses[0].error_code), Some(InvalidRequest));
+}
+
+#[tokio::test]
+async fn every_setting_of_topic_and_broker_is_shown_in_every_version() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for version in 1..=4 {
+        let resource = |of, name| {
+            DescribeConfigsResource::default()
+                .with_resource_type(of)
+                .with_resource_name(text(name))
+                .with_configuration_keys(None)
+        };
+        let resources = vec![resource(TOPIC, "t"), resource(BROKER, "0"), resource(TOPIC, "nowhere"), resource(8, "")];
+        let mut request = DescribeConfigsRequest::default().with_resources(resources);
+        if version >= 3 {
+            request = request.with_include_documentation(true);
+        }
+        let results = client.call(version, &request).await.results;
+        let names: Vec<&str> = results[0].configs.iter().map(|config| &*config.name).collect();
+        let expected = [
+            "cleanup.policy",
+            "compression.type",
+            "max.message.bytes",
+            "message.timestamp.type",
+            "min.insync.replicas",
+            "retention.bytes",
+            "retention.ms",
+        ];
+        assert_eq!(names, expected);
+        assert!(results[1].configs.iter().any(|config| &*config.name == "num.partitions" && config.read_only));
+        let codes = [code(results[2].error_code), code(results[3].error_code)];
+        assert_eq!(codes, [Some(UnknownTopicOrPartition), Some(InvalidRequest)]);
+    }
+}
+
+#[tokio::test]
+async fn partitions_are_added() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let adding = |count| {
+        let topic = CreatePartitionsTopic::default().with_name(name("t")).with_count(count).with_assignments(None);
+        CreatePartitionsRequest::default().with_topics(vec![topic])
+    };
+    let tried = client.call(3, &adding(5).with_validate_only(true)).await;
+    assert_eq!((tried.results[0].error_code, client.partitions("t").await), (0, 1));
+    for version in 0..=3 {
+        let added = client.call(version, &adding(i32::from(version) + 2)).await;
+        assert_eq!(added.results[0].error_code, 0);
+    }
+    assert_eq!(client.partitions("t").await, 5);
+    for count in [5, 4, -1] {
+        assert_eq!(code(client.call(3, &adding(count)).await.results[0].error_code), Some(InvalidPartitions));
+    }
+}
+
+#[tokio::test]
+async fn deleted_records_are_gone_for_readers_at_once() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    client.produce("t", &batch(&["a", "b", "c"])).await;
+    assert_eq!(client.delete_records("t", 2).await, (2, None));
+    assert_eq!(client.delete_records("t", 1).await, (2, None));
+    assert_eq!(client.delete_records("t", 4).await, (-1, Some(OffsetOutOfRange)));
+    assert_eq!(client.delete_records("t", -2).await, (-1, Some(OffsetOutOfRange)));
+    assert_eq!(client.delete_records("nowhere", 0).await, (-1, Some(UnknownTopicOrPartition)));
+    let data = client.fetch("t", 0).await;
+    assert_eq!(code(data.error_code), Some(OffsetOutOfRange));
+    // A batch is sent whole: its reader passes over what it did not ask for.
+    assert_eq!(client.fetch("t", 2).await.log_start_offset, 2);
+    assert_eq!(client.delete_records("t", -1).await, (3, None));
+    client.produce("t", &batch(&["d"])).await;
+
+    let world = world.restart().await;
+    let mut client = world.client().await;
+    assert_eq!(values(&client.fetch("t", 3).await), [(3, String::from("d"))]);
+    assert_eq!(code(client.fetch("t", 2).await.error_code), Some(OffsetOutOfRange));
+}
+
+#[tokio::test]
+async fn topics_are_deleted_by_name_and_by_id_and_event_stores_are_not() {
+    let world = World::new().await;
+    world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
+    let mut client = world.client().await;
+    for version in 1..=6 {
+        let id = client.topic("t").await.topic_id;
+        client.produce("t", &batch(&["a"])).await;
+        let request = DeleteTopicsRequest::default();
+        let request = match version {
+            6 => request.with_topics(vec![DeleteTopicState::default().with_name(None).with_topic_id(id)]),
+            _ => request.with_topic_names(vec![name("t")]),
+        };
+        let deleted = client.call(version, &request).await.responses.remove(0);
+        assert_eq!((deleted.error_code, deleted.name), (0, Some(name("t"))));
+        assert_ne!(client.call(version, &request).await.responses[0].error_code, 0);
+        assert_eq!(client.partitions("t").await, 0);
+    }
+    let store = DeleteTopicsRequest::default().with_topic_names(vec![name("air.flights")]);
+    assert_eq!(code(client.call(5, &store).await.responses[0].error_code), Some(PolicyViolation));
+    // A topic of the same name is another one, and empty.
+    client.topic("t").await;
+    assert_eq!(client.fetch("t", 0).await.high_watermark, 0);
+}
+
+#[tokio::test]
+async fn sizes_producers_epochs_and_the_cluster_are_told() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    client.produce("t", &batch(&["a"])).await;
+    let bytes = batch(&["a"]).len() as i64;
+    for version in 1..=4 {
+        let all = client.call(version, &DescribeLogDirsRequest::default().with_topics(None)).await;
+        assert_eq!(all.results[0].topics[0].partitions[0].partition_size, bytes);
+        let topic = DescribableLogDirTopic::default().with_topic(name("t")).with_partitions(vec![0, 1]);
+        let some = client.call(version, &DescribeLogDirsRequest::default().with_topics(Some(vec![topic]))).await;
+        assert_eq!(some.results[0].topics[0].partitions.len(), 1);
+    }
+    let topic = TopicRequest::default().with_name(name("t")).with_partition_indexes(vec![0, 1]);
+    let told = client.call(0, &DescribeProducersRequest::default().with_topics(vec![topic])).await;
+    let partitions = &told.topics[0].partitions;
+    assert_eq!((partitions[0].error_code, partitions[0].active_producers.len()), (0, 0));
+    assert_eq!(code(partitions[1].error_code), Some(UnknownTopicOrPartition));
+    for version in 2..=4 {
+        let asked = |epoch| OffsetForLeaderPartition::default().with_leader_epoch(epoch).with_current_leader_epoch(-1);
+        let partitions = vec![asked(0), asked(1), asked(0).with_current_leader_epoch(1)];
+        let topic = OffsetForLeaderTopic::default().with_topic(name("t")).with_partitions(partitions);
+        let told = client.call(version, &OffsetForLeaderEpochRequest::default().with_topics(vec![topic])).await;
+        let ends: Vec<_> = told.topics[0].partitions.iter().map(|end| (end.leader_epoch, end.end_offset)).collect();
+        assert_eq!(ends, [(0, 1), (-1, -1), (-1, -1)]);
+        assert_eq!(code(told.topics[0].partitions[2].error_code), Some(UnknownLeaderEpoch));
+    }
+    for version in 0..=2 {
+        let cluster = client.call(version, &DescribeClusterRequest::default()).await;
+        assert_eq!((cluster.brokers.len(), cluster.brokers[0].port), (1, i32::from(world.address.port())));
+    }
+    for version in 2..=7 {
+        let topic = format!("of-{version}");
+        let created = client.call(version, &creating(&topic, 2, &[("retention.ms", "5")])).await;
+        assert_eq!((created.topics[0].error_code, client.partitions(&topic).await), (0, 2));
+        assert_ne!(client.call(version, &creating(&topic, 2, &[])).await.topics[0].error_code, 0);
+    }
+    for version in 0..=2 {
+        let partition = DeleteRecordsPartition::default().with_offset(0);
+        let topic = DeleteRecordsTopic::default().with_name(name("t")).with_partitions(vec![partition]);
+        let deleted = client.call(version, &DeleteRecordsRequest::default().with_topics(vec![topic])).await;
+        assert_eq!(deleted.topics[0].partitions[0].low_watermark, 0);
+    }
+    assert_eq!(client.alter("t", &[], false).await, None);
+}
