@@ -184,12 +184,9 @@ fn read(
 /// Takes the records of a batch that are asked for, and were not read before.
 fn take(stored: &Stored<'_>, limit: usize, read: &mut Records) -> Result<(), Problem> {
     let base = stored.base_offset;
-    let records = stored.batch.records();
-    let records = records.map_err(|error| {
-        let codec = error.codec;
-        Problem::invalid(format!("the batch at offset {base} is compressed with {codec}, and can't be read here yet"))
-    })?;
-    for record in records {
+    let opened = quire::open_batch(&stored.batch)
+        .map_err(|error| Problem::invalid(format!("in the batch at offset {base}, {error}")))?;
+    for record in stored.batch.records_from(&opened) {
         let record = record.map_err(|error| Problem::invalid(format!("in the batch at offset {base}, {error}")))?;
         let offset = base.get() + u64::from(record.offset_delta);
         if offset < read.next_offset {

@@ -110,6 +110,17 @@ impl EventTopic {
         Ok(found)
     }
 
+    /// The first event with the latest time.
+    pub(crate) fn latest_record(&self, history: &dyn History) -> Result<Option<TimeOffset>, Failure> {
+        let PartitionOffsets { start, next } = self.offsets(history)?;
+        if start == next {
+            return Ok(None);
+        }
+        let last = self.first_from(history, EventPosition::new(next.get() - 1))?;
+        let Some(last) = last else { return Ok(None) };
+        self.offset_at_time(history, time_ms(&last))
+    }
+
     fn first_from<'h>(
         &self,
         history: &'h dyn History,

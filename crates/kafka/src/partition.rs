@@ -83,6 +83,25 @@ impl Partition {
         Ok(())
     }
 
+    /// Looks a partition of a topic up, to be searched for a time.
+    ///
+    /// # Errors
+    /// When the topic has no such partition.
+    pub(crate) fn from_time(
+        view: &View<'_>,
+        topic: &Topic,
+        partition: i32,
+        timestamp_ms: i64,
+    ) -> Result<Self, Failure> {
+        let number = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
+        match &topic.kind {
+            Kind::Stream { id, .. } => {
+                Ok(Partition::Stream(view.streams.partition_from_time(*id, number, timestamp_ms)?))
+            }
+            Kind::Events { .. } => Partition::of(view, topic, partition),
+        }
+    }
+
     /// The first record that is not earlier than this time; of a topic, in what was looked up for it.
     pub(crate) fn offset_at_time(
         &self,
@@ -91,9 +110,25 @@ impl Partition {
     ) -> Result<Option<TimeOffset>, Failure> {
         match self {
             Partition::Stream(partition) => {
-                Ok(partition.offset_at_time(history, timestamp_ms, &mut |_| None).map_err(StreamReadError::from)?)
+                let mut open = |batch: &Batch<'_>| quire::open_batch(batch).ok();
+                Ok(partition.offset_at_time(history, timestamp_ms, &mut open).map_err(StreamReadError::from)?)
             }
             Partition::Events(topic) => Ok(topic.offset_at_time(history, timestamp_ms)?),
+        }
+    }
+
+    /// The first record with the latest time; of a topic, with the help of where its batch begins.
+    pub(crate) fn latest_record(
+        &self,
+        history: &dyn History,
+        hint: Option<Sequence>,
+    ) -> Result<Option<TimeOffset>, Failure> {
+        match self {
+            Partition::Stream(partition) => {
+                let mut open = |batch: &Batch<'_>| quire::open_batch(batch).ok();
+                Ok(partition.latest_record(history, hint, &mut open).map_err(StreamReadError::from)?)
+            }
+            Partition::Events(topic) => topic.latest_record(history),
         }
     }
 }

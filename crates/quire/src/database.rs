@@ -49,6 +49,8 @@ pub enum Duty {
     Tick,
     /// Rewrite segments of which enough no longer counts, when it is time to look.
     Compact,
+    /// Let go of the records that their topics keep no longer, when it is time to look for them.
+    Retain,
 }
 
 /// Counts since the database was opened.

@@ -27,6 +27,8 @@ pub(crate) enum Next {
     Compact,
     /// Take in what others have published, so that this process does not fall far behind.
     Follow,
+    /// Let go of the records that their topics keep no longer.
+    Retain,
     /// End.
     Stop,
 }
@@ -45,6 +47,8 @@ struct Pending {
     due: Option<Timestamp>,
     /// The next time at which to look at what no longer counts.
     compact: Option<Timestamp>,
+    /// When topics are to be looked at for records that they keep no longer; `None` when all topics keep everything.
+    retain: Option<Timestamp>,
     stop: bool,
 }
 
@@ -71,6 +75,12 @@ impl Duties {
         self.changed.notify_all();
     }
 
+    /// Topics are to be looked at, for records that they keep no longer, at this time.
+    pub(crate) fn retain_at(&self, time: Option<Timestamp>) {
+        self.lock().retain = time;
+        self.changed.notify_all();
+    }
+
     /// The thread is to end.
     pub(crate) fn stop(&self) {
         self.lock().stop = true;
@@ -91,6 +101,7 @@ impl Duties {
             Next::Tick => pending.due.is_some_and(|due| due <= now),
             Next::Compact => pending.compact.take_if(|time| *time <= now).is_some(),
             Next::Follow => true,
+            Next::Retain => pending.retain.is_some_and(|time| time <= now),
             Next::Stop => pending.stop,
         }
     }
@@ -115,11 +126,16 @@ impl Duties {
             let wait_micros =
                 |time_due: Option<Timestamp>| Some(time_due?.as_micros().saturating_sub(time.as_micros()));
             let (tick, compact) = (wait_micros(pending.due), wait_micros(pending.compact));
-            let due = tick.into_iter().chain(compact).min().map(Duration::from_micros);
+            let retain = wait_micros(pending.retain);
+            let due = tick.into_iter().chain(compact).chain(retain).min().map(Duration::from_micros);
             if due == Some(Duration::ZERO) {
                 // The tick says what is due next.
                 if tick == Some(0) {
                     return Next::Tick;
+                }
+                // So does the look at what topics keep.
+                if retain == Some(0) {
+                    return Next::Retain;
                 }
                 pending.compact = None;
                 return Next::Compact;

@@ -77,6 +77,7 @@ mod meta;
 mod builder;
 mod shared;
 
+mod compression;
 mod database;
 mod error;
 mod handles;
@@ -85,6 +86,7 @@ pub mod tools;
 
 pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
+pub use compression::{OPENED_BYTES_MAX, open_batch};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{

@@ -15,7 +15,10 @@ use crate::database::Duty;
 use crate::decide::{Commands, Decided, Replies, State};
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
-use crate::{events, jobs};
+use crate::{events, jobs, streams};
+
+/// How long it is between two looks for records that topics keep no longer. Kafka looks every five minutes.
+const RETENTION_INTERVAL_MICROS: u64 = 60 * 1_000_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -64,6 +67,7 @@ impl Shared {
     pub(crate) fn new(id: u128, log: Log, restored: Restored, checkpoint_bytes: u64, retention: Retention) -> Self {
         let duties = Duties::default();
         duties.next_due(restored.state.models.jobs.next_due());
+        duties.retain_at(restored.state.models.streams.has_limits().then(|| log.clock().now()));
         let shared = Shared {
             retention,
             id,
@@ -134,6 +138,10 @@ impl Shared {
                 // Under the lock: told in the order of the commits, the last word is the newest.
                 self.duties.next_due(state.models.jobs.next_due());
             }
+            if commands.streams.iter().any(streams::Command::changes_limits) {
+                // Looked at at once, for a topic may keep less than before.
+                self.duties.retain_at(state.models.streams.has_limits().then_some(now));
+            }
             let owed = if state.followed { Some(self.followed(&mut state)) } else { None };
             (decided, owed)
         };
@@ -203,6 +211,7 @@ impl Shared {
                 Next::Follow => self.catch_up(),
                 Next::Tick => self.tick(),
                 Next::Compact => self.compact_in_time(),
+                Next::Retain => self.retain(),
             };
             match done {
                 Ok(()) => {}
@@ -243,7 +252,8 @@ impl Shared {
             Duty::Checkpoint if self.duties.take(Next::Checkpoint, now) => self.checkpoint().map(|()| true),
             Duty::Tick if self.duties.take(Next::Tick, now) => self.tick().map(|()| true),
             Duty::Compact if self.duties.take(Next::Compact, now) => self.compact_in_time().map(|()| true),
-            Duty::Checkpoint | Duty::Tick | Duty::Compact => Ok(false),
+            Duty::Retain if self.duties.take(Next::Retain, now) => self.retain().map(|()| true),
+            Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain => Ok(false),
         }
     }
 
@@ -293,6 +303,25 @@ impl Shared {
         let decided = self.commit(self.log.clock().now(), &commands, &mut Replies::default())?;
         // Nobody waits for it; those who wait for jobs see it once it is published.
         self.log.request(decided.rests_on);
+        Ok(())
+    }
+
+    /// Lets go of the records that their topics keep no longer. What goes is looked up in the published log, while writers
+    /// go on; only moving the partitions' starts takes their turn.
+    fn retain(&self) -> Result<()> {
+        let now = self.log.clock().now();
+        let retained = self.state()?.models.streams.retained(now);
+        let history = self.log.reader();
+        for retained in &retained {
+            if let Some(command) = retained.plan(&history)? {
+                // One by one: a topic that was deleted meanwhile refuses its own, and no other.
+                let commands = Commands { streams: &[command], ..Commands::default() };
+                let decided = self.commit(now, &commands, &mut Replies::default())?;
+                self.log.request(decided.rests_on);
+            }
+        }
+        let limits = self.state()?.models.streams.has_limits();
+        self.duties.retain_at(limits.then(|| now.plus_micros(RETENTION_INTERVAL_MICROS)));
         Ok(())
     }
 }

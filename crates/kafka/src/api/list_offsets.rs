@@ -4,6 +4,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use quire::streams::TimeOffset;
 use quire::{History, Sequence};
 
 use crate::broker::{Broker, LEADER_EPOCH};
@@ -12,7 +13,7 @@ use crate::errors::Failure;
 use crate::partition::Partition;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics;
+use crate::topics::{self, Kind};
 
 /// Replica, isolation, topics of (name, partitions of (number, leader epoch, time)).
 pub(crate) static SCHEMA: Schema = Schema {
@@ -31,9 +32,13 @@ static PARTITION: Struct =
 /// From which version on an answer has room for the leader epoch.
 const EPOCHS_FROM: i16 = 4;
 
-/// The times that stand for the end and the beginning.
+/// The times that stand for the end, the beginning, the record with the latest time, the first that is on this machine, and
+/// the last that is on another.
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
 
 /// An offset and its record's time; -1 where there is none.
 struct Listed {
@@ -67,22 +72,46 @@ fn list(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<L
         return Err(Failure::unknown_epoch(wanted.current_leader_epoch));
     }
     let database = broker.database.id();
-    let partition = broker.database.read_published(|view| {
+    let (partition, latest) = broker.database.read_published(|view| {
         let topic = topics::named(database, view, topic).ok_or_else(Failure::unknown_topic)?;
-        Partition::of(view, &topic, wanted.partition_index)
+        let latest = match topic.kind {
+            Kind::Stream { id, .. } => u32::try_from(wanted.partition_index)
+                .ok()
+                .and_then(|partition| view.streams.latest_batch(id, partition)),
+            Kind::Events { .. } => None,
+        };
+        let partition = match wanted.timestamp {
+            time_ms @ 0.. => Partition::from_time(view, &topic, wanted.partition_index, time_ms),
+            _ => Partition::of(view, &topic, wanted.partition_index),
+        };
+        partition.map(|partition| (partition, latest))
     })??;
-    find(&partition, &broker.database.history(), wanted.timestamp)
+    find(&partition, &broker.database.history(), wanted.timestamp, latest)
 }
 
-fn find(partition: &Partition, history: &dyn History, timestamp_ms: i64) -> Result<Listed, Failure> {
+fn listed(found: Option<TimeOffset>) -> Listed {
+    match found {
+        Some(found) => Listed {
+            offset: i64::try_from(found.offset.get()).expect("an offset has 63 bits"),
+            timestamp_ms: found.timestamp_ms,
+        },
+        None => Listed { offset: -1, timestamp_ms: -1 },
+    }
+}
+
+fn find(
+    partition: &Partition,
+    history: &dyn History,
+    timestamp_ms: i64,
+    latest: Option<Sequence>,
+) -> Result<Listed, Failure> {
     let at = |sequence: Sequence| i64::try_from(sequence.get()).expect("an offset has 63 bits");
     match timestamp_ms {
         LATEST => Ok(Listed { offset: at(partition.offsets(history)?.next), timestamp_ms: -1 }),
-        EARLIEST => Ok(Listed { offset: at(partition.offsets(history)?.start), timestamp_ms: -1 }),
-        0.. => Ok(match partition.offset_at_time(history, timestamp_ms)? {
-            Some(found) => Listed { offset: at(found.offset), timestamp_ms: found.timestamp_ms },
-            None => Listed { offset: -1, timestamp_ms: -1 },
-        }),
+        EARLIEST | EARLIEST_LOCAL => Ok(Listed { offset: at(partition.offsets(history)?.start), timestamp_ms: -1 }),
+        0.. => Ok(listed(partition.offset_at_time(history, timestamp_ms)?)),
+        MAX_TIMESTAMP => Ok(listed(partition.latest_record(history, latest)?)),
+        LATEST_TIERED => Ok(listed(None)),
         _ => Err(Failure::new(ResponseError::InvalidRequest, format!("{timestamp_ms} is no time to list offsets at"))),
     }
 }

@@ -69,13 +69,12 @@ impl Offered {
 
 /// Everything that is offered.
 ///
-/// ListOffsets ends at 6, because 7 asks for the record with the latest time, which compressed batches don't tell. Produce
-/// is told of from 0, because older librdkafka compresses only for brokers that do (KAFKA-18659); as in Kafka 4, it is
+/// Produce is told of from 0, because older librdkafka compresses only for brokers that do (KAFKA-18659); as in Kafka 4, it is
 /// served from 3, which every client since 2017 sends.
 pub(crate) const OFFERED: &[Offered] = &[
     Offered { served_from: 3, ..Offered::new(Api::Produce, ApiKey::Produce, 0, 13, &produce::SCHEMA) },
     Offered::new(Api::Fetch, ApiKey::Fetch, 4, 18, &fetch::SCHEMA),
-    Offered::new(Api::ListOffsets, ApiKey::ListOffsets, 1, 6, &list_offsets::SCHEMA),
+    Offered::new(Api::ListOffsets, ApiKey::ListOffsets, 1, 10, &list_offsets::SCHEMA),
     Offered::new(Api::Metadata, ApiKey::Metadata, 0, 13, &metadata::SCHEMA),
     Offered::new(Api::OffsetCommit, ApiKey::OffsetCommit, 2, 9, &offset_commit::SCHEMA),
     Offered::new(Api::OffsetFetch, ApiKey::OffsetFetch, 1, 9, &offset_fetch::SCHEMA),

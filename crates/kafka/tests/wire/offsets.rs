@@ -4,6 +4,8 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::{ListOffsetsRequest, TopicName};
 
+use quire::events::NewEvent;
+
 use crate::support::{Client, World, batch, text};
 
 pub(crate) fn listing(topic: &str, partition: i32, timestamp: i64) -> ListOffsetsRequest {
@@ -43,12 +45,27 @@ async fn the_first_record_that_is_late_enough_is_listed() {
 }
 
 #[tokio::test]
+async fn the_record_with_the_latest_time_is_listed() {
+    let world = World::new().await;
+    world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
+    let mut client = world.client().await;
+    client.topic("t").await;
+    assert_eq!(list(&mut client, "t", -3).await, (0, -1, -1));
+    client.produce("t", &batch(&["at 1000", "at 1001", "at 1002"])).await;
+    client.produce("t", &batch(&["at 1000"])).await;
+    assert_eq!(list(&mut client, "t", -3).await, (0, 2, 1002));
+    assert_eq!(list(&mut client, "t", -4).await, (0, 0, -1));
+    assert_eq!(list(&mut client, "t", -5).await, (0, -1, -1));
+    assert_eq!(list(&mut client, "air.flights", -3).await.1, 1);
+}
+
+#[tokio::test]
 async fn what_is_not_there_and_what_is_no_time_have_a_code() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
     assert_eq!(list(&mut client, "u", -1).await.0, ResponseError::UnknownTopicOrPartition.code());
-    assert_eq!(list(&mut client, "t", -3).await.0, ResponseError::InvalidRequest.code());
+    assert_eq!(list(&mut client, "t", -6).await.0, ResponseError::InvalidRequest.code());
     let response = client.call(6, &listing("t", 1, -1)).await;
     assert_eq!(response.topics[0].partitions[0].error_code, ResponseError::UnknownTopicOrPartition.code());
 }

@@ -101,7 +101,7 @@ async fn every_version_of_every_api_is_served() {
         let response = client.call(version, &request).await;
         assert_ne!(response.responses[0].partitions[0].error_code, 0, "Fetch {version}");
     }
-    for version in 1..=6 {
+    for version in 1..=10 {
         for (topic, offset) in [("t", 11), ("air.flights", 2), ("nowhere", -1)] {
             let response = client.call(version, &listing(topic, 0, -1)).await;
             assert_eq!(response.topics[0].partitions[0].offset, offset, "ListOffsets {version}");

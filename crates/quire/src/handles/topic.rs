@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use quire_model::Sequence;
 
 use crate::commit::Message;
+use crate::compression::opened;
 use crate::database::Database;
 use crate::decide::{Commands, Replies};
 use crate::error::{Error, ErrorKind, Result};
@@ -114,32 +115,33 @@ impl<'a> Topic<'a> {
         found.ok_or_else(|| self.not_found())?.map_err(unreadable)
     }
 
-    /// Reads the records from an offset on, copied: at most `bytes_max` bytes of batches, and at least one batch. Records
-    /// in compressed batches are an error.
+    /// Reads the records from an offset on, copied: at most `bytes_max` bytes of batches, and at least one batch. Writers go
+    /// on meanwhile.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the partition or the offset is not there; [`ErrorKind::Invalid`] for a compressed
-    /// batch; [`ErrorKind::Damaged`].
+    /// [`ErrorKind::NotFound`] when the partition or the offset is not there; [`ErrorKind::Invalid`] for a batch that can't be
+    /// read; [`ErrorKind::Damaged`].
     pub fn fetch(&self, partition: u32, from: Sequence, bytes_max: usize) -> Result<Records> {
         let mut records = Vec::new();
         let mut problem = None;
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(self.name)?;
-            Some(view.streams.fetch(view.history, topic.id, partition, from, bytes_max, &mut |stored| match copy(
-                &stored,
-                from,
-                &mut records,
-            ) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    problem = Some(error);
-                    ControlFlow::Break(())
-                }
-            }))
+            Some(view.streams.partition(topic.id, partition))
         })?;
-        let fetched = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
+        let found = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
+        let history = self.database.history();
+        let fetched = found.fetch(&history, from, bytes_max, &mut |stored| match copy(&stored, from, &mut records) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                problem = Some((stored.base_offset, error));
+                ControlFlow::Break(())
+            }
+        });
+        let fetched = fetched.map_err(unreadable)?;
         match problem {
-            Some(problem) => Err(problem),
+            // What stands before a batch that can't be read can be; the next fetch begins at it and tells.
+            Some((_, problem)) if records.is_empty() => Err(problem),
+            Some((next_offset, _)) => Ok(Records { records, next_offset }),
             None => Ok(Records { records, next_offset: fetched.next_offset }),
         }
     }
@@ -156,13 +158,14 @@ impl<'a> Topic<'a> {
 
 fn copy(stored: &crate::streams::Stored<'_>, from: Sequence, records: &mut Vec<Record>) -> Result<()> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
-    let in_batch = stored.batch.records().map_err(|compressed| {
-        let (offset, codec) = (stored.base_offset, compressed.codec);
-        invalid(format!("the batch at offset {offset} is compressed with {codec}, and can't be read here yet"))
-    })?;
-    for record in in_batch {
-        let record =
-            record.map_err(|error| invalid(format!("in the batch at offset {}, {error}", stored.base_offset)))?;
+    let opened = opened(&stored.batch)
+        .map_err(|error| invalid(format!("in the batch at offset {}, {error}", stored.base_offset)))?;
+    let before = records.len();
+    for record in stored.batch.records_from(&opened) {
+        let record = record.map_err(|error| {
+            records.truncate(before);
+            invalid(format!("in the batch at offset {}, {error}", stored.base_offset))
+        })?;
         let offset = Sequence::new(stored.base_offset.get() + u64::from(record.offset_delta));
         if offset < from {
             continue;

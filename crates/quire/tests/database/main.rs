@@ -13,5 +13,7 @@ mod model;
 
 mod checkpoints;
 mod closing;
+mod compression;
 mod duties;
 mod opening;
+mod retention;

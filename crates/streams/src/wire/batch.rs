@@ -190,7 +190,7 @@ pub struct Compressed {
 
 impl fmt::Display for Compressed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the records are compressed with {}, and can't be read here yet", self.codec)
+        write!(f, "the records are compressed with {}", self.codec)
     }
 }
 

@@ -1,0 +1,74 @@
+//! What topics let go of by themselves: by time, by bytes, and not before.
+
+use std::sync::Arc;
+
+use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
+use quire::{Background, Commit, Database, Duty, ManualClock, Message, Part, Sequence, Timestamp};
+
+use crate::support::Place;
+
+const NOW_MS: u64 = 1_700_000_000_000;
+const HOUR_MS: u64 = 3_600_000;
+
+fn open(place: &Place, clock: &Arc<ManualClock>) -> Database {
+    let builder =
+        Database::builder(place.path()).clock(Arc::<ManualClock>::clone(clock)).background(Background::Caller);
+    builder.open().expect("a database")
+}
+
+fn commit(database: &Database, command: Command<'_>) {
+    database.commit(&Commit::new().part(Part::Streams(command))).expect("no error").committed().expect("accepted");
+}
+
+fn start(database: &Database) -> u64 {
+    database.topic("t").offsets(0).expect("a partition").start.get()
+}
+
+#[test]
+fn records_go_when_their_time_is_over_and_stay_gone() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
+    let database = open(&place, &clock);
+    let settings = TopicSettings { retention_ms: Some(HOUR_MS), ..TopicSettings::default() };
+    commit(&database, Command::CreateTopic { name: "t", partitions: 1, settings });
+    database.topic("t").produce(&Message::new("old")).expect("produced");
+    clock.set(Timestamp::from_millis(NOW_MS + HOUR_MS / 2));
+    database.topic("t").produce(&Message::new("young")).expect("produced");
+    assert!(database.carry_out(Duty::Retain).expect("no error"), "a topic that keeps less is looked at at once");
+    assert_eq!(start(&database), 0);
+    assert!(!database.carry_out(Duty::Retain).expect("no error"), "and then from time to time");
+    clock.set(Timestamp::from_millis(NOW_MS + HOUR_MS + 1));
+    assert!(database.carry_out(Duty::Retain).expect("no error"));
+    assert_eq!(start(&database), 1);
+    let read = database.topic("t").fetch(0, Sequence::new(1), 1000).expect("records");
+    assert_eq!(read.records.len(), 1);
+    database.topic("t").fetch(0, Sequence::new(0), 1000).expect_err("it is gone");
+
+    drop(database);
+    let database = open(&place, &clock);
+    assert_eq!(start(&database), 1);
+    clock.set(Timestamp::from_millis(NOW_MS + 2 * HOUR_MS));
+    assert!(database.carry_out(Duty::Retain).expect("no error"), "an opened database looks, too");
+    assert_eq!(start(&database), 2);
+    assert_eq!(database.topic("t").produce(&Message::new("next")).expect("produced").base_offset.get(), 2);
+}
+
+#[test]
+fn a_partition_that_is_too_large_begins_later_once_its_topic_says_so() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
+    let database = open(&place, &clock);
+    for _ in 0..100 {
+        database.topic("t").produce(&Message::new(&[0; 1000])).expect("produced");
+    }
+    assert!(!database.carry_out(Duty::Retain).expect("no error"), "no topic lets anything go");
+    let changes = TopicChanges { retention_bytes: Some(Some(10_000)), ..TopicChanges::default() };
+    commit(&database, Command::AlterTopic { topic: TopicRef::Name("t"), changes });
+    assert!(database.carry_out(Duty::Retain).expect("no error"));
+    // At least 10,000 bytes stay, in batches of a little more than 1,000, and at most one part in 32 of the topic more.
+    assert!((86..=91).contains(&start(&database)), "{}", start(&database));
+    let changes = TopicChanges { retention_bytes: Some(None), ..TopicChanges::default() };
+    commit(&database, Command::AlterTopic { topic: TopicRef::Name("t"), changes });
+    clock.set(Timestamp::from_millis(NOW_MS + HOUR_MS));
+    assert!(!database.carry_out(Duty::Retain).expect("no error"));
+}
