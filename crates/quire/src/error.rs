@@ -29,6 +29,8 @@ pub enum ErrorKind {
     TooLarge,
     /// Decide again: a part of the commit was refused, and nothing was done. Only from [`Outcome::committed`](crate::Outcome::committed).
     Refused,
+    /// Mend the handler, or give the consumer a dead-letter topic: records could not be handled, and were not noted as read.
+    Handler,
     /// Free disk space; reads work, and writes work again when there is space.
     NoSpace,
     /// Open the database anew: after a failure it can't keep its promises in this process any more.

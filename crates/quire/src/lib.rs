@@ -78,6 +78,7 @@ mod builder;
 mod shared;
 
 mod compression;
+mod consumer;
 mod database;
 mod error;
 mod handles;
@@ -87,6 +88,7 @@ pub mod tools;
 pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
 pub use compression::{OPENED_BYTES_MAX, open_batch};
+pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{

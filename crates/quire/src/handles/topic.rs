@@ -5,13 +5,16 @@ use std::ops::ControlFlow;
 use quire_model::Sequence;
 
 use crate::commit::Message;
-use crate::compression::opened;
+use crate::compression::{open_batch, opened};
+use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::Database;
 use crate::decide::{Commands, Replies};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::only;
-use crate::streams::wire::BatchBuilder;
-use crate::streams::{Command, PartitionOffsets, Produced, Reply, StreamReadError, TopicId, TopicRef, TopicSettings};
+use crate::streams::wire::{Batch, BatchBuilder};
+use crate::streams::{
+    Command, PartitionOffsets, Produced, Reply, StreamReadError, TimeOffset, TopicId, TopicRef, TopicSettings,
+};
 
 /// A topic. See [`Database::topic`].
 #[derive(Debug, Clone, Copy)]
@@ -144,6 +147,52 @@ impl<'a> Topic<'a> {
             Some((next_offset, _)) => Ok(Records { records, next_offset }),
             None => Ok(Records { records, next_offset: fetched.next_offset }),
         }
+    }
+
+    /// The first record of a partition that is not earlier than a time; `None` when every record is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when the partition is not there; [`ErrorKind::Damaged`].
+    pub fn offset_at_time(&self, partition: u32, timestamp_ms: i64) -> Result<Option<TimeOffset>> {
+        let found = self.database.read_published(|view| {
+            let topic = view.streams.topic_named(self.name)?;
+            Some(view.streams.partition_from_time(topic.id, partition, timestamp_ms))
+        })?;
+        let found = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
+        let mut open = |batch: &Batch<'_>| open_batch(batch).ok();
+        Ok(found.offset_at_time(&self.database.history(), timestamp_ms, &mut open)?)
+    }
+
+    /// Reads the topic for a group, which goes on where it committed. The topic has to be there.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use quire::{Commit, ConsumerSettings, Database, Delivery, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = Database::builder(directory.path().join("data")).durability(quire::Durability::Os).open()?;
+    /// db.topic("orders").produce(&Message::new("one apple").key("ann"))?;
+    /// let left = std::cell::Cell::new(1);
+    /// db.topic("orders").consumer("billing", ConsumerSettings::default())?.process(
+    ///     Duration::from_millis(100),
+    ///     || left.get() == 0,
+    ///     // An invoice is written for each order, exactly once.
+    ///     |orders: &Delivery, mut commit| {
+    ///         for order in &orders.records {
+    ///             left.set(left.get() - 1);
+    ///             commit = commit.produce("invoices", Message::new(order.value.as_deref().unwrap_or_default()));
+    ///         }
+    ///         Ok::<_, String>(commit)
+    ///     },
+    /// )?;
+    /// assert_eq!(db.topic("invoices").offsets(0)?.next.get(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when the topic is not there, [`ErrorKind::Invalid`] for settings that can't be.
+    pub fn consumer(&self, group: &'a str, settings: ConsumerSettings<'a>) -> Result<Consumer<'a>> {
+        Consumer::new(self.database, self.name, group, settings)
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {

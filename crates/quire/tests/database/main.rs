@@ -14,6 +14,7 @@ mod model;
 mod checkpoints;
 mod closing;
 mod compression;
+mod consumers;
 mod duties;
 mod opening;
 mod retention;

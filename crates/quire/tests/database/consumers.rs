@@ -1,0 +1,215 @@
+//! Consumers: what a handler takes is noted, what it fails with is tried again or put away, and nothing is lost between.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use quire::streams::{Command, TopicRef};
+use quire::{Commit, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Message, Part, Sequence};
+
+use crate::support::Place;
+
+/// Bounds how long a broken consumer can hang a test; nothing depends on how long it is.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn with_topic(place: &Place, partitions: u32, values: &[&str]) -> Database {
+    let database = place.open(Durability::Os);
+    database.topic("t").create(partitions).expect("created");
+    for (number, value) in values.iter().enumerate() {
+        let partition = u32::try_from(number).expect("few") % partitions;
+        database.topic("t").produce(&Message::new(value).partition(partition)).expect("produced");
+    }
+    database
+}
+
+fn values(delivery: &Delivery) -> Vec<String> {
+    let value = |record: &quire::Record| String::from_utf8(record.value.clone().expect("a value")).expect("text");
+    delivery.records.iter().map(value).collect()
+}
+
+/// Reads whatever there is, without noting it.
+fn drain(consumer: &mut quire::Consumer<'_>) -> Vec<String> {
+    let mut read = Vec::new();
+    while let Some(delivery) = consumer.poll().expect("no error") {
+        read.extend(values(&delivery));
+    }
+    read
+}
+
+#[test]
+fn what_follows_from_a_record_is_committed_with_its_offset_once() {
+    let place = Place::new();
+    let database = with_topic(&place, 2, &["a", "b", "c", "d"]);
+    let taken = Cell::new(0);
+    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    let handled = consumer.process(
+        PATIENCE,
+        || taken.get() == 2,
+        |delivery: &Delivery, mut commit| {
+            taken.set(taken.get() + 1);
+            for record in &delivery.records {
+                commit = commit.produce("out", Message::new(record.value.as_deref().expect("a value")));
+            }
+            Ok::<_, String>(commit)
+        },
+    );
+    handled.expect("no error");
+    drop(database);
+    let database = place.open(Durability::Os);
+    assert_eq!(database.topic("out").offsets(0).expect("a partition").next, Sequence::new(4));
+    for partition in 0..2 {
+        let committed = database.topic("t").committed_offset("g", partition).expect("a topic");
+        assert_eq!(committed, Some(Sequence::new(2)));
+    }
+    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    assert_eq!(drain(&mut consumer), Vec::<String>::new());
+}
+
+#[test]
+fn a_commit_that_is_refused_leaves_the_offset_where_it_was() {
+    let place = Place::new();
+    let database = with_topic(&place, 1, &["a"]);
+    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    let refused = consumer.process(
+        PATIENCE,
+        || false,
+        |_: &Delivery, commit| {
+            let nowhere = Command::DeleteTopic { topic: TopicRef::Name("nowhere") };
+            Ok::<_, String>(commit.part(Part::Streams(nowhere)))
+        },
+    );
+    assert_eq!(refused.expect_err("refused").kind(), ErrorKind::Refused);
+    assert_eq!(database.topic("t").committed_offset("g", 0).expect("a topic"), None);
+}
+
+#[test]
+fn a_failure_is_tried_again_and_then_put_away_with_why() {
+    let place = Place::new();
+    let database = with_topic(&place, 1, &["good", "bad"]);
+    let settings = ConsumerSettings {
+        bytes_max: 1,
+        retries: 2,
+        backoff_ms: 1,
+        dead_letter: Some("dead"),
+        ..ConsumerSettings::default()
+    };
+    let mut tries = Vec::new();
+    let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
+    let is_done = || database.topic("t").committed_offset("g", 0).expect("a topic") == Some(Sequence::new(2));
+    let handled = consumer.process(PATIENCE, is_done, |delivery: &Delivery, commit| {
+        tries.push(values(delivery)[0].clone());
+        if values(delivery) == ["bad"] { Err("it can't be read") } else { Ok(commit) }
+    });
+    handled.expect("no error");
+    assert_eq!(tries, ["good", "bad", "bad", "bad"]);
+    drop(database);
+    let database = place.open(Durability::Os);
+    let dead = database.topic("dead").fetch(0, Sequence::new(0), 1 << 20).expect("records").records;
+    assert_eq!(dead.len(), 1);
+    let header = |name: &str| {
+        let found = dead[0].headers.iter().find(|(key, _)| key == name.as_bytes()).expect("a header");
+        String::from_utf8(found.1.clone().expect("a value")).expect("text")
+    };
+    assert_eq!(dead[0].value.as_deref(), Some(&b"bad"[..]));
+    assert_eq!([header("error"), header("topic"), header("offset")], ["it can't be read", "t", "1"]);
+}
+
+#[test]
+fn without_a_dead_letter_topic_a_failure_ends_the_reading_and_nothing_is_noted() {
+    let place = Place::new();
+    let database = with_topic(&place, 1, &["bad"]);
+    let settings = ConsumerSettings { retries: 0, ..ConsumerSettings::default() };
+    let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
+    let failed = consumer.process(PATIENCE, || false, |_: &Delivery, _| Err::<Commit<'_>, _>("no"));
+    let failed = failed.expect_err("a failure");
+    assert_eq!(failed.kind(), ErrorKind::Handler);
+    assert!(failed.to_string().contains("offsets 0 to 0 of partition 0 of t: no"), "{failed}");
+    assert_eq!(drain(&mut consumer), ["bad"], "the same consumer has it again");
+    assert_eq!(database.topic("t").committed_offset("g", 0).expect("a topic"), None);
+}
+
+#[test]
+fn members_share_the_partitions_also_those_that_come_later() {
+    let place = Place::new();
+    let database = with_topic(&place, 3, &["0", "1", "2"]);
+    let member = |member| ConsumerSettings { member, members: 2, ..ConsumerSettings::default() };
+    let mut even = database.topic("t").consumer("g", member(0)).expect("a consumer");
+    let mut odd = database.topic("t").consumer("g", member(1)).expect("a consumer");
+    assert_eq!(drain(&mut even).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from(["0".into(), "2".into()]));
+    assert_eq!(drain(&mut odd), ["1"]);
+    let more = Command::AddPartitions { topic: TopicRef::Name("t"), partitions: 4 };
+    database.commit(&Commit::new().part(Part::Streams(more))).expect("no error").committed().expect("accepted");
+    let seen = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| odd.wait(PATIENCE).expect("no error").map(|delivery| values(&delivery)));
+        database.topic("t").produce(&Message::new("3").partition(3)).expect("produced");
+        reader.join().expect("no panic")
+    });
+    assert_eq!(seen, Some(vec![String::from("3")]));
+    assert_eq!(drain(&mut even), Vec::<String>::new());
+    let nobody = ConsumerSettings { member: 2, members: 2, ..ConsumerSettings::default() };
+    assert_eq!(database.topic("t").consumer("g", nobody).expect_err("no member").kind(), ErrorKind::Invalid);
+    let nowhere = database.topic("nowhere").consumer("g", ConsumerSettings::default());
+    assert_eq!(nowhere.expect_err("no topic").kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_consumer_that_was_overtaken_is_told_how_much_it_lost() {
+    let place = Place::new();
+    let database = with_topic(&place, 1, &["a", "b", "c"]);
+    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    let before = Some(Sequence::new(2));
+    let delete = Command::DeleteRecords { topic: TopicRef::Name("t"), partition: 0, before };
+    database.commit(&Commit::new().part(Part::Streams(delete))).expect("no error").committed().expect("accepted");
+    let delivery = consumer.poll().expect("no error").expect("a delivery");
+    assert_eq!((values(&delivery), delivery.lost), (vec![String::from("c")], 2));
+    consumer.ack(&delivery).expect("noted");
+    assert_eq!(database.topic("t").committed_offset("g", 0).expect("a topic"), Some(Sequence::new(3)));
+}
+
+#[test]
+fn a_consumer_goes_where_it_is_told_and_rests_where_it_is_told() {
+    let place = Place::new();
+    let database = with_topic(&place, 2, &[]);
+    for (ms, value) in [(1000, "a"), (2000, "b"), (3000, "c")] {
+        let message = Message::new(value).partition(0).timestamp_ms(ms);
+        database.topic("t").produce(&message).expect("produced");
+    }
+    database.topic("t").produce(&Message::new("z").partition(1)).expect("produced");
+    let late = ConsumerSettings { from_start: false, ..ConsumerSettings::default() };
+    let mut consumer = database.topic("t").consumer("g", late).expect("a consumer");
+    assert_eq!(drain(&mut consumer), Vec::<String>::new());
+    consumer.pause(1, true);
+    consumer.seek(1, Sequence::new(0));
+    consumer.seek_to_time(1500).expect("no error");
+    let lag: Vec<_> = consumer.lag().expect("no error").iter().map(|lag| (lag.partition, lag.records())).collect();
+    assert_eq!(lag, [(0, 2), (1, 1)]);
+    let delivery = consumer.poll().expect("no error").expect("a delivery");
+    assert_eq!(values(&delivery), ["b", "c"]);
+    assert_eq!(consumer.poll().expect("no error"), None);
+    consumer.ack_up_to(&delivery, Sequence::new(7)).expect_err("not delivered");
+    consumer.ack_up_to(&delivery, Sequence::new(1)).expect("noted");
+    assert_eq!(drain(&mut consumer), ["c"], "what was not noted is handed out again");
+    consumer.pause(1, false);
+    assert_eq!(drain(&mut consumer), ["z"]);
+    drop(database);
+    let database = place.open(Durability::Os);
+    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    let again: BTreeSet<String> = drain(&mut consumer).into_iter().collect();
+    assert_eq!(again, BTreeSet::from(["c".into(), "z".into()]));
+}
+
+#[test]
+fn a_stop_during_a_wait_between_two_tries_leaves_the_records_to_whoever_goes_on() {
+    let place = Place::new();
+    let database = with_topic(&place, 1, &["a"]);
+    let settings = ConsumerSettings { backoff_ms: 3_600_000, backoff_ms_max: 3_600_000, ..ConsumerSettings::default() };
+    let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
+    let mut asked = 0;
+    let stop = || {
+        asked += 1;
+        asked > 2
+    };
+    let look = Duration::from_millis(1);
+    consumer.process(look, stop, |_: &Delivery, _| Err::<Commit<'_>, _>("no")).expect("a quiet end");
+    assert_eq!(drain(&mut consumer), ["a"]);
+}
