@@ -1,27 +1,35 @@
-"""Consumer groups and idempotent producers, by clients that we did not write, against a server that runs already.
+"""A consumer group whose members are killed, by clients that we did not write, against a server that runs already.
 
-A producer with idempotence writes numbered messages to 30 partitions. Members of one group, each a process of its own, read
-them and print what they read and what they commit; members are killed and started at random meanwhile. In the end every
-message was read, in the order of its partition, and none was read again that had been committed before.
+An idempotent producer writes numbered messages to 30 partitions. Members of one group, each a process of its own, read them
+and tell what they were assigned, read and committed; members are killed at random, and others started, meanwhile. In the end
+every message was read, and no partition was ever begun before what had been committed in it by then: what is read twice is
+only what was not committed.
 """
 
 import argparse
 import collections
 import json
+import pathlib
 import random
 import subprocess
 import sys
+import tempfile
 import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 TOPIC = "groups"
 GROUP = "readers"
 PARTITIONS = 30
 MEMBERS = 5
 
+# Generous: they bound how long a broken server can hang the run.
+FLUSH_SECONDS_MAX = 30
+READ_SECONDS_MAX = 60
 
-def produce(bootstrap, seconds, killed):
+
+def produce(bootstrap, seconds, meanwhile):
     """Produces until the time is up; says how many messages each partition has."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": "lz4"})
     numbers = [0] * PARTITIONS
@@ -33,42 +41,53 @@ def produce(bootstrap, seconds, killed):
             producer.produce(TOPIC, value, partition=partition, on_delivery=lambda error, _: error and failed.append(error))
             numbers[partition] += 1
         producer.poll(0.02)
-        killed()
-    left = producer.flush(30)
+        meanwhile()
+    left = producer.flush(FLUSH_SECONDS_MAX)
     assert left == 0 and not failed, f"{left} messages are not delivered, and {failed[:3]} failed"
     return numbers
 
 
 def member(bootstrap):
-    """Reads as a member until it is killed; tells what it read and, afterwards, what it committed."""
+    """Reads as a member until it is killed. Each line begins with the time, by a clock that all processes share."""
+
+    def tell(what, *more):
+        print(what, time.monotonic_ns(), *more, flush=True)
+
+    def assigned(_, partitions):
+        # Told before the member asks where the group goes on in them.
+        for partition in partitions:
+            tell("assigned", partition.partition)
+
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False,
         "session.timeout.ms": 6000, "heartbeat.interval.ms": 500,
     })
-    consumer.subscribe([TOPIC])
+    consumer.subscribe([TOPIC], on_assign=assigned)
     while True:
         messages = [message for message in consumer.consume(200, 0.2) if message.error() is None]
         for message in messages:
-            print("read", message.partition(), message.offset(), message.value().decode(), flush=True)
+            tell("read", message.partition(), message.offset(), message.value().decode())
         if not messages:
             continue
         try:
             for committed in consumer.commit(asynchronous=False):
-                print("committed", committed.partition, committed.offset, flush=True)
+                if committed.error is None:
+                    tell("committed", committed.partition, committed.offset)
         except KafkaException as error:
-            print("refused", error.args[0].name(), flush=True)
+            tell("refused", error.args[0].name())
 
 
 class Members:
     """The processes of the members, and what they said."""
 
-    def __init__(self, bootstrap):
+    def __init__(self, bootstrap, folder):
         self.bootstrap = bootstrap
+        self.folder = folder
         self.running = []
         self.files = []
 
     def start(self):
-        file = open(f"/tmp/quire-member-{len(self.files)}-{random.getrandbits(32):08x}", "w+")
+        file = open(self.folder / f"member-{len(self.files)}", "w+")
         arguments = [sys.executable, __file__, self.bootstrap, "--member"]
         self.running.append(subprocess.Popen(arguments, stdout=file))
         self.files.append(file)
@@ -79,49 +98,62 @@ class Members:
         victim.wait()
 
     def lines(self):
+        """By member, what it said: a list of what happened, when, and the rest."""
         for file in self.files:
             file.seek(0)
-            for line in file.read().splitlines(keepends=True):
-                # The last line of one that was killed may be cut.
-                if line.endswith("\n"):
-                    yield line.split(" ", 3)
+            # The last line of one that was killed may be cut.
+            whole = [line for line in file.read().splitlines(keepends=True) if line.endswith("\n")]
+            lines = [line.split(" ", 2) for line in whole]
+            yield [(what, int(when), rest.split(" ", 2)) for what, when, rest in lines]
 
 
-def read_by(members):
-    """By partition: how often each offset was read, and up to where it was committed."""
-    read, committed = collections.defaultdict(collections.Counter), collections.Counter()
-    for line in members.lines():
-        if line[0] == "read":
-            partition, offset = int(line[1]), int(line[2])
-            assert json.loads(line[3]) == [partition, offset], line
-            read[partition][offset] += 1
-        elif line[0] == "committed":
-            committed[int(line[1])] = max(committed[int(line[1])], int(line[2]))
-    return read, committed
+def check(members, numbers):
+    """That nothing is lost, nothing out of order, and nothing read again that had been committed; says how much was."""
+    committed = collections.defaultdict(list)
+    for lines in members.lines():
+        for what, when, rest in lines:
+            if what == "committed":
+                committed[int(rest[0])].append((when, int(rest[1])))
+    read = collections.defaultdict(collections.Counter)
+    for lines in members.lines():
+        # By partition: where the member has to begin at the earliest, or which offset has to come next.
+        earliest, following = {}, {}
+        for what, when, rest in lines:
+            partition = int(rest[0]) if what != "refused" else None
+            if what == "assigned":
+                earliest[partition] = max((offset for time, offset in committed[partition] if time < when), default=0)
+                following.pop(partition, None)
+            elif what == "read":
+                offset = int(rest[1])
+                assert json.loads(rest[2]) == [partition, offset], rest
+                if partition in following:
+                    assert offset == following[partition], f"{partition}: {offset} came where {following[partition]} was next"
+                else:
+                    begin = earliest[partition]
+                    assert offset >= begin, f"{partition} was begun at {offset}, though {begin} had been committed"
+                following[partition] = offset + 1
+                read[partition][offset] += 1
+    for partition, count in enumerate(numbers):
+        missing = [offset for offset in range(count) if not read[partition][offset]]
+        assert not missing, f"partition {partition} lost {missing[:5]} of {count}"
+    return sum(sum(counts.values()) for counts in read.values()) - sum(numbers)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bootstrap")
-    parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    parser.add_argument("--member", action="store_true")
-    options = parser.parse_args()
-    if options.member:
-        return member(options.bootstrap)
-    random.seed(options.seed)
-    print(f"seed {options.seed}")
+def committed_by(bootstrap):
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
+    places = consumer.committed([TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)], 10)
+    consumer.close()
+    return [place.offset for place in places]
 
-    from confluent_kafka.admin import AdminClient, NewTopic
 
+def run(options, members):
     admin = AdminClient({"bootstrap.servers": options.bootstrap})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result()
-    members = Members(options.bootstrap)
     for _ in range(MEMBERS):
         members.start()
     kills, next_kill = 0, time.monotonic() + 4
 
-    def kill():
+    def kill_at_times():
         nonlocal kills, next_kill
         if time.monotonic() >= next_kill:
             members.kill()
@@ -129,27 +161,31 @@ def main():
             kills, next_kill = kills + 1, time.monotonic() + random.uniform(1, 5)
 
     try:
-        numbers = produce(options.bootstrap, options.seconds, kill)
-        until = time.monotonic() + 60
-        while True:
-            read, committed = read_by(members)
-            if all(committed[partition] == count for partition, count in enumerate(numbers)):
-                break
-            assert time.monotonic() < until, f"not all is read: {dict(committed)} of {numbers}"
+        numbers = produce(options.bootstrap, options.seconds, kill_at_times)
+        until = time.monotonic() + READ_SECONDS_MAX
+        while (committed := committed_by(options.bootstrap)) != numbers:
+            assert time.monotonic() < until, f"not all is committed: {committed} of {numbers}"
             time.sleep(0.2)
     finally:
         while members.running:
             members.kill()
-    for partition, count in enumerate(numbers):
-        missing = [offset for offset in range(count) if not read[partition][offset]]
-        assert not missing, f"partition {partition} lost {missing[:5]}"
-    consumer = Consumer({"bootstrap.servers": options.bootstrap, "group.id": GROUP})
-    places = consumer.committed([TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)], 10)
-    assert [place.offset for place in places] == numbers, places
-    consumer.close()
-    total = sum(numbers)
-    again = sum(sum(counts.values()) for counts in read.values()) - total
-    print(f"{total} messages, {kills} members killed: none lost, {again} read again that were not committed")
+    again = check(members, numbers)
+    print(f"{sum(numbers)} messages, {kills} of {MEMBERS} members killed: none lost, {again} read again, none of them committed")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("--seconds", type=float, default=15)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--member", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.member:
+        return member(options.bootstrap)
+    random.seed(options.seed)
+    print(f"groups.py --seed {options.seed} --seconds {options.seconds}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        run(options, Members(options.bootstrap, pathlib.Path(folder)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-//! The step `kafka`: what the demo made, read and written by a Kafka client that we did not write.
+//! The step `kafka`: a server against Kafka clients that we did not write.
 //!
-//! What the client checks stands in `tests/kafka/read_demo.py`. This file brings the two together, and checks that
-//! Ctrl-C stops the server cleanly afterwards.
+//! What the clients check stands in `tests/kafka`. This file brings both together: scripts that find the demo's server, one
+//! that starts and kills servers of its own; and it checks that Ctrl-C stops the demo cleanly afterwards.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,6 +15,9 @@ use super::{PROFILE, in_root, python, succeed};
 use crate::workspace::Workspace;
 
 const SCRIPT: &str = "tests/kafka/read_demo.py";
+/// What only needs to know where a server is.
+const CLIENTS: [&str; 3] = ["tests/kafka/librdkafka.py", "tests/kafka/kafka_python.py", "tests/kafka/groups.py"];
+const KILLED: &str = "tests/kafka/killed.py";
 
 /// Runs the step.
 ///
@@ -27,6 +30,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     remove(&data)?;
     let demo = Demo::start(&quire, &workspace.root, &data)?;
     let read = succeed(Command::new(&python).arg(SCRIPT).args(arguments(&demo.report)).current_dir(&workspace.root));
+    let read = read.and_then(|()| clients(workspace, &python, &demo.report));
     // Stop the server in any case; what the client found matters more than how the server stopped.
     let stopped = demo.interrupt();
     read?;
@@ -35,7 +39,15 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
         return Err(format!("the demo was to stop with status 0 on Ctrl-C, but: {status}"));
     }
     println!("the demo stopped on SIGINT: {status}");
+    succeed(Command::new(&python).arg(KILLED).arg(&quire).current_dir(&workspace.root))?;
     remove(&data)
+}
+
+/// Tries the clients on the demo's server.
+fn clients(workspace: &Workspace, python: &Path, report: &Report) -> Result<(), String> {
+    let bootstrap = report.kafka.ok_or("the demo told no address for Kafka clients")?.to_string();
+    let run = |script| succeed(Command::new(python).arg(script).arg(&bootstrap).current_dir(&workspace.root));
+    CLIENTS.into_iter().try_for_each(run)
 }
 
 /// What the script is told of the demo's report.
