@@ -379,7 +379,7 @@ impl<'d> Consumer<'d> {
         let offsets: Vec<String> = delivery.records.iter().map(|record| record.offset.to_string()).collect();
         let mut commit = Commit::new();
         for (record, offset) in delivery.records.iter().zip(&offsets) {
-            let mut message = record.value.as_ref().map_or_else(Message::tombstone, |value| Message::new(value));
+            let mut message = record.value.as_ref().map_or_else(Message::tombstone, Message::new);
             if let Some(key) = &record.key {
                 message = message.key(key);
             }
