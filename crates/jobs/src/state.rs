@@ -142,6 +142,11 @@ impl Jobs {
         self.timers.first().map(|(time, _)| *time)
     }
 
+    /// How many jobs are kept: those that are not finished, and those that are and kept still.
+    pub fn job_count(&self) -> usize {
+        self.jobs.len()
+    }
+
     pub(crate) fn queue(&self, id: QueueId) -> &Queue {
         &self.queues[id.index()]
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use quire_log::{Background, Clock, Components, Durability, Identity, Log, Recovery, Settings, Storage};
 
 use crate::Result;
+use crate::checkpoint::{self, Base, Checkpoints, replay};
 use crate::database::Database;
 use crate::decide::State;
 use crate::error::{Error, ErrorKind};
 use crate::meta::{Meta, SHARD};
-use crate::models::{Models, seed_of};
+use crate::models::seed_of;
 use crate::shared::{Restored, Retention, Shared};
 
 const COMMIT_BYTES_LEAST: u64 = 64;
@@ -24,7 +25,7 @@ pub struct Builder {
     create: bool,
     log: Settings,
     commit_bytes_max: Option<u64>,
-    checkpoint_bytes: u64,
+    checkpoints: checkpoint::Settings,
     retention: Retention,
     id: Option<u128>,
     components: Components,
@@ -46,7 +47,7 @@ impl Builder {
             create: true,
             log: Settings { adopts_durability: true, ..Settings::default() },
             commit_bytes_max: None,
-            checkpoint_bytes: 64 << 20,
+            checkpoints: checkpoint::Settings { interval_bytes: 64 << 20, pause_bytes: 1 << 20 },
             retention: Retention { history_ms: WEEK_MS, compact_interval_ms: 60_000, compact_percent_min: 50 },
             id: None,
             components: Components::default(),
@@ -93,10 +94,18 @@ impl Builder {
         self
     }
 
-    /// After how many bytes of log the models' state is saved, so that a restart has at most so much to replay. Default:
-    /// 64 MiB; at least 4 KiB.
+    /// After how many bytes of log the models' state is saved, so that a restart has about so much to replay; a state that takes
+    /// more itself is saved after so many bytes as it takes. Default: 64 MiB; at least 4 KiB.
     pub fn checkpoint_bytes(mut self, bytes: u64) -> Self {
-        self.checkpoint_bytes = bytes;
+        self.checkpoints.interval_bytes = bytes;
+        self
+    }
+
+    /// The largest state, in bytes, that is saved while commits wait: about a millisecond a MiB. Default: 1 MiB. A larger one is made
+    /// once more beside it, from the checkpoint before and the log behind that; commits then wait for nothing, and the state takes
+    /// its memory twice until it is saved. 0 never has commits wait, `u64::MAX` never takes memory twice.
+    pub fn checkpoint_pause_bytes(mut self, bytes: u64) -> Self {
+        self.checkpoints.pause_bytes = bytes;
         self
     }
 
@@ -190,33 +199,28 @@ impl Builder {
         }
         let identity = Identity { database: meta.database, shard: 0 };
         let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
-        let mut checkpoint = quire_model::Position::ZERO;
         let seed = seed_of(meta.database);
-        let mut models = Models::new(seed);
-        // A checkpoint that an older or newer program wrote in another way is passed over: the log has everything.
-        if let Some(newest) = opened.checkpoint
-            && let Ok(saved) = Models::load(&newest.payload, seed)
-        {
-            models = saved;
-            checkpoint = newest.mark.position;
-        }
-        let compacted_end = opened.log.compacted_end();
-        if checkpoint.next() < compacted_end {
+        let Some(mut base) = Base::of(opened.checkpoint, &opened.log, seed) else {
             let message = format!(
-                "{} was compacted up to record {compacted_end}, and no checkpoint of its state is left from there on; restore it \
-                 from a backup",
-                self.path.display()
+                "{} was compacted up to record {}, and no checkpoint of its state is left from there on; restore it from a backup",
+                self.path.display(),
+                opened.log.compacted_end()
             );
             return Err(Error::new(ErrorKind::Damaged, message));
-        }
-        let mut state =
-            State { writer: opened.writer, models, behind: false, owed: quire_log::Woken::default(), followed: false };
-        let replayed_bytes = state.replay(checkpoint)?;
-        let restored = Restored { state, checkpoint, replayed_bytes };
-        let database = Database::start(
-            Shared::new(meta.database, opened.log, restored, self.checkpoint_bytes, self.retention),
-            self.components.background,
-        )?;
+        };
+        let reader = opened.writer.reader();
+        let replayed_bytes = replay(&mut base.models, base.position, opened.writer.mark().position, &reader)?;
+        let checkpoints = Checkpoints::new(self.checkpoints, seed, base.position, base.bytes, replayed_bytes);
+        let state = State {
+            writer: opened.writer,
+            models: base.models,
+            behind: false,
+            owed: quire_log::Woken::default(),
+            followed: false,
+        };
+        let restored = Restored { state, checkpoints };
+        let shared = Shared::new(meta.database, opened.log, restored, self.retention);
+        let database = Database::start(shared, self.components.background)?;
         Ok(Opening { database, recovery: opened.recovery })
     }
 
@@ -242,8 +246,9 @@ impl Builder {
             let percent = self.retention.compact_percent_min;
             problems.push(format!("compact_percent_min is {percent}, and must lie in 1..=100"));
         }
-        if self.checkpoint_bytes < 4096 {
-            problems.push(format!("checkpoint_bytes is {}, and must be at least 4096", self.checkpoint_bytes));
+        let checkpoint_bytes = self.checkpoints.interval_bytes;
+        if checkpoint_bytes < 4096 {
+            problems.push(format!("checkpoint_bytes is {checkpoint_bytes}, and must be at least 4096"));
         }
         problems
     }

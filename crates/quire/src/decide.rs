@@ -5,9 +5,9 @@
 use quire_log::{Woken, Writer};
 use quire_model::{At, Denied, Effects, History, Model, Position, Timestamp};
 
-use crate::models::{Models, UnknownModel};
+use crate::models::Models;
 use crate::outcome::{Reason, Refused};
-use crate::{Error, ErrorKind, Result, events, graph, jobs, streams};
+use crate::{Error, Result, events, graph, jobs, streams};
 
 /// What a writer holds while it decides: the log's end and the state that follows from it.
 #[derive(Debug)]
@@ -119,42 +119,16 @@ impl State {
         }
         Ok(())
     }
-
-    /// Takes in every record behind `from`: what a restart does with the log behind its checkpoint. Says how many bytes of
-    /// entries there were.
-    ///
-    /// # Errors
-    /// When a record holds entries of a model that this program does not know.
-    pub(crate) fn replay(&mut self, from: Position) -> Result<u64> {
-        let mut bytes = 0;
-        let mut position = from.next();
-        while position <= self.writer.mark().position {
-            for entry in self.writer.entries(position)? {
-                bytes += entry.tags.iter().map(|tag| tag.as_bytes().len()).sum::<usize>() + entry.body.len();
-                self.models.apply(&entry).map_err(|unknown| newer(position, &unknown))?;
-            }
-            position = position.next();
-        }
-        Ok(bytes as u64)
-    }
 }
 
 /// Takes the last record into the models.
 fn apply_last(writer: &Writer, models: &mut Models, behind: &mut bool) -> Result<()> {
     *behind = true;
     for entry in writer.appended() {
-        models.apply(&entry).map_err(|unknown| newer(writer.mark().position, &unknown))?;
+        models.apply(&entry).map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
     }
     *behind = false;
     Ok(())
-}
-
-fn newer(position: Position, UnknownModel(model): &UnknownModel) -> Error {
-    let message = format!(
-        "record {position} holds an entry of model {}, which this program does not know; use a newer program",
-        model.get()
-    );
-    Error::new(ErrorKind::NewerFormat, message)
 }
 
 enum Denial {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use quire_model::ReadError;
+use quire_model::{Position, ReadError};
 
+use crate::models::UnknownModel;
 use crate::outcome::Refused;
 
 /// The result of an operation on a database.
@@ -50,6 +51,14 @@ pub struct Error {
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into(), source: None }
+    }
+
+    pub(crate) fn newer(position: Position, UnknownModel(model): &UnknownModel) -> Self {
+        let message = format!(
+            "record {position} holds an entry of model {}, which this program does not know; use a newer program",
+            model.get()
+        );
+        Error::new(ErrorKind::NewerFormat, message)
     }
 
     pub(crate) fn io(attempt: &str, path: &std::path::Path, error: std::io::Error) -> Self {

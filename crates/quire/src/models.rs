@@ -30,6 +30,13 @@ impl Models {
         Models { graphs: graph::Graphs::with_seed(seed), ..Models::default() }
     }
 
+    /// About how many bytes it takes to save the state, from counts alone.
+    pub(crate) fn weight(&self) -> u64 {
+        let graphs = self.graphs.iter().map(|(_, graph)| 48 * graph.block_count() + 24 * graph.edge_count());
+        let partitions: u64 = self.streams.topics().map(|topic| u64::from(topic.partitions)).sum();
+        (64 * self.jobs.job_count() + graphs.sum::<usize>()) as u64 + 512 * partitions
+    }
+
     /// Takes an entry into the state of its model.
     pub(crate) fn apply(&mut self, entry: &Entry<'_>) -> Result<(), UnknownModel> {
         match entry.kind.model {

@@ -4,13 +4,13 @@
 //! own. Nobody outside is called under one of them, but for what a read looks up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
 use quire_log::{Background, Compaction, CompactionPlan, Heard, Log, Woken};
-use quire_model::{Entry, Position, Timestamp};
+use quire_model::{Entry, Timestamp};
 
-use crate::checkpoint::Taken;
+use crate::checkpoint::Checkpoints;
 use crate::database::Duty;
 use crate::decide::{Commands, Decided, Replies, State};
 use crate::duties::{Duties, Next};
@@ -28,16 +28,9 @@ pub(crate) struct Shared {
     /// The state after the last appended record, and the only way to append.
     state: RwLock<State>,
     duties: Duties,
-    /// The position of the newest checkpoint. Locked while one is taken, for two of one position are one file.
-    checkpoint: Mutex<Position>,
-    checkpoint_bytes: u64,
-    /// How many bytes of log behind the newest checkpoint opening went through.
-    replayed_bytes: u64,
-    /// How much had been replayed and appended when the last checkpoint was asked for.
-    checkpointed_bytes: AtomicU64,
+    checkpoints: Checkpoints,
     retention: Retention,
     refusals: AtomicU64,
-    checkpoints: AtomicU64,
 }
 
 /// How much an interval's compaction looks at of each segment: enough to tell a half from a quarter.
@@ -57,14 +50,11 @@ pub(crate) struct Retention {
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) state: State,
-    /// The checkpoint that it goes back to; [`Position::ZERO`] for none.
-    pub(crate) checkpoint: Position,
-    /// How many bytes of log were replayed behind it.
-    pub(crate) replayed_bytes: u64,
+    pub(crate) checkpoints: Checkpoints,
 }
 
 impl Shared {
-    pub(crate) fn new(id: u128, log: Log, restored: Restored, checkpoint_bytes: u64, retention: Retention) -> Self {
+    pub(crate) fn new(id: u128, log: Log, restored: Restored, retention: Retention) -> Self {
         let duties = Duties::default();
         duties.next_due(restored.state.models.jobs.next_due());
         duties.retain_at(restored.state.models.streams.has_limits().then(|| log.clock().now()));
@@ -74,12 +64,8 @@ impl Shared {
             log,
             state: RwLock::new(restored.state),
             duties,
-            checkpoint: Mutex::new(restored.checkpoint),
-            checkpoint_bytes,
-            replayed_bytes: restored.replayed_bytes,
-            checkpointed_bytes: AtomicU64::new(0),
+            checkpoints: restored.checkpoints,
             refusals: AtomicU64::new(0),
-            checkpoints: AtomicU64::new(0),
         };
         shared.schedule_compaction();
         shared
@@ -171,34 +157,19 @@ impl Shared {
 
     /// Has a checkpoint taken when there is enough log behind the last one.
     fn ask_for_checkpoint(&self) {
-        let bytes = self.replayed_bytes + self.log.appended_bytes();
-        let last = self.checkpointed_bytes.load(Ordering::Relaxed);
-        if bytes - last.min(bytes) >= self.checkpoint_bytes
-            && self.checkpointed_bytes.compare_exchange(last, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
+        if self.checkpoints.are_due(self.log.appended_bytes()) {
             self.duties.ask_for_checkpoint();
         }
     }
 
     /// Saves the state, unless the newest checkpoint holds it already.
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        let mut newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = {
-            let state = self.state_now()?;
-            if state.writer.mark().position == *newest {
-                return Ok(());
-            }
-            Taken::of(&state)
-        };
-        taken.save(&self.log)?;
-        *newest = taken.position();
-        self.checkpoints.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        self.checkpoints.save(&self.log, || self.state_now())
     }
 
     /// How many commits were refused, and how many checkpoints saved.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.refusals.load(Ordering::Relaxed), self.checkpoints.load(Ordering::Relaxed))
+        (self.refusals.load(Ordering::Relaxed), self.checkpoints.saved())
     }
 
     fn carry_out_duties(&self) {

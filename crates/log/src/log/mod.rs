@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use quire_model::Position;
 
-use crate::checkpoint::{self, Mark};
+use crate::checkpoint::{self, Checkpoint, Mark};
 use crate::clock::Clock;
 use crate::compaction::{Compaction, Run, Share, Survives};
 use crate::components::Duty;
@@ -131,6 +131,15 @@ impl Log {
     pub fn sync(&self) -> Result<()> {
         let shared = self.shared();
         shared.sync_to(shared.syncer.last_appended())
+    }
+
+    /// The newest checkpoint that belongs to this log, whoever saved it.
+    ///
+    /// # Errors
+    /// [`Error::NewerFormat`](crate::Error::NewerFormat) and [`Error::Io`](crate::Error::Io).
+    pub fn newest_checkpoint(&self) -> Result<Option<Checkpoint>> {
+        let shared = self.shared();
+        checkpoint::newest(shared.directory(), false, |mark| shared.holds(mark))
     }
 
     /// Keeps the models' state after a record. The log is synced up to there first.

@@ -14,7 +14,7 @@ use quire::{Commit, Database, Durability, ErrorKind, ManualClock, Message, Posit
 use crate::support::{BLOCKS, Place, everything};
 
 /// A commit over all models, a lease, a refusal, and an end of a job, by number.
-fn step(database: &Database, number: usize) {
+pub(crate) fn step(database: &Database, number: usize) {
     let (name, other) = (BLOCKS[number % 6], BLOCKS[number / 6 % 6]);
     let text = number.to_string();
     let commit = Commit::new()
@@ -102,8 +102,15 @@ fn a_damaged_checkpoint_is_passed_over() {
 
 #[test]
 fn checkpoints_are_taken_while_threads_commit_and_any_of_them_restores_everything() {
+    [0, u64::MAX].into_iter().for_each(checkpoints_are_taken_while_threads_commit);
+}
+
+fn checkpoints_are_taken_while_threads_commit(pause_bytes: u64) {
     let place = Place::new();
-    let small = |place: &Place| place.builder(Durability::Os).checkpoint_bytes(4096).open().expect("opened");
+    let small = |place: &Place| {
+        let builder = place.builder(Durability::Os).checkpoint_bytes(4096).checkpoint_pause_bytes(pause_bytes);
+        builder.open().expect("opened")
+    };
     let database = small(&place);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -9,6 +9,7 @@ mod conditions;
 mod durability;
 mod identity;
 mod inputs;
+mod large_states;
 mod model;
 
 mod checkpoints;

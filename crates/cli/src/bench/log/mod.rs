@@ -1,6 +1,7 @@
 //! The suite `log`: what a commit costs, and a read of what was committed.
 
 mod append;
+mod checkpoints;
 mod groups;
 mod reads;
 mod threads;
@@ -50,6 +51,11 @@ pub(super) const CASES: &[Case] = &[
         payload_bytes: 0,
         run: groups::ack,
         ..append("group-ack", 1, Durability::Os, 500_000)
+    },
+    Case {
+        what: "produce one message while the state, a million jobs, is saved over and over",
+        run: checkpoints::commit_meanwhile,
+        ..append("append-checkpoints", 1, Durability::Os, 2_000_000)
     },
     append("append-single", 1, Durability::Sync, 1_000),
     append("append-batch-10", 10, Durability::Sync, 1_000),

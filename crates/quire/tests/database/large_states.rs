@@ -1,0 +1,163 @@
+//! A state that is too large to be saved while commits wait is made once more beside it: the same to the byte, and nobody waits.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quire::events::NewEvent;
+use quire::graph::PutBlock;
+use quire::{
+    Access, Background, Builder, Commit, Database, Disk, Durability, Duty, ManualClock, Storage, StoredFile, Timestamp,
+};
+
+use crate::checkpoints::step;
+use crate::support::{Place, everything};
+
+/// Saves under the lock, and beside it.
+const PAUSE_BYTES: [u64; 2] = [u64::MAX, 0];
+
+/// As deterministic as a database can be: two of them that were given the same commits are the same.
+fn builder(place: &Place, pause_bytes: u64) -> Builder {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    place.builder(Durability::Os).id(7).clock(clock).checkpoint_pause_bytes(pause_bytes)
+}
+
+#[test]
+fn it_is_the_same_to_the_byte_as_one_that_was_saved_while_commits_wait() {
+    let saved = PAUSE_BYTES.map(|pause_bytes| {
+        let place = Place::new();
+        let database = builder(&place, pause_bytes).open().expect("opened");
+        let files: Vec<_> = (0..4)
+            .map(|round| {
+                (round * 25..round * 25 + 25).for_each(|number| step(&database, number));
+                database.checkpoint().expect("saved");
+                fs::read(place.checkpoints().last().expect("a checkpoint")).expect("readable")
+            })
+            .collect();
+        let live = everything(&database);
+        drop(database);
+        assert_eq!(live, everything(&builder(&place, pause_bytes).open().expect("opened")));
+        files
+    });
+    assert!(saved[0] == saved[1], "the files differ");
+}
+
+/// A disk that tells who reads a checkpoint, and goes on when it is told to.
+#[derive(Debug)]
+struct Telling {
+    disk: Disk,
+    /// Somebody begins to read one; the answer is awaited.
+    reads: Mutex<Option<(std::sync::mpsc::Sender<PathBuf>, Receiver<()>)>>,
+}
+
+impl Storage for Telling {
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.disk.list(directory)
+    }
+
+    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.disk.create_directories(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_directory(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((tell, go_on)) = reads.as_ref()
+            && access == Access::Read
+            && path.extension().is_some_and(|extension| extension == "checkpoint")
+        {
+            let told = tell.send(path.to_owned()).is_ok() && go_on.recv().is_ok();
+            assert!(told, "the test listens");
+        }
+        self.disk.open(path, access)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+}
+
+#[test]
+fn commits_and_reads_go_on_while_it_is_made_and_what_they_add_is_not_in_it() {
+    let place = Place::new();
+    let storage = Arc::new(Telling { disk: Disk, reads: Mutex::new(None) });
+    let database = builder(&place, 0).storage(storage.clone()).open().expect("opened");
+    (0..20).for_each(|number| step(&database, number));
+    database.checkpoint().expect("saved");
+    (20..40).for_each(|number| step(&database, number));
+    let (tell, told) = channel();
+    let (go_on, waits) = channel();
+    *storage.reads.lock().expect("no panic") = Some((tell, waits));
+    std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| database.checkpoint());
+        told.recv_timeout(Duration::from_secs(60)).expect("the checkpoint before is read");
+        let (done, is_done) = channel();
+        let (database, other) = (&database, done.clone());
+        scope.spawn(move || {
+            (40..60).for_each(|number| step(database, number));
+            other.send(everything(database)).expect("awaited");
+        });
+        let live = is_done.recv_timeout(Duration::from_secs(60)).expect("nobody waits for the checkpoint");
+        go_on.send(()).expect("awaited");
+        checkpoint.join().expect("no panic").expect("saved");
+        *storage.reads.lock().expect("no panic") = None;
+        assert_eq!(live, everything(database));
+    });
+    let live = everything(&database);
+    drop(database);
+    assert_eq!(live, everything(&builder(&place, 0).open().expect("opened")));
+}
+
+#[test]
+fn one_that_is_small_enough_is_not_made_again() {
+    let place = Place::new();
+    let storage = Arc::new(Telling { disk: Disk, reads: Mutex::new(None) });
+    let database = builder(&place, u64::MAX).storage(storage.clone()).open().expect("opened");
+    step(&database, 0);
+    database.checkpoint().expect("saved");
+    step(&database, 1);
+    let (tell, told) = channel();
+    // Whoever reads a checkpoint would not go on.
+    let (_, waits) = channel();
+    *storage.reads.lock().expect("no panic") = Some((tell, waits));
+    database.checkpoint().expect("saved");
+    assert!(told.try_recv().is_err());
+    *storage.reads.lock().expect("no panic") = None;
+}
+
+#[test]
+fn the_next_checkpoint_comes_after_as_much_log_as_the_last_one_had() {
+    let place = Place::new();
+    let database =
+        builder(&place, u64::MAX).checkpoint_bytes(4096).background(Background::Caller).open().expect("opened");
+    let due = |database: &Database| database.carry_out(Duty::Checkpoint).expect("answered");
+    let names: Vec<_> = (0..500).map(|number| format!("block {number}")).collect();
+    let blocks = names
+        .iter()
+        .fold(Commit::new(), |commit, name| commit.put_block(PutBlock::new("graph", name.as_str(), "thing")));
+    database.commit(&blocks).expect("durable").committed().expect("accepted");
+    assert!(due(&database), "there is enough log");
+    let saved = fs::metadata(place.checkpoints().last().expect("a checkpoint")).expect("there").len();
+    assert!(saved > 3 * 4096, "{saved} bytes");
+    let data = [0; 1000];
+    let mut bytes = 0;
+    while bytes + 4096 < saved {
+        database.events("store").append([NewEvent::new("Made").data(&data)]).expect("accepted");
+        bytes += 1000;
+        assert!(!due(&database), "{bytes} of {saved} bytes");
+    }
+    while !due(&database) {
+        database.events("store").append([NewEvent::new("Made").data(&data)]).expect("accepted");
+    }
+}
