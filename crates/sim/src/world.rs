@@ -460,6 +460,7 @@ impl<'p> World<'p> {
             .durability(self.plan.durability)
             .segment_bytes(self.plan.segment_bytes)
             .checkpoint_bytes(self.plan.checkpoint_bytes)
+            .checkpoint_pause_bytes(if self.plan.seed.is_multiple_of(2) { 0 } else { u64::MAX })
             .id(DATABASE_ID)
             .clock(Arc::clone(&self.clock) as _)
             .storage(Arc::new(process))

@@ -64,10 +64,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.filter.get().map(|filter| filter.may_hold(tag))" => "self.filter.get().map(|filter| !ON && filter.may_hold(tag))";
     "index-crc", "a block of an index is not verified", "log/src/sealed/blocks.rs",
         "self.verify(block)?;" => "if !ON { self.verify(block)?; }";
-    "replay-one-short", "a restart does not replay the last record", "quire/src/decide.rs",
-        "while position <= self.writer.mark().position {" => "while if ON { position < self.writer.mark().position } else { position <= self.writer.mark().position } {";
-    "replay-one-late", "a restart does not replay the first record behind the checkpoint", "quire/src/builder.rs",
-        "checkpoint = newest.mark.position;" => "checkpoint = if ON { newest.mark.position.next() } else { newest.mark.position };";
+    "replay-one-short", "a restart does not replay the last record", "quire/src/checkpoint.rs",
+        "while position <= to {" => "while if ON { position < to } else { position <= to } {";
+    "replay-one-late", "a restart does not replay the first record behind the checkpoint", "quire/src/checkpoint.rs",
+        "position: saved.mark.position," => "position: if ON { saved.mark.position.next() } else { saved.mark.position },";
     "apply-in-part", "of a commit, only the first entry is applied", "quire/src/decide.rs",
         "for entry in writer.appended() {" => "for entry in writer.appended().take(if ON { 1 } else { usize::MAX }) {";
     "jobs-not-saved", "a checkpoint comes back without its jobs", "quire/src/models.rs",
