@@ -1,7 +1,7 @@
 //! The least HTTP that it takes to ask a Quire server: one request a connection, in HTTP/1.0, so that every answer ends with
 //! the connection and nothing is chunked.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -56,7 +56,36 @@ impl Client {
         self.ask("POST", path, body).and_then(|body| self.json(&body))
     }
 
-    fn json(&self, body: &[u8]) -> Result<Value> {
+    /// The lines of an answer to a GET that goes on, as they come, until `line` has seen enough and says no, or the server ends it.
+    ///
+    /// # Errors
+    /// As [`Client::get`], when nothing comes for a minute, and whatever `line` fails with.
+    pub(super) fn lines(&self, path: &Path, mut line: impl FnMut(&str) -> Result<bool>) -> Result {
+        let failed = |error| Failure::at(format_args!("ask the server at {}", self.address), error);
+        let mut stream = BufReader::new(self.send("GET", path, b"")?);
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            if stream.read_until(b'\n', &mut head).map_err(failed)? == 0 {
+                break;
+            }
+        }
+        if !head.starts_with(b"HTTP/1.0 200") && !head.starts_with(b"HTTP/1.1 200") {
+            stream.read_to_end(&mut head).map_err(failed)?;
+            return self.parsed(&head).map(|_| ());
+        }
+        for text in stream.lines() {
+            if !line(&text.map_err(failed)?)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a part of an answer says.
+    ///
+    /// # Errors
+    /// When it is no JSON.
+    pub(super) fn json(&self, body: &[u8]) -> Result<Value> {
         serde_json::from_slice(body).map_err(|_| self.odd("no JSON"))
     }
 
@@ -65,6 +94,14 @@ impl Client {
     }
 
     fn ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Vec<u8>> {
+        let mut answer = Vec::new();
+        let read = self.send(method, path, body)?.read_to_end(&mut answer);
+        read.map_err(|error| Failure::at(format_args!("ask the server at {}", self.address), error))?;
+        self.parsed(&answer)
+    }
+
+    /// Sends a request; the answer is to be read.
+    fn send(&self, method: &str, path: &Path, body: &[u8]) -> Result<TcpStream> {
         let Client { address } = self;
         let failed = |error: std::io::Error| Failure::at(format_args!("ask the server at {address}"), error);
         let mut stream = TcpStream::connect(address).map_err(failed)?;
@@ -75,9 +112,11 @@ impl Client {
         );
         stream.write_all(request.as_bytes()).map_err(failed)?;
         stream.write_all(body).map_err(failed)?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).map_err(failed)?;
-        parse(&answer).map_err(|problem| match problem {
+        Ok(stream)
+    }
+
+    fn parsed(&self, answer: &[u8]) -> Result<Vec<u8>> {
+        parse(answer).map_err(|problem| match problem {
             Problem::Odd(what) => self.odd(what),
             Problem::Told(message) => Failure::new(message),
         })

@@ -162,6 +162,43 @@ impl Drop for Server {
     }
 }
 
+/// A command that prints a line now and then. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    #[track_caller]
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut child = quire().args(arguments).stdout(Stdio::piped()).spawn().expect("the command can be started");
+        let lines = lines_of(child.stdout.take().expect("stdout is piped"));
+        Running { child, lines }
+    }
+
+    /// The next line that it prints.
+    #[track_caller]
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("it prints a line")
+    }
+
+    /// Waits for its end, before which it prints nothing more.
+    #[track_caller]
+    pub(crate) fn ends(mut self) -> Option<i32> {
+        assert_eq!(self.lines.recv_timeout(PATIENCE), Err(mpsc::RecvTimeoutError::Disconnected));
+        self.child.wait().expect("it can be waited for").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already in every test that passes.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn lines_of(stdout: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {

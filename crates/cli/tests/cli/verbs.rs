@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Server, run, run_on};
+use crate::support::{Running, Server, run, run_on};
 
 const COMMIT: &str = r#"{"parts": [
     {"append": {"store": "s/one", "events": [
@@ -132,4 +132,70 @@ fn a_server_that_is_not_there_or_no_quire_is_named() {
     run(&["topics", "list", "--http", &address]).failed_with("does not answer like a Quire server");
     other.join().expect("it was asked");
     run(&["topics", "list", "--http", &address]).failed_with("can't ask the server");
+}
+
+/// The lines of a file of events, and what they are in a store.
+const EVENTS: &str = r#"{"type": "A", "id": "a0b1c2d3-e4f5-8000-8000-000000000001", "tags": ["x:1"], "data": {"n":  1}}
+{"type": "B", "id": "a0b1c2d3-e4f5-8000-8000-000000000002", "data_text": "two", "metadata": {"user": "u"}}
+
+{"specversion": "1.0", "id": "a0b1c2d3-e4f5-8000-8000-000000000003", "source": "elsewhere", "type": "C", "tags": "[\"x:2\"]", "data_base64": "/wA="}
+"#;
+
+#[test]
+fn events_are_appended_folded_imported_once_and_exported_in_either_form() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, file) = (folder.path().join("data"), folder.path().join("events.jsonl"));
+    assert_eq!(Server::start(&data).stop_by("INT").0, Some(0));
+    let on = |arguments: &[&str]| run_on(&data, arguments);
+    let append = ["events", "append", "users", "--type", "NameClaimed", "--tag", "name:ada", r#"{"age": 36}"#];
+    let unless = ["--unless-type", "NameClaimed", "--unless-tag", "name:ada"];
+    assert_eq!(on(&[&append[..], &unless].concat()).succeeded(), "position 1\n");
+    on(&[&append[..], &unless].concat()).failed_with("1");
+    assert_eq!(on(&[&append[..], &unless, &["--unless-after", "1"]].concat()).succeeded(), "position 2\n");
+    on(&[&append[..], &["--unless-after", "1"]].concat()).failed_with("--unless-after needs");
+    let project = |fold: &[&str]| {
+        on(&[&["events", "project", "users", "--tag", "name:ada"], fold].concat()).succeeded().trim_end().to_owned()
+    };
+    assert_eq!([project(&["--count"]), project(&["--exists"]), project(&["--sum", "age"])], ["2", "true", "72"]);
+    assert!(project(&["--last"]).contains("NameClaimed  [name:ada]"));
+    assert_eq!(project(&["--type", "Other", "--last"]), "-");
+
+    std::fs::write(&file, EVENTS).expect("written");
+    let import = ["events", "import", "users", file.to_str().expect("text")];
+    assert_eq!(on(&import).succeeded(), "3 events, of which 0 were there already\n");
+    assert_eq!(on(&import).succeeded(), "3 events, of which 3 were there already\n");
+    let exported = ["jsonl", "cloudevents"].map(|format| {
+        let exported = on(&["events", "export", "users", "--format", format]).succeeded();
+        std::fs::write(&file, &exported).expect("written");
+        let copy = ["events", "import", &format!("copy/{format}"), import[3]].map(str::to_owned);
+        assert_eq!(on(&copy.each_ref().map(String::as_str)).succeeded(), "5 events, of which 0 were there already\n");
+        let read = on(&["events", "read", &format!("copy/{format}"), "--json"]).succeeded();
+        let events = read.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let events = events.map(|mut event| {
+            event.as_object_mut().expect("an object").remove("time_ms");
+            event
+        });
+        events.collect::<Vec<_>>()
+    });
+    assert_eq!(exported[0].len(), 5);
+    assert_eq!(exported[0], exported[1]);
+    std::fs::write(&file, "{\"type\": \"A\"}\n[1]\n").expect("written");
+    on(&import).failed_with("line 2: it is no JSON object; 0 events before it were appended");
+}
+
+#[test]
+fn a_tail_prints_what_is_there_and_then_what_comes_from_another_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let append = |number: &str| {
+        run(&["events", "append", "s", "--type", number, "--http", &server.http]).succeeded();
+    };
+    append("One");
+    let tail = Running::start(&["events", "tail", "s", "--after", "0", "--limit", "3", "--http", &server.http]);
+    assert!(tail.line().contains("One"));
+    append("Two");
+    append("Three");
+    assert!(tail.line().contains("Two"));
+    assert!(tail.line().contains("Three"));
+    assert_eq!(tail.ends(), Some(0));
 }

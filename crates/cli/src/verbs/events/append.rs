@@ -1,0 +1,90 @@
+//! `quire events append`: one event, under a condition if one is given.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Result};
+use crate::verbs::client::Path;
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, word};
+
+/// Appends an event.
+#[derive(Debug, Args)]
+pub(crate) struct Append {
+    /// The event store, like air/flights; created when it is not there
+    store: String,
+    /// Its data, as text
+    #[arg(conflicts_with = "file")]
+    text: Option<String>,
+    /// The type of the event
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: String,
+    /// A tag; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Its id, a UUID: an event that is there already is not appended again
+    #[arg(long, value_name = "UUID")]
+    id: Option<String>,
+    /// A file with its data
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Its metadata
+    #[arg(long, value_name = "TEXT")]
+    metadata: Option<String>,
+    /// Not if there is an event of this type; given several times, of any of them
+    #[arg(long, value_name = "TYPE")]
+    unless_type: Vec<String>,
+    /// Not if there is an event with this tag (and of such a type); given several times, with all of them
+    #[arg(long, value_name = "TAG")]
+    unless_tag: Vec<String>,
+    /// Events up to this position are no reason not to append it
+    #[arg(long, value_name = "POSITION", default_value_t = 0)]
+    unless_after: u64,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Append {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let data = match &self.file {
+            Some(file) => {
+                let bytes = std::fs::read(file);
+                Some(bytes.map_err(|error| Failure::at(format_args!("read {}", file.display()), error))?)
+            }
+            None => self.text.map(String::into_bytes),
+        };
+        let mut event = json!({ "type": self.event_type, "tags": self.tags });
+        if let Some(id) = self.id {
+            event["id"] = Value::from(id);
+        }
+        if let Some(metadata) = self.metadata {
+            event["metadata_text"] = Value::from(metadata);
+        }
+        match data.map(String::from_utf8) {
+            Some(Ok(text)) => event["data_text"] = Value::from(text),
+            Some(Err(bytes)) => event["data_base64"] = Value::from(STANDARD.encode(bytes.as_bytes())),
+            None => {}
+        }
+        let mut append = json!({ "events": [event] });
+        if !self.unless_type.is_empty() || !self.unless_tag.is_empty() {
+            let item = json!({ "types": self.unless_type, "tags": self.unless_tag });
+            append["conditions"] = json!([{ "fail_if_events_match": { "items": [item] }, "after": self.unless_after }]);
+        } else if self.unless_after > 0 {
+            return Err(Failure::new("--unless-after needs --unless-type or --unless-tag"));
+        }
+        self.place.visit(|client| {
+            let answer = client.post(&Path::new(&["events", &self.store, "append"]), &append)?;
+            self.form.print(out, std::slice::from_ref(&answer), |answer| {
+                let already = if answer["duplicate"] == true { ", where it was already" } else { "" };
+                format!("position {}{already}", word(answer, "last"))
+            })
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! Events as CloudEvents 1.0 in JSON (the format of the CNCF specification, "JSON Event Format for CloudEvents").
+//!
+//! Tags and metadata are extension attributes, which are strings there: `tags` holds a JSON array. `sequence` (the extension of
+//! that name) is the position.
+
+use serde_json::{Map, Value, json};
+
+use crate::calendar;
+
+/// An event, as the server shows it, of this store.
+pub(super) fn from_event(event: &Value, store: &str) -> Value {
+    let mut cloud = Map::new();
+    cloud.insert("specversion".into(), json!("1.0"));
+    cloud.insert("id".into(), event["id"].clone());
+    cloud.insert("source".into(), json!(store));
+    cloud.insert("type".into(), event["type"].clone());
+    if let Some(time_ms) = event["time_ms"].as_i64() {
+        cloud.insert("time".into(), json!(calendar::rfc3339(time_ms)));
+    }
+    cloud.insert("sequence".into(), json!(event["position"].to_string()));
+    cloud.insert("tags".into(), json!(event["tags"].to_string()));
+    for (name, value) in event.as_object().into_iter().flatten() {
+        match (name.as_str(), value) {
+            (_, Value::Null) => {}
+            ("data", value) => {
+                cloud.insert("datacontenttype".into(), json!("application/json"));
+                cloud.insert("data".into(), value.clone());
+            }
+            ("data_text", value) => {
+                cloud.insert("datacontenttype".into(), json!("text/plain"));
+                cloud.insert("data".into(), value.clone());
+            }
+            ("data_base64", value) => {
+                cloud.insert("data_base64".into(), value.clone());
+            }
+            ("metadata", value) => {
+                cloud.insert("metadata".into(), json!(value.to_string()));
+            }
+            ("metadata_text", value) => {
+                cloud.insert("metadatatext".into(), value.clone());
+            }
+            ("metadata_base64", value) => {
+                cloud.insert("metadatabase64".into(), value.clone());
+            }
+            _ => {}
+        }
+    }
+    Value::Object(cloud)
+}
+
+/// Whether a line of a file is one.
+pub(super) fn is_cloud_event(line: &Value) -> bool {
+    line.get("specversion").is_some()
+}
+
+/// The event to append. Attributes that an event has no place for are dropped: `source`, `subject`, `time` and extensions that are
+/// not ours.
+///
+/// # Errors
+/// What is wrong with it, in a sentence.
+pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
+    let mut event = Map::new();
+    let id = cloud["id"].as_str().ok_or("it has no id")?;
+    event.insert("type".into(), json!(cloud["type"].as_str().ok_or("it has no type")?));
+    event.insert("id".into(), json!(id));
+    let parsed = |name: &str| match cloud[name].as_str() {
+        Some(text) => serde_json::from_str(text).map(Some).map_err(|error| format!("its {name} are no JSON: {error}")),
+        None => Ok(None::<Value>),
+    };
+    event.insert("tags".into(), parsed("tags")?.unwrap_or_else(|| json!([])));
+    if let Some(metadata) = parsed("metadata")? {
+        event.insert("metadata".into(), metadata);
+    }
+    for (from, to) in
+        [("metadatatext", "metadata_text"), ("metadatabase64", "metadata_base64"), ("data_base64", "data_base64")]
+    {
+        if let Some(value) = cloud.get(from) {
+            event.insert(to.into(), value.clone());
+        }
+    }
+    let is_text = cloud["datacontenttype"].as_str().is_some_and(|content_type| content_type.starts_with("text/"));
+    match &cloud["data"] {
+        Value::Null => {}
+        Value::String(text) if is_text => drop(event.insert("data_text".into(), json!(text))),
+        data => drop(event.insert("data".into(), data.clone())),
+    }
+    Ok(Value::Object(event))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_comes_back_from_its_cloud_event() {
+        for shown in [
+            json!({ "data": { "a": 1 }, "metadata": { "user": "u" } }),
+            json!({ "data_text": "no JSON", "metadata": null }),
+            json!({ "data": "JSON", "metadata_text": "m" }),
+            json!({ "data_base64": "/wA=", "metadata_base64": "AA==" }),
+            json!({ "data": null }),
+        ] {
+            let mut event = json!({ "position": 7, "id": "a0b1c2d3-e4f5-8000-8000-000000000001", "type": "T", "tags": ["x:1", "y"],
+                "time_ms": 0 });
+            event.as_object_mut().expect("an object").extend(shown.as_object().expect("an object").clone());
+            let cloud = from_event(&event, "s");
+            assert!(is_cloud_event(&cloud));
+            assert_eq!((&cloud["sequence"], &cloud["time"]), (&json!("7"), &json!("1970-01-01T00:00:00.000Z")));
+            let mut back = to_event(&cloud).expect("sound");
+            back["position"] = json!(7);
+            back["time_ms"] = json!(0);
+            let fields = event.as_object_mut().expect("an object");
+            fields.retain(|_, value| !value.is_null());
+            assert_eq!(back, event);
+        }
+    }
+
+    #[test]
+    fn what_is_no_event_is_told() {
+        assert_eq!(to_event(&json!({ "specversion": "1.0", "type": "T" })), Err("it has no id".to_owned()));
+        assert_eq!(to_event(&json!({ "specversion": "1.0", "id": "i" })), Err("it has no type".to_owned()));
+    }
+}

@@ -1,0 +1,73 @@
+//! `quire events project`: what events come to, folded where they are.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Filter;
+use super::read::line;
+use crate::failure::Result;
+use crate::verbs::client::Path;
+use crate::verbs::place::Place;
+use crate::verbs::print::Form;
+
+/// Folds events.
+#[derive(Debug, Args)]
+pub(crate) struct Project {
+    /// The event store, like air/flights
+    store: String,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    fold: Fold,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Into what.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Fold {
+    /// How many there are
+    #[arg(long)]
+    count: bool,
+    /// Whether there is one
+    #[arg(long)]
+    exists: bool,
+    /// The last one
+    #[arg(long)]
+    last: bool,
+    /// The sum of a number in their data, which is a JSON object
+    #[arg(long, value_name = "FIELD")]
+    sum: Option<String>,
+}
+
+impl Fold {
+    fn request(&self) -> Value {
+        match &self.sum {
+            Some(field) => json!({ "sum": field }),
+            None if self.count => json!("count"),
+            None if self.exists => json!("exists"),
+            None => json!("last"),
+        }
+    }
+}
+
+impl Project {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let projection = json!({ "query": self.filter.query(), "fold": self.fold.request() });
+        self.place.visit(|client| {
+            let path = Path::new(&["events", &self.store, "project"]);
+            let answer = client.post(&path, &json!({ "projections": { "state": projection } }))?;
+            let state = json!({ "state": answer["states"]["state"], "head": answer["head"] });
+            self.form.print(out, std::slice::from_ref(&state), |state| match &state["state"] {
+                Value::Null => "-".to_owned(),
+                event @ Value::Object(_) => line(event),
+                state => state.to_string(),
+            })
+        })
+    }
+}

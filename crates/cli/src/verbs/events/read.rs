@@ -1,0 +1,133 @@
+//! `quire events read` and `tail`: what is there, and what is to come.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::Filter;
+use crate::failure::{Failure, Result};
+use crate::verbs::client::{Client, Path};
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, bytes, list, time, word, words};
+
+/// The most that one request asks for.
+const PAGE: u64 = 1_000;
+
+/// Reads events.
+#[derive(Debug, Args)]
+pub(crate) struct Read {
+    /// The event store, like air/flights
+    store: String,
+    #[command(flatten)]
+    filter: Filter,
+    /// Only events behind this position
+    #[arg(long, value_name = "POSITION", default_value_t = 0)]
+    after: u64,
+    /// At most so many events [default: all]
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Prints events as they come.
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    /// The event store, like air/flights; it need not be there yet
+    store: String,
+    #[command(flatten)]
+    filter: Filter,
+    /// First those behind this position [default: only those to come]
+    #[arg(long, value_name = "POSITION")]
+    after: Option<u64>,
+    /// End after so many events
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Read {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        self.place.visit(|client| {
+            let path = self.filter.on(Path::new(&["events", &self.store]));
+            let limit = self.limit.unwrap_or(u64::MAX);
+            pages(client, &self.store, &path, self.after, limit, |events| self.form.print(out, events, line))
+        })
+    }
+}
+
+impl Tail {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        self.place.visit(|client| {
+            let after = match self.after {
+                Some(after) => after,
+                None => {
+                    let answer = client.get(&Path::new(&["events", &self.store, "head"]))?;
+                    answer["head"].as_u64().unwrap_or_default()
+                }
+            };
+            let path = self.filter.on(Path::new(&["events", &self.store, "subscribe"])).with("after", after);
+            let mut left = self.limit.unwrap_or(u64::MAX);
+            if left == 0 {
+                return Ok(());
+            }
+            let mut kind = String::new();
+            client.lines(&path, |line_of_answer| {
+                // Server-sent events: a line says what the data on the next one is.
+                match line_of_answer.split_once(": ") {
+                    Some(("event", name)) => name.clone_into(&mut kind),
+                    Some(("data", data)) if kind == "event" => {
+                        let event = client.json(data.as_bytes())?;
+                        self.form.print(out, std::slice::from_ref(&event), line)?;
+                        out.flush()?;
+                        left -= 1;
+                    }
+                    Some(("data", data)) if kind == "error" => {
+                        return Err(Failure::new(word(&client.json(data.as_bytes())?, "message")));
+                    }
+                    _ => {}
+                }
+                Ok(left > 0)
+            })
+        })
+    }
+}
+
+/// Reads page after page.
+pub(super) fn pages(
+    client: &Client,
+    store: &str,
+    path: &Path,
+    after: u64,
+    limit: u64,
+    mut print: impl FnMut(&[Value]) -> Result,
+) -> Result {
+    let (mut after, mut left) = (after, limit);
+    while left > 0 {
+        let answer = client.get(&path.clone().with("after", after).with("limit", left.min(PAGE)))?;
+        // A store is there from its first event on.
+        if answer["head"] == 0 {
+            return Err(Failure::new(format!("there is no event store {store}")));
+        }
+        let events = list(&answer, "events");
+        print(events)?;
+        left -= events.len() as u64;
+        match events.last().and_then(|last| last["position"].as_u64()) {
+            Some(last) if answer["more"] == true => after = last,
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+/// An event for people.
+pub(super) fn line(event: &Value) -> String {
+    let (position, time) = (word(event, "position"), time(event, "time_ms"));
+    format!("{position:>8}  {time}  {}  [{}]  {}", word(event, "type"), words(event, "tags"), bytes(event, "data"))
+}
