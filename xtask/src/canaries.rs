@@ -1,7 +1,7 @@
-//! `cargo xtask canaries`: deliberate defects, each of which the simulation must notice.
+//! `cargo xtask canaries`: deliberate defects, each of which the simulation or a named test must notice.
 //!
 //! ```text
-//! the source ─▶ a copy in the target folder, with every defect behind a number ─▶ quire-sim, once ─▶ let out one by one
+//! the source ─▶ a copy in the target folder, with every defect behind a number ─▶ built once ─▶ let out one by one
 //! ```
 //!
 //! The source itself holds none of them, so no build of it can. The copy is built once: which defect is let out is said when it is run,
@@ -9,14 +9,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 mod table;
 
 use crate::test::{PROFILE, now, succeed};
 use crate::workspace::{Workspace, cargo};
-use table::{CANARIES, Canary};
+use table::{CANARIES, Canary, Test};
 
 /// The crates that are copied.
 const CRATES: [&str; 9] = ["mapped", "model", "log", "streams", "events", "jobs", "graph", "quire", "sim"];
@@ -30,18 +30,14 @@ const PAGE: &str = "docs/canaries.md";
 const SWITCH: &str = "\
 //! Which deliberate defect is let out.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+extern crate std;
 
-static OUT: AtomicU32 = AtomicU32::new(0);
-
-/// Lets one out.
-pub fn let_out(number: u32) {
-    OUT.store(number, Ordering::Relaxed);
-}
+static OUT: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
 
 /// Whether this one is.
 pub fn is_out(number: u32) -> bool {
-    OUT.load(Ordering::Relaxed) == number
+    let out = || std::env::var(\"QUIRE_CANARY\").ok().and_then(|out| out.parse().ok()).unwrap_or(0);
+    *OUT.get_or_init(out) == number
 }
 ";
 
@@ -57,20 +53,21 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<(), Strin
     }
     let copy = workspace.target.join("canaries");
     copy_source(&workspace.root, &copy)?;
-    let target = copy.join("target");
-    let mut build = Command::new(cargo());
-    build.current_dir(&copy).args(["build", "--offline", "--quiet", "--profile", PROFILE, "-p", "quire-sim"]);
-    succeed(build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "--cap-lints allow"))?;
-    let program = target.join(PROFILE).join("quire-sim");
-    if let Some(failure) = let_out(&program, 0, 200)? {
+    succeed(&mut in_copy(&copy, &["build", "-p", "quire-sim"]))?;
+    let program = copy.join("target").join(PROFILE).join("quire-sim");
+    if let Some(failure) = in_seeds(&program, 0, 200)? {
         return Err(format!("with no canary out: {failure}"));
     }
-    let mut unnoticed = Vec::new();
-    for (number, canary) in wanted {
-        let noticed = let_out(&program, number, SEEDS)?;
-        println!("{:22} {}", canary.name, noticed.as_deref().unwrap_or("NOT NOTICED"));
-        if noticed.is_none() {
-            unnoticed.push(canary.name);
+    let (mut noticed, mut unnoticed) = (Vec::new(), Vec::new());
+    for (place, (number, canary)) in (1..).zip(&wanted) {
+        let by = match canary.test {
+            None => in_seeds(&program, *number, SEEDS)?,
+            Some(test) => in_test(&copy, *number, test)?,
+        };
+        println!("{place}/{} {:22} {}", wanted.len(), canary.name, by.as_deref().unwrap_or("NOT NOTICED"));
+        match by {
+            Some(by) => noticed.push((*canary, by)),
+            None => unnoticed.push(canary.name),
         }
     }
     if !unnoticed.is_empty() {
@@ -80,11 +77,34 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<(), Strin
         return Ok(());
     }
     let path = workspace.root.join(PAGE);
-    fs::write(&path, page()).map_err(|error| format!("could not write {}: {error}", path.display()))
+    fs::write(&path, page(&noticed)).map_err(|error| format!("could not write {}: {error}", path.display()))
+}
+
+/// A cargo command in the copy, which has a target folder of its own.
+fn in_copy(copy: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(cargo());
+    command.current_dir(copy).args(arguments).args(["--offline", "--quiet", "--profile", PROFILE]);
+    command.env("CARGO_TARGET_DIR", copy.join("target")).env("RUSTFLAGS", "--cap-lints allow");
+    command
+}
+
+/// Runs a test with a defect let out, which must fail then and pass without.
+fn in_test(copy: &Path, number: u32, Test { package, target, name }: Test) -> Result<Option<String>, String> {
+    let run = |number: u32| -> Result<Output, String> {
+        let mut command = in_copy(copy, &["test", "-p", package, "--test", target]);
+        command.env("QUIRE_CANARY", number.to_string()).args(["--", "--exact", name]);
+        command.output().map_err(|error| format!("could not run cargo: {error}"))
+    };
+    let sound = run(0)?;
+    if !sound.status.success() || !String::from_utf8_lossy(&sound.stdout).contains("1 passed") {
+        let (stdout, stderr) = (String::from_utf8_lossy(&sound.stdout), String::from_utf8_lossy(&sound.stderr));
+        return Err(format!("with no canary out, the test {name} of {package} does not pass:\n{stdout}{stderr}"));
+    }
+    Ok((!run(number)?.status.success()).then(|| format!("the test `{name}` of `{package}`")))
 }
 
 /// Runs seeds with a defect let out; gives what was noticed.
-fn let_out(program: &Path, number: u32, seeds: u64) -> Result<Option<String>, String> {
+fn in_seeds(program: &Path, number: u32, seeds: u64) -> Result<Option<String>, String> {
     let mut command = Command::new(program);
     command.args(["--brief", "--seeds", &format!("0..{seeds}")]).env("QUIRE_CANARY", number.to_string());
     let failed = |error| format!("could not run {}: {error}", program.display());
@@ -103,7 +123,8 @@ fn let_out(program: &Path, number: u32, seeds: u64) -> Result<Option<String>, St
     };
     let mut line = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().expect("it is piped"), &mut line).map_err(failed)?;
-    let short: String = line.lines().next().unwrap_or_default().chars().take(140).collect();
+    let line = line.lines().next().unwrap_or_default();
+    let short: String = line.replacen(" fails:", ",", 1).chars().take(120).collect();
     Ok((!status.success()).then_some(short))
 }
 
@@ -126,12 +147,6 @@ fn copy_source(root: &Path, copy: &Path) -> Result<(), String> {
         change(&crates.join(canary.file), |text| defective(&text, canary, number))?;
     }
     change(&crates.join("model/src/lib.rs"), |text| Ok(format!("{text}\npub mod canary;\n")))?;
-    change(&crates.join("quire/src/lib.rs"), |text| Ok(format!("{text}\npub use quire_model::canary;\n")))?;
-    change(&crates.join("sim/src/main.rs"), |text| {
-        let main = "fn main() -> ExitCode {";
-        let let_out = "let out = std::env::var(\"QUIRE_CANARY\").ok().and_then(|out| out.parse().ok()); quire::canary::let_out(out.unwrap_or(0));";
-        Ok(text.replacen(main, &format!("{main}\n{let_out}"), 1))
-    })?;
     let switch = crates.join("model/src/canary.rs");
     fs::write(&switch, SWITCH).map_err(|error| failed(&switch, error))?;
     let manifest = fs::read_to_string(root.join("Cargo.toml")).map_err(|error| failed(root, error))?;
@@ -178,19 +193,24 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The page of the table.
-fn page() -> String {
+/// The page of the table, with what noticed each of them.
+fn page(noticed: &[(&Canary, String)]) -> String {
     let mut page = format!(
         "# Canaries\n\n{} deliberate defects, put into a copy of the source by `cargo xtask canaries`, which writes this page when every one of them was\n\
-         noticed by the [simulation](simulation.md) within {SEEDS} runs. It makes the other counts believable: a test that can't fail\n\
-         proves nothing. The defects stand in [`table.rs`](../xtask/src/canaries/table.rs), and in no build of the source.\n\n\
-         | canary | defect | where |\n|---|---|---|\n",
-        CANARIES.len()
+         noticed: by the [simulation](simulation.md) within {SEEDS} runs, or by the named test. It makes the other counts believable, for a test\n\
+         that can't fail proves nothing. The defects stand in [`table.rs`](../xtask/src/canaries/table.rs), and in no build of the source.\n\n\
+         | canary | defect | where | noticed by |\n|---|---|---|---|\n",
+        noticed.len()
     );
-    for Canary { name, defect, file, .. } in CANARIES {
-        page += &format!("| `{name}` | {defect} | [{file}](../crates/{file}) |\n");
+    for (canary, by) in noticed {
+        page += &format!("{} {} |\n", row(canary), by.replace('|', "\\|"));
     }
     page
+}
+
+/// The part of a row that is known before it was let out.
+fn row(Canary { name, defect, file, .. }: &Canary) -> String {
+    format!("| `{name}` | {defect} | [{file}](../crates/{file}) |")
 }
 
 #[cfg(test)]
@@ -213,14 +233,16 @@ mod tests {
         for name in CRATES {
             assert!(!Path::new(ROOT).join("crates").join(name).join("src/canary.rs").exists());
         }
-        let main = fs::read_to_string(Path::new(ROOT).join("crates/sim/src/main.rs")).unwrap();
-        assert!(!main.contains("canary"));
     }
 
     #[test]
     fn the_page_is_of_this_table_once_it_was_written() {
         if let Ok(written) = fs::read_to_string(Path::new(ROOT).join(PAGE)) {
-            assert_eq!(written, page(), "run cargo xtask canaries");
+            let rows = written.lines().filter(|line| line.starts_with("| `"));
+            assert_eq!(rows.count(), CANARIES.len(), "run cargo xtask canaries");
+            for canary in CANARIES {
+                assert!(written.contains(&row(canary)), "{}: run cargo xtask canaries", canary.name);
+            }
         }
     }
 

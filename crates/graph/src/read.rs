@@ -145,7 +145,7 @@ pub(crate) fn block_entry(history: &dyn History, place: Place) -> Result<(Entry<
 /// state points to.
 fn read(history: &dyn History, place: Place) -> Result<(Entry<'_>, Effect<'_>), ReadError> {
     let Some(entry) = history.entry(place)? else {
-        return Err(ReadError { place: Some(place), message: "the graph's state points to it, but it is gone".into() });
+        return Err(ReadError::damaged(Some(place), "the graph's state points to it, but it is gone"));
     };
     Ok((entry, Effect::of(&entry)))
 }

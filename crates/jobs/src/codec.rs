@@ -222,7 +222,7 @@ impl<'a> Effect<'a> {
 
     /// [`Effect::of`], for those who read the log and can be told that it is damaged.
     pub(crate) fn read(entry: &Entry<'a>) -> Result<Self, ReadError> {
-        Effect::of(entry).map_err(|error| ReadError { place: Some(entry.place), message: alloc::format!("{error}") })
+        Effect::of(entry).map_err(|error| ReadError::damaged(Some(entry.place), alloc::format!("{error}")))
     }
 }
 

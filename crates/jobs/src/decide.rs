@@ -121,7 +121,7 @@ impl Decision<'_> {
 
     fn lease(&mut self, id: JobId, queue: &str, deadline: Timestamp, worker: &str) -> Result<FetchedJob, Stop> {
         let Some(Standing::Live(job)) = self.draft.job(id) else { panic!("job {id} is pending but not live") };
-        let gone = || ReadError { place: Some(id.place()), message: String::from("a live job's entry is gone") };
+        let gone = || ReadError::damaged(Some(id.place()), "a live job's entry is gone");
         let entry = self.history.entry(id.place())?.ok_or_else(gone)?;
         let Effect::Enqueued(enqueued) = Effect::read(&entry)? else { return Err(Stop::Unreadable(gone())) };
         let attempt = job.attempt.checked_add(1).expect("attempts are at most attempts_max");

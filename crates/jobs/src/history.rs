@@ -120,8 +120,7 @@ pub(crate) fn state_after(entry: &Entry<'_>) -> Result<JobState, ReadError> {
 fn transition(entry: &Entry<'_>) -> Result<Transition, ReadError> {
     let (state, kind) = match Effect::read(entry)? {
         Effect::QueueCreated { .. } => {
-            let message = String::from("a queue's entry carries the tag of a job");
-            return Err(ReadError { place: Some(entry.place), message });
+            return Err(ReadError::damaged(Some(entry.place), "a queue's entry carries the tag of a job"));
         }
         Effect::Enqueued(enqueued) => {
             (enqueued.job(entry.time).state(), TransitionKind::Enqueued { run_at: enqueued.run_at })

@@ -7,16 +7,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use quire_model::Timestamp;
 
-/// A source of time. It may step backwards; the log does not.
+/// A source of time. It may step backwards; the log does not, and goes on at its pace: see [`SteadyClock`](crate::SteadyClock).
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Nanoseconds since some moment, never running backwards: to measure how long something takes, for statistics only.
-    /// Unless a clock has something better, it is as exact as [`Clock::now`].
-    fn monotonic_ns(&self) -> u64 {
-        self.now().as_micros().saturating_mul(1000)
-    }
+    /// Nanoseconds since some moment, never running backwards: how much time passes, whatever the clock is set to.
+    fn monotonic_ns(&self) -> u64;
 }
 
 /// The system's clock.
@@ -44,16 +41,23 @@ impl Clock for SystemClock {
 #[derive(Debug, Default)]
 pub struct ManualClock {
     micros: AtomicU64,
+    passed_micros: AtomicU64,
 }
 
 impl ManualClock {
     /// A clock that shows this time.
     pub fn new(now: Timestamp) -> Self {
-        ManualClock { micros: AtomicU64::new(now.as_micros()) }
+        ManualClock { micros: AtomicU64::new(now.as_micros()), passed_micros: AtomicU64::new(0) }
     }
 
-    /// Sets the time, forwards or backwards.
+    /// Has time pass until it is so late; to an earlier time, the clock steps.
     pub fn set(&self, now: Timestamp) {
+        let before = self.micros.swap(now.as_micros(), Ordering::SeqCst);
+        self.passed_micros.fetch_add(now.as_micros().saturating_sub(before), Ordering::SeqCst);
+    }
+
+    /// Sets the clock, forwards or backwards, while no time passes.
+    pub fn step(&self, now: Timestamp) {
         self.micros.store(now.as_micros(), Ordering::SeqCst);
     }
 }
@@ -61,5 +65,9 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.micros.load(Ordering::SeqCst))
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.passed_micros.load(Ordering::SeqCst).saturating_mul(1000)
     }
 }

@@ -13,6 +13,7 @@ use quire_mapped::Appender;
 use quire_model::{At, NewEntry, Position, Sequence, Timestamp};
 
 use crate::checkpoint::Mark;
+use crate::clock::Clock;
 use crate::directory::Fill;
 use crate::draft::Draft;
 use crate::error::Result;

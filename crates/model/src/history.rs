@@ -37,13 +37,31 @@ pub trait History {
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError>;
 }
 
-/// Stored bytes that could not be read back as they were written.
+/// Stored bytes that could not be read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadError {
+    /// What is to be done about it.
+    pub kind: ReadErrorKind,
     /// Where the entry should have been, when that is known.
     pub place: Option<Place>,
     /// What was met, in which file, at which byte.
     pub message: String,
+}
+
+/// What kept bytes from being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadErrorKind {
+    /// They are there, and not as they were written: a backup has them.
+    Damaged,
+    /// The system would not give them: look at it. They may be whole, and the same read may work later.
+    Io,
+}
+
+impl ReadError {
+    /// Bytes that are not as they were written, of the entry at this place when it is known.
+    pub fn damaged(place: Option<Place>, message: impl Into<String>) -> Self {
+        ReadError { kind: ReadErrorKind::Damaged, place, message: message.into() }
+    }
 }
 
 impl fmt::Display for ReadError {

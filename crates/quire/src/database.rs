@@ -134,7 +134,8 @@ impl Database {
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) (a message that can't be encoded): nothing
-    /// was done. [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when history that the decision needs can't be read. [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// was done. [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and [`ErrorKind::Io`](crate::ErrorKind::Io) when history that the
+    /// decision needs can't be read. [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn commit(&self, commit: &Commit<'_>) -> Result<Outcome> {
         self.submit(commit)?.wait()
     }
@@ -272,8 +273,8 @@ impl Database {
         self.clock().now()
     }
 
-    /// The clock.
-    pub fn clock(&self) -> &Arc<dyn Clock> {
+    /// The clock that it was opened with, as the database follows it: it never runs backwards.
+    pub fn clock(&self) -> &dyn Clock {
         self.shared.log.clock()
     }
 

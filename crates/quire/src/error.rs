@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quire_model::{Position, ReadError};
+use quire_model::{Position, ReadError, ReadErrorKind};
 
 use crate::models::UnknownModel;
 use crate::outcome::Refused;
@@ -93,7 +93,8 @@ impl From<quire_log::Error> for Error {
         use quire_log::Error as Log;
         let kind = match &error {
             Log::InUse { .. } => ErrorKind::InUse,
-            Log::Damaged { .. } | Log::Unreadable(_) => ErrorKind::Damaged,
+            Log::Damaged { .. } => ErrorKind::Damaged,
+            Log::Unreadable(error) => kind_of(error),
             Log::NewerFormat { .. } => ErrorKind::NewerFormat,
             Log::Settings { .. } => ErrorKind::Invalid,
             Log::TooLarge { .. } => ErrorKind::TooLarge,
@@ -107,7 +108,14 @@ impl From<quire_log::Error> for Error {
 
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
-        Error { kind: ErrorKind::Damaged, message: error.to_string(), source: Some(Box::new(error)) }
+        Error { kind: kind_of(&error), message: error.to_string(), source: Some(Box::new(error)) }
+    }
+}
+
+fn kind_of(error: &ReadError) -> ErrorKind {
+    match error.kind {
+        ReadErrorKind::Damaged => ErrorKind::Damaged,
+        ReadErrorKind::Io => ErrorKind::Io,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
-use quire_log::{Background, Compaction, CompactionPlan, Heard, Log, Woken};
+use quire_log::{Background, Clock, Compaction, CompactionPlan, Heard, Log, Woken};
 use quire_model::{Entry, Timestamp};
 
 use crate::checkpoint::Checkpoints;

@@ -176,8 +176,7 @@ impl Naive {
         Ok((answers, self.adopt(draft)))
     }
 
-    /// Takes in what time has brought, if it is time; says whether that took a position. The clock may have jumped back: then
-    /// nothing is due although the last record is of a later time.
+    /// Takes in what time has brought, if it is time; says whether that took a position.
     pub(crate) fn tick(&mut self, now: u64) -> bool {
         let is_due = |job: &Job| match job.phase {
             Phase::Active { deadline: due, .. } | Phase::Scheduled { run_at: due } | Phase::Retrying { due } => {

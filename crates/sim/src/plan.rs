@@ -16,7 +16,7 @@ const STEPS: std::ops::RangeInclusive<usize> = 20..=160;
 const STEPS_PER_FAULT: std::ops::RangeInclusive<u32> = 6..=40;
 /// How many operations at most pass before a fault that was armed.
 const FAULT_DELAY: u64 = 12;
-/// How far the clock jumps, in microseconds, forwards or backwards.
+/// How far the clock jumps, in microseconds, forwards or backwards; and how much time passes at once.
 const CLOCK_JUMP_MICROS: u64 = 20_000_000;
 
 /// A run.
@@ -51,7 +51,9 @@ pub(crate) enum Action {
     Duty(Duty),
     /// A checkpoint is saved.
     Checkpoint,
-    /// The clock jumps.
+    /// Time passes.
+    Pass { micros: u64 },
+    /// The clock jumps, and no time passes.
     Clock { micros: i64 },
     /// Everything published is read and compared.
     Peek,
@@ -114,9 +116,10 @@ fn work(random: &mut Rng) -> Action {
             *random.choice(&[Duty::Sync, Duty::Prepare, Duty::Seal, Duty::Tick, Duty::Checkpoint]).expect("some"),
         ),
         74..77 => Action::Checkpoint,
-        77..82 => {
+        77..79 => Action::Pass { micros: random.u64(0..CLOCK_JUMP_MICROS) },
+        79..82 => {
             let micros = random.u64(0..CLOCK_JUMP_MICROS).cast_signed();
-            Action::Clock { micros: if random.u8(0..4) == 0 { -micros } else { micros } }
+            Action::Clock { micros: if random.bool() { -micros } else { micros } }
         }
         82..88 => Action::Peek,
         88..90 => Action::Check,

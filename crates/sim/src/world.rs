@@ -44,6 +44,8 @@ pub(crate) struct World<'p> {
     /// Whether a loss of power came after the last opening.
     power_was_lost: bool,
     book: Book,
+    /// The time that the database last showed, in microseconds, and how much had passed by then.
+    seen_time: (u64, u64),
     step: usize,
 }
 
@@ -75,6 +77,7 @@ impl<'p> World<'p> {
             safe: 0,
             power_was_lost: false,
             book: Book::default(),
+            seen_time: (0, 0),
             step: 0,
         }
     }
@@ -115,9 +118,13 @@ impl<'p> World<'p> {
                 let done = self.database().checkpoint();
                 self.concluded("SAVE", done, |world| world.safe = tail)?;
             }
+            Action::Pass { micros } => {
+                self.clock.set(self.clock.now().plus_micros(*micros));
+                self.say("PASS", &micros.to_string());
+            }
             Action::Clock { micros } => {
                 let now = self.clock.now().as_micros();
-                self.clock.set(Timestamp::from_micros(now.saturating_add_signed(*micros)));
+                self.clock.step(Timestamp::from_micros(now.saturating_add_signed(*micros)));
                 self.say("CLOCK", &micros.to_string());
             }
             Action::Peek => self.peek()?,
@@ -155,7 +162,23 @@ impl<'p> World<'p> {
                 self.restart("POWER")?;
             }
         }
-        self.collect_crash()
+        self.collect_crash()?;
+        self.see_time()
+    }
+
+    /// Time goes on in the database as fast as it passes, whatever the clock is set to, and never back.
+    fn see_time(&mut self) -> Result<(), Failure> {
+        /// A step back of less than this is waited for.
+        const MOMENT_MICROS: u64 = 10_000;
+        let passed = self.clock.monotonic_ns() / 1000;
+        let now = self.database().now().as_micros();
+        let (before, passed_before) = self.seen_time;
+        let (least, passed_since) = (before.max(self.newest().time), passed - passed_before);
+        if now < least || now + MOMENT_MICROS < before + passed_since {
+            return Err(format!("it is {now} in the database, and was {before} {passed_since} us ago"));
+        }
+        self.seen_time = (now, passed);
+        Ok(())
     }
 
     fn database(&self) -> Database {
@@ -191,8 +214,6 @@ impl<'p> World<'p> {
         match error.kind() {
             ErrorKind::NoSpace => self.disk.is_full(),
             ErrorKind::Io | ErrorKind::Failed => self.disk.is_broken(),
-            // A read that failed within a decision is told as damage; what failed stands in the message.
-            ErrorKind::Damaged => self.disk.is_broken() && error.to_string().contains("Input/output error"),
             _ => false,
         }
     }
@@ -223,7 +244,7 @@ impl<'p> World<'p> {
         let texts: Vec<_> = parts.iter().map(|part| book::text(book::value_of(part))).collect();
         let queues: Vec<_> = parts.iter().map(book::queues_of).collect();
         let mut after = naive.clone();
-        let expected = after.commit(&parts, self.clock.now().as_micros());
+        let expected = after.commit(&parts, self.database().now().as_micros());
         let took_position = expected.as_ref().is_ok_and(|(_, took_position)| *took_position);
         let expected = expected.map(|(answers, _)| answers);
 
@@ -327,7 +348,7 @@ impl<'p> World<'p> {
     /// What time has brought is taken in.
     fn tick(&mut self) -> Result<(), Failure> {
         let mut after = self.newest().clone();
-        let changed = after.tick(self.clock.now().as_micros());
+        let changed = after.tick(self.database().now().as_micros());
         let done = self.database().carry_out(Duty::Tick);
         if !self.process.lives() {
             self.maybes.extend(changed.then_some(after));
@@ -441,6 +462,7 @@ impl<'p> World<'p> {
                     self.database = Some(opening.database);
                     self.came_back(records)?;
                     if self.process.lives() {
+                        self.seen_time = (self.database().now().as_micros(), self.clock.monotonic_ns() / 1000);
                         return Ok(());
                     }
                     drop(self.database.take());

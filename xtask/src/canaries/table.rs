@@ -11,11 +11,29 @@ pub(crate) struct Canary {
     pub(crate) file: &'static str,
     pub(crate) from: &'static str,
     pub(crate) to: &'static str,
+    /// What notices it, when the simulation can't: everything that follows from it is caught behind it, too.
+    pub(crate) test: Option<Test>,
+}
+
+/// A test: a package, the name of its test binary, and its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Test {
+    pub(crate) package: &'static str,
+    pub(crate) target: &'static str,
+    pub(crate) name: &'static str,
 }
 
 macro_rules! canaries {
-    ($($name:literal, $defect:literal, $file:literal, $from:literal => $to:literal;)*) => {
-        &[$(Canary { name: $name, defect: $defect, file: $file, from: $from, to: $to }),*]
+    ($($name:literal, $defect:literal, $file:literal, $from:literal => $to:literal
+        $(, by $package:literal $target:literal $test:literal)?;)*) => {
+        &[$(Canary {
+            name: $name,
+            defect: $defect,
+            file: $file,
+            from: $from,
+            to: $to,
+            test: [$(Some(Test { package: $package, target: $target, name: $test }),)? None][0],
+        }),*]
     };
 }
 
@@ -41,7 +59,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "checkpoint-crc", "the checksum of a checkpoint is not verified", "log/src/checkpoint.rs",
         "if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) {" => "if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) && !ON {";
     "meta-crc", "the checksum of quire.meta is not verified", "quire/src/meta.rs",
-        "if u32_at(12) != checksum(fixed) {" => "if u32_at(12) != checksum(fixed) && !ON {";
+        "if u32_at(12) != checksum(fixed) {" => "if u32_at(12) != checksum(fixed) && !ON {",
+        by "quire" "database" "opening::no_flipped_bit_of_quire_meta_goes_unnoticed";
     "cut-below-mark", "a tail that had been synced is cut as a torn one is", "log/src/recovery/mod.rs",
         "if let Some(durable) = self.known.durable.filter(|durable| *durable > position) {"
         => "if let Some(durable) = self.known.durable.filter(|durable| *durable > position && !ON) {";

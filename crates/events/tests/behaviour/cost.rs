@@ -35,7 +35,7 @@ impl<'l> Watched<'l> {
 }
 
 fn broken() -> ReadError {
-    ReadError { place: None, message: "the disk is gone".into() }
+    ReadError::damaged(None, "the disk is gone")
 }
 
 impl History for Watched<'_> {

@@ -12,13 +12,13 @@ use std::time::Duration;
 use quire_model::Position;
 
 use crate::checkpoint::{self, Checkpoint, Mark};
-use crate::clock::Clock;
 use crate::compaction::{Compaction, Run, Share, Survives};
 use crate::components::Duty;
 use crate::error::{Damage, Result};
 use crate::reader::Reader;
 use crate::scrub::scrub_all;
 use crate::settings::{Durability, Settings};
+use crate::steady::SteadyClock;
 use threads::Threads;
 
 pub use company::Heard;
@@ -77,8 +77,8 @@ impl Log {
         &self.shared().settings
     }
 
-    /// The clock it was opened with.
-    pub fn clock(&self) -> &Arc<dyn Clock> {
+    /// The clock that it was opened with, as the log follows it.
+    pub fn clock(&self) -> &SteadyClock {
         &self.shared().clock
     }
 

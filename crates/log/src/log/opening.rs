@@ -26,6 +26,7 @@ use crate::sealer::Sealer;
 use crate::settings::Settings;
 use crate::spans::Spans;
 use crate::statistics::Counters;
+use crate::steady::SteadyClock;
 use crate::sync::Syncer;
 use crate::writer::{Active, Writer};
 
@@ -107,7 +108,7 @@ impl Log {
             directory,
             control: entered.control,
             settings,
-            clock,
+            clock: SteadyClock::new(clock, found.time),
         });
         let active = match found.active {
             Some(active) => {

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Mark;
-use crate::clock::Clock;
 use crate::control::Control;
 use crate::directory::{Directory, LockedFile};
 use crate::error::Result;
@@ -20,6 +19,7 @@ use crate::segment::SegmentHeader;
 use crate::segments::Segments;
 use crate::settings::{Durability, Settings};
 use crate::statistics::Counters;
+use crate::steady::SteadyClock;
 use crate::sync::Syncer;
 use crate::writer::{Active, segment_name};
 
@@ -31,7 +31,7 @@ pub(crate) const SEALING: &str = "sealing";
 pub(crate) struct Shared {
     pub(super) identity: Identity,
     pub(super) settings: Settings,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: SteadyClock,
     pub(super) directory: Arc<Directory>,
     pub(super) control: Control,
     pub(super) segments: RwLock<Arc<Segments>>,
@@ -66,8 +66,8 @@ impl Shared {
         &self.settings
     }
 
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        &*self.clock
+    pub(crate) fn clock(&self) -> &SteadyClock {
+        &self.clock
     }
 
     pub(crate) fn directory(&self) -> &Directory {

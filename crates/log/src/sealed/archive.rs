@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quire_mapped::View;
-use quire_model::{Place, Position, ReadError};
+use quire_model::{Place, Position, ReadError, ReadErrorKind};
 
 use super::blocks::Blocks;
 use super::build::{BadRecord, Built, build};
@@ -279,17 +279,13 @@ impl Archive {
             Flaw::Record(bad) => {
                 let damage = self.damaged(sealed.first(), &bad);
                 let place = Some(Place::new(bad.position, 0));
-                ReadError { place, message: damage.into_error().to_string() }
+                ReadError::damaged(place, damage.into_error().to_string())
             }
-            Flaw::Index(bad) => ReadError {
-                place: None,
-                message: format!(
-                    "{} is damaged at byte {}: {}",
-                    self.directory.path_of(&index_name(sealed.first())).display(),
-                    bad.offset,
-                    bad.message
-                ),
-            },
+            Flaw::Index(bad) => {
+                let path = self.directory.path_of(&index_name(sealed.first()));
+                let (path, offset, message) = (path.display(), bad.offset, bad.message);
+                ReadError::damaged(None, format!("{path} is damaged at byte {offset}: {message}"))
+            }
         }
     }
 
@@ -320,5 +316,6 @@ impl Archive {
 }
 
 fn unreadable(error: &Error) -> ReadError {
-    ReadError { place: None, message: error.to_string() }
+    let kind = if matches!(error, Error::Io { .. }) { ReadErrorKind::Io } else { ReadErrorKind::Damaged };
+    ReadError { kind, place: None, message: error.to_string() }
 }

@@ -72,8 +72,7 @@ impl Counters {
     pub(crate) fn begin_append(&self, now: Timestamp) -> Option<u64> {
         let now = now.as_micros();
         let last = self.timed_at.load(Relaxed);
-        // A clock that steps back is a change like another.
-        (now.wrapping_sub(last) >= MICROS_BETWEEN_TIMED_APPENDS).then(|| {
+        (now.saturating_sub(last) >= MICROS_BETWEEN_TIMED_APPENDS).then(|| {
             self.timed_at.store(now, Relaxed);
             self.clock.monotonic_ns()
         })

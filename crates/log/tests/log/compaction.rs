@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use quire_log::{
-    Background, Compaction, CompactionPlan, Components, Disk, Durability, Duty, Error, Log, Opened, Run, Storage,
+    Background, Compaction, CompactionPlan, Components, Durability, Duty, Error, Log, Opened, Run, Storage,
 };
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
@@ -203,7 +203,7 @@ fn no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed() {
 
 /// Opens a log on a disk that fails for good after so many changes.
 fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Opened {
-    let storage: Arc<dyn Storage> = Arc::new(Dying { disk: Disk, left });
+    let storage: Arc<dyn Storage> = Arc::new(Dying::after(left));
     let components = Components { storage, clock: shard.clock.clone(), background: Background::Caller };
     Log::open_with(path, IDENTITY, shard.settings.clone(), components).unwrap()
 }

@@ -1,7 +1,7 @@
 //! The log against the naive log in memory: whatever is committed, dropped and reopened, both answer alike.
 
 use proptest::prelude::*;
-use quire_log::{Durability, Duty, Error, Opened, Reader};
+use quire_log::{Clock, Durability, Duty, Error, Opened, Reader};
 use quire_model::memory::MemoryLog;
 use quire_model::{Effects, Entry, History, Place, Position, Sequence, Tag, Timestamp};
 
@@ -149,8 +149,10 @@ impl Run {
 
     fn commit(&mut self, items: &[Item], time: u64, wait: bool) {
         self.shard.clock.set(Timestamp::from_micros(time));
-        let mut naive = self.appended.draft(Timestamp::from_micros(time));
         let opened = self.opened.as_mut().expect("open between the steps");
+        let now = opened.log.clock().now();
+        assert!(now >= Timestamp::from_micros(time), "it follows the clock, and is ahead of it at most");
+        let mut naive = self.appended.draft(now);
         let (_, mut draft) = opened.writer.begin().unwrap();
         assert_eq!(draft.at(), naive.at());
         let mut too_large = false;

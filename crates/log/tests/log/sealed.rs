@@ -1,13 +1,17 @@
 //! Sealed segments: read as those before them were, whatever becomes of their indexes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Durability, Error, Opened};
-use quire_model::{History, Place, Position, Sequence, Tag};
+use quire_log::{Background, Components, Durability, Error, Log, Opened};
+use quire_model::{History, Place, Position, ReadErrorKind, Sequence, Tag};
 
 use crate::shard::{
-    BOTH, Read, Shard, Snapshot, append, assert_samples, contents, extend, filled, sample, segment_name, settings,
+    BOTH, IDENTITY, Read, Shard, Snapshot, append, assert_samples, contents, extend, filled, sample, segment_name,
+    settings,
 };
+use crate::storage::Dying;
 
 /// A closed log of several segments, each but the last with its index.
 fn closed(durability: Durability) -> Snapshot {
@@ -285,4 +289,29 @@ fn a_scrub_finds_damage_that_nobody_has_read_and_makes_damaged_indexes_anew() {
         assert_eq!(opened.log.scrub().len(), 1, "it is known already");
         assert!(shard.snapshot().files[&index] == snapshot.files[&index], "the index is as it was");
     }
+}
+
+#[test]
+fn a_segment_that_the_system_does_not_give_is_told_as_such_and_read_once_it_does() {
+    let mut shard = closed(Durability::Sync).shard();
+    // So that the first is closed again when the log is open.
+    shard.settings.segments_open_max = 1;
+    let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+    let blind = Arc::clone(&disk.blind);
+    let components = Components { storage: Arc::new(disk), clock: shard.clock.clone(), background: Background::Caller };
+    let opened = Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap();
+    let reader = opened.log.reader();
+    let first = Place::new(Position::new(1), 0);
+    blind.store(true, Ordering::SeqCst);
+    let error = reader.entry(first).unwrap_err();
+    assert_eq!(error.kind, ReadErrorKind::Io, "{error}");
+    let message = error.to_string();
+    assert!(message.contains(&format!("{}", shard.path().display())) && message.contains("os error 5"), "{message}");
+    assert!(opened.log.damage().is_empty(), "nothing is known to be damaged");
+    blind.store(false, Ordering::SeqCst);
+    assert!(reader.entry(first).unwrap().is_some());
+    drop((reader, opened));
+    // What is not as it was written is told as that.
+    let damaged = closed(Durability::Sync).with(&segment_name(1), |file| file[100] ^= 1).shard().open();
+    assert_eq!(damaged.log.reader().entry(first).unwrap_err().kind, ReadErrorKind::Damaged);
 }

@@ -1,13 +1,17 @@
-//! A disk that fails for good after a number of changes: what a crash at that moment leaves is then in the directory.
+//! A disk that fails for good after a number of changes: what a crash at that moment leaves is then in the directory. And one that
+//! gives no file any more, for as long as it is told to.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use quire_log::{Access, Disk, Lock, Storage, StoredFile};
 use quire_mapped::{Appender, SharedWords};
+
+/// "Input/output error" on Linux.
+const EIO: i32 = 5;
 
 /// See the module.
 #[derive(Debug)]
@@ -15,6 +19,15 @@ pub(crate) struct Dying {
     pub(crate) disk: Disk,
     /// How many changes there may still be.
     pub(crate) left: Arc<AtomicI64>,
+    /// Whether no file can be opened.
+    pub(crate) blind: Arc<AtomicBool>,
+}
+
+impl Dying {
+    /// A disk that has so many changes left, and gives every file.
+    pub(crate) fn after(left: Arc<AtomicI64>) -> Self {
+        Dying { disk: Disk, left, blind: Arc::default() }
+    }
 }
 
 #[derive(Debug)]
@@ -43,6 +56,9 @@ impl Storage for Dying {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        if self.blind.load(Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         if !matches!(access, Access::Read | Access::Write) {
             change(&self.left)?;
         }

@@ -106,7 +106,7 @@ impl<'a> EventStore<'a> {
     /// Reads events, copied.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a query that can't be asked, [`ErrorKind::Damaged`].
+    /// [`ErrorKind::Invalid`] for a query that can't be asked, [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn read(&self, query: &Query<'_>, options: ReadOptions) -> Result<Events> {
         let mut events = Vec::new();
         let head = self.visit(query, options, |event| events.push(event.into()))?;
@@ -176,7 +176,7 @@ impl<'a> EventStore<'a> {
     /// The last position of the store; zero when it is empty or not there.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`].
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn head(&self) -> Result<EventPosition> {
         Ok(self.database.read_published(|view| view.events.head(view.history, self.name))??)
     }

@@ -47,7 +47,7 @@ impl<'a> GraphSnapshot<'a> {
     /// Shows a block to `look`; `None` when it was not there.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn block<T>(&self, id: BlockId, look: impl FnOnce(&Block<'_>) -> T) -> Result<Option<T>> {
         self.look(|graph| {
             let found = if graph.changed(id) <= self.at {
@@ -62,7 +62,7 @@ impl<'a> GraphSnapshot<'a> {
     /// The neighbours of a block behind one, at most so many, each shown to `look`.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn neighbours<T>(
         &self,
         block: BlockId,
@@ -85,7 +85,7 @@ impl<'a> GraphSnapshot<'a> {
     /// Walks from these blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when one of them was not there; [`ErrorKind::Damaged`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when one of them was not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn walk(&self, starts: &[BlockId], plan: WalkPlan<'_>, time_max: Option<Duration>) -> Result<Walk> {
         self.carry_out(Walker::new(starts, plan, self.at), time_max)
     }
@@ -127,7 +127,7 @@ impl<'a> GraphSnapshot<'a> {
     /// go on; `None` when those were all.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn list(
         &self,
         plan: &ListPlan<'_>,

@@ -87,7 +87,7 @@ impl<'a> Queue<'a> {
     /// A job, live or finished; `None` when there is no such job.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn job(&self, id: JobId) -> Result<Option<JobView>> {
         Ok(self.database.read(|view| view.jobs.job(view.history, id))?.wait()??)
     }
@@ -95,7 +95,7 @@ impl<'a> Queue<'a> {
     /// The ids of jobs in a state, in order, from behind `after` on, and where the next page goes on.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn list(&self, state: JobState, after: Option<JobId>, count_max: usize) -> Result<crate::jobs::Page> {
         Ok(self.database.read(|view| view.jobs.list(view.history, self.name, state, after, count_max))?.wait()??)
     }

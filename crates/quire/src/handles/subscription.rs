@@ -54,7 +54,7 @@ impl Subscription {
     /// take them to so many bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`] and [`ErrorKind::Failed`]. The events that were given before count as given.
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`]. The events that were given before count as given.
     pub fn visit_next(
         &mut self,
         events_max: usize,

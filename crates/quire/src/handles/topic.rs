@@ -109,7 +109,7 @@ impl<'a> Topic<'a> {
     /// Where a partition begins and ends.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`].
+    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn offsets(&self, partition: u32) -> Result<PartitionOffsets> {
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(self.name)?;
@@ -123,7 +123,7 @@ impl<'a> Topic<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the partition or the offset is not there; [`ErrorKind::Invalid`] for a batch that can't be
-    /// read; [`ErrorKind::Damaged`].
+    /// read; [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn fetch(&self, partition: u32, from: Sequence, bytes_max: usize) -> Result<Records> {
         let mut records = Vec::new();
         let mut problem = None;
@@ -235,11 +235,10 @@ fn copy(stored: &crate::streams::Stored<'_>, from: Sequence, records: &mut Vec<R
 }
 
 fn unreadable(error: StreamReadError) -> Error {
-    let kind = match &error {
-        StreamReadError::Unreadable(_) => ErrorKind::Damaged,
-        _ => ErrorKind::NotFound,
-    };
-    Error::new(kind, error.to_string())
+    match error {
+        StreamReadError::Unreadable(error) => error.into(),
+        _ => Error::new(ErrorKind::NotFound, error.to_string()),
+    }
 }
 
 /// Produces batches to one topic. See [`Topic::producer`].

@@ -57,6 +57,33 @@ fn a_lease_that_ran_out_while_nobody_had_the_database_open_goes_back_when_it_is_
 }
 
 #[test]
+fn a_lease_ends_after_its_time_though_the_clock_steps_back() {
+    for durability in [Durability::Os, Durability::Sync] {
+        let place = Place::new();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(10_000_000)));
+        let open = || place.builder(durability).clock(clock.clone()).open().expect("opened");
+        let database = open();
+        database.queue("queue").enqueue(NewJob { attempts_max: 9, ..NewJob::new(b"job") }).expect("accepted");
+        let fetch = |database: &Database| {
+            let fetched = database.queue("queue").lease(Duration::from_secs(60)).fetch("worker", 1).expect("accepted");
+            assert_eq!(fetched.len(), 1);
+        };
+        fetch(&database);
+        clock.step(Timestamp::from_millis(1_000_000));
+        assert_eq!(database.now(), Timestamp::from_millis(10_000_000));
+        clock.set(Timestamp::from_millis(1_060_000));
+        wait_until(&database, |stats| stats.pending == 1);
+        fetch(&database);
+        drop(database);
+        // So does one that was opened while the clock is behind the last record.
+        let database = open();
+        assert_eq!(stats(&database).active, 1);
+        clock.set(Timestamp::from_millis(1_120_000));
+        wait_until(&database, |stats| stats.pending == 1);
+    }
+}
+
+#[test]
 fn a_job_that_is_due_sooner_than_the_one_before_it_is_not_late() {
     let place = Place::new();
     let database = place.open(Durability::Os);
