@@ -47,7 +47,7 @@ struct Pending {
     due: Option<Timestamp>,
     /// The next time at which to look at what no longer counts.
     compact: Option<Timestamp>,
-    /// When topics are to be looked at for records that they keep no longer; `None` when all topics keep everything.
+    /// The next time at which to look at topics for records that they keep no longer.
     retain: Option<Timestamp>,
     stop: bool,
 }
@@ -75,9 +75,10 @@ impl Duties {
         self.changed.notify_all();
     }
 
-    /// Topics are to be looked at, for records that they keep no longer, at this time.
-    pub(crate) fn retain_at(&self, time: Option<Timestamp>) {
-        self.lock().retain = time;
+    /// Topics are to be looked at, for records that they keep no longer, at this time or earlier.
+    pub(crate) fn retain_at(&self, time: Timestamp) {
+        let mut pending = self.lock();
+        pending.retain = Some(pending.retain.map_or(time, |known| known.min(time)));
         self.changed.notify_all();
     }
 
@@ -101,7 +102,7 @@ impl Duties {
             Next::Tick => pending.due.is_some_and(|due| due <= now),
             Next::Compact => pending.compact.take_if(|time| *time <= now).is_some(),
             Next::Follow => true,
-            Next::Retain => pending.retain.is_some_and(|time| time <= now),
+            Next::Retain => pending.retain.take_if(|time| *time <= now).is_some(),
             Next::Stop => pending.stop,
         }
     }
@@ -129,16 +130,18 @@ impl Duties {
             let retain = wait_micros(pending.retain);
             let due = tick.into_iter().chain(compact).chain(retain).min().map(Duration::from_micros);
             if due == Some(Duration::ZERO) {
-                // The tick says what is due next.
-                if tick == Some(0) {
-                    return Next::Tick;
-                }
-                // So does the look at what topics keep.
+                // What comes back only after an interval goes first: a tick that fails, on a full disk, is due again at
+                // once, and must not keep from their turn those that give space back.
                 if retain == Some(0) {
+                    pending.retain = None;
                     return Next::Retain;
                 }
-                pending.compact = None;
-                return Next::Compact;
+                if compact == Some(0) {
+                    pending.compact = None;
+                    return Next::Compact;
+                }
+                // The tick says what is due next.
+                return Next::Tick;
             }
             let company = has_company();
             if due.is_none() && !company {

@@ -57,7 +57,8 @@ impl Shared {
     pub(crate) fn new(id: u128, log: Log, restored: Restored, retention: Retention) -> Self {
         let duties = Duties::default();
         duties.next_due(restored.state.models.jobs.next_due());
-        duties.retain_at(restored.state.models.streams.has_limits().then(|| log.clock().now()));
+        // Whether or not a topic lets anything go today: another process may tell one to, and be gone.
+        duties.retain_at(log.clock().now());
         let shared = Shared {
             retention,
             id,
@@ -126,7 +127,7 @@ impl Shared {
             }
             if commands.streams.iter().any(streams::Command::changes_limits) {
                 // Looked at at once, for a topic may keep less than before.
-                self.duties.retain_at(state.models.streams.has_limits().then_some(now));
+                self.duties.retain_at(now);
             }
             let owed = if state.followed { Some(self.followed(&mut state)) } else { None };
             (decided, owed)
@@ -182,7 +183,11 @@ impl Shared {
                 Next::Follow => self.catch_up(),
                 Next::Tick => self.tick(),
                 Next::Compact => self.compact_in_time(),
-                Next::Retain => self.retain(),
+                Next::Retain if self.log.takes_duties() => self.retain().map(|_| ()),
+                Next::Retain => {
+                    self.schedule_retention();
+                    Ok(())
+                }
             };
             match done {
                 Ok(()) => {}
@@ -223,7 +228,7 @@ impl Shared {
             Duty::Checkpoint if self.duties.take(Next::Checkpoint, now) => self.checkpoint().map(|()| true),
             Duty::Tick if self.duties.take(Next::Tick, now) => self.tick().map(|()| true),
             Duty::Compact if self.duties.take(Next::Compact, now) => self.compact_in_time().map(|()| true),
-            Duty::Retain if self.duties.take(Next::Retain, now) => self.retain().map(|()| true),
+            Duty::Retain if self.duties.take(Next::Retain, now) => self.retain(),
             Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain => Ok(false),
         }
     }
@@ -278,10 +283,12 @@ impl Shared {
     }
 
     /// Lets go of the records that their topics keep no longer. What goes is looked up in the published log, while writers
-    /// go on; only moving the partitions' starts takes their turn.
-    fn retain(&self) -> Result<()> {
+    /// go on; only moving the partitions' starts takes their turn. Says whether a topic keeps less than everything.
+    fn retain(&self) -> Result<bool> {
+        // First, so that a failure is tried again in time, and whoever asks meanwhile for a look at once gets it.
+        self.schedule_retention();
         let now = self.log.clock().now();
-        let retained = self.state()?.models.streams.retained(now);
+        let retained = self.state_now()?.models.streams.retained(now);
         let history = self.log.reader();
         for retained in &retained {
             if let Some(command) = retained.plan(&history)? {
@@ -291,9 +298,12 @@ impl Shared {
                 self.log.request(decided.rests_on);
             }
         }
-        let limits = self.state()?.models.streams.has_limits();
-        self.duties.retain_at(limits.then(|| now.plus_micros(RETENTION_INTERVAL_MICROS)));
-        Ok(())
+        Ok(!retained.is_empty())
+    }
+
+    /// Has topics looked at again after an interval.
+    fn schedule_retention(&self) {
+        self.duties.retain_at(self.log.clock().now().plus_micros(RETENTION_INTERVAL_MICROS));
     }
 }
 

@@ -31,12 +31,6 @@ impl Command<'_> {
 }
 
 impl Streams {
-    /// Whether there is a topic that keeps only so much or so long.
-    pub fn has_limits(&self) -> bool {
-        let mut topics = self.topics.iter().map(|(_, _, topic)| topic.settings);
-        topics.any(|settings| settings.retention_ms.is_some() || settings.retention_bytes.is_some())
-    }
-
     /// The partitions that keep only so much or so long, with what is known of them without the log.
     pub fn retained(&self, now: Timestamp) -> Vec<Retained> {
         let mut retained = Vec::new();

@@ -72,3 +72,40 @@ fn a_partition_that_is_too_large_begins_later_once_its_topic_says_so() {
     clock.set(Timestamp::from_millis(NOW_MS + HOUR_MS));
     assert!(!database.carry_out(Duty::Retain).expect("no error"));
 }
+
+#[test]
+fn what_another_process_tells_a_topic_is_done_when_that_one_is_gone() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
+    let (stays, goes) = (open(&place, &clock), open(&place, &clock));
+    assert!(!stays.carry_out(Duty::Retain).expect("no error"), "there is no topic");
+    let settings = TopicSettings { retention_ms: Some(HOUR_MS), ..TopicSettings::default() };
+    commit(&goes, Command::CreateTopic { name: "t", partitions: 1, settings });
+    goes.topic("t").produce(&Message::new("old")).expect("produced");
+    drop(goes);
+    clock.set(Timestamp::from_millis(NOW_MS + 2 * HOUR_MS));
+    assert!(stays.carry_out(Duty::Retain).expect("no error"));
+    assert_eq!(start(&stays), 1);
+}
+
+#[test]
+fn topics_are_looked_at_at_once_when_they_change_and_every_minute() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
+    let database = open(&place, &clock);
+    let settings = TopicSettings { retention_ms: Some(HOUR_MS), ..TopicSettings::default() };
+    commit(&database, Command::CreateTopic { name: "t", partitions: 1, settings });
+    database.topic("t").produce(&Message::new("young")).expect("produced");
+    assert!(database.carry_out(Duty::Retain).expect("no error"));
+    // Of two that ask, the earlier one counts, whoever asks last.
+    commit(&database, Command::DeleteTopic { topic: TopicRef::Name("t") });
+    assert!(!database.carry_out(Duty::Retain).expect("no error"), "it looked, and found no topic");
+    clock.set(Timestamp::from_millis(NOW_MS + 30_000));
+    commit(&database, Command::CreateTopic { name: "u", partitions: 1, settings });
+    database.topic("u").produce(&Message::new("young")).expect("produced");
+    assert!(database.carry_out(Duty::Retain).expect("no error"), "at once, not after a minute");
+    clock.set(Timestamp::from_millis(NOW_MS + 40_000));
+    assert!(!database.carry_out(Duty::Retain).expect("no error"));
+    clock.set(Timestamp::from_millis(NOW_MS + 91_000));
+    assert!(database.carry_out(Duty::Retain).expect("no error"), "and then after a minute");
+}
