@@ -56,6 +56,11 @@ impl Selection {
         Selection { store: Some(TagList::of(Role::Store, store, b"")), items }
     }
 
+    /// The tag that all events of the store stand under, to wait on for new ones; `None` while there are none.
+    pub fn store_tag(&self) -> Option<Tag<'_>> {
+        self.store.as_ref().map(TagList::first)
+    }
+
     /// The first match behind `after`.
     pub(crate) fn first_after<'h>(
         &self,

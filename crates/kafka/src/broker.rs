@@ -9,6 +9,8 @@ use quire::{Commit, Database, Outcome, Part, View};
 use crate::connection::Closed;
 use crate::errors::Failure;
 use crate::groups::Groups;
+use crate::memory::Memory;
+use crate::waiting::Waiting;
 use crate::{Counters, Settings};
 
 /// The number of the only broker there is.
@@ -22,13 +24,16 @@ pub(crate) struct Broker {
     pub(crate) database: Database,
     pub(crate) settings: Settings,
     pub(crate) groups: Groups,
+    pub(crate) memory: Memory,
+    pub(crate) waiting: Waiting,
     counters: Arc<Counters>,
 }
 
 impl Broker {
     pub(crate) fn new(database: Database, settings: Settings) -> Self {
         let groups = Groups::new(database.clone(), &settings);
-        Broker { database, settings, groups, counters: Arc::default() }
+        let memory = Memory::new(settings.memory_bytes_max);
+        Broker { database, settings, groups, memory, waiting: Waiting::default(), counters: Arc::default() }
     }
 
     /// Where clients are told to connect to; `local` is the address through which one did.

@@ -23,8 +23,9 @@ use tokio::time::timeout;
 
 use crate::api;
 use crate::broker::Broker;
-use crate::frame::Frames;
+use crate::frame::{Frame, Frames};
 use crate::request::{Api, Request};
+use crate::sessions::Session;
 
 /// How many produce requests of a connection may wait for their durability.
 const PENDING_MAX: usize = 128;
@@ -46,6 +47,8 @@ pub(crate) enum Closed {
     Idle,
     /// A batch was refused and its producer wants no answer.
     Unacknowledged,
+    /// There are as many connections as there may be.
+    Surplus,
     /// The network, the database or this program failed.
     Failed,
 }
@@ -64,8 +67,9 @@ pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(),
         broker,
         ends: Ends { local, remote },
         idle: Duration::from_millis(broker.settings.idle_timeout_ms),
-        frames: Frames::new(input, broker.settings.frame_bytes_max),
+        frames: Frames::new(input, broker.settings.frame_bytes_max, broker.memory.clone()),
         ahead: VecDeque::new(),
+        session: None,
         pending: VecDeque::new(),
         output,
     };
@@ -87,7 +91,9 @@ struct Connection<'b> {
     idle: Duration,
     frames: Frames<OwnedReadHalf>,
     /// The frames that came while a request was handled.
-    ahead: VecDeque<Bytes>,
+    ahead: VecDeque<Frame>,
+    /// What the client fetches again and again.
+    session: Option<Session>,
     /// Committed and not answered, in order.
     pending: VecDeque<api::produce::Pending>,
     output: OwnedWriteHalf,
@@ -118,7 +124,7 @@ impl Connection<'_> {
     }
 
     /// Takes a request: commits it and leaves its answer for later, or handles and answers it.
-    async fn take(&mut self, frame: Bytes) -> Result<(), Closed> {
+    async fn take(&mut self, frame: Frame) -> Result<(), Closed> {
         let request = Request::read(frame)?;
         self.broker.counters().request();
         if request.api == Api::Produce {
@@ -129,9 +135,9 @@ impl Connection<'_> {
             return Ok(());
         }
         self.answer_pending().await?;
-        let mut ahead_bytes: usize = self.ahead.iter().map(Bytes::len).sum();
+        let mut ahead_bytes: usize = self.ahead.iter().map(|frame| frame.bytes.len()).sum();
         let answer = {
-            let mut handled = pin!(api::handle(self.broker, self.ends, request));
+            let mut handled = pin!(api::handle(self.broker, self.ends, &mut self.session, request));
             loop {
                 tokio::select! {
                     biased;
@@ -139,7 +145,7 @@ impl Connection<'_> {
                     // A client that goes while a fetch waits for records is noticed here.
                     frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES => match frame? {
                         Some(frame) => {
-                            ahead_bytes += frame.len();
+                            ahead_bytes += frame.bytes.len();
                             self.ahead.push_back(frame);
                         }
                         None => return Err(Closed::ByClient),
@@ -147,7 +153,9 @@ impl Connection<'_> {
                 }
             }
         };
-        self.send(Some(answer)).await
+        // The memory of a large answer is given back when the client has taken it.
+        let Frame { bytes, held: _held } = answer;
+        self.send(Some(bytes)).await
     }
 
     async fn answer_pending(&mut self) -> Result<(), Closed> {

@@ -38,6 +38,11 @@ impl EventTopic {
         Ok(EventTopic { selection })
     }
 
+    /// The bytes of the tag that its events stand under.
+    pub(crate) fn tag(&self) -> Option<Box<[u8]>> {
+        self.selection.store_tag().map(|tag| tag.as_bytes().into())
+    }
+
     /// Where it begins and ends. An empty store begins and ends at 1.
     pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, Failure> {
         let mut reading = self

@@ -1,11 +1,13 @@
 //! Frames: a length of four bytes, most significant first, and so many bytes.
 //!
-//! A length is believed only as far as bytes come in: a frame that claims 100 MiB and sends ten bytes takes ten bytes.
+//! A length is believed only as far as bytes come in: a frame that claims 100 MiB and sends ten bytes takes ten bytes. Of a
+//! large frame, the rest is read when there is memory for all of it.
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::connection::Closed;
+use crate::memory::{Held, Memory, SMALL_BYTES};
 
 /// A request has at least an API key, a version and a correlation id.
 const FRAME_BYTES_MIN: usize = 8;
@@ -13,17 +15,28 @@ const FRAME_BYTES_MIN: usize = 8;
 /// How much room is made for what comes next, at least.
 const READ_BYTES_MIN: usize = 16 << 10;
 
+/// A frame, without its length.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) bytes: Bytes,
+    /// The memory that a large one takes.
+    pub(crate) held: Option<Held>,
+}
+
 /// Reads frames.
 #[derive(Debug)]
 pub(crate) struct Frames<R> {
     input: R,
     buffer: BytesMut,
     bytes_max: usize,
+    memory: Memory,
+    /// What is taken for the frame that comes in.
+    held: Option<Held>,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(crate) fn new(input: R, bytes_max: usize) -> Self {
-        Frames { input, buffer: BytesMut::new(), bytes_max }
+    pub(crate) fn new(input: R, bytes_max: usize, memory: Memory) -> Self {
+        Frames { input, buffer: BytesMut::new(), bytes_max, memory, held: None }
     }
 
     /// The next frame, without its length; `None` when the client has closed behind the last one. Nothing is lost when the
@@ -31,7 +44,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     ///
     /// # Errors
     /// [`Closed::Malformed`] for a length that no request has, [`Closed::Failed`] when the connection breaks.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Closed> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Frame>, Closed> {
         loop {
             let missing = match self.buffer.first_chunk::<4>() {
                 None => READ_BYTES_MIN,
@@ -40,9 +53,14 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     if !(FRAME_BYTES_MIN..=self.bytes_max).contains(&length) {
                         return Err(Closed::Malformed);
                     }
+                    // Only once so much of it has come that the claim is meant.
+                    if length > SMALL_BYTES && self.buffer.len() > SMALL_BYTES && self.held.is_none() {
+                        self.held = Some(self.memory.take(length).await);
+                    }
                     if self.buffer.len() - 4 >= length {
                         self.buffer.advance(4);
-                        return Ok(Some(self.buffer.split_to(length).freeze()));
+                        let bytes = self.buffer.split_to(length).freeze();
+                        return Ok(Some(Frame { bytes, held: self.held.take() }));
                     }
                     length - (self.buffer.len() - 4)
                 }
@@ -61,9 +79,10 @@ mod tests {
     use super::*;
 
     async fn check(input: &[u8], expect: &[Result<Option<&[u8]>, Closed>]) {
-        let mut frames = Frames::new(input, 16);
+        let mut frames = Frames::new(input, 16, Memory::new(1 << 20));
         for expected in expect {
-            assert_eq!(frames.next().await, expected.map(|frame| frame.map(Bytes::copy_from_slice)));
+            let frame = frames.next().await.map(|frame| frame.map(|frame| frame.bytes));
+            assert_eq!(frame, expected.map(|frame| frame.map(Bytes::copy_from_slice)));
         }
     }
 
@@ -79,6 +98,24 @@ mod tests {
         check(b"\0\0\0\x07", &[Err(Closed::Malformed)]).await;
         check(b"\xff\xff\xff\xffmore", &[Err(Closed::Malformed)]).await;
         check(b"GET / HTTP/1.1\r\n", &[Err(Closed::Malformed)]).await;
+    }
+
+    #[tokio::test]
+    async fn a_large_frame_waits_for_memory_and_a_small_one_does_not() {
+        let memory = Memory::new(100 << 10);
+        let large = [&80_000u32.to_be_bytes()[..], &vec![1; 80_000]].concat();
+        let mut first = Frames::new(&large[..], 1 << 20, memory.clone());
+        let held = first.next().await.expect("a frame");
+        let mut second = Frames::new(&large[..], 1 << 20, memory.clone());
+        tokio::select! {
+            biased;
+            _ = second.next() => panic!("there is not enough for two"),
+            () = std::future::ready(()) => {}
+        }
+        let mut small = Frames::new(&b"\0\0\0\x08abcdefgh"[..], 1 << 20, memory);
+        assert!(small.next().await.expect("a frame").is_some());
+        drop(held);
+        assert_eq!(second.next().await.expect("a frame").expect("a frame").bytes.len(), 80_000);
     }
 
     #[tokio::test]

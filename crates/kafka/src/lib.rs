@@ -24,6 +24,7 @@ mod statistics;
 mod broker;
 mod connection;
 mod frame;
+mod memory;
 
 mod request;
 mod schema;
@@ -31,6 +32,9 @@ mod schema;
 mod api;
 
 mod groups;
+
+mod sessions;
+mod waiting;
 
 mod configs;
 mod event_topics;

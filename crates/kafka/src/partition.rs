@@ -48,6 +48,14 @@ impl Partition {
         }
     }
 
+    /// The bytes of the tag that it is written under.
+    pub(crate) fn tag(&self) -> Option<Box<[u8]>> {
+        match self {
+            Partition::Stream(partition) => Some(partition.tag().tag().as_bytes().into()),
+            Partition::Events(topic) => topic.tag(),
+        }
+    }
+
     /// Where it begins and ends.
     pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, Failure> {
         match self {

@@ -6,6 +6,8 @@ use kafka_protocol::protocol::Decodable;
 
 use crate::api;
 use crate::connection::Closed;
+use crate::frame::Frame;
+use crate::memory::Held;
 use crate::schema::Walk;
 
 /// The APIs that are offered.
@@ -53,6 +55,8 @@ pub(crate) struct Request {
     /// Whether ApiVersions was asked in a version that is not offered: the only such request that gets an answer.
     pub(crate) version_unknown: bool,
     body: Bytes,
+    /// The memory that a large request takes, given back when it is handled.
+    _held: Option<Held>,
 }
 
 impl Request {
@@ -60,7 +64,8 @@ impl Request {
     ///
     /// # Errors
     /// [`Closed::Unsupported`] for what is not offered; [`Closed::Malformed`].
-    pub(crate) fn read(mut frame: Bytes) -> Result<Self, Closed> {
+    pub(crate) fn read(frame: Frame) -> Result<Self, Closed> {
+        let Frame { bytes: mut frame, held } = frame;
         let header = frame.first_chunk::<8>().ok_or(Closed::Malformed)?;
         let [k0, k1, v0, v1, c0, c1, c2, c3] = *header;
         let api_key = i16::from_be_bytes([k0, k1]);
@@ -79,6 +84,7 @@ impl Request {
                 client: String::new(),
                 version_unknown: true,
                 body: Bytes::new(),
+                _held: None,
             });
         }
         let mut walk = Walk::header(&frame[header.len()..]);
@@ -92,7 +98,7 @@ impl Request {
         }
         let body = frame.split_off(frame.len() - walk.rest.len());
         offered.schema.check(version, &body).map_err(|_| Closed::Malformed)?;
-        Ok(Request { api: offered.api, version, correlation_id, client, version_unknown: false, body })
+        Ok(Request { api: offered.api, version, correlation_id, client, version_unknown: false, body, _held: held })
     }
 
     /// The body, decoded. Its byte fields share the frame's memory.

@@ -82,6 +82,8 @@ impl Server {
     /// None yet: a failure to accept one connection does not end the others.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let mut connections = JoinSet::new();
+        let broker = Arc::clone(&self.broker);
+        let watching = tokio::spawn(async move { broker.waiting.watch(&broker.database).await });
         tokio::pin!(shutdown);
         loop {
             tokio::select! {
@@ -89,14 +91,25 @@ impl Server {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
                         self.broker.counters().accepted();
-                        connections.spawn(serve(stream, Arc::clone(&self.broker)));
+                        if connections.len() < self.broker.settings.connections_max {
+                            connections.spawn(serve(stream, Arc::clone(&self.broker)));
+                        } else {
+                            drop(stream);
+                            self.broker.counters().closed(Closed::Surplus);
+                        }
                     }
-                    Err(_) => tokio::time::sleep(ACCEPT_REST).await,
+                    Err(_) => {
+                        self.broker.counters().accept_failed();
+                        tokio::time::sleep(ACCEPT_REST).await;
+                    }
                 },
                 Some(ended) = connections.join_next() => self.count(ended),
             }
         }
         drop(self.listener);
+        watching.abort();
+        // It holds the database; that it was ended is what was asked for.
+        let _ = watching.await;
         connections.shutdown().await;
         self.broker.groups.shutdown().await;
         Ok(())

@@ -17,6 +17,12 @@ pub struct Settings {
     /// After how many milliseconds without a whole request, or with an answer that the client does not take, a connection
     /// is closed; no fetch waits longer for records either. Default: 600,000; at least 1.
     pub idle_timeout_ms: u64,
+    /// The most connections at a time. One more is closed as soon as it is accepted. Default: 10,000; at least 1.
+    pub connections_max: usize,
+    /// The most bytes that requests and answers to fetches may take together, those of at most 64 KiB aside. A request for which
+    /// there is no memory waits, unread, until others are handled; answers are made smaller, to no less than one batch.
+    /// Default: 1 GiB; at least `frame_bytes_max`, at most 1 TiB.
+    pub memory_bytes_max: u64,
     /// The shortest and the longest time, in milliseconds, that a member of a group may choose to be silent before it is taken
     /// out. Default: 6,000 and 1,800,000, as in Kafka; at least 1.
     pub session_timeout_ms_min: u64,
@@ -47,6 +53,8 @@ impl Default for Settings {
             frame_bytes_max: 100 << 20,
             fetch_bytes_max: 55 << 20,
             idle_timeout_ms: 600_000,
+            connections_max: 10_000,
+            memory_bytes_max: 1 << 30,
             session_timeout_ms_min: 6_000,
             session_timeout_ms_max: 1_800_000,
             group_initial_delay_ms: 100,
@@ -67,6 +75,8 @@ impl Settings {
         within("frame_bytes_max", self.frame_bytes_max as u64, 1 << 10, 1 << 30);
         within("fetch_bytes_max", self.fetch_bytes_max as u64, 1 << 10, 1 << 30);
         within("idle_timeout_ms", self.idle_timeout_ms, 1, u64::MAX);
+        within("connections_max", self.connections_max as u64, 1, u64::MAX);
+        within("memory_bytes_max", self.memory_bytes_max, self.frame_bytes_max as u64, 1 << 40);
         within("session_timeout_ms_min", self.session_timeout_ms_min, 1, self.session_timeout_ms_max);
         within("session_timeout_ms_max", self.session_timeout_ms_max, 1, i32::MAX as u64);
         within("group_initial_delay_ms", self.group_initial_delay_ms, 0, 60_000);

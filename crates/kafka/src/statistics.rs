@@ -14,6 +14,9 @@ pub struct Counters {
     unsupported: AtomicU64,
     idle: AtomicU64,
     unacknowledged: AtomicU64,
+    surplus: AtomicU64,
+    accept_failures: AtomicU64,
+    woken: AtomicU64,
     failed: AtomicU64,
 }
 
@@ -35,6 +38,12 @@ pub struct Statistics {
     /// Connections closed because a batch was refused whose producer asked for no answer (`acks=0`): closing is how it
     /// learns that something is wrong.
     pub closed_unacknowledged: u64,
+    /// Connections closed because there were as many as the settings allow.
+    pub closed_surplus: u64,
+    /// How often a fetch that waited for records looked again.
+    pub fetches_woken: u64,
+    /// How often the system gave no connection, out of file handles most likely.
+    pub accept_failures: u64,
     /// Connections closed by a failure of the network, of the database or of this program.
     pub closed_failed: u64,
 }
@@ -54,12 +63,23 @@ impl Counters {
             closed_unsupported: get(&self.unsupported),
             closed_idle: get(&self.idle),
             closed_unacknowledged: get(&self.unacknowledged),
+            closed_surplus: get(&self.surplus),
+            accept_failures: get(&self.accept_failures),
+            fetches_woken: get(&self.woken),
             closed_failed: get(&self.failed),
         }
     }
 
     pub(crate) fn accepted(&self) {
         self.accepted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn accept_failed(&self) {
+        self.accept_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn woken(&self) {
+        self.woken.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn request(&self) {
@@ -73,6 +93,7 @@ impl Counters {
             Closed::Unsupported => Some(&self.unsupported),
             Closed::Idle => Some(&self.idle),
             Closed::Unacknowledged => Some(&self.unacknowledged),
+            Closed::Surplus => Some(&self.surplus),
             Closed::Failed => Some(&self.failed),
         };
         if let Some(counter) = counter {

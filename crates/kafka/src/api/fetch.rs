@@ -1,12 +1,10 @@
 //! Fetch: stored batches, as they are, with their offsets set. A fetch that finds too little waits for the next commit.
 //!
-//! Sessions (KIP-227) are not offered: every answer has session id 0, which makes clients name all they want each time.
+//! What a session is stands in `sessions.rs`, and how a fetch waits in `waiting.rs`.
 
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use kafka_protocol::ResponseError;
-use kafka_protocol::messages::fetch_request::FetchPartition;
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
 use quire::{History, Sequence};
@@ -15,10 +13,13 @@ use tokio::time::{Instant, timeout_at};
 use crate::broker::{Broker, LEADER_EPOCH};
 use crate::connection::Closed;
 use crate::errors::Failure;
+use crate::memory::Held;
 use crate::partition::{Partition, Room};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, Tagged, fields};
+use crate::sessions::{Asked, Names, Session, Wanted};
 use crate::topics;
+use crate::waiting::Waiter;
 
 /// Replica, waiting time, bytes, isolation, session, topics of (name or id, partitions), forgotten topics, rack.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -59,119 +60,84 @@ static FORGOTTEN_TOPIC: Struct =
     fields(&[Field(0, 12, Shape::Text), Field(13, LAST, Shape::Fixed(16)), Field(0, LAST, Shape::Numbers(4))]);
 static REPLICA_STATE: Struct = fields(&[Field(0, LAST, Shape::Fixed(4 + 8))]);
 
-/// From which version on a session can be asked for, and answered.
+/// From which version on a request has a session, and an answer room for an error that is not a partition's.
 const SESSIONS_FROM: i16 = 7;
 
-/// Answers with what is there, at once when that is enough, or else when it is or the client has waited long enough.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<FetchResponse, Closed> {
-    let decoded: FetchRequest = request.decode()?;
-    if request.version >= SESSIONS_FROM && decoded.session_id != 0 {
-        return Ok(FetchResponse::default().with_error_code(ResponseError::FetchSessionIdNotFound.code()));
+/// Answers with what there is, as soon as that is enough or the client has waited long enough.
+///
+/// # Errors
+/// When the request can't be decoded, or the database has failed.
+pub(crate) async fn handle(
+    broker: &Broker,
+    session: &mut Option<Session>,
+    request: Request,
+) -> Result<(FetchResponse, Option<Held>), Closed> {
+    let mut decoded: FetchRequest = request.decode()?;
+    if request.version < SESSIONS_FROM {
+        decoded.session_epoch = -1;
     }
+    // A large one would hold its memory while it waits.
+    drop(request);
     let wait_ms = u64::try_from(decoded.max_wait_ms).unwrap_or(0).min(broker.settings.idle_timeout_ms);
     let deadline = Instant::now() + Duration::from_millis(wait_ms);
-    let fetch = Fetch::new(broker, decoded).map_err(|_| Closed::Failed)?;
-    loop {
-        // Taken before the look, so that what is published during it wakes us.
-        let seen = broker.database.published();
-        let found = fetch.look(&broker.database.history());
-        if found.bytes >= fetch.bytes_min || found.is_failed || fetch.topics.is_empty() {
-            return Ok(found.response);
+    let bytes = |bytes: i32| usize::try_from(bytes).unwrap_or(0);
+    let (bytes_min, bytes_max) = (bytes(decoded.min_bytes), bytes(decoded.max_bytes));
+    // Nothing belongs to an aborted transaction, for there are none; who asks to leave such out is told so.
+    let is_read_committed = decoded.isolation_level == 1;
+    let asked = match Asked::of(session, decoded) {
+        Ok(asked) => asked,
+        Err(code) => return Ok((FetchResponse::default().with_error_code(code.code()), None)),
+    };
+    let fetch = Fetch {
+        partitions: resolve(broker, &asked.wanted).map_err(|_| Closed::Failed)?,
+        asked,
+        bytes_max: bytes_max.min(broker.settings.fetch_bytes_max),
+        is_read_committed,
+    };
+    let mut waiter = None;
+    let (found, held) = loop {
+        // Asked before the look, so that what is published during it counts.
+        let arrived = waiter.as_ref().map_or(0, Waiter::bytes);
+        let held = broker.memory.take_up_to(fetch.bytes_max);
+        let memory_bytes = held.as_ref().map_or(0, Held::bytes);
+        let found = fetch.look(&broker.database.history(), memory_bytes);
+        let held = held.and_then(|held| held.shrink(found.bytes));
+        // Where memory is short, nobody holds some while waiting for more.
+        let is_short = memory_bytes < fetch.bytes_max && found.bytes > 0;
+        if found.bytes >= bytes_min || found.is_failed || is_short || fetch.partitions.is_empty() {
+            break (found, held);
         }
-        match timeout_at(deadline, broker.database.arrival_after(seen)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return Err(Closed::Failed),
-            Err(_) => return Ok(found.response),
+        let Some(waiter) = &waiter else {
+            if wait_ms == 0 {
+                break (found, held);
+            }
+            // Once more, for what was published in between.
+            waiter = Some(broker.waiting.join(&broker.database, fetch.tags()));
+            continue;
+        };
+        match timeout_at(deadline, waiter.until(arrived + (bytes_min - found.bytes) as u64)).await {
+            Ok(true) => broker.counters().woken(),
+            Ok(false) => return Err(Closed::Failed),
+            Err(_) => break (found, held),
         }
-    }
+    };
+    Ok((fetch.answer(found, session.as_mut()), held))
 }
 
 /// A fetch, its partitions looked up once.
 struct Fetch {
-    topics: Vec<Topic>,
-    bytes_min: usize,
+    asked: Asked,
+    /// Those that are asked for.
+    partitions: Vec<Result<Partition, Failure>>,
     bytes_max: usize,
-    /// Whether the client leaves out what belongs to aborted transactions, of which there are none.
     is_read_committed: bool,
-}
-
-struct Topic {
-    /// As the request names it.
-    names: FetchableTopicResponse,
-    partitions: Vec<(FetchPartition, Result<Partition, Failure>)>,
 }
 
 /// What a look at the partitions found.
 struct Found {
-    response: FetchResponse,
+    partitions: Vec<Result<Fetched, Failure>>,
     bytes: usize,
     is_failed: bool,
-}
-
-impl Fetch {
-    fn new(broker: &Broker, request: FetchRequest) -> quire::Result<Self> {
-        let database = broker.database.id();
-        let bytes = |bytes: i32| usize::try_from(bytes).unwrap_or(0);
-        let topics = broker.database.read_published(|view| {
-            let topics = request.topics.into_iter().map(|topic| {
-                let found = if topic.topic_id.is_nil() {
-                    topics::named(database, view, topic.topic.as_str()).ok_or_else(Failure::unknown_topic)
-                } else {
-                    topics::with_uuid(database, view, topic.topic_id).ok_or_else(Failure::unknown_topic_id)
-                };
-                let partitions = topic.partitions.into_iter().map(|wanted| {
-                    let partition = found.clone().and_then(|topic| Partition::of(view, &topic, wanted.partition));
-                    (wanted, partition)
-                });
-                let partitions = partitions.collect();
-                let names = FetchableTopicResponse::default().with_topic(topic.topic).with_topic_id(topic.topic_id);
-                Topic { names, partitions }
-            });
-            topics.collect()
-        })?;
-        Ok(Fetch {
-            topics,
-            bytes_min: bytes(request.min_bytes),
-            bytes_max: bytes(request.max_bytes).min(broker.settings.fetch_bytes_max),
-            is_read_committed: request.isolation_level == 1,
-        })
-    }
-
-    /// Takes what is there, in the order of the request, until there is no room any more.
-    fn look(&self, history: &dyn History) -> Found {
-        let mut found = Found { response: FetchResponse::default(), bytes: 0, is_failed: false };
-        for topic in &self.topics {
-            let mut partitions = Vec::with_capacity(topic.partitions.len());
-            for (wanted, partition) in &topic.partitions {
-                let bytes_left = self.bytes_max.saturating_sub(found.bytes);
-                let room = Room {
-                    bytes_max: usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(bytes_left),
-                    or_one_batch: found.bytes == 0,
-                };
-                let aborted = self.is_read_committed.then(Vec::new);
-                let data = PartitionData::default()
-                    .with_partition_index(wanted.partition)
-                    .with_high_watermark(-1)
-                    .with_aborted_transactions(aborted);
-                let looked = partition.as_ref().map_err(Clone::clone).and_then(|it| fetch(it, history, wanted, room));
-                partitions.push(match looked {
-                    Ok(fetched) => {
-                        found.bytes += fetched.records.len();
-                        data.with_high_watermark(fetched.next)
-                            .with_last_stable_offset(fetched.next)
-                            .with_log_start_offset(fetched.start)
-                            .with_records(Some(fetched.records))
-                    }
-                    Err(failure) => {
-                        found.is_failed = true;
-                        data.with_error_code(failure.code.code())
-                    }
-                });
-            }
-            found.response.responses.push(topic.names.clone().with_partitions(partitions));
-        }
-        found
-    }
 }
 
 struct Fetched {
@@ -180,16 +146,93 @@ struct Fetched {
     records: Bytes,
 }
 
-fn fetch(
-    partition: &Partition,
-    history: &dyn History,
-    wanted: &FetchPartition,
-    room: Room,
-) -> Result<Fetched, Failure> {
-    if wanted.current_leader_epoch > LEADER_EPOCH {
-        return Err(Failure::unknown_epoch(wanted.current_leader_epoch));
+/// Looks the partitions up.
+fn resolve(broker: &Broker, wanted: &[(u64, Wanted)]) -> quire::Result<Vec<Result<Partition, Failure>>> {
+    let database = broker.database.id();
+    broker.database.read_published(|view| {
+        let mut last: Option<(&Names, Result<topics::Topic, Failure>)> = None;
+        let partitions = wanted.iter().map(|(_, wanted)| {
+            // Partitions of one topic mostly come one behind the other.
+            let topic = match last.take().filter(|(names, _)| **names == wanted.topic) {
+                Some((_, topic)) => topic,
+                None if wanted.topic.id.is_nil() => {
+                    topics::named(database, view, wanted.topic.name.as_str()).ok_or_else(Failure::unknown_topic)
+                }
+                None => topics::with_uuid(database, view, wanted.topic.id).ok_or_else(Failure::unknown_topic_id),
+            };
+            let (_, topic) = last.insert((&wanted.topic, topic));
+            topic.as_ref().map_err(Clone::clone).and_then(|topic| Partition::of(view, topic, wanted.partition))
+        });
+        partitions.collect()
+    })
+}
+
+impl Fetch {
+    /// What the partitions are written under.
+    fn tags(&self) -> Vec<Box<[u8]>> {
+        self.partitions.iter().flatten().filter_map(Partition::tag).collect()
     }
-    let from = u64::try_from(wanted.fetch_offset).map_err(|_| Failure::negative_offset(wanted.fetch_offset))?;
+
+    /// Takes what is there, in the order in which it was asked for, until there is no room any more.
+    fn look(&self, history: &dyn History, memory_bytes: usize) -> Found {
+        let mut found = Found { partitions: Vec::with_capacity(self.partitions.len()), bytes: 0, is_failed: false };
+        for ((_, wanted), partition) in self.asked.wanted.iter().zip(&self.partitions) {
+            let bytes_left = self.bytes_max.min(memory_bytes).saturating_sub(found.bytes);
+            let room = Room { bytes_max: wanted.bytes_max.min(bytes_left), or_one_batch: found.bytes == 0 };
+            let looked = partition.as_ref().map_err(Clone::clone).and_then(|it| fetch(it, history, wanted, room));
+            match &looked {
+                Ok(fetched) => found.bytes += fetched.records.len(),
+                Err(_) => found.is_failed = true,
+            }
+            found.partitions.push(looked);
+        }
+        found
+    }
+
+    /// Tells what was found; in a session that goes on, only what is new.
+    fn answer(self, found: Found, mut session: Option<&mut Session>) -> FetchResponse {
+        let Asked { wanted, session_id, is_incremental } = self.asked;
+        let mut topics: Vec<FetchableTopicResponse> = Vec::new();
+        for ((turn, wanted), looked) in wanted.into_iter().zip(found.partitions) {
+            let place = looked.as_ref().ok().map(|fetched| (fetched.start, fetched.next));
+            let has_records = looked.as_ref().is_ok_and(|fetched| !fetched.records.is_empty());
+            let is_new = has_records || place.is_none() || place != wanted.told;
+            if is_incremental && !is_new {
+                continue;
+            }
+            if let Some(session) = session.as_mut().filter(|_| session_id != 0) {
+                session.told(turn, place, has_records);
+            }
+            let data = PartitionData::default()
+                .with_partition_index(wanted.partition)
+                .with_high_watermark(-1)
+                .with_aborted_transactions(self.is_read_committed.then(Vec::new));
+            let data = match looked {
+                Ok(fetched) => data
+                    .with_high_watermark(fetched.next)
+                    .with_last_stable_offset(fetched.next)
+                    .with_log_start_offset(fetched.start)
+                    .with_records(Some(fetched.records)),
+                Err(failure) => data.with_error_code(failure.code.code()),
+            };
+            let Names { name, id } = wanted.topic;
+            match topics.last_mut().filter(|last| last.topic == name && last.topic_id == id) {
+                Some(last) => last.partitions.push(data),
+                None => {
+                    let topic = FetchableTopicResponse::default().with_topic(name).with_topic_id(id);
+                    topics.push(topic.with_partitions(vec![data]));
+                }
+            }
+        }
+        FetchResponse::default().with_session_id(session_id).with_responses(topics)
+    }
+}
+
+fn fetch(partition: &Partition, history: &dyn History, wanted: &Wanted, room: Room) -> Result<Fetched, Failure> {
+    if wanted.leader_epoch > LEADER_EPOCH {
+        return Err(Failure::unknown_epoch(wanted.leader_epoch));
+    }
+    let from = u64::try_from(wanted.offset).map_err(|_| Failure::negative_offset(wanted.offset))?;
     let mut records = BytesMut::new();
     partition.fetch(history, Sequence::new(from), room, &mut records)?;
     // Asked for behind the batches, so that the high watermark is never before one of them.

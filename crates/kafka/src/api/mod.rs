@@ -41,9 +41,11 @@ use kafka_protocol::messages::ApiKey;
 
 use crate::broker::Broker;
 use crate::connection::{Closed, Ends};
+use crate::frame::Frame;
 use crate::request::{Api, Request};
 use crate::response;
 use crate::schema::Schema;
+use crate::sessions::Session;
 
 /// An API, and the versions of it.
 #[derive(Debug)]
@@ -112,14 +114,29 @@ pub(crate) const OFFERED: &[Offered] = &[
 ///
 /// # Errors
 /// Why the connection has to be closed instead.
-pub(crate) async fn handle(broker: &Arc<Broker>, ends: Ends, request: Request) -> Result<Bytes, Closed> {
+pub(crate) async fn handle(
+    broker: &Arc<Broker>,
+    ends: Ends,
+    session: &mut Option<Session>,
+    request: Request,
+) -> Result<Frame, Closed> {
+    if request.api != Api::Fetch {
+        return Ok(Frame { bytes: handle_small(broker, ends, request).await?, held: None });
+    }
+    let Request { version, correlation_id, .. } = request;
+    let (response, held) = fetch::handle(broker, session, request).await?;
+    Ok(Frame { bytes: response::frame(correlation_id, version, &response)?, held })
+}
+
+/// Handles a request whose answer is never large.
+async fn handle_small(broker: &Arc<Broker>, ends: Ends, request: Request) -> Result<Bytes, Closed> {
     let Request { version, correlation_id, .. } = request;
     match request.api {
         Api::Produce => {
             let answer = produce::start(broker, request)?.await?;
             answer.ok_or(Closed::Failed)
         }
-        Api::Fetch => response::frame(correlation_id, version, &fetch::handle(broker, &request).await?),
+        Api::Fetch => unreachable!("a fetch has a session, and is handled before"),
         Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, &request)?),
         Api::Metadata => {
             response::frame(correlation_id, version, &metadata::handle(broker, ends.local, &request).await?)
@@ -170,5 +187,31 @@ pub(crate) async fn handle(broker: &Arc<Broker>, ends: Ends, request: Request) -
         Api::DescribeProducers => {
             response::frame(correlation_id, version, &describe_producers::handle(broker, &request).await?)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::OFFERED;
+
+    #[test]
+    fn the_page_for_users_lists_what_is_served_and_nothing_else() {
+        let served = |offered: &super::Offered| match (offered.served_from, offered.versions.1) {
+            (only, max) if only == max => only.to_string(),
+            (min, max) => format!("{min}–{max}"),
+        };
+        let served: BTreeMap<String, String> =
+            OFFERED.iter().map(|offered| (format!("{:?}", offered.key), served(offered))).collect();
+        let page = include_str!("../../../../docs/kafka.md");
+        let table = page.split("|---|---|---|\n").nth(1).expect("the page begins with a table");
+        let rows = table.lines().take_while(|line| line.starts_with('|'));
+        let row = |line: &str| {
+            let mut cells = line.split('|').map(|cell| cell.trim().to_owned()).skip(1);
+            (cells.next().expect("a name"), cells.next().expect("versions"))
+        };
+        let listed: BTreeMap<String, String> = rows.map(row).collect();
+        assert_eq!(listed, served, "docs/kafka.md lists on the left what the server serves on the right");
     }
 }

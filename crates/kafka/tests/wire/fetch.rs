@@ -32,6 +32,27 @@ async fn a_fetch_that_waits_is_answered_by_the_write_itself() {
 }
 
 #[tokio::test]
+async fn a_fetch_that_waits_is_not_woken_by_what_is_written_elsewhere() {
+    let world = World::new().await;
+    let (mut one, mut other, mut writer) = (world.client().await, world.client().await, world.client().await);
+    for topic in ["t", "u"] {
+        writer.topic(topic).await;
+    }
+    wait_for(&mut one, &patient("t", 0, 1)).await;
+    wait_for(&mut other, &patient("u", 0, 1)).await;
+    for _ in 0..10 {
+        writer.produce("v", &batch(&["a"])).await;
+    }
+    writer.produce("u", &batch(&["a"])).await;
+    other.receive::<FetchResponse>(12).await;
+    assert!(world.counters.statistics().fetches_woken <= 1, "by its own topic, if it waited already");
+    // By whoever writes: here not through this server.
+    world.database.topic("t").produce(&quire::Message::new("b")).expect("produced");
+    let (_, response) = one.receive::<FetchResponse>(12).await;
+    assert_eq!(values(&response.responses[0].partitions[0]), [(0, "b".to_owned())]);
+}
+
+#[tokio::test]
 async fn a_fetch_waits_for_as_many_bytes_as_it_asks_for() {
     let world = World::new().await;
     let (mut reader, mut writer) = (world.client().await, world.client().await);

@@ -12,5 +12,6 @@ mod metadata;
 mod offsets;
 mod produce;
 mod server;
+mod sessions;
 mod settings;
 mod versions;

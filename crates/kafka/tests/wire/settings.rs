@@ -1,12 +1,12 @@
 //! Each setting does what it says. Those of topics and addresses are tested with Metadata.
 
 use bytes::{BufMut, BytesMut};
-use kafka_protocol::messages::ApiVersionsRequest;
+use kafka_protocol::messages::{ApiVersionsRequest, ProduceResponse};
 use quire::Database;
 use quire_kafka::{Advertised, Server, Settings};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{World, batch, fetching, values};
+use crate::support::{World, batch, fetching, producing, values};
 
 #[tokio::test]
 async fn a_request_longer_than_a_frame_may_be_closes_the_connection() {
@@ -73,13 +73,62 @@ async fn settings_that_cannot_be_are_refused_all_at_once() {
         frame_bytes_max: 1,
         fetch_bytes_max: usize::MAX,
         idle_timeout_ms: 0,
+        connections_max: 0,
+        memory_bytes_max: 0,
         ..Settings::default()
     };
-    assert_eq!(settings.problems().len(), 6);
+    assert_eq!(settings.problems().len(), 8);
     let directory = tempfile::tempdir().expect("a directory");
     let database = Database::open(directory.path()).expect("a database");
     let any = "127.0.0.1:0".parse().expect("an address");
     let error = Server::bind_with(database, any, settings).await.expect_err("a refusal");
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("frame_bytes_max is 1, and must be 1024 to"), "{error}");
+}
+
+#[tokio::test]
+async fn one_connection_more_than_there_may_be_is_closed_and_a_place_is_free_again() {
+    let world = World::with(Settings { connections_max: 2, ..Settings::default() }).await;
+    let (mut a, mut b) = (world.client().await, world.client().await);
+    a.call(3, &ApiVersionsRequest::default()).await;
+    b.call(3, &ApiVersionsRequest::default()).await;
+    assert!(world.client().await.is_closed().await);
+    world.counted(|counts| counts.closed_surplus == 1 && counts.connections_open == 2).await;
+    drop(a);
+    world.counted(|counts| counts.connections_open == 1).await;
+    let mut c = world.client().await;
+    c.call(3, &ApiVersionsRequest::default()).await;
+}
+
+#[tokio::test]
+async fn an_answer_is_no_larger_than_there_is_memory_for() {
+    let settings = Settings { frame_bytes_max: 64 << 10, memory_bytes_max: 100 << 10, ..Settings::default() };
+    let world = World::with(settings).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for _ in 0..20 {
+        client.produce("t", &batch(&[&"x".repeat(10_000)])).await;
+    }
+    // Twice, for what the first answer took is there again.
+    for _ in 0..2 {
+        assert_eq!(values(&client.fetch("t", 0).await).len(), 10);
+    }
+}
+
+#[tokio::test]
+async fn a_large_request_waits_for_memory_and_is_answered() {
+    let settings = Settings { frame_bytes_max: 150 << 10, memory_bytes_max: 150 << 10, ..Settings::default() };
+    let world = World::with(settings).await;
+    let (mut stalled, mut other) = (world.client().await, world.client().await);
+    other.topic("t").await;
+    // Most of a request, which takes the memory of all of it.
+    let mut begun = BytesMut::new();
+    begun.put_i32(140 << 10);
+    begun.put_bytes(0, 130 << 10);
+    stalled.stream.write_all(&begun).await.expect("taken");
+    let large = batch(&[&"x".repeat(100 << 10)]);
+    other.send(9, &producing("t", 0, &large)).await;
+    drop(stalled);
+    let (_, answer) = other.receive::<ProduceResponse>(9).await;
+    assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
 }

@@ -1,0 +1,190 @@
+//! Fetches that wait, each woken only by what it waits for.
+//!
+//! ```text
+//! publication ──▶ one task: the records since the last ──▶ the first tag of each entry ──▶ the fetches that wait for it
+//! ```
+//!
+//! So a commit wakes one task and the fetches of what it wrote to, however many wait for something else. While none waits, the
+//! task sleeps. It reads the log, not what this server wrote: whoever commits, in any process, wakes whoever waits.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quire::{Database, Position};
+use tokio::sync::Notify;
+
+/// How many records are gone through before other tasks have a turn.
+const RECORDS_AT_ONCE: u64 = 256;
+
+/// What an entry may take in an answer besides its bytes in the log: an event becomes a record with headers.
+const ENTRY_BYTES: u64 = 256;
+
+/// Who waits, and for what.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    registry: Mutex<Registry>,
+    /// There was nobody, and now there is.
+    somebody: Notify,
+    /// The database has failed, and nothing comes any more.
+    is_failed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    /// What is published up to here was looked at, or was there before anybody who waits now.
+    looked: Position,
+    /// By tag, then by number of the waiting fetch.
+    by_tag: HashMap<Box<[u8]>, HashMap<u64, Arc<Arrived>>>,
+    /// How many wait, and the next one's number.
+    count: usize,
+    next: u64,
+}
+
+/// What came for one fetch.
+#[derive(Debug, Default)]
+struct Arrived {
+    /// At most so many bytes too many, never too few: who is woken looks for itself.
+    bytes: AtomicU64,
+    /// The fetch sleeps until so many bytes came.
+    wanted: AtomicU64,
+    woken: Notify,
+}
+
+/// A place among those who wait; dropping it gives it up.
+#[derive(Debug)]
+pub(crate) struct Waiter<'w> {
+    waiting: &'w Waiting,
+    number: u64,
+    tags: Vec<Box<[u8]>>,
+    arrived: Arc<Arrived>,
+}
+
+impl Waiting {
+    /// Waits, from now on, for what is published under these tags. Whoever looks behind this misses nothing.
+    pub(crate) fn join(&self, database: &Database, tags: Vec<Box<[u8]>>) -> Waiter<'_> {
+        let arrived = Arc::<Arrived>::default();
+        let mut registry = self.lock();
+        if registry.count == 0 {
+            registry.looked = database.published();
+            self.somebody.notify_one();
+        }
+        let number = registry.next;
+        registry.next += 1;
+        registry.count += 1;
+        for tag in &tags {
+            registry.by_tag.entry(tag.clone()).or_default().insert(number, Arc::clone(&arrived));
+        }
+        drop(registry);
+        Waiter { waiting: self, number, tags, arrived }
+    }
+
+    /// Wakes who waits, for as long as the database goes on.
+    pub(crate) async fn watch(&self, database: &Database) {
+        loop {
+            let looked = {
+                let registry = self.lock();
+                (registry.count > 0).then_some(registry.looked)
+            };
+            let Some(looked) = looked else {
+                self.somebody.notified().await;
+                continue;
+            };
+            if database.arrival_after(looked).await.is_err() {
+                self.is_failed.store(true, Ordering::SeqCst);
+                self.wake_all();
+                return;
+            }
+            let published = database.published();
+            while self.look(database, published) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Goes through the next records up to a position; says whether there are more.
+    fn look(&self, database: &Database, published: Position) -> bool {
+        let from = {
+            let registry = self.lock();
+            if registry.count == 0 {
+                return false;
+            }
+            registry.looked.get()
+        };
+        let to = published.get().min(from + RECORDS_AT_ONCE);
+        let history = database.history();
+        for position in from + 1..=to {
+            match history.record(Position::new(position)) {
+                Ok(Some(entries)) => {
+                    let registry = self.lock();
+                    for entry in entries.filter(|entry| entry.sequence.is_some()) {
+                        let Some(tag) = entry.tags.first() else { continue };
+                        let bytes = entry.body.len() as u64 + ENTRY_BYTES;
+                        for arrived in registry.by_tag.get(tag.as_bytes()).into_iter().flat_map(HashMap::values) {
+                            arrived.add(bytes);
+                        }
+                    }
+                }
+                Ok(None) => {}
+                // Who it was for finds the damage.
+                Err(_) => self.wake_all(),
+            }
+        }
+        let mut registry = self.lock();
+        registry.looked = registry.looked.max(Position::new(to));
+        to < published.get()
+    }
+
+    fn wake_all(&self) {
+        for arrived in self.lock().by_tag.values().flat_map(HashMap::values) {
+            arrived.add(u64::from(u32::MAX));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Arrived {
+    fn add(&self, bytes: u64) {
+        let bytes = self.bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        if bytes >= self.wanted.load(Ordering::SeqCst) {
+            self.woken.notify_one();
+        }
+    }
+}
+
+impl Waiter<'_> {
+    /// How many bytes came so far: asked before a look, so that nothing is counted that the look does not see.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.arrived.bytes.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many bytes came, since the waiting began; `false` when the database has failed.
+    pub(crate) async fn until(&self, bytes: u64) -> bool {
+        self.arrived.wanted.store(bytes, Ordering::SeqCst);
+        while self.bytes() < bytes {
+            if self.waiting.is_failed.load(Ordering::SeqCst) {
+                return false;
+            }
+            self.arrived.woken.notified().await;
+        }
+        !self.waiting.is_failed.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut registry = self.waiting.lock();
+        registry.count -= 1;
+        for tag in &self.tags {
+            if let Some(waiters) = registry.by_tag.get_mut(tag) {
+                waiters.remove(&self.number);
+                if waiters.is_empty() {
+                    registry.by_tag.remove(tag);
+                }
+            }
+        }
+    }
+}
