@@ -16,6 +16,7 @@ use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 
 mod demo;
+mod java;
 mod kafka;
 mod python;
 
@@ -38,7 +39,11 @@ const STEPS: [Step; 6] = [
     },
     Step { name: "test", what: "unit, property, integration, crash and doc tests", run: tests },
     Step { name: "doc", what: "the documentation builds, and its links lead somewhere", run: document },
-    Step { name: "kafka", what: "a Kafka client reads what the demo made", run: kafka::run },
+    Step {
+        name: "kafka",
+        what: "Kafka clients that we did not write, on the demo, and on servers that are killed",
+        run: kafka::run,
+    },
 ];
 
 /// The step that needs Python.

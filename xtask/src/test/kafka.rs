@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::demo::{Demo, Report};
-use super::{PROFILE, in_root, python, succeed};
+use super::{PROFILE, in_root, java, python, succeed};
 use crate::workspace::Workspace;
 
 const SCRIPT: &str = "tests/kafka/read_demo.py";
@@ -46,8 +46,10 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
 /// Tries the clients on the demo's server.
 fn clients(workspace: &Workspace, python: &Path, report: &Report) -> Result<(), String> {
     let bootstrap = report.kafka.ok_or("the demo told no address for Kafka clients")?.to_string();
-    let run = |script| succeed(Command::new(python).arg(script).arg(&bootstrap).current_dir(&workspace.root));
-    CLIENTS.into_iter().try_for_each(run)
+    // Without a folder of compiled modules in the source.
+    let run = |script| succeed(Command::new(python).args(["-B", script]).arg(&bootstrap).current_dir(&workspace.root));
+    CLIENTS.into_iter().try_for_each(run)?;
+    java::run(workspace, &bootstrap)
 }
 
 /// What the script is told of the demo's report.
