@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quire::{Database, Recovery};
+use quire_kafka::{Advertised, Settings};
 
 use crate::failure::Result;
 use crate::opening::open;
@@ -20,6 +21,10 @@ pub(crate) struct Serve {
     data: PathBuf,
     #[command(flatten)]
     addresses: Addresses,
+    /// Where Kafka clients are told to connect to, when they reach this server by another address than it listens on [default:
+    /// the address through which a client came]
+    #[arg(long, value_name = "HOST:PORT", value_parser = advertised)]
+    kafka_advertised: Option<Advertised>,
     /// When a commit counts as kept
     #[arg(long, value_enum, default_value = "sync")]
     durability: Promise,
@@ -29,7 +34,8 @@ impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let opening = open(Database::builder(&self.data).durability(self.durability.into()))?;
         let database = opening.database;
-        let servers = Servers::start(&database, self.addresses)?;
+        let kafka = Settings { advertised: self.kafka_advertised, ..Settings::default() };
+        let servers = Servers::start(&database, self.addresses, kafka)?;
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &opening.recovery)?;
         writeln!(out, "durability  {}", database.durability())?;
@@ -44,6 +50,13 @@ impl Serve {
         stopped?;
         Ok(writeln!(out, "stopped after {}", counted(commits, "commit"))?)
     }
+}
+
+/// Reads `HOST:PORT`, where the host is whatever its clients know.
+fn advertised(text: &str) -> Result<Advertised, String> {
+    let (host, port) = text.rsplit_once(':').ok_or("there is no port: HOST:PORT")?;
+    let port = port.parse().map_err(|error| format!("the port: {error}"))?;
+    Ok(Advertised { host: host.trim_matches(['[', ']']).to_owned(), port })
 }
 
 /// What opening the database found.

@@ -46,10 +46,10 @@ impl Servers {
     ///
     /// # Errors
     /// When one of the addresses can't be listened on; then none runs.
-    pub(crate) fn start(database: &Database, wanted: Addresses) -> Result<Self> {
+    pub(crate) fn start(database: &Database, wanted: Addresses, kafka: quire_kafka::Settings) -> Result<Self> {
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = Stop::on_signals(&runtime)?;
-        let kafka = runtime.block_on(quire_kafka::Server::bind(database.clone(), wanted.kafka));
+        let kafka = runtime.block_on(quire_kafka::Server::bind_with(database.clone(), wanted.kafka, kafka));
         let kafka = kafka.map_err(|error| not_bound(wanted.kafka, "--kafka", &error))?;
         let http = runtime.block_on(quire_http::Server::bind(database.clone(), wanted.http));
         let http = http.map_err(|error| not_bound(wanted.http, "--http", &error))?;

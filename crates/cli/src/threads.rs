@@ -17,11 +17,22 @@ const HANDLES: usize = 24;
 /// # Errors
 /// When the system gives too few file handles, or no threads.
 pub(crate) fn start(threads: usize) -> Result<Runtime> {
+    begin(Builder::new_multi_thread().worker_threads(threads))
+}
+
+/// Starts a runtime that has this thread alone, while it waits for something.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn only_this() -> Result<Runtime> {
+    begin(&mut Builder::new_current_thread())
+}
+
+fn begin(builder: &mut Builder) -> Result<Runtime> {
     let spare: std::io::Result<Vec<_>> = (0..HANDLES).map(|_| std::io::stderr().as_fd().try_clone_to_owned()).collect();
     drop(spare.map_err(|error| {
         let attempt = format_args!("have {HANDLES} more file handles (`ulimit -n` limits them)");
         Failure::at(attempt, error)
     })?);
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(threads).enable_all().build().map_err(|error| Failure::at("start threads", error))
+    builder.enable_all().build().map_err(|error| Failure::at("start threads", error))
 }

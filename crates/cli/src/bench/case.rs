@@ -51,6 +51,8 @@ pub(super) struct Run<'r> {
     pub(super) ops: u64,
     /// A path of its own for a database; nothing is there yet, and what is there afterwards is removed.
     pub(super) path: PathBuf,
+    /// The broker to load, if not one that the case starts.
+    pub(super) bootstrap: Option<&'r str>,
     /// Whether to stop.
     pub(super) stop: &'r Stop,
 }

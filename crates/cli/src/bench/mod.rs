@@ -8,6 +8,7 @@
 mod case;
 mod events;
 mod heading;
+mod kafka;
 mod log;
 mod measurement;
 mod output;
@@ -28,13 +29,13 @@ use heading::Heading;
 use scratch::Scratch;
 
 /// Every suite's cases, in the order in which they run.
-const SUITES: &[&[Case]] = &[log::CASES, events::CASES];
+const SUITES: &[&[Case]] = &[log::CASES, events::CASES, kafka::CASES];
 
 /// What `quire bench` takes.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// The suite to run
-    #[arg(required_unless_present = "list", value_parser = ["all", "log", "events"])]
+    #[arg(required_unless_present = "list", value_parser = ["all", "log", "events", "kafka"])]
     suite: Option<String>,
     /// Print the cases there are, and run nothing
     #[arg(long)]
@@ -45,6 +46,10 @@ pub(crate) struct Bench {
     /// Run only with this durability [default: both]
     #[arg(long, value_enum)]
     durability: Option<Promise>,
+    /// The Kafka broker to load, of whatever make, which runs already at this address; only for the suite `kafka`, and with what
+    /// it promises as --durability [default: each case starts a `quire serve` of its own]
+    #[arg(long, value_name = "HOST:PORT", requires = "durability")]
+    bootstrap: Option<String>,
     /// Operations a case [default: each case's own, see --list]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
@@ -75,7 +80,8 @@ impl Bench {
         }
         for case in selected {
             let path = scratch.path().join(format!("{}-{}-{}", case.suite, case.name, case.durability));
-            let run = Run { case, ops: self.ops.unwrap_or(case.ops), path, stop: &stop };
+            let (ops, bootstrap) = (self.ops.unwrap_or(case.ops), self.bootstrap.as_deref());
+            let run = Run { case, ops, path, bootstrap, stop: &stop };
             let measurement = (case.run)(&run)?.of(case);
             if run.path.exists() {
                 fs::remove_dir_all(&run.path)
@@ -93,7 +99,9 @@ impl Bench {
         let suite = self.suite.as_deref().is_none_or(|suite| suite == "all" || suite == case.suite);
         let durability = self.durability.is_none_or(|promise| case.durability == promise.into());
         let named = self.cases.is_empty() || self.cases.iter().any(|name| case.name.starts_with(name.as_str()));
-        suite && durability && named
+        // What needs no broker says nothing about one.
+        let for_broker = self.bootstrap.is_none() || (case.suite == "kafka" && case.name != kafka::COLD_START);
+        suite && durability && named && for_broker
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::run;
+use crate::support::{Server, run};
 
 #[test]
 fn the_cases_are_listed_by_their_stable_names() {
@@ -24,7 +24,15 @@ fn the_cases_are_listed_by_their_stable_names() {
         "append-threads-4",
         "append-threads-8",
         "append-tickets-1000",
+        "cold-start",
+        "consume",
+        "end-to-end",
         "group-ack",
+        "partitions-10000",
+        "produce-1",
+        "produce-1-idle-1000",
+        "produce-128",
+        "produce-ahead",
         "random-read",
         "read-back",
         "tail-read",
@@ -47,6 +55,36 @@ fn every_case_of_the_log_runs_to_its_end() {
     let expected =
         ["append-10m", "append-840", "append-840-batch-10000", "tail-read", "group-ack", "append-tickets-1000"].map(of);
     assert_eq!(found, expected);
+}
+
+#[test]
+fn brokers_are_started_for_the_cases_of_kafka_and_are_gone_afterwards() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().to_str().expect("a path of plain letters");
+    let cases = ["produce-128", "produce-ahead", "consume", "end-to-end", "cold-start"];
+    let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
+    let arguments = [&["bench", "kafka", "--ops", "3", "--data", data, "--json"][..], &selected].concat();
+    let printed = run(&arguments).succeeded();
+    let results = printed.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect(line));
+    let found: Vec<_> = results.map(|result| (result["case"].clone(), result["ops"].clone())).collect();
+    let of = |case: &str| (Value::from(case), Value::from(3));
+    let twice = ["produce-128", "produce-128", "produce-ahead", "produce-ahead", "consume", "end-to-end", "cold-start"];
+    assert_eq!(found, twice.map(of));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn a_broker_that_runs_already_is_loaded_where_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&folder.path().join("data"));
+    let arguments = ["bench", "kafka", "--bootstrap", &server.kafka, "--case", "produce-128", "--ops", "3", "--json"];
+    let unsaid = run(&arguments);
+    assert!(unsaid.status == Some(2) && unsaid.stderr.contains("--durability"), "{unsaid:?}");
+    let printed = run(&[&arguments[..], &["--durability", "sync"]].concat()).succeeded();
+    let result: Value = serde_json::from_str(printed.lines().nth(1).expect("a result")).expect("JSON");
+    assert_eq!((&result["ops"], &result["also"]), (&Value::from(3), &Value::Null), "its memory is not ours to know");
+    let (_, topics) = server.ask("GET", "/v1/topics", "");
+    assert_eq!(topics["topics"].as_array().map(Vec::len), Some(1), "{topics}");
 }
 
 #[test]

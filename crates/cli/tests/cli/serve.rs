@@ -1,6 +1,8 @@
 //! The server: it stops cleanly, keeps what it acknowledged, and says clearly why it can't start.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 use crate::support::{Server, quire, run, run_on};
@@ -131,4 +133,23 @@ fn serving_to_other_machines_is_warned_of() {
     let server = Server::spawn_at("0.0.0.0:0", quire().args(["serve", "--data"]).arg(folder.path()));
     let warning = format!("{} can be reached from other machines, and there is no authentication", server.kafka);
     assert!(server.report.contains(&warning), "{}", server.report);
+}
+
+#[test]
+fn kafka_clients_are_told_the_address_that_is_advertised() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = quire();
+    command.args(["serve", "--kafka-advertised", "kafka.example:9999", "--data"]).arg(folder.path().join("data"));
+    let server = Server::spawn(&mut command);
+    let mut stream = TcpStream::connect(&server.kafka).expect("a connection");
+    // Length; Metadata, version 0, number 1, no name; no topics.
+    stream.write_all(b"\0\0\0\x0e\0\x03\0\0\0\0\0\x01\0\0\0\0\0\0").expect("taken");
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).expect("an answer");
+    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut answer).expect("an answer");
+    let host_and_port = [&b"\0\x0dkafka.example"[..], &9999u32.to_be_bytes()].concat();
+    assert!(answer.windows(host_and_port.len()).any(|window| window == host_and_port), "{answer:?}");
+    let no_port = run(&["serve", "--data", "nowhere", "--kafka-advertised", "kafka.example"]);
+    assert!(no_port.status == Some(2) && no_port.stderr.contains("there is no port"), "{no_port:?}");
 }

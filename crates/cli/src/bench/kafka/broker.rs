@@ -1,0 +1,82 @@
+//! The broker that is measured: one that runs already, or `quire serve` as a child process, on a folder of the case's own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use quire::Durability;
+
+use crate::bench::case::Run;
+use crate::failure::{Failure, Result};
+
+/// A broker.
+#[derive(Debug)]
+pub(super) struct Broker {
+    /// Where clients connect to.
+    pub(super) bootstrap: String,
+    child: Option<Child>,
+}
+
+impl Broker {
+    /// The one that the run names, or one that is started.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(super) fn of(run: &Run<'_>) -> Result<Self> {
+        match run.bootstrap {
+            Some(bootstrap) => Ok(Broker { bootstrap: bootstrap.to_owned(), child: None }),
+            None => Broker::start(run),
+        }
+    }
+
+    /// Starts one.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(super) fn start(run: &Run<'_>) -> Result<Self> {
+        let failed = |error| Failure::at("start a broker", error);
+        let program = std::env::current_exe().map_err(failed)?;
+        let durability = match run.case.durability {
+            Durability::Sync => "sync",
+            Durability::Os => "os",
+        };
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--data").arg(&run.path).args(["--durability", durability]);
+        for server in ["--kafka", "--http", "--grpc"] {
+            command.args([server, "127.0.0.1:0"]);
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        // From here on the child is ended whatever happens.
+        let mut broker = Broker { bootstrap: String::new(), child: Some(child) };
+        for line in lines {
+            let line = line.map_err(failed)?;
+            if let Some(address) = line.strip_prefix("kafka ") {
+                address.trim().clone_into(&mut broker.bootstrap);
+            }
+            // The last thing that it says before it is ended: nobody need listen any more.
+            if line.starts_with("serving") {
+                return Ok(broker);
+            }
+        }
+        Err(Failure::new("the broker that was started said no address"))
+    }
+
+    /// The memory of the broker that no file backs; `None` for one that this process did not start, or when the system does
+    /// not say.
+    pub(super) fn memory_bytes(&self) -> Option<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.as_ref()?.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+        let kib: f64 = line.split_whitespace().next()?.parse().ok()?;
+        Some(kib * 1024.0)
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The suite `kafka`: a broker behind its protocol, under a load that comes over the wire.
+//!
+//! Unless another broker is named, each case starts one in a process of its own; load and broker share the machine.
+
+mod broker;
+mod consume;
+mod produce;
+mod wire;
+
+use quire::Durability;
+
+use self::broker::Broker;
+use super::case::{Case, Run};
+use super::measurement::Measured;
+use crate::failure::Result;
+use crate::threads;
+
+/// The case that starts brokers, and has no use for one that runs already.
+pub(super) const COLD_START: &str = "cold-start";
+
+/// The cases, in the order in which they run.
+pub(super) const CASES: &[Case] = &[
+    case("produce-128", Durability::Os, 128, 1, 200_000),
+    case("produce-128", Durability::Sync, 128, 1, 100_000),
+    case("produce-1", Durability::Os, 1, 1, 20_000),
+    Case {
+        what: "produce a batch, with five requests in flight",
+        run: produce::ahead,
+        ..case("produce-ahead", Durability::Os, 1, 100, 50_000)
+    },
+    Case {
+        what: "produce a batch, with five requests in flight",
+        run: produce::ahead,
+        ..case("produce-ahead", Durability::Sync, 1, 100, 10_000)
+    },
+    Case {
+        what: "fetch the next batch, from the start of a partition",
+        run: consume::from_the_start,
+        ..case("consume", Durability::Os, 1, 1_000, 4_000)
+    },
+    Case {
+        what: "a message from a producer to a waiting consumer, 4,000 a second",
+        run: consume::end_to_end,
+        ..case("end-to-end", Durability::Os, 2, 1, 20_000)
+    },
+    Case {
+        what: "produce a message while 1,000 connections are idle",
+        run: produce::beside_idle,
+        ..case("produce-1-idle-1000", Durability::Os, 1, 1, 20_000)
+    },
+    Case {
+        what: "produce a message to the next of 10,000 partitions",
+        run: produce::to_many_partitions,
+        ..case("partitions-10000", Durability::Os, 1, 1, 20_000)
+    },
+    Case {
+        what: "start a broker until it has taken its first message",
+        payload_bytes: 1,
+        run: produce::cold_start,
+        ..case(COLD_START, Durability::Sync, 1, 1, 20)
+    },
+];
+
+const fn case(name: &'static str, durability: Durability, clients: u32, batch: usize, ops: u64) -> Case {
+    Case {
+        suite: "kafka",
+        name,
+        what: "produce a message and wait for the answer, acks=all",
+        durability,
+        payload_bytes: 256,
+        clients,
+        processes: 1,
+        batch,
+        ops,
+        run: produce::in_step,
+    }
+}
+
+/// A topic that no earlier run has left on a broker that goes on.
+fn topic(run: &Run<'_>) -> String {
+    format!("bench-{}-{}-{}", run.case.name, run.case.durability, std::process::id())
+}
+
+/// Runs the load on this thread: a client with threads of its own would take the broker's.
+fn on_runtime<T>(load: impl Future<Output = Result<T>>) -> Result<T> {
+    threads::only_this()?.block_on(load)
+}
+
+/// With what the broker holds in memory.
+fn finished(measured: Measured, broker: &Broker) -> Measured {
+    match broker.memory_bytes() {
+        Some(bytes) => measured.with("memory_bytes", bytes),
+        None => measured,
+    }
+}
