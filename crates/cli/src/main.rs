@@ -99,9 +99,12 @@ enum Command {
     /// Read event stores
     #[command(subcommand)]
     Events(verbs::Events),
-    /// Look at topics
+    /// Look at topics, create, alter and delete them
     #[command(subcommand)]
     Topics(verbs::Topics),
+    /// Look at consumer groups, and have them go on elsewhere
+    #[command(subcommand)]
+    Groups(verbs::Groups),
     /// Read the messages of a topic
     Consume(verbs::Consume),
     /// Produce a message to a topic
@@ -143,6 +146,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result {
         Command::Restore(restore) => restore.run(out),
         Command::Events(events) => events.run(out),
         Command::Topics(topics) => topics.run(out),
+        Command::Groups(groups) => groups.run(out),
         Command::Consume(consume) => consume.run(out),
         Command::Produce(produce) => produce.run(out),
         Command::Jobs(jobs) => jobs.run(out),

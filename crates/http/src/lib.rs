@@ -41,6 +41,7 @@ mod commit;
 
 mod events;
 mod graph;
+mod groups;
 mod jobs;
 mod queues;
 mod topics;

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::{commit, events, graph, health, jobs, metrics, queues, requests, stats, topics};
+use crate::{commit, events, graph, groups, health, jobs, metrics, queues, requests, stats, topics};
 
 /// All routes, over these components. Names in paths are percent-encoded: `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -28,6 +28,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/topics/{topic}", get(topics::topic))
         .route("/v1/topics/{topic}/{partition}/records", get(topics::records))
         .route("/v1/topics/{topic}/groups/{group}", get(topics::group))
+        .route("/v1/groups", get(groups::groups))
+        .route("/v1/groups/{group}", get(groups::group))
         .route("/v1/queues", get(queues::queues))
         .route("/v1/queues/{queue}", get(queues::queue))
         .route("/v1/queues/{queue}/jobs", get(queues::jobs))

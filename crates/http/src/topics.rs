@@ -134,13 +134,25 @@ pub(crate) async fn topic(
     .await
 }
 
+/// Where a read of records begins.
+#[derive(Debug, Clone, Copy)]
+enum Begin {
+    Offset(Sequence),
+    /// At the first record that is not earlier, in milliseconds since 1970, or at the end.
+    Time(i64),
+}
+
 /// `GET /v1/topics/{topic}/{partition}/records`: records from an offset on.
 pub(crate) async fn records(
     State(app): State<Arc<App>>,
     Named((topic, partition)): Named<(String, u32)>,
     mut params: Params,
 ) -> Result<Answer, Problem> {
-    let from = Sequence::new(params.one("offset")?.unwrap_or_default());
+    let from = match (params.one("offset")?, params.one("timestamp_ms")?) {
+        (Some(_), Some(_)) => return Err(Problem::invalid("records are read from an offset or from a time, not both")),
+        (offset, None) => Begin::Offset(Sequence::new(offset.unwrap_or_default())),
+        (None, Some(timestamp_ms)) => Begin::Time(timestamp_ms),
+    };
     let bytes_max = within("bytes_max", params.one("bytes_max")?.unwrap_or(BYTES_DEFAULT), 1..=BYTES_MAX)?;
     let limit = params.limit()?;
     params.end()?;
@@ -150,6 +162,14 @@ pub(crate) async fn records(
             Some(view.streams.partition(found.id, partition))
         })?;
         let found = found.ok_or_else(|| unknown_topic(&topic))?.map_err(unreadable)?;
+        let from = match from {
+            Begin::Offset(offset) => offset,
+            Begin::Time(timestamp_ms) => {
+                let topic = app.database.topic(&topic);
+                let found = topic.offset_at_time(partition, timestamp_ms)?.map(|found| found.offset);
+                found.map_or_else(|| Ok(topic.offsets(partition)?.next), Ok::<_, Problem>)?
+            }
+        };
         Ok(Answer::of(&read(&app.database, found, from, limit, bytes_max)?))
     })
     .await

@@ -11,10 +11,12 @@ mod print;
 
 mod events;
 mod graph;
+mod groups;
 mod jobs;
 mod topics;
 
 pub(crate) use events::Events;
 pub(crate) use graph::Graph;
+pub(crate) use groups::Groups;
 pub(crate) use jobs::Jobs;
 pub(crate) use topics::{Consume, Produce, Topics};

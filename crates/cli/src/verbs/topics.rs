@@ -2,13 +2,15 @@
 
 use std::io::Write;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::client::{Client, Path};
 use super::place::Place;
 use super::print::{Form, bytes, list, time, word};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::text::counted;
 
 /// The most that one request asks for.
@@ -33,6 +35,79 @@ pub(crate) enum Topics {
         #[command(flatten)]
         form: Form,
     },
+    /// Create a topic
+    Create {
+        /// The topic
+        topic: String,
+        /// How many partitions it has
+        #[arg(long, value_name = "N", default_value = "1")]
+        partitions: u32,
+        #[command(flatten)]
+        settings: Settings,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Change the settings of a topic, or give it more partitions
+    Alter {
+        /// The topic
+        topic: String,
+        /// How many partitions it is to have
+        #[arg(long, value_name = "N")]
+        partitions: Option<u32>,
+        #[command(flatten)]
+        settings: Settings,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Delete a topic, with its messages and the offsets committed in it
+    Delete {
+        /// The topic
+        topic: String,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// What a topic keeps and takes.
+#[derive(Debug, Args)]
+pub(crate) struct Settings {
+    /// For how many milliseconds messages are kept; `none` for ever
+    #[arg(long, value_name = "MS", value_parser = limit)]
+    retention_ms: Option<Limit>,
+    /// How many bytes each partition keeps at least; `none` for all
+    #[arg(long, value_name = "BYTES", value_parser = limit)]
+    retention_bytes: Option<Limit>,
+    /// The most bytes of a batch of messages; `none` for the default
+    #[arg(long, value_name = "BYTES", value_parser = limit)]
+    batch_bytes_max: Option<Limit>,
+}
+
+/// A number, or none.
+#[derive(Debug, Clone, Copy)]
+struct Limit(Option<u64>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    match text {
+        "none" => Ok(Limit(None)),
+        number => {
+            number.parse().map(|number| Limit(Some(number))).map_err(|error| format!("{error}, nor is it `none`"))
+        }
+    }
+}
+
+impl Settings {
+    /// As the server takes them: null for none, and nothing for what is not said.
+    fn json(&self) -> Value {
+        let said = [
+            ("retention_ms", self.retention_ms),
+            ("retention_bytes", self.retention_bytes),
+            ("batch_bytes_max", self.batch_bytes_max),
+        ];
+        said.into_iter()
+            .filter_map(|(name, limit)| Some((name.to_owned(), json!(limit?.0))))
+            .collect::<Map<_, _>>()
+            .into()
+    }
 }
 
 /// What `quire consume` takes.
@@ -46,6 +121,12 @@ pub(crate) struct Consume {
     /// From this offset on [default: the first there is]
     #[arg(long, value_name = "OFFSET", requires = "partition")]
     offset: Option<u64>,
+    /// From the first message on that is not earlier, in milliseconds since 1970
+    #[arg(long, value_name = "MS", conflicts_with = "offset")]
+    from_time: Option<i64>,
+    /// Only the values, as they are, each in a line
+    #[arg(long, conflicts_with = "json")]
+    values: bool,
     /// At most so many messages [default: all there are]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -88,13 +169,40 @@ impl Topics {
                     format!("partition {:>5}  from offset {start:>10}  next {next:>10}", word(partition, "partition"))
                 })
             }),
+            Topics::Create { topic, partitions, settings, place } => place.visit(|client| {
+                let part =
+                    json!({ "create_topic": { "name": topic, "partitions": partitions, "settings": settings.json() } });
+                commit(client, &[part])?;
+                Ok(writeln!(out, "created {topic} with {}", counted(partitions.into(), "partition"))?)
+            }),
+            Topics::Alter { topic, partitions, settings, place } => place.visit(|client| {
+                let settings = settings.json();
+                let more = partitions.map(|partitions| json!({ "topic": topic, "partitions": partitions }));
+                let set = (settings != json!({})).then(|| json!({ "topic": topic, "settings": settings }));
+                let parts: Vec<Value> =
+                    [more, set].into_iter().flatten().map(|part| json!({ "alter_topic": part })).collect();
+                if parts.is_empty() {
+                    return Err(Failure::new("there is nothing to change: say --partitions or a setting"));
+                }
+                commit(client, &parts)?;
+                Ok(writeln!(out, "altered {topic}")?)
+            }),
+            Topics::Delete { topic, place } => place.visit(|client| {
+                commit(client, &[json!({ "delete_topic": { "topic": topic } })])?;
+                Ok(writeln!(out, "deleted {topic}")?)
+            }),
         }
     }
 }
 
+/// Commits these parts, all or none.
+pub(super) fn commit(client: &Client, parts: &[Value]) -> Result<Value> {
+    client.post(&Path::new(&["commit"]), &json!({ "parts": parts }))
+}
+
 impl Consume {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let Consume { topic, partition, offset, limit, place, form } = self;
+        let Consume { topic, partition, offset, from_time, values, limit, place, form } = self;
         place.visit(|client| {
             let mut left = limit.unwrap_or(u64::MAX);
             for of_topic in partitions(client, &topic)? {
@@ -103,9 +211,11 @@ impl Consume {
                     continue;
                 }
                 let number = number.unwrap_or_default();
-                let range = Range { from: offset.or(start).unwrap_or_default(), limit: left };
-                left -= consume(client, &topic, number, range, |records| {
-                    form.print(out, records, |record| line(number, record))
+                let begin = from_time.map(|time_ms| offset_at_time(client, &topic, number, time_ms)).transpose()?;
+                let range = Range { from: begin.or(offset).or(start).unwrap_or_default(), limit: left };
+                left -= consume(client, &topic, number, range, |records| match values {
+                    true => records.iter().try_for_each(|record| print_value(out, record)),
+                    false => form.print(out, records, |record| line(number, record)),
                 })?;
             }
             // The server says what is wrong with a partition that is not there.
@@ -166,7 +276,26 @@ fn records(client: &Client, topic: &str, partition: u64, from: u64, limit: u64) 
     client.get(&path.with("offset", from).with("limit", limit))
 }
 
-fn partitions(client: &Client, topic: &str) -> Result<Vec<Value>> {
+/// Where the first message of a partition stands that is not earlier, or the end.
+pub(super) fn offset_at_time(client: &Client, topic: &str, partition: u64, time_ms: i64) -> Result<u64> {
+    let path = Path::new(&["topics", topic, &partition.to_string(), "records"]);
+    let answer = client.get(&path.with("timestamp_ms", time_ms).with("limit", 1))?;
+    let first = list(&answer, "records").first().and_then(|record| record["offset"].as_u64());
+    Ok(first.or(answer["next_offset"].as_u64()).unwrap_or_default())
+}
+
+/// Prints the bytes of a value; of a tombstone, an empty line.
+fn print_value(out: &mut dyn Write, record: &Value) -> Result {
+    let base64 = record["value_base64"].as_str().and_then(|text| STANDARD.decode(text).ok());
+    let bytes = base64.unwrap_or_else(|| match &record["value"] {
+        Value::Null => record["value_text"].as_str().unwrap_or_default().as_bytes().to_vec(),
+        json => json.to_string().into_bytes(),
+    });
+    out.write_all(&bytes)?;
+    Ok(writeln!(out)?)
+}
+
+pub(super) fn partitions(client: &Client, topic: &str) -> Result<Vec<Value>> {
     let mut answer = client.get(&Path::new(&["topics", topic]))?;
     match answer["partitions"].take() {
         Value::Array(partitions) => Ok(partitions),

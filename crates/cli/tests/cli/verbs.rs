@@ -15,7 +15,8 @@ const COMMIT: &str = r#"{"parts": [
     {"enqueue": {"queue": "q", "kind": "mail", "payload_text": "hello", "tags": ["to:me"]}},
     {"put_block": {"graph": "g", "block": "a", "kind": "node", "content_text": "A"}},
     {"put_block": {"graph": "g", "block": "b", "kind": "node"}},
-    {"put_edge": {"graph": "g", "source": "a", "type": "likes", "target": "b"}}
+    {"put_edge": {"graph": "g", "source": "a", "type": "likes", "target": "b"}},
+    {"commit_offset": {"group": "readers", "topic": "t", "partition": 1, "offset": 0}}
 ]}"#;
 
 /// Verbs, and what each line of their output holds.
@@ -30,6 +31,13 @@ const READS: &[(&[&str], &[&[&str]])] = &[
     (&["consume", "t", "--limit", "1"], &[&["0:0", "first"]]),
     (&["consume", "t", "--partition", "1"], &[&["1:0", "second"]]),
     (&["consume", "t", "--partition", "1", "--offset", "1"], &[]),
+    (&["consume", "t", "--from-time", "1000"], &[&["0:0", "first"], &["1:0", "second"]]),
+    (&["consume", "t", "--from-time", "99000000000000"], &[]),
+    (&["groups", "list"], &[&["readers", "1 partition"]]),
+    (
+        &["groups", "describe", "readers"],
+        &[&["t", "partition     1", "offset          0", "next          1", "lag          1"]],
+    ),
     (&["jobs", "queues"], &[&["q", "pending 1", "completed 0"]]),
     (&["jobs", "list", "q"], &[&["pending", "mail", "[to:me]", "hello"]]),
     (&["jobs", "list", "q", "--state", "dead"], &[]),
@@ -198,4 +206,42 @@ fn a_tail_prints_what_is_there_and_then_what_comes_from_another_process() {
     assert!(tail.line().contains("Two"));
     assert!(tail.line().contains("Three"));
     assert_eq!(tail.ends(), Some(0));
+}
+
+#[test]
+fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(Server::start(folder.path()));
+    let verb = |arguments: &[&str]| run_on(folder.path(), arguments).succeeded();
+    assert_eq!(
+        verb(&["topics", "create", "t", "--partitions", "2", "--retention-ms", "none"]),
+        "created t with 2 partitions\n"
+    );
+    run_on(folder.path(), &["topics", "create", "t"]).failed_with("t");
+    verb(&["topics", "alter", "t", "--partitions", "3", "--batch-bytes-max", "1000"]);
+    assert_eq!(verb(&["topics", "describe", "t"]).lines().count(), 3);
+    run_on(folder.path(), &["produce", "t", &"x".repeat(2000)]).failed_with("1000");
+    run_on(folder.path(), &["topics", "alter", "t"]).failed_with("nothing to change");
+    for value in ["a", "b", "c"] {
+        verb(&["produce", "t", value, "--key", "k"]);
+    }
+    assert_eq!(verb(&["consume", "t", "--values"]), "a\nb\nc\n");
+    let offsets = |arguments: &[&str]| {
+        let printed = verb(&[&["groups", "reset", "g", "t", "--json"][..], arguments].concat());
+        let offset =
+            |line: &str| serde_json::from_str::<Value>(line).expect(line)["offset"].as_u64().expect("an offset");
+        let mut offsets: Vec<u64> = printed.lines().map(offset).collect();
+        offsets.sort_unstable();
+        offsets
+    };
+    assert_eq!(offsets(&["--to-end"]), [0, 0, 3]);
+    assert_eq!(offsets(&["--to-start"]), [0, 0, 0]);
+    assert_eq!(offsets(&["--to-time", "99000000000000"]), [0, 0, 3]);
+    assert_eq!(offsets(&["--to-time", "0"]), [0, 0, 0]);
+    let partition = verb(&["consume", "t"]).split(':').next().expect("a partition").to_owned();
+    assert!(offsets(&["--to-offset", "2", "--partition", &partition]).contains(&2));
+    run_on(folder.path(), &["groups", "reset", "g", "t", "--to-end", "--partition", "7"]).failed_with("3 partitions");
+    verb(&["topics", "delete", "t"]);
+    assert_eq!(verb(&["topics", "list"]), "");
+    assert_eq!(verb(&["groups", "describe", "g"]), "");
 }
