@@ -95,6 +95,12 @@ fn of_jobs(refusal: &jobs::Refusal) -> Known {
         Refusal::InvalidName { .. } => (Code::InvalidArgument, "INVALID_NAME"),
         Refusal::StaleLease { .. } => (Code::FailedPrecondition, "STALE_LEASE"),
         Refusal::UnknownJob { .. } => (Code::NotFound, "UNKNOWN_JOB"),
+        Refusal::UnknownQueue { .. } => (Code::NotFound, "UNKNOWN_QUEUE"),
+        Refusal::WrongState { .. } => (Code::FailedPrecondition, "WRONG_STATE"),
+        Refusal::Duplicate { .. } => (Code::AlreadyExists, "DUPLICATE"),
+        Refusal::QueueDraining { .. } => (Code::FailedPrecondition, "QUEUE_DRAINING"),
+        Refusal::InvalidWeights => (Code::InvalidArgument, "INVALID_WEIGHTS"),
+        Refusal::NestedEach => (Code::InvalidArgument, "NESTED_EACH"),
         Refusal::OutOfRange { .. } => (Code::InvalidArgument, "OUT_OF_RANGE"),
     }
 }
@@ -113,7 +119,8 @@ fn of_graph(refusal: &graph::Refusal) -> Known {
 fn facts(reason: &Reason) -> Facts {
     match reason {
         Reason::Events(refusal) => events_facts(refusal),
-        Reason::Jobs(jobs::Refusal::StaleLease { job, state }) => {
+        Reason::Jobs(jobs::Refusal::Duplicate { job }) => vec![("job", job.to_string())],
+        Reason::Jobs(jobs::Refusal::StaleLease { job, state } | jobs::Refusal::WrongState { job, state }) => {
             vec![("job", job.to_string()), ("state", state.name().to_owned())]
         }
         Reason::Graph(graph::Refusal::VersionMismatch { block, expected, found }) => vec![

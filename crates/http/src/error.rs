@@ -161,6 +161,12 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             jobs::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
             jobs::Refusal::StaleLease { .. } => (REFUSED, "stale_lease"),
             jobs::Refusal::UnknownJob { .. } => (REFUSED, "unknown_job"),
+            jobs::Refusal::UnknownQueue { .. } => (REFUSED, "unknown_queue"),
+            jobs::Refusal::WrongState { .. } => (REFUSED, "wrong_state"),
+            jobs::Refusal::Duplicate { .. } => (REFUSED, "duplicate"),
+            jobs::Refusal::QueueDraining { .. } => (REFUSED, "queue_draining"),
+            jobs::Refusal::InvalidWeights => (INVALID, "invalid_weights"),
+            jobs::Refusal::NestedEach => (INVALID, "nested_each"),
             jobs::Refusal::OutOfRange { .. } => (INVALID, "out_of_range"),
         },
         Reason::Graph(refusal) => match refusal {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::jobs::{Failure, JobId, JobView, Status, Transition, TransitionKind};
-use quire::{Database, Place, Timestamp};
+use quire::jobs::{Cause, Command, Cursor, Event, Filter, JobId, JobState, JobView, States, Status, Transition};
+use quire::{Commit, Database, Part, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, aside};
@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::bytes::Shown;
 use crate::commit::reply::CommitReply;
-use crate::commit::request::{Ack, Fail, Heartbeat, OnJob, PartRequest};
+use crate::commit::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartRequest, Snooze};
 use crate::commit::{committed, submit};
 use crate::error::Problem;
 use crate::params::{Named, Params, parse};
@@ -20,17 +20,25 @@ use crate::params::{Named, Params, parse};
 /// How many jobs are looked up before writers get their turn.
 const JOBS_AT_ONCE: usize = 64;
 
-/// A job. Fields that its state does not have are left out.
+/// A job. Fields that it does not have are left out.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobReply {
     job: String,
     queue: String,
     kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    group: String,
     state: &'static str,
     priority: u8,
     tags: Vec<String>,
+    #[serde(flatten)]
+    unique_key: Option<Shown<'static>>,
     enqueued_at_ms: u64,
     run_at_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout_ms: Option<u64>,
     attempt: u16,
     attempts_max: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,9 +50,15 @@ pub(crate) struct JobReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     #[serde(flatten)]
     payload: Shown<'static>,
+    #[serde(flatten)]
+    progress: Option<Shown<'static>>,
+    #[serde(flatten)]
+    checkpoint: Option<Shown<'static>>,
     #[serde(flatten)]
     result: Option<Shown<'static>>,
 }
@@ -54,8 +68,9 @@ pub(crate) struct JobReply {
 struct JobWithHistory {
     #[serde(flatten)]
     job: JobReply,
+    /// Its last steps, oldest first.
     history: Vec<Step>,
-    /// Whether the history goes on.
+    /// Whether there are older ones.
     more: bool,
 }
 
@@ -64,21 +79,19 @@ struct JobWithHistory {
 struct Step {
     position: u64,
     time_ms: u64,
-    state: &'static str,
-    #[serde(flatten)]
-    what: What,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(tag = "what", rename_all = "snake_case")]
-enum What {
-    Enqueued { run_at_ms: u64 },
-    Due,
-    Leased { attempt: u16, worker: String, deadline_ms: u64 },
-    Extended { deadline_ms: u64 },
-    Completed { attempt: u16 },
-    Failed { attempt: u16, error: String, retry_at_ms: Option<u64> },
-    LeaseExpired { attempt: u16, retry_at_ms: Option<u64> },
+    what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_ms: Option<u64>,
 }
 
 impl From<JobView> for JobReply {
@@ -88,61 +101,66 @@ impl From<JobView> for JobReply {
             job: job.id.to_string(),
             queue: job.queue,
             kind: job.kind,
+            group: job.group,
             state,
             priority: job.priority.get(),
             tags: job.tags,
+            unique_key: job.unique_key.map(|key| Shown::value("unique_key", key)),
             enqueued_at_ms: job.enqueued_at.as_millis(),
             run_at_ms: job.run_at.as_millis(),
+            expires_at_ms: job.expires_at.map(Timestamp::as_millis),
+            timeout_ms: job.timeout_micros.map(|micros| micros / 1_000),
             attempt: job.attempt,
             attempts_max: job.attempts_max,
             worker: None,
             deadline_ms: None,
             retry_at_ms: None,
             finished_at_ms: None,
-            last_error: job.last_failure.map(|failure| failure.to_string()),
+            reason: None,
+            last_error: job.last_error,
             payload: Shown::value("payload", job.payload),
+            progress: job.progress.map(|progress| Shown::value("progress", progress)),
+            checkpoint: job.checkpoint.map(|checkpoint| Shown::value("checkpoint", checkpoint)),
             result: None,
         };
         match job.status {
-            // When it may run is told of every job.
-            Status::Scheduled { .. } | Status::Pending => {}
+            Status::Pending => {}
+            Status::Scheduled { run_at } => reply.run_at_ms = run_at.as_millis(),
             // The token is the worker's alone.
             Status::Active { deadline, worker, .. } => {
                 (reply.deadline_ms, reply.worker) = (Some(deadline.as_millis()), Some(worker));
             }
             Status::Retrying { due } => reply.retry_at_ms = Some(due.as_millis()),
+            Status::Held { reason } => reply.reason = Some(reason),
             Status::Completed { at, result } => {
                 (reply.finished_at_ms, reply.result) = (Some(at.as_millis()), Some(Shown::value("result", result)));
             }
-            Status::Dead { at } => reply.finished_at_ms = Some(at.as_millis()),
+            Status::Cancelled { at, reason } => {
+                (reply.finished_at_ms, reply.reason) = (at.map(Timestamp::as_millis), Some(reason));
+            }
+            Status::Dead { at, cause } => {
+                (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(cause.name().to_owned()));
+            }
         }
         reply
     }
 }
 
 impl From<Transition> for Step {
-    fn from(transition: Transition) -> Self {
-        let what = match transition.kind {
-            TransitionKind::Enqueued { run_at } => What::Enqueued { run_at_ms: run_at.as_millis() },
-            TransitionKind::Due => What::Due,
-            TransitionKind::Leased { attempt, worker, deadline } => {
-                What::Leased { attempt, worker, deadline_ms: deadline.as_millis() }
-            }
-            TransitionKind::Extended { deadline } => What::Extended { deadline_ms: deadline.as_millis() },
-            TransitionKind::Completed { attempt, .. } => What::Completed { attempt },
-            TransitionKind::Failed { attempt, failure, retry_at } => {
-                let retry_at_ms = retry_at.map(Timestamp::as_millis);
-                match failure {
-                    Failure::Error(error) => What::Failed { attempt, error, retry_at_ms },
-                    Failure::LeaseExpired => What::LeaseExpired { attempt, retry_at_ms },
-                }
-            }
-        };
+    fn from(step: Transition) -> Self {
+        let is = |cause| step.event == Event::Step(cause);
+        let note = |shown: bool| Some(step.note.clone()).filter(|note| shown && !note.is_empty());
+        let (leased, failed) = (is(Cause::Leased), step.event.is_failure() || is(Cause::Unreadable));
         Step {
-            position: transition.place.position.get(),
-            time_ms: transition.time.as_millis(),
-            state: transition.state.name(),
-            what,
+            position: step.place.position.get(),
+            time_ms: step.time.as_millis(),
+            what: step.event.name().replace(' ', "_"),
+            state: step.state.map(JobState::name),
+            attempt: Some(step.attempt).filter(|attempt| *attempt > 0),
+            worker: note(leased),
+            error: note(failed),
+            reason: note(!leased && !failed),
+            until_ms: step.until.map(Timestamp::as_millis),
         }
     }
 }
@@ -159,7 +177,7 @@ pub(crate) fn views(database: &Database, ids: &[JobId]) -> Result<Vec<JobReply>,
     Ok(replies)
 }
 
-/// `GET /v1/jobs/{id}`: a job, live or finished, with its history from the beginning.
+/// `GET /v1/jobs/{id}`: a job, live or finished, with its last steps.
 pub(crate) async fn job(
     State(app): State<Arc<App>>,
     Named(id): Named<String>,
@@ -171,14 +189,12 @@ pub(crate) async fn job(
     aside(move || {
         let found = app.database.read(|view| -> quire::Result<_> {
             let Some(job) = view.jobs.job(view.history, id)? else { return Ok(None) };
-            Ok(Some((job, view.jobs.history(view.history, id, Place::START, limit + 1)?)))
+            Ok(Some((job, view.jobs.history(view.history, id, None, limit)?)))
         })?;
         let found = found.wait()??;
-        let (job, mut history) = found.ok_or_else(|| Problem::not_found(format!("there is no job {id}")))?;
-        let more = history.len() > limit;
-        history.truncate(limit);
-        let history = history.into_iter().map(Step::from).collect();
-        Ok(Answer::of(&JobWithHistory { job: job.into(), history, more }))
+        let (job, page) = found.ok_or_else(|| Problem::not_found(format!("there is no job {id}")))?;
+        let history = page.steps.into_iter().rev().map(Step::from).collect();
+        Ok(Answer::of(&JobWithHistory { job: job.into(), history, more: page.older.is_some() }))
     })
     .await
 }
@@ -195,7 +211,84 @@ pub(crate) async fn fail(app: State<Arc<App>>, id: Named<String>, body: Body) ->
 
 /// `POST /v1/jobs/{id}/heartbeat`: makes its lease last longer.
 pub(crate) async fn heartbeat(app: State<Arc<App>>, id: Named<String>, body: Body) -> Result<Answer, Problem> {
-    on_job::<Heartbeat>(&app, &id, &body, PartRequest::Heartbeat).await
+    on_job::<Heartbeat<'_>>(&app, &id, &body, |heartbeat| PartRequest::Heartbeat(Box::new(heartbeat))).await
+}
+
+/// `POST /v1/jobs/{id}/snooze`: gives it back for later.
+pub(crate) async fn snooze(app: State<Arc<App>>, id: Named<String>, body: Body) -> Result<Answer, Problem> {
+    on_job::<Snooze>(&app, &id, &body, PartRequest::Snooze).await
+}
+
+/// `POST /v1/jobs/{id}/change`: changes it, whoever holds it.
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    Named(id): Named<String>,
+    body: Body,
+) -> Result<Answer, Problem> {
+    let job: JobId = parse("a job's id", &id)?;
+    let ticket = {
+        let request: ChangeRequest<'_> = body.parse()?;
+        let change = request.change(app.database.now())?;
+        app.database.submit(&Commit::new().part(Part::Jobs(Command::Change { job, change })))?
+    };
+    Ok(Answer::of(&CommitReply::of(&committed(ticket.await?)?)))
+}
+
+/// `GET /v1/jobs`: jobs by what they are and where they stand.
+pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> Result<Answer, Problem> {
+    let queue: Option<String> = params.one("queue")?;
+    let (states, kind) = (states(&mut params)?, params.one::<String>("kind")?);
+    let (tags, error) = (params.all("tag"), params.one::<String>("error")?);
+    let (from, before) = (params.one("enqueued_from_ms")?, params.one("enqueued_before_ms")?);
+    let attempts_min = params.one("attempts_min")?;
+    let (after, limit) = (params.one("after")?, params.limit()?);
+    params.end()?;
+    aside(move || {
+        let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+        let filter = Filter {
+            queue: queue.as_deref(),
+            states,
+            kind: kind.as_deref(),
+            tags: &tags,
+            enqueued_from: from.map(Timestamp::from_millis),
+            enqueued_before: before.map(Timestamp::from_millis),
+            attempts_min,
+            error: error.as_deref(),
+        };
+        found(&app.database, &filter, after, limit)
+    })
+    .await
+}
+
+/// The parameter `state`, which may be repeated; all states when it is not given.
+fn states(params: &mut Params) -> Result<States, Problem> {
+    let names = params.all("state");
+    let state = |name: &String| {
+        let unknown = || Problem::invalid(format!("there is no state {name:?}"));
+        JobState::from_name(name).ok_or_else(unknown)
+    };
+    let states = names.iter().map(state).collect::<Result<Vec<_>, _>>()?;
+    Ok(if states.is_empty() { States::default() } else { States::of(states) })
+}
+
+/// The jobs that a filter matches, as an answer.
+pub(crate) fn found(
+    database: &Database,
+    filter: &Filter<'_>,
+    after: Option<Cursor>,
+    limit: usize,
+) -> Result<Answer, Problem> {
+    let page = database.read(|view| view.jobs.search(view.history, filter, after, limit))?.wait()?;
+    let page = page.map_err(quire::Error::from)?;
+    let jobs = views(database, &page.jobs)?;
+    Ok(Answer::of(&JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) }))
+}
+
+#[derive(Debug, Serialize)]
+struct JobsPage {
+    jobs: Vec<JobReply>,
+    /// What the next page goes `after`; `null` after the last one.
+    next: Option<String>,
 }
 
 /// A commit of one command on the job that the path names.

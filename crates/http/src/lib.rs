@@ -39,6 +39,7 @@ mod error;
 
 mod commit;
 
+mod bulk;
 mod events;
 mod graph;
 mod groups;

@@ -48,10 +48,11 @@ fn models(out: &mut Exposition, stats: &Stats) {
     for topic in &stats.topics {
         messages.sample(&[("topic", &topic.topic)], topic.messages);
     }
-    let mut jobs = out.gauge("quire_queue_jobs", "Jobs of a queue by state; completed counts all there ever were.");
+    let mut jobs =
+        out.gauge("quire_queue_jobs", "Jobs of a queue by state; of the finished ones, how many there were.");
     for queue in &stats.queues {
         for (state, count) in queue.states() {
-            jobs.sample(&[("queue", &queue.queue), ("state", state.name())], count);
+            jobs.sample(&[("queue", &queue.queue), ("state", state)], count);
         }
     }
     let mut blocks = out.gauge("quire_graph_blocks", "Blocks of a graph.");

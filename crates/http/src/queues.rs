@@ -3,51 +3,43 @@
 //! A long poll takes no lease while it waits: it asks again when something may have become pending, and ends at its time,
 //! or when the server stops, with no jobs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::jobs::{FetchedJob, JobId, JobState, QueueStats};
-use quire::{Reply, jobs};
+use quire::jobs::{Command, FetchedJob, Filter, JobState, QueueSettings, QueueStats, Rate, States};
+use quire::{Commit, Part, Reply, View, jobs};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::Text;
-use crate::commit::reply::{FetchedReply, fetched};
-use crate::commit::request::{Fetch, PartRequest};
+use crate::commit::reply::{CommitReply, FetchedReply, fetched};
+use crate::commit::request::{Fetch, PartRequest, Setting, Settings};
 use crate::commit::{committed, submit};
 use crate::error::Problem;
-use crate::jobs::{JobReply, views};
+use crate::jobs::found;
 use crate::params::{Named, Params, within};
 
 /// The longest a fetch waits, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
 
-/// How many jobs of a queue are in each state.
+/// How many jobs of a queue are in each state, and its settings as far as there are any.
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueReply {
     pub(crate) queue: String,
-    scheduled: u64,
-    pending: u64,
-    active: u64,
-    retrying: u64,
-    /// Ever, unlike the others.
-    completed: u64,
-    dead: u64,
+    #[serde(flatten)]
+    counts: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    settings: Map<String, Value>,
 }
 
 #[derive(Debug, Serialize)]
 struct Queues {
     queues: Vec<QueueReply>,
-}
-
-#[derive(Debug, Serialize)]
-struct JobsPage {
-    jobs: Vec<JobReply>,
-    /// What the next page goes `after`; `null` after the last one.
-    next: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,30 +59,50 @@ struct FetchReply<'a> {
 }
 
 impl QueueReply {
-    fn of(queue: &str, stats: QueueStats) -> Self {
-        let QueueStats { scheduled, pending, active, retrying, completed, dead } = stats;
-        QueueReply { queue: queue.to_owned(), scheduled, pending, active, retrying, completed, dead }
+    fn of(queue: &str, stats: QueueStats, settings: QueueSettings) -> Self {
+        let counts = JobState::ALL.map(|state| (state.name(), stats.of(state)));
+        QueueReply { queue: queue.to_owned(), counts: counts.into(), settings: shown(settings) }
     }
 
     /// The counts with the names of their states.
-    pub(crate) fn states(&self) -> [(JobState, u64); 6] {
-        [
-            (JobState::Scheduled, self.scheduled),
-            (JobState::Pending, self.pending),
-            (JobState::Active, self.active),
-            (JobState::Retrying, self.retrying),
-            (JobState::Completed, self.completed),
-            (JobState::Dead, self.dead),
-        ]
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counts.iter().map(|(state, count)| (*state, *count))
     }
+}
+
+/// The settings that are not the default.
+fn shown(settings: QueueSettings) -> Map<String, Value> {
+    let QueueSettings { paused, draining, active_max, group_active_max, group_rate, .. } = settings;
+    let rate = |rate: Option<Rate>| match rate {
+        None => Value::Null,
+        Some(Rate::TokenBucket { count, per_micros, burst }) => {
+            json!({"token_bucket": {"count": count, "per_ms": per_micros / 1_000, "burst": burst}})
+        }
+        Some(Rate::SlidingWindow { count, window_micros }) => {
+            json!({"sliding_window": {"count": count, "window_ms": window_micros / 1_000}})
+        }
+    };
+    let all = [
+        ("paused", json!(paused.then_some(true))),
+        ("draining", json!(draining.then_some(true))),
+        ("active_max", json!(active_max)),
+        ("group_active_max", json!(group_active_max)),
+        ("rate", rate(settings.rate)),
+        ("group_rate", rate(group_rate)),
+    ];
+    all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Every queue.
 pub(crate) async fn all(app: &App) -> Result<Vec<QueueReply>, Problem> {
     let queues = app
         .database
-        .read(|view| view.jobs.queues().map(|(name, stats)| QueueReply::of(name, stats)).collect::<Vec<_>>())?;
+        .read(|view| view.jobs.queues().map(|(name, stats)| of_view(view, name, stats)).collect::<Vec<_>>())?;
     Ok(queues.await?)
+}
+
+fn of_view(view: &View<'_>, name: &str, stats: QueueStats) -> QueueReply {
+    QueueReply::of(name, stats, view.jobs.queue_settings(name).unwrap_or_default())
 }
 
 /// `GET /v1/queues`: the queues.
@@ -106,12 +118,45 @@ pub(crate) async fn queue(
     params: Params,
 ) -> Result<Answer, Problem> {
     params.end()?;
-    let stats = app.database.read(|view| view.jobs.queue_stats(&queue))?.await?;
-    let stats = stats.ok_or_else(|| Problem::not_found(format!("there is no queue {queue:?}")))?;
-    Ok(Answer::of(&QueueReply::of(&queue, stats)))
+    let reply = app.database.read(|view| view.jobs.queue_stats(&queue).map(|stats| of_view(view, &queue, stats)))?;
+    let reply = reply.await?.ok_or_else(|| Problem::not_found(format!("there is no queue {queue:?}")))?;
+    Ok(Answer::of(&reply))
 }
 
-/// `GET /v1/queues/{queue}/jobs`: the jobs in a state, oldest first.
+/// `POST /v1/queues/{queue}/settings`: changes some of its settings, all or none.
+pub(crate) async fn set(
+    State(app): State<Arc<App>>,
+    Named(queue): Named<String>,
+    body: Body,
+) -> Result<Answer, Problem> {
+    let settings: Vec<Setting> = body.parse::<Settings>()?.0;
+    let ticket = {
+        let mut commit = Commit::new();
+        for setting in &settings {
+            commit = commit.part(Part::Jobs(Command::SetQueue { queue: &queue, change: setting.change() }));
+        }
+        app.database.submit(&commit)?
+    };
+    Ok(Answer::of(&CommitReply::of(&committed(ticket.await?)?)))
+}
+
+/// `POST /v1/queues/{queue}/clear`: cancels what nobody works on.
+pub(crate) async fn clear(app: State<Arc<App>>, Named(queue): Named<String>) -> Result<Answer, Problem> {
+    whole(&app, Command::Clear { queue: &queue })?.await
+}
+
+/// `DELETE /v1/queues/{queue}`: removes it, and cancels all its jobs.
+pub(crate) async fn destroy(app: State<Arc<App>>, Named(queue): Named<String>) -> Result<Answer, Problem> {
+    whole(&app, Command::Destroy { queue: &queue })?.await
+}
+
+/// A commit of one command on a queue.
+fn whole(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result<Answer, Problem>> + use<>, Problem> {
+    let ticket = app.database.submit(&Commit::new().part(Part::Jobs(command)))?;
+    Ok(async move { Ok(Answer::of(&CommitReply::of(&committed(ticket.await?)?))) })
+}
+
+/// `GET /v1/queues/{queue}/jobs`: the jobs in a state.
 pub(crate) async fn jobs(
     State(app): State<Arc<App>>,
     Named(queue): Named<String>,
@@ -119,14 +164,11 @@ pub(crate) async fn jobs(
 ) -> Result<Answer, Problem> {
     let states = JobState::ALL.map(|state| (state.name(), state));
     let state = params.word("state", &states)?.unwrap_or(JobState::Pending);
-    let after: Option<JobId> = params.one("after")?;
-    let limit = params.limit()?;
+    let (after, limit) = (params.one("after")?, params.limit()?);
     params.end()?;
     aside(move || {
-        let listed = app.database.read(|view| view.jobs.list(view.history, &queue, state, after, limit))?.wait()?;
-        let page = listed.map_err(quire::Error::from)?;
-        let jobs = views(&app.database, &page.jobs)?;
-        Ok(Answer::of(&JobsPage { jobs, next: page.next.map(|id| id.to_string()) }))
+        let filter = Filter { queue: Some(&queue), states: States::of([state]), ..Filter::default() };
+        found(&app.database, &filter, after, limit)
     })
     .await
 }
@@ -149,19 +191,23 @@ pub(crate) async fn fetch(
         if !jobs.is_empty() || wait.is_zero() {
             return Ok(Answer::of(&FetchReply { jobs: jobs.iter().map(fetched).collect() }));
         }
-        // A fetch takes the writer's turn; a look does not. Only what makes a job pending is worth a fetch. Time does so
-        // through the log, too: the database ticks.
+        // A fetch takes the writer's turn; a look does not. Only when a job may be had is a fetch worth it: because of a
+        // commit, or because a time has come.
         loop {
+            let now = app.database.now();
+            let worth = app.database.read_published(|view| view.jobs.fetchable_at(&[&queue], now))?;
+            let rest = match worth {
+                Some(at) if at <= now => break,
+                Some(at) => Duration::from_micros(at.as_micros() - now.as_micros()),
+                None => wait,
+            };
             tokio::select! {
                 published = app.database.arrival_after(seen) => published?,
+                () = tokio::time::sleep(rest.min(wait)) => {}
                 () = &mut give_up => return Ok(Answer::of(&FetchReply { jobs: Vec::new() })),
                 () = app.closing() => return Ok(Answer::of(&FetchReply { jobs: Vec::new() })),
             }
             seen = app.database.published();
-            let stats = app.database.read_published(|view| view.jobs.queue_stats(&queue))?;
-            if stats.is_some_and(|stats| stats.pending > 0) {
-                break;
-            }
         }
     }
 }

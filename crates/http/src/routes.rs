@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::{commit, events, graph, groups, health, jobs, metrics, queues, requests, stats, topics};
+use crate::{bulk, commit, events, graph, groups, health, jobs, metrics, queues, requests, stats, topics};
 
 /// All routes, over these components. Names in paths are percent-encoded: `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -31,13 +31,20 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/groups", get(groups::groups))
         .route("/v1/groups/{group}", get(groups::group))
         .route("/v1/queues", get(queues::queues))
-        .route("/v1/queues/{queue}", get(queues::queue))
+        .route("/v1/queues/{queue}", get(queues::queue).delete(queues::destroy))
+        .route("/v1/queues/{queue}/settings", post(queues::set))
+        .route("/v1/queues/{queue}/clear", post(queues::clear))
         .route("/v1/queues/{queue}/jobs", get(queues::jobs))
         .route("/v1/queues/{queue}/fetch", post(queues::fetch))
+        .route("/v1/jobs", get(jobs::search))
         .route("/v1/jobs/{job}", get(jobs::job))
+        .route("/v1/jobs/{job}/change", post(jobs::change))
+        .route("/v1/jobs/{job}/snooze", post(jobs::snooze))
         .route("/v1/jobs/{job}/ack", post(jobs::ack))
         .route("/v1/jobs/{job}/fail", post(jobs::fail))
         .route("/v1/jobs/{job}/heartbeat", post(jobs::heartbeat))
+        .route("/v1/bulk", get(bulk::bulks).post(bulk::begin))
+        .route("/v1/bulk/{bulk}", get(bulk::bulk))
         .route("/v1/graphs", get(graph::graphs))
         .route("/v1/graph/{graph}", get(graph::graph))
         .route("/v1/graph/{graph}/blocks", get(graph::list))

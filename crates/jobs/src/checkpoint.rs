@@ -1,111 +1,223 @@
 //! The state as bytes.
 //!
 //! ```text
-//! version u8 = 1
-//! queues varint · per queue, by number:  name str · completed varint · dead varint · their ids
-//! jobs   varint · per job, by id:        id · queue varint · priority u8 · attempt varint · attempts max varint
-//!                                        · base varint · max varint · phase
+//! version u8 = 2 · queues created varint
+//! queues varint · per queue, by number:  number varint · name str · settings · time u64 · turns varint · meter
+//!                                        · completed varint · cancelled varint · dead varint · their ids
+//!                                        · slots of groups varint · per slot: 0 free │ 1 · name str · turn varint · meter
+//! jobs   varint · per job, by id:        id · queue varint · group varint · priority u8 · attempt varint · attempts max varint
+//!                                        · last · state u8 · [until u64: scheduled, active, retrying] · extra
 //! id     position varint · index varint
-//! phase  0 scheduled · run at u64 │ 1 pending │ 2 active · token as an id · deadline u64 │ 3 retrying · due u64
+//! last   a place behind the id, as in an entry of steps
+//! extra  flags u8 · [1: expires at u64] [2: run until u64] [4: key] [8: progress id] [16: checkpoint id] [32: content id]
+//! key    0 everywhere │ 1 · queue varint · bytes
+//! meter  full at u64 (high) u64 (low) · starts varint · u64 each
+//! keys   varint · per key: key · id · 0 until finished │ 1 until started │ 2 · u64
+//! bulks  varint · per bulk: id · cursor: id · item varint · looked at varint · changed varint · refused varint · done u8
 //! ```
 //!
 //! Indexes and timers are not written: they follow from the jobs.
 
-use alloc::collections::BTreeSet;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Place, Position};
 
-use crate::codec::{time, varint_u16};
+use crate::bulk::Bulks;
+use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
+use crate::job::{Extra, Job};
+use crate::keys::{Holder, Key, KeyEnd};
 use crate::queue::{Queue, QueueId};
-use crate::state::{Job, Jobs, Phase};
-use crate::{Backoff, JobId, LeaseToken, Priority};
+use crate::rate::Meter;
+use crate::state::{JobState, Jobs};
+use crate::{JobId, Priority};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
-const SCHEDULED: u8 = 0;
-const PENDING: u8 = 1;
-const ACTIVE: u8 = 2;
-const RETRYING: u8 = 3;
+/// Whose turn it was in a queue: put right when its jobs are there.
+struct Turns {
+    queue: QueueId,
+    turns: u64,
+    groups: Vec<(u32, u64)>,
+}
 
 pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
-    out.u8(VERSION).varint(state.queues.len() as u64);
-    for queue in &state.queues {
-        out.str(&queue.name).varint(queue.completed).varint(queue.dead.len() as u64);
-        queue.dead.iter().for_each(|id| save_place(id.place(), out));
+    out.u8(VERSION).varint(u64::from(state.queues_created)).varint(state.queues.len() as u64);
+    for (id, queue) in &state.queues {
+        settings::write(&queue.settings, out.varint(u64::from(id.0)).str(&queue.name));
+        out.u64(queue.time.as_micros()).varint(queue.groups.turns);
+        queue.meter.save(out);
+        for state in [JobState::Completed, JobState::Cancelled, JobState::Dead] {
+            out.varint(queue.counts[state as usize]);
+        }
+        queue.dead.iter().for_each(|id| write_id(id.place(), out));
+        out.varint(queue.groups.slots().len() as u64);
+        for group in queue.groups.slots() {
+            match group {
+                None => {
+                    out.u8(0);
+                }
+                Some(group) => group.meter.save(out.u8(1).str(&group.name).varint(group.turn)),
+            }
+        }
     }
     out.varint(state.jobs.len() as u64);
     for (id, job) in &state.jobs {
-        save_place(id.place(), out);
-        out.varint(u64::from(job.queue.0)).u8(job.priority.get());
-        out.varint(u64::from(job.attempt)).varint(u64::from(job.attempts_max));
-        out.varint(job.backoff.base_micros).varint(job.backoff.max_micros);
-        match job.phase {
-            Phase::Scheduled { run_at } => out.u8(SCHEDULED).u64(run_at.as_micros()),
-            Phase::Pending => out.u8(PENDING),
-            Phase::Active { token, deadline } => {
-                save_place(token.place(), out.u8(ACTIVE));
-                out.u64(deadline.as_micros())
-            }
-            Phase::Retrying { due } => out.u8(RETRYING).u64(due.as_micros()),
+        save_job(*id, job, state, out);
+    }
+    out.varint(state.keys.iter().len() as u64);
+    for (key, holder) in state.keys.iter() {
+        save_key(key, out);
+        write_id(holder.job.place(), out);
+        match holder.until {
+            KeyEnd::Finished => out.u8(0),
+            KeyEnd::Started => out.u8(1),
+            KeyEnd::At(time) => out.u8(2).u64(time.as_micros()),
         };
     }
+    state.bulks.save(out);
+}
+
+fn has_until(state: JobState) -> bool {
+    matches!(state, JobState::Scheduled | JobState::Active | JobState::Retrying)
+}
+
+fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
+    write_id(id.place(), out);
+    out.varint(u64::from(job.queue.0)).varint(u64::from(job.group)).u8(job.priority.get());
+    out.varint(u64::from(job.attempt)).varint(u64::from(job.attempts_max));
+    write_later(id.place(), job.last(), out).u8(job.state as u8);
+    if has_until(job.state) {
+        out.u64(job.until().as_micros());
+    }
+    let none = Extra::default();
+    let Extra { expires_at, run_until, key, progress, checkpoint, content } = state.extra(id, job).unwrap_or(&none);
+    let flags = [
+        expires_at.is_some(),
+        run_until.is_some(),
+        key.is_some(),
+        progress.is_some(),
+        checkpoint.is_some(),
+        content.is_some(),
+    ];
+    out.u8((0..).zip(flags).map(|(bit, given)| u8::from(given) << bit).sum());
+    [expires_at, run_until].into_iter().flatten().for_each(|time| {
+        out.u64(time.as_micros());
+    });
+    key.iter().for_each(|key| save_key(key, out));
+    [progress, checkpoint, content].into_iter().flatten().for_each(|place| write_id(*place, out));
+}
+
+fn save_key(key: &Key, out: &mut Encoder) {
+    match key.queue {
+        None => out.u8(0),
+        Some(queue) => out.u8(1).varint(u64::from(queue.0)),
+    };
+    out.bytes(&key.bytes);
 }
 
 pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
     if from.u8()? != VERSION {
-        return Err(expected("a checkpoint of the jobs model, version 1"));
+        return Err(expected("a checkpoint of the jobs model, version 2"));
     }
-    let mut state = Jobs::default();
+    let mut state = Jobs { queues_created: from.varint_u32()?, ..Jobs::default() };
+    let mut turns: Vec<Turns> = Vec::new();
     for _ in 0..from.varint()? {
-        let mut queue = Queue::new(from.string()?);
-        queue.completed = from.varint()?;
-        let mut dead = BTreeSet::new();
-        for _ in 0..from.varint()? {
-            dead.insert(JobId::new(load_place(from)?));
+        let id = queue(from)?;
+        let mut queue = Queue::new(from.str()?);
+        queue.settings = settings::read(from)?;
+        queue.time = time(from)?;
+        let queue_turns = from.varint()?;
+        queue.meter = Meter::load(from)?;
+        for state in [JobState::Completed, JobState::Cancelled, JobState::Dead] {
+            queue.counts[state as usize] = from.varint()?;
         }
-        queue.dead = dead;
-        state.add_queue(queue);
+        for _ in 0..queue.counts[JobState::Dead as usize] {
+            queue.dead.insert(JobId::new(read_id(from)?));
+        }
+        let mut group_turns = Vec::new();
+        for number in 0..from.varint_u32()? {
+            match from.u8()? {
+                0 => queue.groups.restore(None),
+                1 => {
+                    let (name, turn) = (from.str()?, from.varint()?);
+                    queue.groups.restore(Some((name, Meter::load(from)?)));
+                    group_turns.push((number, turn));
+                }
+                _ => return Err(expected("a group or a free slot, 0 or 1")),
+            }
+        }
+        turns.push(Turns { queue: id, turns: queue_turns, groups: group_turns });
+        state.add_queue(id, queue);
     }
     for _ in 0..from.varint()? {
-        let id = JobId::new(load_place(from)?);
-        let job = load_job(from)?;
-        if job.queue.index() >= state.queues.len() {
-            return Err(expected("the number of a queue that is there"));
-        }
-        if state.jobs.insert(id, job).is_some() {
-            return Err(expected("each job once"));
-        }
-        state.with_queue(job.queue, |queue| queue.insert(id, &job));
+        load_job(&mut state, from)?;
     }
+    for Turns { queue: id, turns: queue_turns, groups: group_turns } in turns {
+        let queue = state.queue_mut(id);
+        for (number, turn) in group_turns {
+            queue.groups.change(number, &queue.settings, queue.time, |group| group.turn = turn);
+        }
+        queue.groups.turns = queue_turns;
+        state.retime(id, None);
+    }
+    for _ in 0..from.varint()? {
+        let (key, job) = (load_key(from)?, JobId::new(read_id(from)?));
+        let until = match from.u8()? {
+            0 => KeyEnd::Finished,
+            1 => KeyEnd::Started,
+            2 => KeyEnd::At(time(from)?),
+            _ => return Err(expected("what ends a key, 0 to 2")),
+        };
+        state.keys.take(key, Holder { job, until });
+    }
+    state.bulks = Bulks::load(from)?;
     Ok(state)
 }
 
-fn load_job(from: &mut Decoder<'_>) -> Result<Job, CodecError> {
-    Ok(Job {
-        queue: QueueId(from.varint_u32()?),
-        priority: Priority::new(from.u8()?),
-        attempt: varint_u16(from)?,
-        attempts_max: varint_u16(from)?,
-        backoff: Backoff { base_micros: from.varint()?, max_micros: from.varint()? },
-        phase: match from.u8()? {
-            SCHEDULED => Phase::Scheduled { run_at: time(from)? },
-            PENDING => Phase::Pending,
-            ACTIVE => Phase::Active { token: LeaseToken::new(load_place(from)?), deadline: time(from)? },
-            RETRYING => Phase::Retrying { due: time(from)? },
-            _ => return Err(expected("a phase from 0 to 3")),
-        },
-    })
+fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> {
+    let id = JobId::new(read_id(from)?);
+    let (number, group, priority) = (queue(from)?, from.varint_u32()?, Priority::new(from.u8()?));
+    let (attempt, attempts_max) = (varint_u16(from)?, varint_u16(from)?);
+    let mut job = Job::enqueued(id, number, group, priority, attempts_max);
+    job.attempt = attempt;
+    job.set_last(read_later(id.place(), from)?);
+    job.state = JobState::from_number(from.u8()?)
+        .filter(|state| !state.is_finished())
+        .ok_or(expected("the state of a live job"))?;
+    if has_until(job.state) {
+        job.set_until(time(from)?);
+    }
+    let flags = from.u8()?;
+    let given = |bit: u8| flags & 1 << bit != 0;
+    let extra = Extra {
+        expires_at: given(0).then(|| time(from)).transpose()?,
+        run_until: given(1).then(|| time(from)).transpose()?,
+        key: given(2).then(|| load_key(from).map(Box::new)).transpose()?,
+        progress: given(3).then(|| read_id(from)).transpose()?,
+        checkpoint: given(4).then(|| read_id(from)).transpose()?,
+        content: given(5).then(|| read_id(from)).transpose()?,
+    };
+    job.extra = extra.is_some();
+    let queue = state.queues.get_mut(&number).ok_or(expected("the number of a queue that is there"))?;
+    if !queue.groups.has(group) {
+        return Err(expected("the number of a group that is there"));
+    }
+    if state.jobs.insert(id, job).is_some() {
+        return Err(expected("each job once"));
+    }
+    queue.insert(id, &job, extra.expires_at);
+    if job.extra {
+        state.extras.insert(id, extra);
+    }
+    Ok(())
 }
 
-fn save_place(place: Place, out: &mut Encoder) {
-    out.varint(place.position.get()).varint(u64::from(place.index));
-}
-
-fn load_place(from: &mut Decoder<'_>) -> Result<Place, CodecError> {
-    Ok(Place::new(Position::new(from.varint()?), from.varint_u32()?))
-}
-
-const fn expected(what: &'static str) -> CodecError {
-    CodecError { expected: what, bytes_left: 0 }
+fn load_key(from: &mut Decoder<'_>) -> Result<Key, CodecError> {
+    let queue = match from.u8()? {
+        0 => None,
+        1 => Some(queue(from)?),
+        _ => return Err(expected("the scope of a key, 0 or 1")),
+    };
+    Ok(Key { queue, bytes: from.bytes()?.into() })
 }

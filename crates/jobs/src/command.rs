@@ -1,15 +1,17 @@
 //! What callers may ask of the queues, and what they are told.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::{JobId, JobState, LeaseToken, NewJob, Priority, Refusal};
+use crate::search::Filter;
+use crate::{BulkId, JobId, JobState, LeaseToken, NewJob, Priority, QueueChange, Refusal};
 
-/// A command of one commit. A later command sees what the earlier ones did to jobs that were there before the commit.
+/// A command of one commit. A later command sees what the earlier ones did.
 ///
-/// A refused command refuses its whole commit; [`Command::AckMany`] answers item by item instead.
+/// A refused command refuses its whole commit; those in [`Command::Each`] are answered one by one instead.
 #[derive(Debug, Clone, Copy)]
 pub enum Command<'c> {
     /// Adds a job, and the queue when it is new. Answered by [`Reply::Enqueued`].
@@ -20,14 +22,16 @@ pub enum Command<'c> {
         job: NewJob<'c>,
     },
     /// Leases jobs that may run. Answered by [`Reply::Fetched`], with an empty list when there are none: that costs no
-    /// log space. Jobs that the same commit enqueues or fails are not among them.
+    /// log space. Jobs that the same commit made pending are not among them, but those that time did are.
     Fetch {
-        /// The queues, 1 to 64, in strict order: the next is looked at when those before have no more. A queue that
-        /// nobody has used yet is empty.
+        /// The queues, 1 to 64. A queue that nobody has used yet is empty.
         queues: &'c [&'c str],
+        /// Which of the queues goes first.
+        order: Order<'c>,
         /// At most so many jobs: 1 to 1,024.
         count: u32,
-        /// How long the leases last, in microseconds from the time of the record: at least 1, at most 7 days.
+        /// How long the leases last, in microseconds from the time of the record: at least 1, at most 7 days. A job's own
+        /// timeout may end it before.
         lease_micros: u64,
         /// Who works: shown with the job while it is active, and kept in its history. At most 255 bytes.
         worker: &'c str,
@@ -41,11 +45,6 @@ pub enum Command<'c> {
         /// What came out, kept in the job's history; may be empty.
         result: &'c [u8],
     },
-    /// Ends jobs as completed, each by itself. Answered by [`Reply::AckedMany`].
-    AckMany {
-        /// The jobs, at most 1,024.
-        items: &'c [AckItem<'c>],
-    },
     /// Ends an attempt as failed: the job waits for the next, or is dead when this was the last one. Answered by
     /// [`Reply::Failed`].
     Fail {
@@ -58,29 +57,119 @@ pub enum Command<'c> {
         /// When to try again.
         retry: Retry,
     },
-    /// Makes a lease last so long from now, be that more or less than before. Answered by [`Reply::Extended`].
+    /// Gives a job back for later; the attempt does not count. Answered by [`Reply::Snoozed`].
+    Snooze {
+        /// The job.
+        job: JobId,
+        /// The lease that the worker got with it.
+        token: LeaseToken,
+        /// When it may run again; at once when that is past.
+        until: Timestamp,
+    },
+    /// Makes a lease last so long from now, be that more or less than before, and keeps what the worker has to say.
+    /// Answered by [`Reply::Extended`].
     Heartbeat {
         /// The job.
         job: JobId,
         /// The lease that the worker got with it.
         token: LeaseToken,
-        /// As in [`Command::Fetch`].
-        lease_micros: u64,
+        /// As in [`Command::Fetch`]; `None` leaves the lease as it is.
+        lease_micros: Option<u64>,
+        /// How far it has come, for people: at most 64 KiB. `None` leaves what was said before.
+        progress: Option<&'c [u8]>,
+        /// What the next attempt is handed, should there be one: at most 1 MiB. `None` leaves what was said before.
+        checkpoint: Option<&'c [u8]>,
     },
-    /// Takes in what time has brought: leases that ran out, jobs that may run now; up to 1,024 of them, queue by queue,
-    /// the longest due first. Answered by [`Reply::Ticked`]. Costs no log space when nothing is due.
+    /// Changes a job that this caller does not hold. Answered by [`Reply::Changed`].
+    Change {
+        /// The job.
+        job: JobId,
+        /// How.
+        change: Change<'c>,
+    },
+    /// Changes the settings of a queue, and creates it when it is new. Answered by [`Reply::QueueSet`].
+    SetQueue {
+        /// The queue.
+        queue: &'c str,
+        /// How.
+        change: QueueChange,
+    },
+    /// Cancels every job of a queue that is not being worked on. Answered by [`Reply::Cleared`].
+    Clear {
+        /// The queue.
+        queue: &'c str,
+    },
+    /// Removes a queue with its settings, and cancels all its jobs; late acks are refused. Answered by
+    /// [`Reply::Cleared`].
+    Destroy {
+        /// The queue.
+        queue: &'c str,
+    },
+    /// Begins to change every job that a filter matches now. The work is done by [`Command::Tick`], a bounded part a commit,
+    /// and goes on after a crash where it was. Answered by [`Reply::BulkBegun`].
+    Bulk {
+        /// Which jobs.
+        filter: Filter<'c>,
+        /// How.
+        change: Change<'c>,
+    },
+    /// Does each of these by itself: a refused one leaves the others alone. At most 1,024, none of them an `Each`. Answered
+    /// by [`Reply::Each`].
+    Each(&'c [Command<'c>]),
+    /// Takes in what time has brought (leases that ran out, jobs that may run now, jobs that expired; up to 1,024 of them,
+    /// queue by queue, the longest due first) and advances bulk changes. Answered by [`Reply::Ticked`]. Costs no log space
+    /// when nothing is due.
     Tick,
 }
 
-/// One job of [`Command::AckMany`].
-#[derive(Debug, Clone, Copy)]
-pub struct AckItem<'c> {
-    /// The job.
-    pub job: JobId,
-    /// The lease that the worker got with it.
-    pub token: LeaseToken,
-    /// What came out; may be empty.
-    pub result: &'c [u8],
+/// Which of several queues a fetch takes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order<'c> {
+    /// In the order given: the next is looked at when those before have no more.
+    Strict,
+    /// By chance, drawn from the record: a queue of weight 3 goes first three times as often as one of weight 1. One weight a
+    /// queue, each at least 1.
+    Weighted(&'c [u32]),
+}
+
+/// A change of a job by somebody who does not hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<'c> {
+    /// Ends an unfinished job as cancelled. Who works on it is refused from then on.
+    Cancel {
+        /// Why, kept in its history; at most 1,024 bytes.
+        reason: &'c str,
+    },
+    /// Keeps a waiting job from being fetched until it is released.
+    Hold {
+        /// Why, kept in its history; at most 1,024 bytes.
+        reason: &'c str,
+    },
+    /// Makes a held job pending.
+    Release,
+    /// Has a scheduled, pending or retrying job run from another time on; at once when that is past.
+    Reschedule {
+        /// When.
+        run_at: Timestamp,
+    },
+    /// Makes a dead job pending again, with all its attempts before it.
+    Retry {
+        /// Another payload than before.
+        payload: Option<&'c [u8]>,
+    },
+    /// Removes a job in any state. Who works on it is refused from then on.
+    Delete,
+    /// Puts an unfinished job into another queue, which is created when it is new. Its state and its lease stay.
+    Move {
+        /// The other queue.
+        queue: &'c str,
+    },
+    /// Gives an unfinished job another priority.
+    Priority(Priority),
+    /// Gives an unfinished job another number of attempts.
+    AttemptsMax(u16),
+    /// Gives a job that waits another payload.
+    Payload(&'c [u8]),
 }
 
 /// When a failed job is to be tried again. None of these gives a job more attempts than it has.
@@ -99,32 +188,56 @@ pub enum Retry {
 pub enum Reply {
     /// The job is in the queue.
     Enqueued {
-        /// Its id.
+        /// Its id; of a duplicate, that of the job that has the key.
         job: JobId,
-        /// `Scheduled` or `Pending`.
+        /// The state that it is in.
         state: JobState,
+        /// Whether another job has the key, so that this one was not enqueued.
+        duplicate: bool,
     },
     /// These jobs are the worker's until their deadlines, the most urgent of the first queue first.
     Fetched(Vec<FetchedJob>),
     /// The job is completed.
     Acked,
-    /// One answer an item, in order: completed, or why not. A refused item leaves the others alone.
-    AckedMany(Vec<Result<(), Refusal>>),
     /// The attempt has failed.
     Failed {
         /// When the next attempt may start; `None` when the job is dead.
         retry_at: Option<Timestamp>,
     },
-    /// The lease lasts longer.
+    /// The job is given back.
+    Snoozed {
+        /// When it may run again.
+        until: Timestamp,
+    },
+    /// The lease holds.
     Extended {
-        /// From this time on it no longer holds.
+        /// From this time on it no longer does.
         deadline: Timestamp,
     },
+    /// The job is changed.
+    Changed {
+        /// The state that it is in; `None` when it is deleted.
+        state: Option<JobState>,
+    },
+    /// The queue is changed.
+    QueueSet,
+    /// Jobs were cancelled.
+    Cleared {
+        /// How many.
+        jobs: u64,
+    },
+    /// A bulk change has begun.
+    BulkBegun {
+        /// Its name: see [`Jobs::bulk`](crate::Jobs::bulk).
+        bulk: BulkId,
+    },
+    /// One answer a command, in order.
+    Each(Vec<Result<Reply, Refusal>>),
     /// Time was taken in.
     Ticked {
         /// How many jobs changed.
         jobs: usize,
-        /// Whether more were due: then tick again.
+        /// Whether there is more to do: then tick again.
         more: bool,
     },
 }
@@ -134,18 +247,26 @@ pub enum Reply {
 pub struct FetchedJob {
     /// The job.
     pub job: JobId,
-    /// Goes with every ack, fail and heartbeat.
+    /// Goes with every ack, fail, snooze and heartbeat.
     pub token: LeaseToken,
     /// The queue that it comes from.
-    pub queue: String,
+    pub queue: Arc<str>,
     /// The name of the handler.
     pub kind: String,
+    /// Whose job it is; see [`NewJob::group`].
+    pub group: String,
     /// The number of this attempt, from 1.
     pub attempt: u16,
+    /// How many it gets.
+    pub attempts_max: u16,
     /// How urgent it is.
     pub priority: Priority,
     /// What the producer gave.
     pub payload: Vec<u8>,
+    /// What the last heartbeat before left for this attempt.
+    pub checkpoint: Option<Vec<u8>>,
     /// From this time on the lease no longer holds.
     pub deadline: Timestamp,
+    /// From this time on no heartbeat helps: the job's timeout.
+    pub run_until: Option<Timestamp>,
 }

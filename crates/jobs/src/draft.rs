@@ -1,29 +1,42 @@
 //! The state as the commands of one commit leave it, before anyone has applied them.
 //!
-//! What the draft knows of a job overrides the state. A pending job is handed out at most once: `taken` marks how far
-//! the state's pending jobs were used up, `offered` holds those that became pending in this commit.
+//! What the draft knows of a job overrides the state. Steps of one cause that follow each other go into one entry, which is
+//! pushed when something else is, or at the end.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
-use core::cmp::Reverse;
-use core::ops::Bound;
+use alloc::sync::Arc;
 
-use quire_model::{At, Effects, Placed};
+use quire_model::{At, Effects, Place};
 
-use crate::codec::{Effect, push_enqueued};
-use crate::queue::QueueId;
-use crate::state::{Jobs, PendingKey, Phase};
+use crate::codec::{Cause, Effect, Epitaph, Run, Step, To, push_enqueued};
+use crate::draft_queue::DraftQueue;
+use crate::job::{Extra, Job};
+use crate::keys::{Holder, Key, KeyEnd};
+use crate::queue::{Queue, QueueId};
+use crate::state::Jobs;
 use crate::transition::Standing;
-use crate::{JobId, JobState, NewJob};
+use crate::{JobId, JobState, LeaseToken, NewJob, QueueSettings};
+
+/// The number of a group that is not in the state: of a job that this commit put into its queue.
+pub(crate) const GROUP_UNKNOWN: u32 = u32::MAX;
 
 pub(crate) struct Draft<'d> {
-    state: &'d Jobs,
-    at: At,
+    pub(crate) state: &'d Jobs,
+    pub(crate) at: At,
     effects: &'d mut dyn Effects,
-    queues: BTreeMap<String, QueueId>,
+    run: Option<Run>,
+    /// Queues that this commit created, and under `None` names that it freed.
+    names: BTreeMap<String, Option<QueueId>>,
+    created: u32,
+    destroyed: usize,
     changed: BTreeMap<JobId, Standing>,
-    offered: BTreeMap<QueueId, BTreeSet<PendingKey>>,
-    taken: BTreeMap<QueueId, PendingKey>,
+    /// How jobs ended that time ended in this commit: place of the step, and what it says.
+    over: BTreeMap<JobId, (Place, Epitaph, u16)>,
+    extras: BTreeMap<JobId, Extra>,
+    groups: BTreeMap<JobId, String>,
+    keys: BTreeMap<Key, Option<Holder>>,
+    queues: BTreeMap<QueueId, DraftQueue>,
 }
 
 impl<'d> Draft<'d> {
@@ -32,45 +45,157 @@ impl<'d> Draft<'d> {
             state,
             at,
             effects,
-            queues: BTreeMap::new(),
+            run: None,
+            names: BTreeMap::new(),
+            created: 0,
+            destroyed: 0,
             changed: BTreeMap::new(),
-            offered: BTreeMap::new(),
-            taken: BTreeMap::new(),
+            over: BTreeMap::new(),
+            extras: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            queues: BTreeMap::new(),
         }
+    }
+
+    /// Pushes what is still to be pushed.
+    pub(crate) fn finish(mut self) {
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        if let Some(run) = self.run.take().filter(|run| !run.is_empty()) {
+            run.push(self.effects);
+        }
+    }
+
+    /// Pushes an effect that concerns these queues.
+    pub(crate) fn push(&mut self, effect: &Effect<'_>, queues: &[QueueId]) -> Place {
+        self.flush();
+        effect.push(self.effects, queues).place
+    }
+
+    /// Where the entry will stand that a step of this cause goes into next.
+    fn place_of_step(&mut self, cause: Cause, shared: &str) -> Place {
+        if !self.run.as_ref().is_some_and(|run| run.takes(cause, shared)) {
+            self.flush();
+            self.run = Some(Run::new(cause, shared));
+        }
+        // A run is pushed before anything else is, so it stands where the next entry does.
+        self.effects.next_place()
+    }
+
+    /// The token of a lease that is granted next.
+    pub(crate) fn next_token(&mut self, worker: &str) -> LeaseToken {
+        // Each has an entry of its own, which is never full before its lease is granted.
+        self.flush();
+        LeaseToken::new(self.place_of_step(Cause::Leased, worker))
+    }
+
+    /// Drops the entry that was begun and got no steps.
+    pub(crate) fn drop_empty_run(&mut self) {
+        self.run.take_if(|run| run.is_empty());
     }
 
     /// The queue of this name, when it is there.
     pub(crate) fn queue(&self, name: &str) -> Option<QueueId> {
-        self.state.queue_ids.get(name).or_else(|| self.queues.get(name)).copied()
+        match self.names.get(name) {
+            Some(known) => *known,
+            None => self.state.queue_ids.get(name).copied(),
+        }
+    }
+
+    /// The queue of this name in the state.
+    pub(crate) fn stored_queue(&self, id: QueueId) -> Option<&'d Queue> {
+        self.state.queues.get(&id)
     }
 
     /// How many queues there are.
     pub(crate) fn queue_count(&self) -> usize {
-        self.state.queues.len() + self.queues.len()
+        self.state.queues.len() + self.created as usize - self.destroyed
     }
 
     /// Adds a queue that was not there.
     pub(crate) fn create_queue(&mut self, name: &str) -> QueueId {
-        let queue = QueueId(u32::try_from(self.queue_count()).expect("queues are limited"));
-        Effect::QueueCreated { queue, name }.push(self.effects);
-        self.queues.insert(String::from(name), queue);
+        let queue = QueueId(self.state.queues_created + self.created);
+        self.push(&Effect::QueueCreated { queue, name }, &[queue]);
+        self.created += 1;
+        self.names.insert(String::from(name), Some(queue));
         queue
+    }
+
+    pub(crate) fn settings(&self, queue: QueueId) -> QueueSettings {
+        let stored = || self.stored_queue(queue).map(|queue| queue.settings).unwrap_or_default();
+        self.queues.get(&queue).and_then(|draft| draft.settings).unwrap_or_else(stored)
+    }
+
+    pub(crate) fn set_queue(&mut self, queue: QueueId, settings: QueueSettings) {
+        self.push(&Effect::QueueSet { queue, settings }, &[queue]);
+        self.draft_queue(queue).settings = Some(settings);
+    }
+
+    /// Cancels the jobs of a queue that nobody works on; of one that is `destroyed`, all. Says how many.
+    pub(crate) fn clear(&mut self, queue: QueueId, name: &str, destroyed: bool) -> u64 {
+        let gone = |job: &Job| job.queue == queue && (destroyed || job.state != JobState::Active);
+        let draft = self.queues.get(&queue);
+        let is_left = |job: &Job| gone(job) && !draft.is_some_and(|draft| draft.has_taken(job));
+        let stored = self.stored_queue(queue).into_iter().flat_map(Queue::ids);
+        let stored = stored.filter(|id| !self.changed.contains_key(id) && is_left(&self.state.jobs[id])).count();
+        let mut jobs = stored as u64;
+        for standing in self.changed.values_mut() {
+            if standing.live().as_ref().is_some_and(gone) {
+                *standing = Standing::Finished(JobState::Cancelled);
+                jobs += 1;
+            }
+        }
+        if destroyed {
+            self.push(&Effect::QueueDestroyed { queue }, &[queue]);
+            self.names.insert(String::from(name), None);
+            self.destroyed += 1;
+        } else {
+            self.push(&Effect::QueueCleared { queue }, &[queue]);
+        }
+        let draft = self.draft_queue(queue);
+        draft.cleared = true;
+        draft.destroyed |= destroyed;
+        jobs
+    }
+
+    pub(crate) fn draft_queue(&mut self, queue: QueueId) -> &mut DraftQueue {
+        self.queues.entry(queue).or_default()
     }
 
     /// Adds a job. It is known from here on, but not handed out before the next commit: its payload is not yet in the
     /// history that a fetch reads.
     pub(crate) fn enqueue(&mut self, queue: QueueId, job: &NewJob<'_>) -> (JobId, JobState) {
-        let time = self.at.time;
-        let run_at = job.run_at.unwrap_or(time).max(time);
-        let (id, enqueued) = push_enqueued(self.effects, queue, run_at, job);
-        let standing = Standing::Live(enqueued.job(time));
-        self.changed.insert(id, standing);
-        (id, standing.state())
+        self.flush();
+        let run_at = job.run_at.filter(|run_at| *run_at > self.at.time);
+        let id = push_enqueued(self.effects, queue, run_at, job);
+        let mut live = Job::enqueued(id, queue, GROUP_UNKNOWN, job.priority, job.attempts_max);
+        if let Some(run_at) = run_at {
+            live.state = JobState::Scheduled;
+            live.set_until(run_at);
+        }
+        self.changed.insert(id, Standing::Live(live));
+        if !job.group.is_empty() {
+            self.groups.insert(id, String::from(job.group));
+        }
+        if job.expires_at.is_some() {
+            self.extras.insert(id, Extra { expires_at: job.expires_at, ..Extra::default() });
+        }
+        (id, live.state)
     }
 
     /// What is known of a job; `None` when it is neither live nor changed by this commit.
     pub(crate) fn job(&self, id: JobId) -> Option<Standing> {
-        self.changed.get(&id).copied().or_else(|| self.state.jobs.get(&id).copied().map(Standing::Live))
+        if let Some(standing) = self.changed.get(&id) {
+            return Some(*standing);
+        }
+        let job = *self.state.jobs.get(&id)?;
+        match self.queues.get(&job.queue) {
+            Some(draft) if draft.has_taken(&job) => Some(Standing::Finished(JobState::Cancelled)),
+            _ => Some(Standing::Live(job)),
+        }
     }
 
     /// Whether this commit has changed a job.
@@ -78,44 +203,138 @@ impl<'d> Draft<'d> {
         self.changed.contains_key(&id)
     }
 
-    /// Pushes an effect on live jobs, and takes it in.
-    pub(crate) fn push(&mut self, effect: &Effect<'_>) -> Placed {
-        let placed = effect.push(self.effects);
-        for id in effect.jobs() {
-            let Some(Standing::Live(job)) = self.job(*id) else {
-                panic!("decided {effect:?} of a job that is not live")
-            };
-            let standing = job.after(effect, placed.place);
-            self.changed.insert(*id, standing);
-            if let Standing::Live(job) = standing
-                && job.phase == Phase::Pending
-            {
-                self.offered.entry(job.queue).or_default().insert((Reverse(job.priority), *id));
+    /// What a job has beyond the usual.
+    pub(crate) fn extra(&self, id: JobId, job: &Job) -> Extra {
+        let known = self.extras.get(&id).or_else(|| self.state.extra(id, job));
+        known.cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn set_extra(&mut self, id: JobId, extra: Extra) {
+        self.extras.insert(id, extra);
+    }
+
+    /// The name of a job's group.
+    pub(crate) fn group_name(&self, id: JobId, job: &Job) -> String {
+        if job.group == GROUP_UNKNOWN {
+            return self.groups.get(&id).cloned().unwrap_or_default();
+        }
+        String::from(&*self.state.queue(job.queue).groups.get(job.group).name)
+    }
+
+    pub(crate) fn queue_name(&self, id: QueueId) -> Arc<str> {
+        Arc::clone(&self.state.queue(id).name)
+    }
+
+    /// The job that took a key last, whether it still has it or not.
+    pub(crate) fn key_taker(&self, key: &Key) -> Option<Holder> {
+        self.keys.get(key).copied().unwrap_or_else(|| self.state.keys.holder(key))
+    }
+
+    /// The job that has a key now.
+    pub(crate) fn key_holder(&self, key: &Key) -> Option<Holder> {
+        let holder = self.key_taker(key)?;
+        let standing = self.job(holder.job);
+        let held = match (holder.until, standing) {
+            (KeyEnd::At(time), None | Some(Standing::Live(_))) => time > self.at.time,
+            (KeyEnd::At(time), Some(Standing::Finished(state))) => time > self.at.time && state != JobState::Cancelled,
+            (KeyEnd::Finished, Some(Standing::Live(_))) => true,
+            (KeyEnd::Started, Some(Standing::Live(job))) => job.attempt == 0,
+            _ => false,
+        };
+        held.then_some(holder)
+    }
+
+    pub(crate) fn take_key(&mut self, key: Key, holder: Holder) {
+        self.keys.insert(key, Some(holder));
+    }
+
+    /// What a finished job's last entry remembers of it.
+    pub(crate) fn epitaph(&self, id: JobId, job: &Job) -> Epitaph {
+        let content = self.extra(id, job).content.unwrap_or(id.place());
+        Epitaph { queue: job.queue, priority: job.priority, attempts_max: job.attempts_max, content }
+    }
+
+    /// Takes a step of a live job into the record. `shared` is said once for all steps of an entry.
+    pub(crate) fn step(&mut self, id: JobId, cause: Cause, to: To, attempt: u16, detail: &[u8], shared: &str) {
+        let Some(Standing::Live(before)) = self.job(id) else { panic!("decided {cause:?} of job {id}, not live") };
+        let place = self.place_of_step(cause, shared);
+        let standing = before.after(cause, &to, attempt, place);
+        let run = self.run.as_mut().expect("a step goes into a run");
+        run.add(before.queue, &Step { job: id, before: before.last(), attempt, to, detail });
+        if let (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) = (cause, to) {
+            self.over.insert(id, (place, epitaph, attempt));
+        }
+        self.set(id, &before, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
+    }
+
+    /// How a job ended that time ended in this commit.
+    pub(crate) fn over(&self, id: JobId) -> Option<(Place, Epitaph, u16)> {
+        self.over.get(&id).copied()
+    }
+
+    /// Takes a job that was finished before this commit, or by it, out of what is known.
+    pub(crate) fn delete_finished(&mut self, id: JobId, epitaph: Epitaph, before: Place, attempt: u16, from: JobState) {
+        self.place_of_step(Cause::Deleted, "");
+        let run = self.run.as_mut().expect("a step goes into a run");
+        let step = Step { job: id, before, attempt, to: To::Deleted(epitaph), detail: &[from as u8] };
+        run.add(epitaph.queue, &step);
+        self.changed.insert(id, Standing::Deleted);
+    }
+
+    /// Notes that a job is another one than before. `offered`: it may be fetched by this commit when it is pending.
+    pub(crate) fn set(&mut self, id: JobId, before: &Job, after: Standing, offered: bool) {
+        let was_active = before.state == JobState::Active;
+        let (state, draft) = (self.state, self.queues.entry(before.queue).or_default());
+        let stored = state.queues.get(&before.queue);
+        if was_active {
+            draft.add_active(stored, before.group, -1);
+        }
+        if before.state == JobState::Pending {
+            draft.withdraw(stored, id, before);
+        }
+        if let Standing::Live(job) = &after {
+            if offered && job.state == JobState::Pending {
+                draft.offer(stored, id, job);
+            }
+            if job.state == JobState::Active {
+                let draft = self.queues.entry(job.queue).or_default();
+                draft.add_active(state.queues.get(&job.queue), job.group, 1);
             }
         }
-        placed
+        self.changed.insert(id, after);
     }
 
-    /// Takes the job of a queue that is to be fetched next. The caller leases it.
+    /// Notes that a job is in a queue and group which the state does not know of it.
+    pub(crate) fn set_moved(&mut self, id: JobId, before: &Job, mut after: Job, group: String) {
+        after.group = GROUP_UNKNOWN;
+        self.groups.insert(id, group);
+        self.set(id, before, Standing::Live(after), false);
+    }
+
+    /// Notes that a finished job is live again.
+    pub(crate) fn set_revived(&mut self, id: JobId, job: Job, group: String, extra: Extra) {
+        self.groups.insert(id, group);
+        self.extras.insert(id, extra);
+        self.changed.insert(id, Standing::Live(job));
+    }
+
+    /// Takes the job of a queue that is to be fetched next, as far as its limits let one start. The caller leases it, or
+    /// says that it can't be.
     pub(crate) fn take_pending(&mut self, queue: QueueId) -> Option<JobId> {
-        let offered = self.offered.get(&queue).and_then(BTreeSet::first).copied();
-        let stored = self.next_stored(queue);
-        let next = match (offered, stored) {
-            (Some(offered), Some(stored)) => offered.min(stored),
-            (offered, stored) => offered.or(stored)?,
+        let stored = self.stored_queue(queue)?;
+        let settings = self.settings(queue);
+        let (changed, state, now) = (&self.changed, self.state, self.at.time);
+        let may_run = |id: JobId, offered: bool| {
+            let is_there = match changed.get(&id) {
+                Some(standing) => offered && standing.state() == Some(JobState::Pending),
+                None => !offered,
+            };
+            if !is_there {
+                return false;
+            }
+            let expires = state.jobs.get(&id).and_then(|job| state.extra(id, job)).and_then(|extra| extra.expires_at);
+            expires.is_none_or(|time| time > now)
         };
-        if offered == Some(next) {
-            self.offered.get_mut(&queue)?.pop_first();
-        } else {
-            self.taken.insert(queue, next);
-        }
-        Some(next.1)
-    }
-
-    /// The first pending job of the state that this commit has not used.
-    fn next_stored(&self, queue: QueueId) -> Option<PendingKey> {
-        let from = self.taken.get(&queue).map_or(Bound::Unbounded, |taken| Bound::Excluded(*taken));
-        let pending = &self.state.queues.get(queue.index())?.pending;
-        pending.range((from, Bound::Unbounded)).find(|(_, id)| !self.has_changed(*id)).copied()
+        self.queues.entry(queue).or_default().take(stored, &settings, now, may_run)
     }
 }

@@ -1,94 +1,80 @@
-//! What happened to a job: the walk over its tag.
+//! What happened to a job: the chain of its steps, newest first.
 //!
-//! Every transition is an entry with the job's tag, so the history needs no state, and outlives the job until
-//! retention takes it.
+//! Every step is in the log and names the place of the step before, so the history needs no state, and outlives the job until
+//! retention takes it. Heartbeats and progress are no steps: only what they said last is known.
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
-use quire_model::{Entry, History, Place, ReadError, Timestamp};
+use quire_model::{History, ModelId, Place, ReadError, Timestamp};
 
 use crate::JobId;
-use crate::codec::{Effect, Verdict, job_tag};
+use crate::codec::{Cause, Effect, Step, To, unreadable};
 use crate::state::{JobState, Jobs};
+use crate::view::ended;
 
 /// One step of a job's life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// Where it stands in the log: go on reading from [`Place::after`] it.
+    /// Where it stands in the log.
     pub place: Place,
     /// When.
     pub time: Timestamp,
-    /// The state that it led to.
-    pub state: JobState,
     /// What happened.
-    pub kind: TransitionKind,
+    pub event: Event,
+    /// The state that it led to; `None` when the state stayed, or the job is deleted.
+    pub state: Option<JobState>,
+    /// How many attempts had started.
+    pub attempt: u16,
+    /// When the state ends by itself: a lease, a wait.
+    pub until: Option<Timestamp>,
+    /// Who leased it, why it was cancelled or held, how it failed; else empty.
+    pub note: String,
+    /// What came out of a completed job.
+    pub result: Vec<u8>,
 }
 
 /// What happened to a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TransitionKind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
     /// It was enqueued.
-    Enqueued {
-        /// To run from then on.
-        run_at: Timestamp,
-    },
-    /// Its time to run had come.
-    Due,
-    /// A worker fetched it; the token is the transition's place.
-    Leased {
-        /// The number of the attempt, from 1.
-        attempt: u16,
-        /// Who fetched it.
-        worker: String,
-        /// Until when.
-        deadline: Timestamp,
-    },
-    /// A heartbeat made the lease last longer.
-    Extended {
-        /// Until when.
-        deadline: Timestamp,
-    },
-    /// It was acknowledged.
-    Completed {
-        /// In which attempt.
-        attempt: u16,
-        /// What came out.
-        result: Vec<u8>,
-    },
-    /// An attempt went wrong.
-    Failed {
-        /// Which.
-        attempt: u16,
-        /// How.
-        failure: Failure,
-        /// When the next may start; `None` when the job is dead.
-        retry_at: Option<Timestamp>,
-    },
+    Enqueued,
+    /// It took a step.
+    Step(Cause),
+    /// It was moved, or its payload, priority or number of attempts was changed.
+    Edited,
+    /// It was dead, and is pending again.
+    Revived,
 }
 
-/// How an attempt went wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// The worker said so.
-    Error(String),
-    /// The worker was not heard of in time.
-    LeaseExpired,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Event {
+    /// The name, in lower case.
+    pub const fn name(self) -> &'static str {
         match self {
-            Failure::Error(error) => f.write_str(error),
-            Failure::LeaseExpired => f.write_str("lease expired"),
+            Event::Enqueued => "enqueued",
+            Event::Edited => "edited",
+            Event::Revived => "retried",
+            Event::Step(cause) => cause.name(),
         }
+    }
+
+    /// Whether an attempt went wrong.
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Event::Step(Cause::Failed | Cause::LeaseExpired | Cause::TimedOut))
     }
 }
 
+/// Some steps of a job, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HistoryPage {
+    /// The steps.
+    pub steps: Vec<Transition>,
+    /// Where the older ones begin; `None` when there are none.
+    pub older: Option<Place>,
+}
+
 impl Jobs {
-    /// The life of a job from a place on, at most `count_max` steps, oldest first; empty when there is no such job or
-    /// no more. Begin at [`Place::START`].
+    /// The steps of a job, newest first: from its last, or from where the page before ended. Empty when there is no such job.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -96,58 +82,108 @@ impl Jobs {
         &self,
         history: &dyn History,
         id: JobId,
-        from: Place,
+        older: Option<Place>,
         count_max: usize,
-    ) -> Result<Vec<Transition>, ReadError> {
-        let tag = job_tag(id);
-        let mut transitions = Vec::new();
-        let mut from = from;
-        while transitions.len() < count_max
-            && let Some(entry) = history.next(&[tag.tag()], from)?
+    ) -> Result<HistoryPage, ReadError> {
+        let last = match self.jobs.get(&id) {
+            Some(job) => Some(job.last()),
+            None => ended(history, id)?.map(|end| end.ended.place),
+        };
+        let mut chain = Chain { history, id, next: last.and(older).or(last) };
+        let mut page = HistoryPage::default();
+        while page.steps.len() < count_max
+            && let Some(step) = chain.next()?
         {
-            transitions.push(transition(&entry)?);
-            from = entry.place.after();
+            page.steps.push(step);
         }
-        Ok(transitions)
+        page.older = chain.next;
+        Ok(page)
     }
 }
 
-/// The state of a job after this entry that carries its tag.
-pub(crate) fn state_after(entry: &Entry<'_>) -> Result<JobState, ReadError> {
-    transition(entry).map(|transition| transition.state)
+/// The walk along a job's chain.
+pub(crate) struct Chain<'h> {
+    pub(crate) history: &'h dyn History,
+    pub(crate) id: JobId,
+    /// Where it goes on.
+    pub(crate) next: Option<Place>,
 }
 
-fn transition(entry: &Entry<'_>) -> Result<Transition, ReadError> {
-    let (state, kind) = match Effect::read(entry)? {
-        Effect::QueueCreated { .. } => {
-            return Err(ReadError::damaged(Some(entry.place), "a queue's entry carries the tag of a job"));
+impl Chain<'_> {
+    /// The step before; `None` at the end, also when retention has taken what was before.
+    pub(crate) fn next(&mut self) -> Result<Option<Transition>, ReadError> {
+        let Some(place) = self.next.take() else { return Ok(None) };
+        let Some(entry) = self.history.entry(place)?.filter(|entry| entry.kind.model == ModelId::JOBS) else {
+            return Ok(None);
+        };
+        let plain = Transition {
+            place,
+            time: entry.time,
+            event: Event::Enqueued,
+            state: None,
+            attempt: 0,
+            until: None,
+            note: String::new(),
+            result: Vec::new(),
+        };
+        Ok(match Effect::read(&entry)? {
+            Effect::Enqueued(enqueued) if place == self.id.place() => {
+                let until = enqueued.run_at.filter(|run_at| *run_at > entry.time);
+                let state = if until.is_some() { JobState::Scheduled } else { JobState::Pending };
+                Some(Transition { state: Some(state), until, ..plain })
+            }
+            Effect::Edited(edited) if edited.job == self.id => {
+                self.next = Some(edited.before);
+                Some(Transition { event: Event::Edited, ..plain })
+            }
+            Effect::Revived(revived) if revived.job == self.id => {
+                self.next = Some(revived.before);
+                Some(Transition { event: Event::Revived, state: Some(JobState::Pending), ..plain })
+            }
+            Effect::Steps(steps) => {
+                for step in steps.iter() {
+                    let step = step.map_err(|error| unreadable(place, &error))?;
+                    if step.job == self.id {
+                        self.next = Some(step.before);
+                        return Ok(Some(of_step(plain, steps.cause, steps.shared, &step)));
+                    }
+                }
+                None
+            }
+            _ => None,
+        })
+    }
+
+    /// The next step that is wanted.
+    pub(crate) fn find(&mut self, wanted: impl Fn(&Transition) -> bool) -> Result<Option<Transition>, ReadError> {
+        while let Some(step) = self.next()? {
+            if wanted(&step) {
+                return Ok(Some(step));
+            }
         }
-        Effect::Enqueued(enqueued) => {
-            (enqueued.job(entry.time).state(), TransitionKind::Enqueued { run_at: enqueued.run_at })
-        }
-        Effect::Due { .. } => (JobState::Pending, TransitionKind::Due),
-        Effect::Leased { attempt, deadline, worker, .. } => {
-            (JobState::Active, TransitionKind::Leased { attempt, worker: String::from(worker), deadline })
-        }
-        Effect::Extended { deadline, .. } => (JobState::Active, TransitionKind::Extended { deadline }),
-        Effect::Completed { attempt, result, .. } => {
-            (JobState::Completed, TransitionKind::Completed { attempt, result: result.to_vec() })
-        }
-        Effect::Failed { attempt, verdict, error, .. } => {
-            (verdict.state(), failed(entry.time, attempt, Failure::Error(String::from(error)), verdict))
-        }
-        Effect::LeaseExpired { attempt, verdict, .. } => {
-            (verdict.state(), failed(entry.time, attempt, Failure::LeaseExpired, verdict))
-        }
-    };
-    Ok(Transition { place: entry.place, time: entry.time, state, kind })
+        Ok(None)
+    }
 }
 
-fn failed(time: Timestamp, attempt: u16, failure: Failure, verdict: Verdict) -> TransitionKind {
-    let retry_at = match verdict {
-        Verdict::Dead => None,
-        Verdict::Pending => Some(time),
-        Verdict::Retrying { due } => Some(due),
+fn of_step(plain: Transition, cause: Cause, shared: &str, step: &Step<'_>) -> Transition {
+    let until = match step.to {
+        To::Scheduled { at } | To::Retrying { at } => Some(at),
+        To::Active { deadline, .. } => Some(deadline),
+        _ => None,
     };
-    TransitionKind::Failed { attempt, failure, retry_at }
+    let (note, result) = match cause {
+        Cause::Completed => (String::new(), step.detail.to_vec()),
+        Cause::Failed | Cause::Unreadable => (String::from_utf8_lossy(step.detail).into_owned(), Vec::new()),
+        Cause::LeaseExpired | Cause::TimedOut | Cause::Expired => (String::from(cause.name()), Vec::new()),
+        _ => (String::from(shared), Vec::new()),
+    };
+    Transition {
+        event: Event::Step(cause),
+        state: step.to.state(),
+        attempt: step.attempt,
+        until,
+        note,
+        result,
+        ..plain
+    }
 }

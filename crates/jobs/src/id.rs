@@ -11,11 +11,42 @@ use quire_model::{Place, Position};
 
 /// A job: the place of its enqueue entry. Older jobs have lesser ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(Place);
+pub struct JobId(Packed);
 
-/// A lease: the place of the entry that granted it. No two leases have the same token.
+/// A lease: the place of the entry that granted it. No two leases of a job have the same token; jobs that one fetch leased
+/// share theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LeaseToken(Place);
+pub struct LeaseToken(Packed);
+
+/// A bulk change: the place of the entry that began it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BulkId(Packed);
+
+/// A place in 12 bytes instead of 16, in the order of places: there is one in every index for every job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Packed {
+    position_high: u32,
+    position_low: u32,
+    index: u32,
+}
+
+impl Packed {
+    pub(crate) const fn new(place: Place) -> Self {
+        let position = place.position.get();
+        Packed { position_high: (position >> 32) as u32, position_low: position as u32, index: place.index }
+    }
+
+    pub(crate) const fn place(self) -> Place {
+        let position = (self.position_high as u64) << 32 | self.position_low as u64;
+        Place::new(Position::new(position), self.index)
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(self.place(), f)
+    }
+}
 
 /// A text that is not `position-index`, two plain decimal numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,24 +55,36 @@ pub struct ParseIdError;
 impl JobId {
     /// The job whose enqueue entry stands at this place.
     pub const fn new(place: Place) -> Self {
-        JobId(place)
+        JobId(Packed::new(place))
     }
 
     /// Where its enqueue entry stands.
     pub const fn place(self) -> Place {
-        self.0
+        self.0.place()
     }
 }
 
 impl LeaseToken {
     /// The lease that the entry at this place granted.
     pub const fn new(place: Place) -> Self {
-        LeaseToken(place)
+        LeaseToken(Packed::new(place))
     }
 
     /// Where the entry that granted it stands.
     pub const fn place(self) -> Place {
-        self.0
+        self.0.place()
+    }
+}
+
+impl BulkId {
+    /// The bulk change that the entry at this place began.
+    pub const fn new(place: Place) -> Self {
+        BulkId(Packed::new(place))
+    }
+
+    /// Where the entry that began it stands.
+    pub const fn place(self) -> Place {
+        self.0.place()
     }
 }
 
@@ -62,13 +105,27 @@ fn parse_place(text: &str) -> Result<Place, ParseIdError> {
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_place(self.0, f)
+        write_place(self.place(), f)
     }
 }
 
 impl fmt::Display for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_place(self.0, f)
+        write_place(self.place(), f)
+    }
+}
+
+impl fmt::Display for BulkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(self.place(), f)
+    }
+}
+
+impl FromStr for BulkId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        parse_place(text).map(BulkId::new)
     }
 }
 
@@ -76,7 +133,7 @@ impl FromStr for JobId {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, ParseIdError> {
-        parse_place(text).map(JobId)
+        parse_place(text).map(JobId::new)
     }
 }
 
@@ -84,7 +141,7 @@ impl FromStr for LeaseToken {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, ParseIdError> {
-        parse_place(text).map(LeaseToken)
+        parse_place(text).map(LeaseToken::new)
     }
 }
 

@@ -1,20 +1,22 @@
 //! Job queues with fenced leases, as a model: what may run, who holds it until when, and how it ended.
 //!
 //! ```text
-//! Enqueue ─┐
-//! Fetch ───┤            Enqueued ──────▶ payload stays in the log; ids, times and priority in memory
-//! Ack ─────┼─ decide ─▶ Leased ────────▶ its place is the lease token
-//! Fail ────┤  (draft)   Completed ─────▶ the job leaves memory; its history is the walk over its id's tag
-//! Tick ────┘            Failed, Expired, Due, Extended
+//! Command ─▶ decide ─▶ steps of jobs (one table, one function), edits, settings of queues ─▶ apply ─▶ indexes of the queues
+//!              │ draft: what the earlier commands of the commit did
+//!              ▼
+//!            Reply                  payloads, results, errors and history stay in the log; ids, times and priorities in memory
 //! ```
 //!
 //! * A [`JobId`] is the place of the job's enqueue entry, a [`LeaseToken`] the place of the entry that granted the
 //!   lease. A late ack, fail or heartbeat carries an old token and is refused with [`Refusal::StaleLease`].
-//! * [`Command`]s are decided together for one commit; [`Jobs`] is the state, and the reads are its methods.
-//! * Within a queue the greater [`Priority`] goes first, then the older job. A retried job keeps its place. A job that
-//!   may not run yet never hides one that may.
-//! * An attempt ends by ack, by fail, or by its lease running out; each counts, so a job whose workers die ends in
-//!   `dead` too. After a failure it waits (`retrying`) for its [`Backoff`]; after a lease ran out it may be fetched at
+//! * [`Command`]s are decided together for one commit; [`Jobs`] is the state, and the reads are its methods. Alone, in an
+//!   [`Command::Each`] and in a commit with others a command goes through the same function.
+//! * Every change of a job's state is a step, and every step a row of the table in `docs/jobs.md`: decide and apply both go
+//!   through it.
+//! * Within a queue the greater [`Priority`] goes first, then the group that was served longest ago, then the older job. A
+//!   retried job keeps its place. A job that may not run yet never hides one that may.
+//! * An attempt ends by ack, by fail, by its lease running out or by its timeout; each counts, so a job whose workers die
+//!   ends in `dead` too. After a failure it waits (`retrying`) for its [`Backoff`]; after a lease ran out it may be fetched at
 //!   once, for the lease was the wait.
 //! * Time passes only in commands. A fetch first takes in what time has brought to the queues that it names;
 //!   [`Command::Tick`] does so for all, and [`Jobs::next_due`] says when the next one is worth while. An ack, fail or
@@ -25,7 +27,7 @@
 //! The database drives a model as the tests' [`World`](quire_model::memory::World) does: decide, append, apply.
 //!
 //! ```
-//! use quire_jobs::{Command, Jobs, NewJob, Reply};
+//! use quire_jobs::{Command, Jobs, NewJob, Order, Reply};
 //! use quire_model::{Timestamp, memory::World};
 //!
 //! let mut world = World::<Jobs>::new();
@@ -33,7 +35,9 @@
 //! let job = NewJob { kind: "notify", ..NewJob::new(b"{\"plane\":\"N14228\"}") };
 //! world.commit(now, &[Command::Enqueue { queue: "air/delays", job }]).unwrap();
 //!
-//! let fetch = Command::Fetch { queues: &["air/delays"], count: 1, lease_micros: 30_000_000, worker: "w1" };
+//! let fetch = Command::Fetch {
+//!     queues: &["air/delays"], order: Order::Strict, count: 1, lease_micros: 30_000_000, worker: "w1",
+//! };
 //! let Reply::Fetched(jobs) = &world.commit(now, &[fetch]).unwrap()[0] else { unreachable!() };
 //! let (job, token) = (jobs[0].job, jobs[0].token);
 //! assert_eq!((job.to_string().as_str(), token.to_string().as_str()), ("1-1", "2-0"));
@@ -42,24 +46,20 @@
 //! assert_eq!(world.model.queue_stats("air/delays").unwrap().completed, 1);
 //! ```
 //!
-//! # Transitions
-//!
-//! Every event that has no row leaves a job as it is: a lease command is refused, a fetch passes it by.
-//!
-#![doc = include_str!("transitions.md")]
-//!
 //! # In memory
 //!
-//! A live job takes about 200 bytes, whatever its payload. A completed job takes none. A dead one keeps its id,
-//! so that dead letters can be listed without a walk: this set has no bound but what users leave in it.
+//! What scheduling needs of a live job, whatever its payload: 36 bytes and its places in the indexes; more for one with a key, a
+//! time to expire, a timeout under way or word of a heartbeat. A dead job takes its id; another finished one nothing.
 //!
-//! Not here: unique keys, pausing, limits, cancelling, holding, workflows.
+//! Not here: workflows, schedules that repeat, webhooks.
 
 #![no_std]
 
 extern crate alloc;
 
+mod backoff;
 mod id;
+mod settings;
 mod spec;
 
 mod command;
@@ -72,23 +72,34 @@ mod name;
 
 mod decide;
 mod draft;
+mod draft_queue;
 mod transition;
 
 mod apply;
+mod bulk;
 mod checkpoint;
+mod fetchable;
+mod group;
+mod job;
+mod keys;
 mod queue;
+mod rate;
 mod state;
 mod survival;
 
 mod history;
-mod list;
+mod search;
 mod view;
 
-pub use command::{AckItem, Command, FetchedJob, Reply, Retry};
-pub use history::{Failure, Transition, TransitionKind};
-pub use id::{JobId, LeaseToken, ParseIdError};
-pub use list::{LIST_SCAN_MAX, Page};
+pub use backoff::Backoff;
+pub use bulk::BulkProgress;
+pub use codec::Cause;
+pub use command::{Change, Command, FetchedJob, Order, Reply, Retry};
+pub use history::{Event, HistoryPage, Transition};
+pub use id::{BulkId, JobId, LeaseToken, ParseIdError};
 pub use refusal::{Limit, Refusal};
-pub use spec::{ATTEMPTS_MAX_DEFAULT, Backoff, NewJob, Priority};
+pub use search::{Cursor, Filter, Page, SEARCH_LOOKED_AT_MAX, States};
+pub use settings::{QueueChange, QueueSettings, Rate};
+pub use spec::{ATTEMPTS_MAX_DEFAULT, Clash, NewJob, Priority, Unique, UniqueHold, UniqueScope};
 pub use state::{JobState, Jobs, QueueStats};
 pub use view::{JobView, Status};

@@ -1,112 +1,193 @@
 //! One queue: the indexes its live jobs stand in, and what it remembers of the finished ones.
 //!
-//! Invariant: each live job of the queue stands in exactly one of `pending`, `delayed` and `leased`, under the key that
-//! its phase gives. The queue holds no job itself.
+//! Invariant: each live job of the queue stands in exactly one of its group's `pending`, `delayed`, `leased` and `held`, under
+//! the key that the job gives; one that can expire stands in `expiring` as well while nobody works on it. The queue holds no
+//! job itself.
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
+use alloc::sync::Arc;
 use core::cmp::Reverse;
 
 use quire_model::Timestamp;
 
-use crate::state::{Job, PendingKey, Phase};
-use crate::{JobId, QueueStats};
+use crate::group::Groups;
+use crate::job::Job;
+use crate::rate::Meter;
+use crate::{JobId, JobState, QueueSettings, QueueStats};
 
-/// The number of a queue in the catalogue, dense from 0 in the order of creation.
+/// The number of a queue, dense from 0 in the order of creation, never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueId(pub(crate) u32);
 
-impl QueueId {
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
-    pub(crate) name: String,
-    /// Jobs that may be fetched, the next one first.
-    pub(crate) pending: BTreeSet<PendingKey>,
+    pub(crate) name: Arc<str>,
+    pub(crate) settings: QueueSettings,
+    /// The time of the last entry about the queue: what time has changed until then is taken in.
+    pub(crate) time: Timestamp,
+    pub(crate) groups: Groups,
+    pub(crate) meter: Meter,
     /// Scheduled and retrying jobs, by the time from which they may run.
     pub(crate) delayed: BTreeSet<(Timestamp, JobId)>,
-    /// How many of `delayed` are scheduled; the others are retrying.
-    pub(crate) scheduled: usize,
     /// Active jobs, by the time at which their lease runs out.
     pub(crate) leased: BTreeSet<(Timestamp, JobId)>,
-    /// How many jobs were completed, ever.
-    pub(crate) completed: u64,
-    /// The dead jobs.
+    pub(crate) held: BTreeSet<JobId>,
+    /// Jobs that nobody works on, by the time at which they expire.
+    pub(crate) expiring: BTreeSet<(Timestamp, JobId)>,
+    /// The dead jobs: they are kept until somebody retries or deletes them.
     pub(crate) dead: BTreeSet<JobId>,
+    /// How many jobs are in which state; of the finished ones, how many there were.
+    pub(crate) counts: [u64; JobState::ALL.len()],
 }
 
 impl Queue {
-    pub(crate) fn new(name: String) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Queue {
-            name,
-            pending: BTreeSet::new(),
+            name: Arc::from(name),
+            settings: QueueSettings::default(),
+            time: Timestamp::ZERO,
+            groups: Groups::default(),
+            meter: Meter::default(),
             delayed: BTreeSet::new(),
-            scheduled: 0,
             leased: BTreeSet::new(),
-            completed: 0,
+            held: BTreeSet::new(),
+            expiring: BTreeSet::new(),
             dead: BTreeSet::new(),
+            counts: [0; JobState::ALL.len()],
         }
     }
 
-    /// Puts a job into the index of its phase.
-    pub(crate) fn insert(&mut self, id: JobId, job: &Job) {
-        let new = match job.phase {
-            Phase::Pending => self.pending.insert((Reverse(job.priority), id)),
-            Phase::Scheduled { run_at } => {
-                self.scheduled += 1;
-                self.delayed.insert((run_at, id))
-            }
-            Phase::Retrying { due } => self.delayed.insert((due, id)),
-            Phase::Active { deadline, .. } => self.leased.insert((deadline, id)),
-        };
-        assert!(new, "job {id} stood in the index already");
+    /// Takes in what time changes without an entry: rates that open.
+    pub(crate) fn pass(&mut self, now: Timestamp) {
+        if now > self.time {
+            self.time = now;
+            self.groups.thaw(&self.settings, now);
+        }
     }
 
-    /// Takes a job out of the index of its phase.
-    pub(crate) fn remove(&mut self, id: JobId, job: &Job) {
-        let was_there = match job.phase {
-            Phase::Pending => self.pending.remove(&(Reverse(job.priority), id)),
-            Phase::Scheduled { run_at } => {
-                self.scheduled -= 1;
-                self.delayed.remove(&(run_at, id))
-            }
-            Phase::Retrying { due } => self.delayed.remove(&(due, id)),
-            Phase::Active { deadline, .. } => self.leased.remove(&(deadline, id)),
+    /// Puts a job where it stands.
+    pub(crate) fn insert(&mut self, id: JobId, job: &Job, expires_at: Option<Timestamp>) {
+        self.counts[job.state as usize] += 1;
+        let stood = match job.state {
+            JobState::Pending => false,
+            JobState::Scheduled | JobState::Retrying => !self.delayed.insert((job.until(), id)),
+            JobState::Active => !self.leased.insert((job.until(), id)),
+            _ => !self.held.insert(id),
         };
-        assert!(was_there, "job {id} did not stand in the index of its phase");
+        assert!(!stood, "job {id} stood in the index already");
+        if let Some(time) = expires_at.filter(|_| job.state != JobState::Active) {
+            self.expiring.insert((time, id));
+        }
+        self.groups.change(job.group, &self.settings, self.time, |group| match job.state {
+            JobState::Pending => {
+                assert!(group.pending.insert((Reverse(job.priority), id)), "job {id} was pending already");
+            }
+            JobState::Active => group.active += 1,
+            _ => group.resting += 1,
+        });
+    }
+
+    /// Takes a job away.
+    pub(crate) fn remove(&mut self, id: JobId, job: &Job, expires_at: Option<Timestamp>) {
+        self.take_out(id, job, expires_at);
+        self.groups.release(job.group);
+    }
+
+    /// Puts a job from where it stood to where it stands.
+    pub(crate) fn shift(&mut self, id: JobId, before: &Job, after: &Job, expires_at: Option<Timestamp>) {
+        self.take_out(id, before, expires_at);
+        self.insert(id, after, expires_at);
+        if before.group != after.group {
+            self.groups.release(before.group);
+        }
+    }
+
+    fn take_out(&mut self, id: JobId, job: &Job, expires_at: Option<Timestamp>) {
+        self.counts[job.state as usize] -= 1;
+        let stood = match job.state {
+            JobState::Pending => true,
+            JobState::Scheduled | JobState::Retrying => self.delayed.remove(&(job.until(), id)),
+            JobState::Active => self.leased.remove(&(job.until(), id)),
+            _ => self.held.remove(&id),
+        };
+        assert!(stood, "job {id} did not stand in the index of its state");
+        if let Some(time) = expires_at.filter(|_| job.state != JobState::Active) {
+            self.expiring.remove(&(time, id));
+        }
+        self.groups.change(job.group, &self.settings, self.time, |group| match job.state {
+            JobState::Pending => {
+                assert!(group.pending.remove(&(Reverse(job.priority), id)), "job {id} was not pending");
+            }
+            JobState::Active => group.active -= 1,
+            _ => group.resting -= 1,
+        });
+    }
+
+    /// Takes in that a pending job of a group starts: one index change for all that follows from it.
+    pub(crate) fn start(&mut self, id: JobId, pending: &Job, active: &Job, expires_at: Option<Timestamp>) {
+        self.counts[JobState::Pending as usize] -= 1;
+        self.counts[JobState::Active as usize] += 1;
+        assert!(self.leased.insert((active.until(), id)), "job {id} was leased already");
+        if let Some(time) = expires_at {
+            self.expiring.remove(&(time, id));
+        }
+        let (now, settings) = (self.time, &self.settings);
+        if let Some(rate) = settings.rate {
+            self.meter.start(rate, now);
+        }
+        let turn = self.groups.next_turn();
+        self.groups.change(pending.group, settings, now, |group| {
+            assert!(group.pending.remove(&(Reverse(pending.priority), id)), "job {id} was not pending");
+            group.active += 1;
+            group.turn = turn;
+            if let Some(rate) = settings.group_rate {
+                group.meter.start(rate, now);
+            }
+        });
+    }
+
+    /// Puts other settings in place.
+    pub(crate) fn set(&mut self, settings: QueueSettings) {
+        if settings.rate != self.settings.rate {
+            self.meter = Meter::default();
+        }
+        let fresh_meters = settings.group_rate != self.settings.group_rate;
+        self.settings = settings;
+        self.groups.resettle(&settings, self.time, fresh_meters);
+    }
+
+    /// Every live job of the queue, in no useful order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = JobId> {
+        let pending = self.groups.iter().flat_map(|(_, group)| group.pending.iter().map(|(_, id)| *id));
+        let timed = self.delayed.iter().chain(&self.leased).map(|(_, id)| *id);
+        pending.chain(timed).chain(self.held.iter().copied())
     }
 
     pub(crate) fn stats(&self) -> QueueStats {
-        let scheduled = self.scheduled as u64;
+        let count = |state: JobState| self.counts[state as usize];
         QueueStats {
-            scheduled,
-            pending: self.pending.len() as u64,
-            active: self.leased.len() as u64,
-            retrying: self.delayed.len() as u64 - scheduled,
-            completed: self.completed,
-            dead: self.dead.len() as u64,
+            scheduled: count(JobState::Scheduled),
+            pending: count(JobState::Pending),
+            active: count(JobState::Active),
+            retrying: count(JobState::Retrying),
+            held: count(JobState::Held),
+            completed: count(JobState::Completed),
+            cancelled: count(JobState::Cancelled),
+            dead: count(JobState::Dead),
         }
     }
 
     /// The time of the first thing that time will bring.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let delayed = self.delayed.first().map(|(due, _)| *due);
-        let leased = self.leased.first().map(|(deadline, _)| *deadline);
-        match (delayed, leased) {
-            (Some(delayed), Some(leased)) => Some(delayed.min(leased)),
-            (delayed, leased) => delayed.or(leased),
-        }
+        let first = |index: &BTreeSet<(Timestamp, JobId)>| index.first().map(|(time, _)| *time);
+        [first(&self.delayed), first(&self.leased), first(&self.expiring)].into_iter().flatten().min()
     }
 
-    /// The jobs to which time has brought something: leases that ran out first, then jobs that may run, the longest
-    /// due first.
+    /// The jobs to which time has brought something: leases that ran out first, then jobs that expired, then those that may
+    /// run, the longest due first.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = JobId> {
         let up_to_now = move |(time, _): &&(Timestamp, JobId)| *time <= now;
-        let expired = self.leased.iter().take_while(up_to_now);
-        expired.chain(self.delayed.iter().take_while(up_to_now)).map(|(_, id)| *id)
+        let over = self.leased.iter().take_while(up_to_now).chain(self.expiring.iter().take_while(up_to_now));
+        over.chain(self.delayed.iter().take_while(up_to_now)).map(|(_, id)| *id)
     }
 }

@@ -13,8 +13,8 @@ pub enum Refusal {
         /// The name; its first 255 bytes when it is longer.
         name: String,
     },
-    /// The token is not that of a lease that still holds: the job was finished, failed or leased anew, or the lease
-    /// has run out. The worker should drop what it did, or do it in a way that bears repeating.
+    /// The token is not that of a lease that still holds: the job was finished, failed, cancelled or leased anew, or the
+    /// lease has run out. The worker should drop what it did, or do it in a way that bears repeating.
     StaleLease {
         /// The job.
         job: JobId,
@@ -26,6 +26,32 @@ pub enum Refusal {
         /// The id that was asked for.
         job: JobId,
     },
+    /// There is no such queue.
+    UnknownQueue {
+        /// The name that was asked for.
+        queue: String,
+    },
+    /// A job in this state can't be changed so. See the transition table.
+    WrongState {
+        /// The job.
+        job: JobId,
+        /// The state it is in.
+        state: JobState,
+    },
+    /// Another job has the key.
+    Duplicate {
+        /// That job.
+        job: JobId,
+    },
+    /// The queue is draining: it takes no new jobs.
+    QueueDraining {
+        /// The queue.
+        queue: String,
+    },
+    /// The weights of a fetch are not one for each queue, all at least 1.
+    InvalidWeights,
+    /// An `Each` within an `Each`.
+    NestedEach,
     /// A number or a size is outside of what is allowed.
     OutOfRange {
         /// Which.
@@ -45,6 +71,12 @@ impl fmt::Display for Refusal {
                 write!(f, "the lease of job {job} no longer holds: the job is {state}")
             }
             Refusal::UnknownJob { job } => write!(f, "there is no job {job}"),
+            Refusal::UnknownQueue { queue } => write!(f, "there is no queue {queue:?}"),
+            Refusal::WrongState { job, state } => write!(f, "job {job} is {state}: it can't be changed so"),
+            Refusal::Duplicate { job } => write!(f, "job {job} has this key"),
+            Refusal::QueueDraining { queue } => write!(f, "queue {queue:?} is draining: it takes no new jobs"),
+            Refusal::InvalidWeights => f.write_str("a weighted fetch needs one weight for each queue, all at least 1"),
+            Refusal::NestedEach => f.write_str("the commands of an `each` can't be an `each` themselves"),
             Refusal::OutOfRange { limit, given } => {
                 let (least, most) = limit.range();
                 write!(f, "{limit} must be {least} to {most}, not {given}")
@@ -62,8 +94,20 @@ pub enum Limit {
     Queues,
     /// The bytes of a handler's name.
     KindBytes,
+    /// The bytes of a group's name.
+    GroupBytes,
+    /// The bytes of a unique key.
+    KeyBytes,
+    /// How long a unique key is held.
+    KeyMicros,
     /// How many attempts a job gets.
     AttemptsMax,
+    /// How long an attempt may take.
+    TimeoutMicros,
+    /// How many waits a backoff lists.
+    BackoffWaits,
+    /// By how many percent a wait may be shorter.
+    JitterPercent,
     /// How many tags a job has.
     Tags,
     /// The bytes of one tag.
@@ -76,24 +120,59 @@ pub enum Limit {
     LeaseMicros,
     /// The bytes of a worker's name.
     WorkerBytes,
-    /// How many items an `AckMany` has.
-    AckItems,
+    /// The bytes of a heartbeat's progress.
+    ProgressBytes,
+    /// The bytes of a heartbeat's checkpoint.
+    CheckpointBytes,
+    /// The bytes of a reason.
+    ReasonBytes,
+    /// How many jobs may be active.
+    ActiveMax,
+    /// How many jobs may start within a period, or at once.
+    RateCount,
+    /// How many jobs may start within a sliding window.
+    WindowCount,
+    /// The period of a rate.
+    RateMicros,
+    /// How many commands an `Each` has.
+    EachCommands,
+    /// How many bulk changes are under way.
+    Bulks,
 }
 
+const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;
+
 impl Limit {
-    /// The least and the most that is allowed.
+    /// The least and the most that is allowed. Durations are in microseconds.
     pub const fn range(self) -> (u64, u64) {
         match self {
             Limit::Queues => (0, 65_536),
-            Limit::KindBytes | Limit::WorkerBytes => (0, 255),
+            Limit::KindBytes | Limit::WorkerBytes | Limit::GroupBytes => (0, 255),
+            Limit::KeyBytes | Limit::TagBytes => (1, 255),
+            Limit::KeyMicros => (1, 366 * DAY_MICROS),
             Limit::AttemptsMax => (1, 65_535),
+            Limit::TimeoutMicros => (1, 366 * DAY_MICROS),
+            Limit::BackoffWaits => (1, 64),
+            Limit::JitterPercent => (0, 100),
             Limit::Tags => (0, 32),
-            Limit::TagBytes => (1, 255),
             Limit::FetchQueues => (1, 64),
             Limit::FetchCount => (1, 1_024),
-            Limit::LeaseMicros => (1, 7 * 24 * 3_600 * 1_000_000),
-            Limit::AckItems => (0, 1_024),
+            Limit::LeaseMicros => (1, 7 * DAY_MICROS),
+            Limit::ProgressBytes => (0, 64 << 10),
+            Limit::CheckpointBytes => (0, 1 << 20),
+            Limit::ReasonBytes => (0, 1_024),
+            Limit::ActiveMax => (1, 4_294_967_295),
+            Limit::RateCount => (1, 1_000_000),
+            Limit::WindowCount => (1, 10_000),
+            Limit::RateMicros => (1, DAY_MICROS),
+            Limit::EachCommands => (0, 1_024),
+            Limit::Bulks => (0, 64),
         }
+    }
+
+    /// Whether the number is microseconds: front ends that speak milliseconds say so in theirs.
+    pub const fn is_micros(self) -> bool {
+        matches!(self, Limit::KeyMicros | Limit::TimeoutMicros | Limit::LeaseMicros | Limit::RateMicros)
     }
 
     /// Refuses what is outside.
@@ -108,14 +187,28 @@ impl fmt::Display for Limit {
         f.write_str(match self {
             Limit::Queues => "the number of queues",
             Limit::KindBytes => "the bytes of a kind",
+            Limit::GroupBytes => "the bytes of a group's name",
+            Limit::KeyBytes => "the bytes of a unique key",
+            Limit::KeyMicros => "the microseconds that a key is held",
             Limit::AttemptsMax => "the attempts of a job",
+            Limit::TimeoutMicros => "the microseconds of an attempt",
+            Limit::BackoffWaits => "the waits of a backoff",
+            Limit::JitterPercent => "the percent of a jitter",
             Limit::Tags => "the tags of a job",
             Limit::TagBytes => "the bytes of a tag",
             Limit::FetchQueues => "the queues of a fetch",
             Limit::FetchCount => "the jobs of a fetch",
             Limit::LeaseMicros => "the microseconds of a lease",
             Limit::WorkerBytes => "the bytes of a worker's name",
-            Limit::AckItems => "the items of an ack",
+            Limit::ProgressBytes => "the bytes of a progress",
+            Limit::CheckpointBytes => "the bytes of a checkpoint",
+            Limit::ReasonBytes => "the bytes of a reason",
+            Limit::ActiveMax => "the active jobs of a limit",
+            Limit::RateCount => "the starts of a rate",
+            Limit::WindowCount => "the starts of a sliding window",
+            Limit::RateMicros => "the microseconds of a rate",
+            Limit::EachCommands => "the commands of an each",
+            Limit::Bulks => "the bulk changes under way",
         })
     }
 }

@@ -1,8 +1,10 @@
-//! What a producer says of a job: payload, urgency, when, how often, how far apart.
+//! What a producer says of a job: payload, urgency, when, until when, how often, how far apart, once or again.
 //!
 //! Plain data with defaults; limits are checked when the command is decided.
 
 use quire_model::Timestamp;
+
+use crate::Backoff;
 
 /// How often a job is tried when its producer does not say.
 pub const ATTEMPTS_MAX_DEFAULT: u16 = 5;
@@ -38,29 +40,59 @@ impl Default for Priority {
     }
 }
 
-/// How long a job waits after a failed attempt: twice as long after each, up to a maximum. No jitter: the same log
-/// gives the same times.
+/// A key that at most one job has at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
-    /// The wait after the first failed attempt, in microseconds.
-    pub base_micros: u64,
-    /// The longest wait, in microseconds.
-    pub max_micros: u64,
+pub struct Unique<'c> {
+    /// The key: 1 to 255 bytes.
+    pub key: &'c [u8],
+    /// Among which jobs.
+    pub scope: UniqueScope,
+    /// For how long the job has it.
+    pub hold: UniqueHold,
+    /// What happens to a second job of the key.
+    pub clash: Clash,
 }
 
-impl Backoff {
-    /// The wait after attempt number `attempt` (from 1) failed: `base × 2^(attempt − 1)`, at most the maximum.
-    pub fn delay_micros(self, attempt: u16) -> u64 {
-        let factor = 1u64.checked_shl(u32::from(attempt.saturating_sub(1))).unwrap_or(u64::MAX);
-        self.base_micros.saturating_mul(factor).min(self.max_micros)
+impl<'c> Unique<'c> {
+    /// This key within the queue, until the job is finished; a second job is not enqueued, and its producer is told of the
+    /// first.
+    pub fn new(key: &'c [u8]) -> Self {
+        Unique { key, scope: UniqueScope::Queue, hold: UniqueHold::UntilFinished, clash: Clash::Keep }
     }
 }
 
-impl Default for Backoff {
-    /// From 5 seconds up to 1 hour.
-    fn default() -> Self {
-        Backoff { base_micros: 5_000_000, max_micros: 3_600_000_000 }
-    }
+/// Among which jobs a key is unique.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UniqueScope {
+    /// Those of the queue that the job was enqueued into.
+    Queue,
+    /// Those of all queues that say so.
+    Everywhere,
+}
+
+/// For how long a job has its key. Whoever cancels or deletes a job frees its key at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UniqueHold {
+    /// Until it is completed, cancelled, dead or deleted.
+    UntilFinished,
+    /// Until a worker gets it for the first time: then the next may wait.
+    UntilStarted,
+    /// For so many microseconds from when it was enqueued, be it finished or not: at most one in that time.
+    For(u64),
+}
+
+/// What happens when another job has the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clash {
+    /// The enqueue is refused.
+    Reject,
+    /// The job that has the key stays, and is the answer.
+    Keep,
+    /// The job that has the key is cancelled, and the new one takes its place. One that is being worked on stays instead.
+    Replace,
+    /// The job that has the key stays, and is the answer. If it still waits for its time, it gets the new one's; a key that
+    /// is held for a time is held for that time from now.
+    Extend,
 }
 
 /// A job to be enqueued.
@@ -74,10 +106,21 @@ pub struct NewJob<'c> {
     pub priority: Priority,
     /// When it may run: `None`, or a time that is past, is at once.
     pub run_at: Option<Timestamp>,
+    /// When it is no longer worth to begin: a job that is not being worked on by then is dead.
+    pub expires_at: Option<Timestamp>,
+    /// How long an attempt may take in microseconds, whatever its worker's heartbeats say; at least 1.
+    pub timeout_micros: Option<u64>,
     /// How many attempts it gets, at least 1. When the last fails, the job is dead.
     pub attempts_max: u16,
     /// How long it waits between attempts.
-    pub backoff: Backoff,
+    pub backoff: Backoff<&'c [u64]>,
+    /// By how many percent a wait may be shorter than its backoff says, at most 100. How much is drawn from the record.
+    pub jitter_percent: u8,
+    /// Whose job it is: groups of a queue take turns, and its group limits count each by itself. At most 255 bytes; the
+    /// empty name is a group like every other.
+    pub group: &'c str,
+    /// What it must not be enqueued twice of.
+    pub unique: Option<Unique<'c>>,
     /// Words to find it by: at most 32, each of 1 to 255 bytes. One given twice counts once.
     pub tags: &'c [&'c str],
 }
@@ -91,8 +134,13 @@ impl<'c> NewJob<'c> {
             kind: "",
             priority: Priority::default(),
             run_at: None,
+            expires_at: None,
+            timeout_micros: None,
             attempts_max: ATTEMPTS_MAX_DEFAULT,
             backoff: Backoff::default(),
+            jitter_percent: 0,
+            group: "",
+            unique: None,
             tags: &[],
         }
     }

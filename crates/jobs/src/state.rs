@@ -1,73 +1,41 @@
-//! The state: live jobs, the catalogue of queues, the timers.
+//! The state: live jobs, the catalogue of queues, the timers, the keys, the bulk changes.
 //!
 //! Invariants: `timers` holds, for each queue to which time will bring something, the time of the first such thing; a
-//! queue's indexes hold exactly its live jobs. Payloads, kinds, tags, results and errors are not here but in the log.
+//! queue's indexes hold exactly its live jobs; `extras` holds exactly the jobs that say so.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::fmt;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
 
+use crate::bulk::Bulks;
+use crate::job::{Extra, Job};
+use crate::keys::Keys;
 use crate::queue::{Queue, QueueId};
-use crate::{Backoff, Command, JobId, LeaseToken, Priority, Refusal, Reply, apply, checkpoint, decide};
+use crate::{Command, JobId, Refusal, Reply, apply, checkpoint, decide};
 
 /// Every queue and every live job.
 ///
 /// Reads that need more than ids and times take the log's [`History`] as well.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Jobs {
-    /// By [`QueueId`].
-    pub(crate) queues: Vec<Queue>,
-    pub(crate) queue_ids: BTreeMap<String, QueueId>,
+    pub(crate) queues: BTreeMap<QueueId, Queue>,
+    pub(crate) queue_ids: BTreeMap<Arc<str>, QueueId>,
+    /// How many queues were ever created: the number of the next.
+    pub(crate) queues_created: u32,
     pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) extras: BTreeMap<JobId, Extra>,
+    pub(crate) keys: Keys,
     pub(crate) timers: BTreeSet<(Timestamp, QueueId)>,
-}
-
-/// What scheduling needs of a live job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Job {
-    pub(crate) queue: QueueId,
-    pub(crate) priority: Priority,
-    /// How many attempts have started.
-    pub(crate) attempt: u16,
-    pub(crate) attempts_max: u16,
-    pub(crate) backoff: Backoff,
-    pub(crate) phase: Phase,
-}
-
-/// The state of a live job, with the time that ends it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Scheduled { run_at: Timestamp },
-    Pending,
-    Active { token: LeaseToken, deadline: Timestamp },
-    Retrying { due: Timestamp },
-}
-
-/// The order in which a queue's jobs are fetched.
-pub(crate) type PendingKey = (Reverse<Priority>, JobId);
-
-impl Job {
-    pub(crate) fn state(&self) -> JobState {
-        match self.phase {
-            Phase::Scheduled { .. } => JobState::Scheduled,
-            Phase::Pending => JobState::Pending,
-            Phase::Active { .. } => JobState::Active,
-            Phase::Retrying { .. } => JobState::Retrying,
-        }
-    }
-
-    pub(crate) fn attempts_left(&self) -> bool {
-        self.attempt < self.attempts_max
-    }
+    pub(crate) bulks: Bulks,
 }
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
 pub enum JobState {
     /// Its time to run has not come.
     Scheduled,
@@ -77,20 +45,26 @@ pub enum JobState {
     Active,
     /// An attempt failed; it waits for the next.
     Retrying,
+    /// Somebody holds it back.
+    Held,
     /// Done.
     Completed,
+    /// Called off.
+    Cancelled,
     /// Given up.
     Dead,
 }
 
 impl JobState {
     /// All of them, in the order of a job's life.
-    pub const ALL: [JobState; 6] = [
+    pub const ALL: [JobState; 8] = [
         JobState::Scheduled,
         JobState::Pending,
         JobState::Active,
         JobState::Retrying,
+        JobState::Held,
         JobState::Completed,
+        JobState::Cancelled,
         JobState::Dead,
     ];
 
@@ -101,7 +75,9 @@ impl JobState {
             JobState::Pending => "pending",
             JobState::Active => "active",
             JobState::Retrying => "retrying",
+            JobState::Held => "held",
             JobState::Completed => "completed",
+            JobState::Cancelled => "cancelled",
             JobState::Dead => "dead",
         }
     }
@@ -109,6 +85,15 @@ impl JobState {
     /// The state of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         JobState::ALL.into_iter().find(|state| state.name() == name)
+    }
+
+    /// Whether a job in this state is no longer to be worked on.
+    pub const fn is_finished(self) -> bool {
+        matches!(self, JobState::Completed | JobState::Cancelled | JobState::Dead)
+    }
+
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        JobState::ALL.get(usize::from(number)).copied()
     }
 }
 
@@ -118,27 +103,51 @@ impl fmt::Display for JobState {
     }
 }
 
-/// How many jobs of a queue are in which state, as of the last commit: what time has brought since is not taken in.
+/// How many jobs of a queue are in which state, as of the last commit: what time has brought since is not taken in. Of the
+/// finished ones, how many there were, but for those that were deleted or retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueStats {
     /// Their time to run has not come.
     pub scheduled: u64,
-    /// May be fetched.
+    /// May be fetched, as far as the queue's settings let them.
     pub pending: u64,
     /// Held by workers.
     pub active: u64,
     /// Waiting for their next attempt.
     pub retrying: u64,
-    /// Done, ever.
+    /// Held back.
+    pub held: u64,
+    /// Done.
     pub completed: u64,
+    /// Called off.
+    pub cancelled: u64,
     /// Given up.
     pub dead: u64,
 }
 
+impl QueueStats {
+    /// How many are in this state.
+    pub const fn of(&self, state: JobState) -> u64 {
+        match state {
+            JobState::Scheduled => self.scheduled,
+            JobState::Pending => self.pending,
+            JobState::Active => self.active,
+            JobState::Retrying => self.retrying,
+            JobState::Held => self.held,
+            JobState::Completed => self.completed,
+            JobState::Cancelled => self.cancelled,
+            JobState::Dead => self.dead,
+        }
+    }
+}
+
 impl Jobs {
-    /// The time of the first thing that time will bring (a lease runs out, a job may run): when [`Command::Tick`] is
-    /// worth while. `None` when there is no such thing.
+    /// The time of the first thing that time will bring (a lease runs out, a job may run, one expires): when
+    /// [`Command::Tick`] is worth while; at once while a bulk change is under way. `None` when there is no such thing.
     pub fn next_due(&self) -> Option<Timestamp> {
+        if self.bulks.is_active() {
+            return Some(Timestamp::ZERO);
+        }
         self.timers.first().map(|(time, _)| *time)
     }
 
@@ -147,20 +156,36 @@ impl Jobs {
         self.jobs.len()
     }
 
-    pub(crate) fn queue(&self, id: QueueId) -> &Queue {
-        &self.queues[id.index()]
+    /// How many jobs are not finished: those that take memory.
+    pub fn job_count(&self) -> usize {
+        self.jobs.len()
     }
 
-    /// Changes a queue and its timer with it.
-    pub(crate) fn with_queue(&mut self, id: QueueId, change: impl FnOnce(&mut Queue)) {
-        let queue = &mut self.queues[id.index()];
-        let before = queue.next_due();
-        change(queue);
-        let after = queue.next_due();
+    pub(crate) fn queue(&self, id: QueueId) -> &Queue {
+        self.queues.get(&id).expect("a queue that is named is there")
+    }
+
+    pub(crate) fn queue_mut(&mut self, id: QueueId) -> &mut Queue {
+        self.queues.get_mut(&id).expect("a queue that is named is there")
+    }
+
+    /// Adds a queue.
+    pub(crate) fn add_queue(&mut self, id: QueueId, queue: Queue) {
+        self.queue_ids.insert(Arc::clone(&queue.name), id);
+        self.queues.insert(id, queue);
+    }
+
+    /// Puts the timer of a queue right, which was set to `before`.
+    pub(crate) fn retime(&mut self, id: QueueId, before: Option<Timestamp>) {
+        let after = self.queue(id).next_due();
         if before != after {
             before.map(|time| self.timers.remove(&(time, id)));
             after.map(|time| self.timers.insert((time, id)));
         }
+    }
+
+    pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
+        if job.extra { self.extras.get(&id) } else { None }
     }
 }
 

@@ -1,4 +1,6 @@
 //! Which entries of jobs still count: those of jobs that are live or dead, and of finished ones while they are young.
+//!
+//! Only a dead job can come back, so what does not count never counts again.
 
 use quire_model::{Entry, Timestamp};
 
@@ -7,14 +9,30 @@ use crate::{JobId, Jobs};
 
 impl Jobs {
     pub(crate) fn still_counts(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
+        if entry.time >= history_from {
+            return true;
+        }
         let is_there =
-            |id: JobId| self.jobs.contains_key(&id) || self.queues.iter().any(|queue| queue.dead.contains(&id));
-        let about = match Effect::of(entry) {
+            |id: JobId| self.jobs.contains_key(&id) || self.queues.values().any(|queue| queue.dead.contains(&id));
+        match Effect::of(entry) {
             // What can't be read is not dropped: it is for whoever reads it to tell.
-            Err(_) => return true,
-            Ok(Effect::Enqueued(_)) => return entry.time >= history_from || is_there(JobId::new(entry.place)),
-            Ok(effect) => effect.jobs().to_vec(),
-        };
-        about.is_empty() || entry.time >= history_from || about.iter().any(|id| is_there(*id))
+            Err(_) => true,
+            Ok(Effect::Enqueued(_)) => is_there(JobId::new(entry.place)),
+            Ok(Effect::Steps(steps)) => {
+                steps.iter().any(|step| step.is_err() || step.is_ok_and(|step| is_there(step.job)))
+            }
+            Ok(Effect::Noted { job, .. }) => is_there(job),
+            Ok(Effect::Edited(edited)) => is_there(edited.job),
+            Ok(Effect::Revived(revived)) => is_there(revived.job),
+            Ok(Effect::BulkBegun(_)) => self.bulks.get(entry.place).is_some_and(|bulk| !bulk.progress.done),
+            // What they said is in the state, and no reader asks.
+            Ok(Effect::Extended { .. } | Effect::KeyHeld { .. } | Effect::BulkAdvanced(_)) => false,
+            Ok(
+                Effect::QueueCreated { .. }
+                | Effect::QueueSet { .. }
+                | Effect::QueueCleared { .. }
+                | Effect::QueueDestroyed { .. },
+            ) => true,
+        }
     }
 }

@@ -1,93 +1,77 @@
 //! One job's step from one state to the next: the transition table as a function.
 //!
-//! Deciding and applying both go through here, so a draft and a replay can't part ways. An effect that the table has no
-//! row for was never decided: it panics.
+//! Deciding and applying both go through here, so a draft and a replay can't part ways. A step that the table has no row for
+//! was never decided: it panics.
 
-use quire_model::{Place, Timestamp};
+use quire_model::Place;
 
-use crate::codec::{Effect, Enqueued, Verdict};
-use crate::state::{Job, JobState, Phase};
-use crate::{JobId, LeaseToken};
+use crate::codec::{Cause, To};
+use crate::job::Job;
+use crate::state::JobState;
 
-/// What an effect leaves of a job.
+/// What a step leaves of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Live(Job),
     Finished(JobState),
+    Deleted,
 }
 
 impl Standing {
-    pub(crate) fn state(&self) -> JobState {
+    /// The state; `None` when the job is deleted.
+    pub(crate) fn state(&self) -> Option<JobState> {
         match self {
-            Standing::Live(job) => job.state(),
-            Standing::Finished(state) => *state,
+            Standing::Live(job) => Some(job.state),
+            Standing::Finished(state) => Some(*state),
+            Standing::Deleted => None,
         }
+    }
+
+    pub(crate) fn live(&self) -> Option<Job> {
+        if let Standing::Live(job) = self { Some(*job) } else { None }
     }
 }
 
-impl Verdict {
-    pub(crate) fn state(self) -> JobState {
-        match self {
-            Verdict::Dead => JobState::Dead,
-            Verdict::Pending => JobState::Pending,
-            Verdict::Retrying { .. } => JobState::Retrying,
-        }
-    }
-}
-
-impl Enqueued<'_> {
-    /// The job in its first state, in a record of this time.
-    pub(crate) fn job(&self, time: Timestamp) -> Job {
-        let phase = if self.run_at > time { Phase::Scheduled { run_at: self.run_at } } else { Phase::Pending };
-        Job {
-            queue: self.queue,
-            priority: self.priority,
-            attempt: 0,
-            attempts_max: self.attempts_max,
-            backoff: self.backoff,
-            phase,
-        }
-    }
-}
-
-impl Effect<'_> {
-    /// The jobs that were there before and are changed by this.
-    pub(crate) fn jobs(&self) -> &[JobId] {
-        match self {
-            Effect::QueueCreated { .. } | Effect::Enqueued(_) => &[],
-            Effect::Leased { job, .. }
-            | Effect::Extended { job, .. }
-            | Effect::Completed { job, .. }
-            | Effect::Failed { job, .. }
-            | Effect::LeaseExpired { job, .. } => core::slice::from_ref(job),
-            Effect::Due { jobs } => jobs,
-        }
+/// Whether the table has a row for this.
+fn is_row(from: JobState, cause: Cause, to: &To) -> bool {
+    use JobState::{Active, Held, Pending, Retrying, Scheduled};
+    let waits = matches!(from, Scheduled | Pending | Retrying);
+    match cause {
+        Cause::Due => matches!((from, to), (Scheduled | Retrying, To::Pending)),
+        Cause::Leased => matches!((from, to), (Pending, To::Active { .. })),
+        Cause::Completed => matches!((from, to), (Active, To::Completed(_))),
+        Cause::Failed => matches!((from, to), (Active, To::Retrying { .. } | To::Dead(_))),
+        Cause::LeaseExpired | Cause::TimedOut => matches!((from, to), (Active, To::Pending | To::Dead(_))),
+        Cause::Snoozed => matches!((from, to), (Active, To::Scheduled { .. } | To::Pending)),
+        Cause::Cancelled => matches!(to, To::Cancelled(_)),
+        Cause::Held => waits && matches!(to, To::Held),
+        Cause::Released => matches!((from, to), (Held, To::Pending)),
+        Cause::Rescheduled => waits && matches!(to, To::Scheduled { .. } | To::Pending),
+        Cause::Expired => (waits || from == Held) && matches!(to, To::Dead(_)),
+        Cause::Deleted => matches!(to, To::Deleted(_)),
+        Cause::Replaced => (waits || from == Held) && matches!(to, To::Cancelled(_)),
+        Cause::Unreadable => matches!((from, to), (Pending, To::Held)),
     }
 }
 
 impl Job {
-    /// What is left of this job when the entry at `place` says `effect` of it.
-    pub(crate) fn after(self, effect: &Effect<'_>, place: Place) -> Standing {
-        let live = |attempt, phase| Standing::Live(Job { attempt, phase, ..self });
-        match (self.phase, effect) {
-            (Phase::Pending, Effect::Leased { attempt, deadline, .. }) => {
-                live(*attempt, Phase::Active { token: LeaseToken::new(place), deadline: *deadline })
+    /// What is left of this job after a step that stands at `place`.
+    pub(crate) fn after(mut self, cause: Cause, to: &To, attempt: u16, place: Place) -> Standing {
+        assert!(is_row(self.state, cause, to), "{cause:?} of a job that is {} can't lead to {to:?}", self.state);
+        self.attempt = attempt;
+        self.set_last(place);
+        self.set_until(match to {
+            To::Scheduled { at } | To::Retrying { at } => *at,
+            To::Active { deadline, .. } => *deadline,
+            _ => quire_model::Timestamp::ZERO,
+        });
+        match to.state() {
+            None => Standing::Deleted,
+            Some(state) if state.is_finished() => Standing::Finished(state),
+            Some(state) => {
+                self.state = state;
+                Standing::Live(self)
             }
-            (Phase::Active { token, .. }, Effect::Extended { deadline, .. }) => {
-                live(self.attempt, Phase::Active { token, deadline: *deadline })
-            }
-            (Phase::Active { .. }, Effect::Completed { .. }) => Standing::Finished(JobState::Completed),
-            (Phase::Active { .. }, Effect::Failed { verdict, .. } | Effect::LeaseExpired { verdict, .. }) => {
-                match verdict {
-                    Verdict::Dead => Standing::Finished(JobState::Dead),
-                    Verdict::Pending => live(self.attempt, Phase::Pending),
-                    Verdict::Retrying { due } => live(self.attempt, Phase::Retrying { due: *due }),
-                }
-            }
-            (Phase::Scheduled { .. } | Phase::Retrying { .. }, Effect::Due { .. }) => {
-                live(self.attempt, Phase::Pending)
-            }
-            (phase, effect) => panic!("entry {place} says {effect:?} of a job that is {phase:?}"),
         }
     }
 }

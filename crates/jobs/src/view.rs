@@ -5,11 +5,13 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, ModelId, Place, ReadError, Tags, Timestamp};
+use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
-use crate::codec::{Effect, Enqueued, Verdict, job_tag, user_tags};
-use crate::state::{JobState, Jobs, Phase};
-use crate::{Backoff, Failure, JobId, LeaseToken, Priority};
+use crate::codec::{Cause, Edited, Effect, Enqueued, Epitaph, Revived, Step, job_tag, unreadable, user_tags};
+use crate::history::{Chain, Event};
+use crate::job::{Extra, Job};
+use crate::state::{JobState, Jobs};
+use crate::{Backoff, JobId, LeaseToken, Priority};
 
 /// A job with all that is known of it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,27 +22,41 @@ pub struct JobView {
     pub queue: String,
     /// The name of the handler.
     pub kind: String,
-    /// What the producer gave.
+    /// Whose job it is.
+    pub group: String,
+    /// What the producer gave, or who changed it since.
     pub payload: Vec<u8>,
     /// How urgent it is.
     pub priority: Priority,
     /// The words that it is tagged with, in order.
     pub tags: Vec<String>,
+    /// Its unique key, whether or not it still has it.
+    pub unique_key: Option<Vec<u8>>,
     /// When it was enqueued.
     pub enqueued_at: Timestamp,
     /// From when on it was to run: `enqueued_at` when that was at once.
     pub run_at: Timestamp,
+    /// When it is no longer worth to begin.
+    pub expires_at: Option<Timestamp>,
+    /// How long an attempt may take, in microseconds.
+    pub timeout_micros: Option<u64>,
     /// How many attempts it gets.
     pub attempts_max: u16,
     /// How long it waits between them.
-    pub backoff: Backoff,
+    pub backoff: Backoff<Vec<u64>>,
+    /// By how many percent a wait may be shorter.
+    pub jitter_percent: u8,
     /// How many attempts have started.
     pub attempt: u16,
     /// Where it stands.
     pub status: Status,
-    /// How the last attempt before now went wrong. `None` when none did, and once the job is completed: then its
-    /// history tells.
-    pub last_failure: Option<Failure>,
+    /// How far it has come, as its workers said; of a finished job `None`.
+    pub progress: Option<Vec<u8>>,
+    /// What the next attempt is handed; of a finished job `None`.
+    pub checkpoint: Option<Vec<u8>>,
+    /// How the last attempt that went wrong did. `None` when none did, and once the job is completed: then its history
+    /// tells.
+    pub last_error: Option<String>,
 }
 
 /// The state of a job, with what belongs to it.
@@ -67,6 +83,11 @@ pub enum Status {
         /// Which may start then.
         due: Timestamp,
     },
+    /// Somebody holds it back.
+    Held {
+        /// Why.
+        reason: String,
+    },
     /// Done.
     Completed {
         /// When.
@@ -74,10 +95,19 @@ pub enum Status {
         /// What came out.
         result: Vec<u8>,
     },
+    /// Called off.
+    Cancelled {
+        /// When; `None` when it went with its queue's other jobs.
+        at: Option<Timestamp>,
+        /// Why.
+        reason: String,
+    },
     /// Given up.
     Dead {
         /// When.
         at: Timestamp,
+        /// What ended it.
+        cause: Cause,
     },
 }
 
@@ -89,10 +119,113 @@ impl JobView {
             Status::Pending => JobState::Pending,
             Status::Active { .. } => JobState::Active,
             Status::Retrying { .. } => JobState::Retrying,
+            Status::Held { .. } => JobState::Held,
             Status::Completed { .. } => JobState::Completed,
+            Status::Cancelled { .. } => JobState::Cancelled,
             Status::Dead { .. } => JobState::Dead,
         }
     }
+}
+
+/// How a job that is not live ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) state: JobState,
+    pub(crate) epitaph: Epitaph,
+    /// The place of its last step.
+    pub(crate) place: Place,
+    pub(crate) attempt: u16,
+}
+
+/// How a job ended, with what belongs to it.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
+    pub(crate) ended: Ended,
+    pub(crate) status: Status,
+}
+
+/// How a job that is not live ended; `None` when it was deleted, or there never was one.
+pub(crate) fn ended(history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
+    let with_its_queue = |place: Place, epitaph: Epitaph| {
+        let status = Status::Cancelled { at: None, reason: String::from("the queue was cleared") };
+        End { ended: Ended { state: JobState::Cancelled, epitaph, place, attempt: 0 }, status }
+    };
+    let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else {
+        // Never finished by a step of its own: it went with its queue, if it ever was.
+        return Ok(enqueued_at(history, id)?.map(|(_, Enqueued { queue, priority, attempts_max, .. })| {
+            with_its_queue(id.place(), Epitaph { queue, priority, attempts_max, content: id.place() })
+        }));
+    };
+    match Effect::read(&last)? {
+        Effect::Steps(steps) => {
+            for step in steps.iter() {
+                let step = step.map_err(|error| unreadable(last.place, &error))?;
+                if step.job == id {
+                    return Ok(ended_by(&last, steps.cause, steps.shared, &step));
+                }
+            }
+            Ok(None)
+        }
+        // It was live after this.
+        Effect::Revived(Revived { epitaph, payload, .. }) | Effect::Edited(Edited { epitaph, payload, .. }) => {
+            let content = if payload.is_some() { last.place } else { epitaph.content };
+            Ok(Some(with_its_queue(last.place, Epitaph { content, ..epitaph })))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> Option<End> {
+    let state = step.to.state()?;
+    let status = match state {
+        JobState::Completed => Status::Completed { at: entry.time, result: step.detail.to_vec() },
+        JobState::Cancelled => Status::Cancelled {
+            at: Some(entry.time),
+            reason: String::from(if cause == Cause::Replaced { "replaced by a newer job of its key" } else { shared }),
+        },
+        _ => Status::Dead { at: entry.time, cause },
+    };
+    let ended = Ended { state, epitaph: step.to.epitaph()?, place: entry.place, attempt: step.attempt };
+    Some(End { ended, status })
+}
+
+/// The enqueue entry of a job; `None` when there is none of this id (any more).
+pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(Entry<'_>, Enqueued<'_>)>, ReadError> {
+    let Some(entry) = history.entry(id.place())?.filter(|entry| entry.kind.model == ModelId::JOBS) else {
+        return Ok(None);
+    };
+    match Effect::read(&entry)? {
+        Effect::Enqueued(enqueued) => Ok(Some((entry, enqueued))),
+        _ => Ok(None),
+    }
+}
+
+/// The payload that the entry at this place gave a job.
+pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>, ReadError> {
+    let payload = match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
+        Some(Effect::Enqueued(enqueued)) => Some(enqueued.payload),
+        Some(Effect::Edited(edited)) => edited.payload,
+        Some(Effect::Revived(revived)) => revived.payload,
+        _ => None,
+    };
+    payload.map(<[u8]>::to_vec).ok_or_else(|| gone(place))
+}
+
+/// What a heartbeat said: progress and checkpoint.
+pub(crate) type Noted = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// What the heartbeat at this place said.
+pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<Noted, ReadError> {
+    match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
+        Some(Effect::Noted { progress, checkpoint, .. }) => {
+            Ok((progress.map(<[u8]>::to_vec), checkpoint.map(<[u8]>::to_vec)))
+        }
+        _ => Err(gone(place)),
+    }
+}
+
+fn gone(place: Place) -> ReadError {
+    ReadError::damaged(Some(place), "the entry of a job is gone")
 }
 
 impl Jobs {
@@ -101,97 +234,85 @@ impl Jobs {
     /// # Errors
     /// When its entries can't be read.
     pub fn job(&self, history: &dyn History, id: JobId) -> Result<Option<JobView>, ReadError> {
-        let Some(entry) = history.entry(id.place())?.filter(|entry| entry.kind.model == ModelId::JOBS) else {
-            return Ok(None);
-        };
-        let Effect::Enqueued(enqueued) = Effect::read(&entry)? else { return Ok(None) };
-        let (attempt, status) = match self.jobs.get(&id) {
-            Some(job) => (job.attempt, live_status(history, job.phase)?),
-            None => match finished_status(history, id)? {
-                Some(finished) => finished,
-                None => return Ok(None),
+        let Some((entry, enqueued)) = enqueued_at(history, id)? else { return Ok(None) };
+        match self.jobs.get(&id) {
+            Some(job) => {
+                let extra = self.extra(id, job).cloned().unwrap_or_default();
+                let status = live_status(history, id, job)?;
+                let place = job.last();
+                let epitaph = Epitaph {
+                    queue: job.queue,
+                    priority: job.priority,
+                    attempts_max: job.attempts_max,
+                    content: extra.content.unwrap_or(id.place()),
+                };
+                let ended = Ended { state: job.state, epitaph, place, attempt: job.attempt };
+                self.view(history, &entry, &enqueued, End { ended, status }, &extra).map(Some)
+            }
+            None => match ended(history, id)? {
+                Some(end) => self.view(history, &entry, &enqueued, end, &Extra::default()).map(Some),
+                None => Ok(None),
             },
-        };
-        let before = match status {
-            Status::Active { token, .. } => Some(token.place()),
-            Status::Completed { .. } => None,
-            _ => Some(Place::END),
-        };
-        let last_failure = before.map_or(Ok(None), |before| last_failure(history, id, before))?;
-        Ok(Some(self.view(id, &entry, &enqueued, attempt, status, last_failure)))
+        }
     }
 
     fn view(
         &self,
-        id: JobId,
+        history: &dyn History,
         entry: &Entry<'_>,
         enqueued: &Enqueued<'_>,
-        attempt: u16,
-        status: Status,
-        last_failure: Option<Failure>,
-    ) -> JobView {
-        JobView {
+        end: End,
+        extra: &Extra,
+    ) -> Result<JobView, ReadError> {
+        let End { ended: Ended { state, epitaph, place, attempt }, status } = end;
+        let id = JobId::new(entry.place);
+        let last_error = if state == JobState::Completed {
+            None
+        } else {
+            let mut chain = Chain { history, id, next: Some(place) };
+            chain.find(|step| step.event.is_failure())?.map(|step| step.note)
+        };
+        let said = |place: Option<Place>| place.map(|place| noted_at(history, place)).transpose();
+        Ok(JobView {
             id,
-            queue: self.queue(enqueued.queue).name.clone(),
+            queue: self.queues.get(&epitaph.queue).map_or_else(String::new, |queue| String::from(&*queue.name)),
             kind: String::from(enqueued.kind),
-            payload: enqueued.payload.to_vec(),
-            priority: enqueued.priority,
-            tags: words(entry.tags),
+            group: String::from(enqueued.group),
+            payload: payload_at(history, epitaph.content)?,
+            priority: epitaph.priority,
+            tags: user_tags(entry.tags).map(String::from).collect(),
+            unique_key: enqueued.unique.map(|unique| unique.key.to_vec()),
             enqueued_at: entry.time,
-            run_at: enqueued.run_at,
-            attempts_max: enqueued.attempts_max,
-            backoff: enqueued.backoff,
+            run_at: enqueued.run_at.unwrap_or(entry.time),
+            expires_at: enqueued.expires_at,
+            timeout_micros: enqueued.timeout_micros,
+            attempts_max: epitaph.attempts_max,
+            backoff: enqueued.backoff.clone(),
+            jitter_percent: enqueued.jitter_percent,
             attempt,
             status,
-            last_failure,
-        }
+            progress: said(extra.progress)?.and_then(|(progress, _)| progress),
+            checkpoint: said(extra.checkpoint)?.and_then(|(_, checkpoint)| checkpoint),
+            last_error,
+        })
     }
 }
 
-fn words(tags: Tags<'_>) -> Vec<String> {
-    user_tags(tags).map(String::from).collect()
-}
-
-fn live_status(history: &dyn History, phase: Phase) -> Result<Status, ReadError> {
-    Ok(match phase {
-        Phase::Scheduled { run_at } => Status::Scheduled { run_at },
-        Phase::Pending => Status::Pending,
-        Phase::Retrying { due } => Status::Retrying { due },
-        Phase::Active { token, deadline } => {
-            let worker = match history.entry(token.place())?.map(|entry| Effect::read(&entry)).transpose()? {
-                Some(Effect::Leased { worker, .. }) => String::from(worker),
-                _ => String::new(),
-            };
-            Status::Active { token, deadline, worker }
-        }
+fn live_status(history: &dyn History, id: JobId, job: &Job) -> Result<Status, ReadError> {
+    let mut chain = Chain { history, id, next: Some(job.last()) };
+    let mut note = |wanted: &[Cause]| {
+        let is_wanted = |event: Event| matches!(event, Event::Step(cause) if wanted.contains(&cause));
+        Ok::<_, ReadError>(chain.find(|step| is_wanted(step.event))?.map_or_else(String::new, |step| step.note))
+    };
+    Ok(match job.state {
+        JobState::Scheduled => Status::Scheduled { run_at: job.until() },
+        JobState::Pending => Status::Pending,
+        JobState::Retrying => Status::Retrying { due: job.until() },
+        JobState::Active => Status::Active {
+            token: LeaseToken::new(job.last()),
+            deadline: job.until(),
+            worker: note(&[Cause::Leased])?,
+        },
+        _ => Status::Held { reason: note(&[Cause::Held, Cause::Unreadable])? },
     })
-}
-
-/// The attempt and status of a job that is not live.
-fn finished_status(history: &dyn History, id: JobId) -> Result<Option<(u16, Status)>, ReadError> {
-    let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else { return Ok(None) };
-    Ok(match Effect::read(&last)? {
-        Effect::Completed { attempt, result, .. } => {
-            Some((attempt, Status::Completed { at: last.time, result: result.to_vec() }))
-        }
-        Effect::Failed { attempt, verdict: Verdict::Dead, .. }
-        | Effect::LeaseExpired { attempt, verdict: Verdict::Dead, .. } => {
-            Some((attempt, Status::Dead { at: last.time }))
-        }
-        _ => None,
-    })
-}
-
-/// How the last attempt that ended before this place went wrong.
-fn last_failure(history: &dyn History, id: JobId, before: Place) -> Result<Option<Failure>, ReadError> {
-    let tag = job_tag(id);
-    let mut before = before;
-    while let Some(entry) = history.previous(&[tag.tag()], before)? {
-        match Effect::read(&entry)? {
-            Effect::Failed { error, .. } => return Ok(Some(Failure::Error(String::from(error)))),
-            Effect::LeaseExpired { .. } => return Ok(Some(Failure::LeaseExpired)),
-            _ => before = entry.place,
-        }
-    }
-    Ok(None)
 }

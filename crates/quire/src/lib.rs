@@ -92,8 +92,8 @@ pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{
-    Event, EventStore, Events, Fact, Graph, GraphSnapshot, Producer, Progress, Project, Projected, Projection, Queue,
-    Record, Records, Subscription, Topic,
+    Done, Event, EventStore, Events, Fact, Graph, GraphSnapshot, Producer, Progress, Project, Projected, Projection,
+    Queue, Record, Records, Stop, Subscription, Topic, Worker,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use quire_log::{

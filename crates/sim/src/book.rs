@@ -124,9 +124,13 @@ impl Book {
                 let (priority, run_at) = (Priority::new(priority), run_at.map(Timestamp::from_micros));
                 commit.enqueue(NAMES[queue], NewJob { priority, attempts_max, run_at, ..NewJob::new(text.as_bytes()) })
             }
-            Part::Fetch { count, lease_micros, .. } => {
-                commit.part(quire::Part::Jobs(jobs::Command::Fetch { queues, count, lease_micros, worker: "worker" }))
-            }
+            Part::Fetch { count, lease_micros, .. } => commit.part(quire::Part::Jobs(jobs::Command::Fetch {
+                queues,
+                order: jobs::Order::Strict,
+                count,
+                lease_micros,
+                worker: "worker",
+            })),
             Part::Ack { job, lease } => commit.ack(self.jobs[&job], self.leases[&lease].1, b""),
             Part::Fail { job, lease, retry } => {
                 let retry = match retry {
@@ -137,7 +141,13 @@ impl Book {
             }
             Part::Heartbeat { job, lease, lease_micros } => {
                 let (job, token) = (self.jobs[&job], self.leases[&lease].1);
-                commit.part(quire::Part::Jobs(jobs::Command::Heartbeat { job, token, lease_micros }))
+                commit.part(quire::Part::Jobs(jobs::Command::Heartbeat {
+                    job,
+                    token,
+                    lease_micros: Some(lease_micros),
+                    progress: None,
+                    checkpoint: None,
+                }))
             }
             Part::PutBlock { block, must_be_new, .. } => commit.put_block(PutBlock {
                 content: text.as_bytes(),

@@ -16,7 +16,7 @@ pub(super) const PAGE: &str = "docs/file-format.md";
 const CODECS: [&str; 5] = ["model", "streams", "events", "jobs", "graph"];
 
 /// Folders in which every Rust file defines a format.
-const FOLDERS: [&str; 1] = ["crates/log/src/record/"];
+const FOLDERS: [&str; 2] = ["crates/log/src/record/", "crates/jobs/src/codec/"];
 
 /// What the files of a database begin with. Tools and tests may name it.
 const MAGIC: &str = "b\"QUIRE";

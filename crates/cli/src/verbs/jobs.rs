@@ -60,8 +60,12 @@ pub(crate) enum State {
     Active,
     /// An attempt failed; it waits for the next
     Retrying,
+    /// Somebody holds it back
+    Held,
     /// Done
     Completed,
+    /// Called off
+    Cancelled,
     /// Given up
     Dead,
 }
@@ -73,7 +77,9 @@ impl State {
             State::Pending => "pending",
             State::Active => "active",
             State::Retrying => "retrying",
+            State::Held => "held",
             State::Completed => "completed",
+            State::Cancelled => "cancelled",
             State::Dead => "dead",
         }
     }
@@ -116,7 +122,7 @@ fn read(client: &Client, path: &Path, limit: u64, mut print: impl FnMut(&[Value]
 }
 
 fn queue_line(queue: &Value) -> String {
-    let counts = ["scheduled", "pending", "active", "retrying", "completed", "dead"];
+    let counts = ["scheduled", "pending", "active", "retrying", "held", "completed", "cancelled", "dead"];
     let counts: Vec<String> = counts.iter().map(|state| format!("{state} {}", word(queue, state))).collect();
     format!("{:<24} {}", word(queue, "queue"), counts.join("  "))
 }
@@ -150,12 +156,12 @@ fn whole_job(job: &Value) -> String {
 /// What a step of a job's life says beyond its name.
 fn details(step: &Value) -> String {
     let mut details = Vec::new();
-    for name in ["attempt", "worker", "error"] {
+    for name in ["attempt", "worker", "error", "reason"] {
         if !step[name].is_null() {
             details.push(format!("{name} {}", word(step, name)));
         }
     }
-    for (name, shown) in [("deadline_ms", "until"), ("retry_at_ms", "again at")] {
+    for (name, shown) in [("until_ms", "until")] {
         if !step[name].is_null() {
             details.push(format!("{shown} {}", time(step, name)));
         }

@@ -18,7 +18,7 @@ pub(crate) fn of_reason(reason: &Reason) -> Problem {
         Reason::Jobs(refusal) => jobs_facts(refusal),
         Reason::Graph(refusal) => graph_facts(refusal),
     };
-    Problem::new(of_refusal(reason), reason.to_string()).facts(facts)
+    Problem::new(of_refusal(reason), message(reason)).facts(facts)
 }
 
 fn facts<const N: usize>(facts: [(&str, Value); N]) -> Map<String, Value> {
@@ -90,12 +90,35 @@ fn jobs_facts(refusal: &jobs::Refusal) -> Map<String, Value> {
     use jobs::Refusal;
     match refusal {
         Refusal::InvalidName { name } => facts([("name", json!(name))]),
-        Refusal::StaleLease { job, state } => facts([("job", json!(job.to_string())), ("state", json!(state.name()))]),
-        Refusal::UnknownJob { job } => facts([("job", json!(job.to_string()))]),
+        Refusal::StaleLease { job, state } | Refusal::WrongState { job, state } => {
+            facts([("job", json!(job.to_string())), ("state", json!(state.name()))])
+        }
+        Refusal::UnknownJob { job } | Refusal::Duplicate { job } => facts([("job", json!(job.to_string()))]),
+        Refusal::UnknownQueue { queue } | Refusal::QueueDraining { queue } => facts([("queue", json!(queue))]),
         Refusal::OutOfRange { limit, given } => {
-            let (least, most) = limit.range();
+            let (least, most) = in_ms(*limit).unwrap_or(limit.range());
+            let given = if limit.is_micros() { given / 1_000 } else { *given };
             facts([("given", json!(given)), ("least", json!(least)), ("most", json!(most))])
         }
+        Refusal::InvalidWeights | Refusal::NestedEach => Map::new(),
+    }
+}
+
+/// The range of a limit in milliseconds, when it is one of time: clients speak milliseconds.
+fn in_ms(limit: jobs::Limit) -> Option<(u64, u64)> {
+    let (least, most) = limit.range();
+    limit.is_micros().then(|| (least.div_ceil(1_000), most / 1_000))
+}
+
+/// What a refusal says to people, in the units that clients speak.
+fn message(reason: &Reason) -> String {
+    match reason {
+        Reason::Jobs(jobs::Refusal::OutOfRange { limit, given }) if limit.is_micros() => {
+            let (least, most) = in_ms(*limit).expect("a limit of time");
+            let what = limit.to_string().replace("microseconds", "milliseconds");
+            format!("{what} must be {least} to {most}, not {}", given / 1_000)
+        }
+        reason => reason.to_string(),
     }
 }
 

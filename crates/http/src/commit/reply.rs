@@ -29,26 +29,82 @@ impl<'a> CommitReply<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartReply<'a> {
-    TopicCreated { partitions: u32 },
+    TopicCreated {
+        partitions: u32,
+    },
     TopicDeleted {},
-    TopicAltered { partitions: u32 },
-    RecordsDeleted { partition: u32, start: u64 },
-    OffsetDeleted { partition: u32 },
+    TopicAltered {
+        partitions: u32,
+    },
+    RecordsDeleted {
+        partition: u32,
+        start: u64,
+    },
+    OffsetDeleted {
+        partition: u32,
+    },
     GroupDeleted {},
-    Produced { partition: u32, offset: u64 },
-    OffsetCommitted { partition: u32 },
-    Appended { first: Option<u64>, last: Option<u64>, duplicate: bool },
-    Enqueued { job: String, state: &'static str },
-    Fetched { jobs: Vec<FetchedReply<'a>> },
+    Produced {
+        partition: u32,
+        offset: u64,
+    },
+    OffsetCommitted {
+        partition: u32,
+    },
+    Appended {
+        first: Option<u64>,
+        last: Option<u64>,
+        duplicate: bool,
+    },
+    Enqueued {
+        job: String,
+        state: &'static str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        duplicate: bool,
+    },
+    Fetched {
+        jobs: Vec<FetchedReply<'a>>,
+    },
     Acked {},
-    AckedMany { items: Vec<ItemReply> },
-    Failed { retry_at_ms: Option<u64> },
-    Extended { deadline_ms: u64 },
-    Ticked { jobs: usize, more: bool },
-    BlockPut { id: String, version: u64, created: bool },
-    BlockDeleted { id: String, version: u64 },
-    EdgePut { created: bool },
-    EdgeDeleted { existed: bool },
+    Failed {
+        retry_at_ms: Option<u64>,
+    },
+    Snoozed {
+        until_ms: u64,
+    },
+    Extended {
+        deadline_ms: u64,
+    },
+    Changed {
+        state: Option<&'static str>,
+    },
+    QueueSet {},
+    Cleared {
+        jobs: u64,
+    },
+    BulkBegun {
+        bulk: String,
+    },
+    Each(Vec<EachReply<'a>>),
+    Ticked {
+        jobs: usize,
+        more: bool,
+    },
+    BlockPut {
+        id: String,
+        version: u64,
+        created: bool,
+    },
+    BlockDeleted {
+        id: String,
+        version: u64,
+    },
+    EdgePut {
+        created: bool,
+    },
+    EdgeDeleted {
+        existed: bool,
+    },
 }
 
 /// A job as its worker gets it.
@@ -58,19 +114,24 @@ pub(crate) struct FetchedReply<'a> {
     token: String,
     queue: &'a str,
     kind: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    group: &'a str,
     attempt: u16,
+    attempts_max: u16,
     priority: u8,
     deadline_ms: u64,
     #[serde(flatten)]
     payload: Shown<'a>,
+    #[serde(flatten)]
+    checkpoint: Option<Shown<'a>>,
 }
 
-/// The answer to one item of an `ack_many`: `"acked"`, or what refused it.
+/// The answer to one command of an `each`, or what refused it.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ItemReply {
-    Acked,
-    Refused(Problem),
+#[serde(untagged)]
+pub(crate) enum EachReply<'a> {
+    Accepted(PartReply<'a>),
+    Refused { refused: Problem },
 }
 
 impl<'a> PartReply<'a> {
@@ -116,10 +177,17 @@ fn events_reply<'a>(appended: &events::Appended) -> PartReply<'a> {
 
 fn jobs_reply(reply: &jobs::Reply) -> PartReply<'_> {
     match reply {
-        jobs::Reply::Enqueued { job, state } => PartReply::Enqueued { job: job.to_string(), state: state.name() },
+        jobs::Reply::Enqueued { job, state, duplicate } => {
+            PartReply::Enqueued { job: job.to_string(), state: state.name(), duplicate: *duplicate }
+        }
         jobs::Reply::Fetched(jobs) => PartReply::Fetched { jobs: jobs.iter().map(fetched).collect() },
         jobs::Reply::Acked => PartReply::Acked {},
-        jobs::Reply::AckedMany(items) => PartReply::AckedMany { items: items.iter().map(item).collect() },
+        jobs::Reply::Each(answers) => PartReply::Each(answers.iter().map(each).collect()),
+        jobs::Reply::Snoozed { until } => PartReply::Snoozed { until_ms: until.as_millis() },
+        jobs::Reply::Changed { state } => PartReply::Changed { state: state.map(jobs::JobState::name) },
+        jobs::Reply::QueueSet => PartReply::QueueSet {},
+        jobs::Reply::Cleared { jobs } => PartReply::Cleared { jobs: *jobs },
+        jobs::Reply::BulkBegun { bulk } => PartReply::BulkBegun { bulk: bulk.to_string() },
         jobs::Reply::Failed { retry_at } => PartReply::Failed { retry_at_ms: retry_at.map(Timestamp::as_millis) },
         jobs::Reply::Extended { deadline } => PartReply::Extended { deadline_ms: deadline.as_millis() },
         jobs::Reply::Ticked { jobs, more } => PartReply::Ticked { jobs: *jobs, more: *more },
@@ -133,17 +201,20 @@ pub(crate) fn fetched(job: &jobs::FetchedJob) -> FetchedReply<'_> {
         token: job.token.to_string(),
         queue: &job.queue,
         kind: &job.kind,
+        group: &job.group,
         attempt: job.attempt,
+        attempts_max: job.attempts_max,
         priority: job.priority.get(),
         deadline_ms: job.deadline.as_millis(),
         payload: Shown::value("payload", &job.payload),
+        checkpoint: job.checkpoint.as_deref().map(|checkpoint| Shown::value("checkpoint", checkpoint)),
     }
 }
 
-fn item(item: &Result<(), jobs::Refusal>) -> ItemReply {
-    match item {
-        Ok(()) => ItemReply::Acked,
-        Err(refused) => ItemReply::Refused(refusal::of_reason(&Reason::Jobs(refused.clone()))),
+fn each(answer: &Result<jobs::Reply, jobs::Refusal>) -> EachReply<'_> {
+    match answer {
+        Ok(reply) => EachReply::Accepted(jobs_reply(reply)),
+        Err(refused) => EachReply::Refused { refused: refusal::of_reason(&Reason::Jobs(refused.clone())) },
     }
 }
 

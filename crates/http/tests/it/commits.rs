@@ -150,9 +150,9 @@ fn every_other_command_is_a_part_too() {
     assert!(served.write("/v1/commit", beat)["replies"][0]["extended"]["deadline_ms"].is_u64());
     let fail = json!({"parts": [{"fail": {"job": job["job"], "token": job["token"], "error": "no phone", "retry_delay_ms": 0}}]});
     assert!(served.write("/v1/commit", fail)["replies"][0]["failed"]["retry_at_ms"].is_u64());
-    let many = json!({"parts": [{"ack_many": {"items": [{"job": job["job"], "token": job["token"]}]}}]});
+    let many = json!({"parts": [{"each": [{"ack": {"job": job["job"], "token": job["token"]}}]}]});
     let late = served.write("/v1/commit", many);
-    assert_eq!(late["replies"][0]["acked_many"]["items"][0]["refused"]["code"], "stale_lease");
+    assert_eq!(late["replies"][0]["each"][0]["refused"]["code"], "stale_lease");
 }
 
 #[test]

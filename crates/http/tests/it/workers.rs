@@ -55,7 +55,7 @@ fn a_job_is_fetched_kept_alive_and_acknowledged_by_its_path() {
     let done = served.read(&format!("/v1/jobs/{id}"));
     assert_eq!((&done["state"], &done["result"]), (&json!("completed"), &json!({"sent": 3})));
     let steps: Vec<_> = done["history"].as_array().expect("steps").iter().map(|step| &step["what"]).collect();
-    assert_eq!(steps, ["enqueued", "leased", "extended", "completed"]);
+    assert_eq!(steps, ["enqueued", "leased", "completed"]);
 
     let late = json!({"token": token}).to_string();
     let stale = served.fails("POST", &format!("/v1/jobs/{id}/ack"), &late, 409, "stale_lease");

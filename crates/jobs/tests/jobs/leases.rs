@@ -1,7 +1,7 @@
 //! Who holds a job, and who no longer does.
 
 use quire_jobs::{
-    AckItem, Backoff, Command, Failure, FetchedJob, JobId, JobState, LeaseToken, NewJob, Refusal, Reply, Retry,
+    Backoff, Cause, Command, FetchedJob, JobId, JobState, LeaseToken, NewJob, Refusal, Reply, Retry, Status,
 };
 use quire_model::Place;
 
@@ -23,7 +23,13 @@ fn fail(job: &FetchedJob, retry: Retry) -> Command<'static> {
 }
 
 fn heartbeat(job: &FetchedJob, lease_micros: u64) -> Command<'static> {
-    Command::Heartbeat { job: job.job, token: job.token, lease_micros }
+    Command::Heartbeat {
+        job: job.job,
+        token: job.token,
+        lease_micros: Some(lease_micros),
+        progress: None,
+        checkpoint: None,
+    }
 }
 
 #[test]
@@ -32,7 +38,7 @@ fn a_fetched_job_brings_all_that_its_worker_needs() {
     let id = yard.enqueue("air/delays", NewJob { kind: "notify", ..NewJob::new(b"{\"plane\":\"N14228\"}") });
     let job = yard.fetch(&["air/delays"], 10).remove(0);
     assert_eq!((job.job, job.attempt), (id, 1));
-    assert_eq!((job.queue.as_str(), job.kind.as_str()), ("air/delays", "notify"));
+    assert_eq!((&*job.queue, job.kind.as_str()), ("air/delays", "notify"));
     assert_eq!(job.payload, b"{\"plane\":\"N14228\"}");
     assert_eq!(job.deadline, yard.now.plus_micros(LEASE_MICROS));
 }
@@ -105,9 +111,9 @@ fn a_job_whose_workers_die_ends_in_dead() {
     assert_eq!(yard.fetch(&["q"], 1)[0].attempt, 2);
     yard.wait(LEASE_MICROS);
     assert_eq!(yard.one(Command::Tick), Reply::Ticked { jobs: 1, more: false });
-    let view = yard.world.model.job(&yard.world.log, job.job).expect("readable").expect("there");
-    assert_eq!((view.state(), view.attempt), (JobState::Dead, 2));
-    assert_eq!(view.last_failure, Some(Failure::LeaseExpired));
+    let view = yard.view(job.job).expect("there");
+    assert_eq!((view.status, view.attempt), (Status::Dead { at: yard.now, cause: Cause::LeaseExpired }, 2));
+    assert_eq!(view.last_error.as_deref(), Some("lease expired"));
     assert_eq!(yard.fetch(&["q"], 1), []);
 }
 
@@ -131,7 +137,7 @@ fn a_failed_job_cannot_be_acknowledged_in_the_same_commit() {
 }
 
 #[test]
-fn ack_many_answers_item_by_item() {
+fn each_is_answered_one_by_one() {
     let mut yard = Yard::new();
     for _ in 0..3 {
         yard.enqueue("q", NewJob::new(b"{}"));
@@ -139,32 +145,97 @@ fn ack_many_answers_item_by_item() {
     let jobs = yard.fetch(&["q"], 3);
     yard.one(ack(&jobs[1]));
     let nobody = JobId::new(Place::END);
-    let mut items: Vec<AckItem<'_>> =
-        jobs.iter().map(|job| AckItem { job: job.job, token: job.token, result: b"ok" }).collect();
-    items.push(AckItem { job: nobody, token: jobs[0].token, result: b"" });
-    items.push(items[0]);
+    let mut commands: Vec<Command<'_>> = jobs.iter().map(ack).collect();
+    commands.push(Command::Ack { job: nobody, token: jobs[0].token, result: b"" });
+    commands.push(commands[0]);
+    commands.push(Command::Each(&[]));
     let stale = |job: &FetchedJob| Err(Refusal::StaleLease { job: job.job, state: JobState::Completed });
     assert_eq!(
-        yard.one(Command::AckMany { items: &items }),
-        Reply::AckedMany(vec![
-            Ok(()),
+        yard.one(Command::Each(&commands)),
+        Reply::Each(vec![
+            Ok(Reply::Acked),
             stale(&jobs[1]),
-            Ok(()),
+            Ok(Reply::Acked),
             Err(Refusal::UnknownJob { job: nobody }),
-            stale(&jobs[0])
+            stale(&jobs[0]),
+            Err(Refusal::NestedEach),
         ])
     );
     assert_eq!(yard.stats("q").completed, 3);
 }
 
 #[test]
-fn ack_many_of_a_lease_that_ran_out_gives_the_job_back() {
+fn each_of_a_lease_that_ran_out_gives_the_job_back() {
     let (mut yard, job) = yard_with_active_job(5);
     yard.wait(LEASE_MICROS);
-    let items = [AckItem { job: job.job, token: job.token, result: b"" }];
     let stale = Refusal::StaleLease { job: job.job, state: JobState::Pending };
-    assert_eq!(yard.one(Command::AckMany { items: &items }), Reply::AckedMany(vec![Err(stale)]));
+    assert_eq!(yard.one(Command::Each(&[ack(&job)])), Reply::Each(vec![Err(stale)]));
     assert_eq!(yard.stats("q").pending, 1);
+}
+
+#[test]
+fn jobs_of_one_fetch_share_a_token_and_none_is_acknowledged_for_another() {
+    let mut yard = Yard::new();
+    for _ in 0..450 {
+        yard.enqueue("q", NewJob::new(b"{}"));
+    }
+    let jobs = yard.fetch(&["q"], 450);
+    assert_eq!(jobs.len(), 450);
+    let acks: Vec<Command<'_>> = jobs.iter().map(ack).collect();
+    // More than one entry of steps, so more than one token: each job has the one that was told.
+    assert_ne!(jobs[0].token, jobs[449].token);
+    assert_eq!(yard.one(ack(&jobs[0])), Reply::Acked);
+    assert_eq!(yard.stats("q").active, 449);
+    assert_eq!(yard.one(Command::Each(&acks[1..])), Reply::Each(vec![Ok(Reply::Acked); 449]));
+}
+
+#[test]
+fn a_heartbeat_leaves_word_for_people_and_for_the_next_attempt() {
+    let (mut yard, job) = yard_with_active_job(5);
+    let say = |progress, checkpoint| Command::Heartbeat {
+        job: job.job,
+        token: job.token,
+        lease_micros: None,
+        progress,
+        checkpoint,
+    };
+    assert_eq!(
+        yard.one(say(Some(b"10 %"), None)),
+        Reply::Extended { deadline: job.deadline },
+        "the lease is as it was"
+    );
+    yard.one(say(None, Some(b"row 7")));
+    yard.one(say(Some(b"20 %"), None));
+    let view = yard.view(job.job).expect("there");
+    assert_eq!((view.progress.as_deref(), view.checkpoint.as_deref()), (Some(&b"20 %"[..]), Some(&b"row 7"[..])));
+    yard.wait(LEASE_MICROS);
+    let next = yard.fetch(&["q"], 1).remove(0);
+    assert_eq!((next.attempt, next.checkpoint.as_deref()), (2, Some(&b"row 7"[..])));
+}
+
+#[test]
+fn a_snoozed_job_comes_back_and_the_attempt_does_not_count() {
+    let (mut yard, job) = yard_with_active_job(1);
+    let until = yard.now.plus_micros(50);
+    let snooze = Command::Snooze { job: job.job, token: job.token, until };
+    assert_eq!(yard.one(snooze), Reply::Snoozed { until });
+    assert_eq!(yard.refusal(snooze), Refusal::StaleLease { job: job.job, state: JobState::Scheduled });
+    yard.wait(50);
+    assert_eq!(yard.fetch(&["q"], 1)[0].attempt, 1);
+}
+
+#[test]
+fn an_attempt_ends_with_its_timeout_whatever_heartbeats_say() {
+    let mut yard = Yard::new();
+    yard.enqueue("q", NewJob { timeout_micros: Some(50), attempts_max: 1, ..NewJob::new(b"{}") });
+    let job = yard.fetch(&["q"], 1).remove(0);
+    assert_eq!((job.deadline, job.run_until), (yard.now.plus_micros(50), Some(yard.now.plus_micros(50))));
+    yard.wait(49);
+    assert_eq!(yard.one(heartbeat(&job, 1_000)), Reply::Extended { deadline: job.deadline });
+    yard.wait(1);
+    yard.one(Command::Tick);
+    let status = yard.view(job.job).expect("there").status;
+    assert_eq!(status, Status::Dead { at: yard.now, cause: Cause::TimedOut });
 }
 
 #[test]
@@ -186,7 +257,7 @@ fn a_job_that_was_never_fetched_cannot_be_acknowledged() {
 #[test]
 fn the_wait_between_attempts_doubles_up_to_its_maximum() {
     let mut yard = Yard::new();
-    let backoff = Backoff { base_micros: 100, max_micros: 350 };
+    let backoff = Backoff::Exponential { base_micros: 100, max_micros: 350 };
     yard.enqueue("q", NewJob { backoff, ..NewJob::new(b"{}") });
     let mut waits = Vec::new();
     for _ in 0..10 {
@@ -205,11 +276,36 @@ fn the_wait_between_attempts_doubles_up_to_its_maximum() {
 
 #[test]
 fn a_long_backoff_does_not_overflow() {
-    let backoff = Backoff { base_micros: u64::MAX / 2, max_micros: u64::MAX };
-    assert_eq!(backoff.delay_micros(1), u64::MAX / 2);
-    assert_eq!(backoff.delay_micros(3), u64::MAX);
-    assert_eq!(backoff.delay_micros(u16::MAX), u64::MAX);
-    assert_eq!(Backoff { base_micros: 0, max_micros: 9 }.delay_micros(u16::MAX), 0);
+    let backoff = |base_micros, max_micros| Backoff::<[u64; 0]>::Exponential { base_micros, max_micros };
+    assert_eq!(backoff(u64::MAX / 2, u64::MAX).delay_micros(1), u64::MAX / 2);
+    assert_eq!(backoff(u64::MAX / 2, u64::MAX).delay_micros(3), u64::MAX);
+    assert_eq!(backoff(u64::MAX / 2, u64::MAX).delay_micros(u16::MAX), u64::MAX);
+    assert_eq!(backoff(0, 9).delay_micros(u16::MAX), 0);
+}
+
+#[test]
+fn each_shape_of_backoff_waits_as_it_says() {
+    let waits = |backoff: Backoff<&[u64]>| [1, 2, 3, 4].map(|attempt| backoff.delay_micros(attempt));
+    assert_eq!(waits(Backoff::None), [0; 4]);
+    assert_eq!(waits(Backoff::Fixed { micros: 7 }), [7; 4]);
+    assert_eq!(waits(Backoff::Linear { base_micros: 5, max_micros: 12 }), [5, 10, 12, 12]);
+    assert_eq!(waits(Backoff::Exponential { base_micros: 5, max_micros: 25 }), [5, 10, 20, 25]);
+    assert_eq!(waits(Backoff::List(&[3, 1])), [3, 1, 1, 1]);
+}
+
+#[test]
+fn a_jitter_shortens_waits_by_at_most_its_percent_and_differently() {
+    let mut yard = Yard::new();
+    let job = NewJob { backoff: Backoff::Fixed { micros: 1_000 }, jitter_percent: 40, ..NewJob::new(b"{}") };
+    let mut waits = std::collections::BTreeSet::new();
+    for _ in 0..50 {
+        yard.enqueue("q", job);
+        let job = yard.fetch(&["q"], 1).remove(0);
+        let Reply::Failed { retry_at: Some(at) } = yard.one(fail(&job, Retry::Backoff)) else { panic!("failed") };
+        waits.insert(at.as_micros() - yard.now.as_micros());
+    }
+    assert!(waits.iter().all(|wait| (600..=1_000).contains(wait)), "{waits:?}");
+    assert!(waits.len() > 20 && waits.first() < Some(&700) && waits.last() > Some(&900), "{waits:?}");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Names, ids and limits: what is refused, and with which words.
 
 use proptest::prelude::*;
-use quire_jobs::{AckItem, Command, JobId, LeaseToken, Limit, NewJob, Refusal, Reply};
+use quire_jobs::{
+    Backoff, Change, Command, Filter, JobId, LeaseToken, Limit, NewJob, Order, QueueChange, Rate, Refusal, Reply,
+    Unique, UniqueHold,
+};
 use quire_model::{Place, Position};
 
 use crate::yard::Yard;
@@ -22,7 +25,7 @@ fn a_queue_may_have_a_name_that_needs_no_escape_anywhere() {
         let mut yard = Yard::new();
         for command in [
             enqueue(name, NewJob::new(b"")),
-            Command::Fetch { queues: &["q", name], count: 1, lease_micros: 1, worker: "" },
+            Command::Fetch { queues: &["q", name], order: Order::Strict, count: 1, lease_micros: 1, worker: "" },
         ] {
             assert!(matches!(yard.refusal(command), Refusal::InvalidName { .. }), "{name:?}");
         }
@@ -31,27 +34,77 @@ fn a_queue_may_have_a_name_that_needs_no_escape_anywhere() {
 
 #[test]
 fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
-    let text = "x".repeat(256);
+    let text = "x".repeat(1 << 20 | 1);
+    let bytes = text.as_bytes();
     let tags: Vec<String> = (0..33).map(|number| format!("t{number}")).collect();
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-    let (tag_of_255, tag_of_256) = (["x", &text[1..]], [text.as_str()]);
+    let (tag_of_255, tag_of_256) = ([&text[..255]], [&text[..256]]);
     let queues = ["q"; 65];
-    let anyone = AckItem { job: JobId::new(Place::END), token: LeaseToken::new(Place::END), result: b"" };
-    let items = vec![anyone; 1_025];
+    let waits = [1; 65];
     let job = NewJob::new(b"{}");
-    let week = 7 * 24 * 3_600 * 1_000_000;
-    let fetch = |queues, count, lease_micros, worker| Command::Fetch { queues, count, lease_micros, worker };
+    let day: u64 = 24 * 3_600 * 1_000_000;
+    let fetch = |queues, count, lease_micros, worker| Command::Fetch {
+        queues,
+        order: Order::Strict,
+        count,
+        lease_micros,
+        worker,
+    };
+    let heartbeat = |lease_micros, progress, checkpoint| {
+        let (job, token) = (JobId::new(Place::END), LeaseToken::new(Place::END));
+        Command::Heartbeat { job, token, lease_micros, progress, checkpoint }
+    };
+    let unique = |key| enqueue("q", NewJob { unique: Some(Unique::new(key)), ..job });
+    let held = |micros| {
+        let unique = Unique { hold: UniqueHold::For(micros), ..Unique::new(b"k") };
+        enqueue("q", NewJob { unique: Some(unique), ..job })
+    };
+    let set = |change| Command::SetQueue { queue: "q", change };
+    let bucket =
+        |count, per_micros, burst| set(QueueChange::Rate(Some(Rate::TokenBucket { count, per_micros, burst })));
+    let window = |count, window_micros| set(QueueChange::GroupRate(Some(Rate::SlidingWindow { count, window_micros })));
+    let cancel = |reason| Command::Change { job: JobId::new(Place::END), change: Change::Cancel { reason } };
+    let bulk = Command::Bulk { filter: Filter::default(), change: Change::Release };
+    let ticks = vec![Command::Tick; 1_025];
 
-    let cases: [(Limit, Vec<Command<'_>>, Vec<Command<'_>>); 9] = [
+    let cases: [(Limit, Vec<Command<'_>>, Vec<Command<'_>>); 23] = [
         (
             Limit::KindBytes,
-            vec![enqueue("q", NewJob { kind: &text[1..], ..job })],
-            vec![enqueue("q", NewJob { kind: &text, ..job })],
+            vec![enqueue("q", NewJob { kind: &text[..255], ..job })],
+            vec![enqueue("q", NewJob { kind: &text[..256], ..job })],
         ),
+        (
+            Limit::GroupBytes,
+            vec![enqueue("q", NewJob { group: &text[..255], ..job })],
+            vec![enqueue("q", NewJob { group: &text[..256], ..job })],
+        ),
+        (Limit::KeyBytes, vec![unique(&bytes[..255])], vec![unique(b""), unique(&bytes[..256])]),
+        (Limit::KeyMicros, vec![held(366 * day)], vec![held(0), held(366 * day + 1)]),
         (
             Limit::AttemptsMax,
             vec![enqueue("q", NewJob { attempts_max: u16::MAX, ..job })],
             vec![enqueue("q", NewJob { attempts_max: 0, ..job })],
+        ),
+        (
+            Limit::TimeoutMicros,
+            vec![enqueue("q", NewJob { timeout_micros: Some(366 * day), ..job })],
+            vec![
+                enqueue("q", NewJob { timeout_micros: Some(0), ..job }),
+                enqueue("q", NewJob { timeout_micros: Some(366 * day + 1), ..job }),
+            ],
+        ),
+        (
+            Limit::BackoffWaits,
+            vec![enqueue("q", NewJob { backoff: Backoff::List(&waits[..64]), ..job })],
+            vec![
+                enqueue("q", NewJob { backoff: Backoff::List(&[]), ..job }),
+                enqueue("q", NewJob { backoff: Backoff::List(&waits), ..job }),
+            ],
+        ),
+        (
+            Limit::JitterPercent,
+            vec![enqueue("q", NewJob { jitter_percent: 100, ..job })],
+            vec![enqueue("q", NewJob { jitter_percent: 101, ..job })],
         ),
         (
             Limit::Tags,
@@ -71,15 +124,27 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
         ),
         (
             Limit::LeaseMicros,
-            vec![fetch(&["q"], 1, week, "")],
-            vec![
-                fetch(&["q"], 1, 0, ""),
-                fetch(&["q"], 1, week + 1, ""),
-                Command::Heartbeat { job: anyone.job, token: anyone.token, lease_micros: 0 },
-            ],
+            vec![fetch(&["q"], 1, 7 * day, "")],
+            vec![fetch(&["q"], 1, 0, ""), fetch(&["q"], 1, 7 * day + 1, ""), heartbeat(Some(0), None, None)],
         ),
-        (Limit::WorkerBytes, vec![fetch(&["q"], 1, 1, &text[1..])], vec![fetch(&["q"], 1, 1, &text)]),
-        (Limit::AckItems, vec![Command::AckMany { items: &items[1..] }], vec![Command::AckMany { items: &items }]),
+        (Limit::WorkerBytes, vec![fetch(&["q"], 1, 1, &text[..255])], vec![fetch(&["q"], 1, 1, &text[..256])]),
+        (Limit::ProgressBytes, vec![], vec![heartbeat(None, Some(&bytes[..(64 << 10) + 1]), None)]),
+        (Limit::CheckpointBytes, vec![], vec![heartbeat(None, None, Some(bytes))]),
+        (Limit::ReasonBytes, vec![], vec![cancel(&text[..1_025])]),
+        (
+            Limit::ActiveMax,
+            vec![set(QueueChange::ActiveMax(Some(u32::MAX))), set(QueueChange::GroupActiveMax(Some(1)))],
+            vec![set(QueueChange::ActiveMax(Some(0))), set(QueueChange::GroupActiveMax(Some(0)))],
+        ),
+        (
+            Limit::RateCount,
+            vec![bucket(1, day, 1_000_000), bucket(1_000_000, 1, 1)],
+            vec![bucket(0, 1, 1), bucket(1, 1, 0), bucket(1_000_001, 1, 1), bucket(1, 1, 1_000_001)],
+        ),
+        (Limit::WindowCount, vec![window(1, 1), window(10_000, day)], vec![window(0, 1), window(10_001, 1)]),
+        (Limit::RateMicros, vec![], vec![bucket(1, 0, 1), bucket(1, day + 1, 1), window(1, 0), window(1, day + 1)]),
+        (Limit::EachCommands, vec![Command::Each(&ticks[1..])], vec![Command::Each(&ticks)]),
+        (Limit::Bulks, vec![bulk; 64], vec![bulk]),
     ];
     for (expected, allowed, refused) in cases {
         let mut yard = Yard::new();

@@ -5,6 +5,7 @@ mod limits;
 mod model;
 mod naive;
 mod order;
+mod queues;
 mod reads;
 mod transitions;
 mod yard;

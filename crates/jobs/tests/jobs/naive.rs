@@ -1,12 +1,16 @@
 //! The naive model: a list of jobs that is looked through for every question.
 //!
-//! It takes time in eagerly, at the beginning of every commit; the real model does when something asks. It gives the
-//! answers in full, but for ids and tokens, which it takes from the real answer.
+//! It takes time in eagerly, at the beginning of every commit; the real model does when something asks. It gives the answers in
+//! full, but for ids and tokens, which it takes from the real answer, and for whose turn it is among groups: what a fetch got is
+//! checked against the rules instead.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use quire_jobs::{Command, FetchedJob, JobId, JobState, LeaseToken, NewJob, QueueStats, Refusal, Reply, Retry};
+use quire_jobs::{
+    Change, Clash, Command, FetchedJob, JobId, JobState, LeaseToken, NewJob, QueueChange, QueueSettings, QueueStats,
+    Rate, Refusal, Reply, Retry, UniqueHold, UniqueScope,
+};
 use quire_model::{Place, Timestamp};
 
 #[derive(Debug, Clone)]
@@ -18,17 +22,43 @@ struct Job {
     state: JobState,
     /// When `state` ends by itself.
     until: Timestamp,
+    run_until: Option<Timestamp>,
     token: Option<LeaseToken>,
-    /// Enqueued or failed by the commit under way.
+    checkpoint: Option<&'static [u8]>,
+    /// Until when it has its key; `None` for one without.
+    key: Option<Hold>,
+    /// Changed by the commit under way, not by time.
     fresh: bool,
+    /// Whether its queue was destroyed after it was finished.
+    orphan: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Hold {
+    Finished,
+    Started,
+    At(Timestamp),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Queue {
+    settings: QueueSettings,
+    starts: Vec<Timestamp>,
+    group_starts: BTreeMap<&'static str, Vec<Timestamp>>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Naive {
     now: Timestamp,
     jobs: Vec<Job>,
+    queues: BTreeMap<&'static str, Queue>,
     /// Every lease ever granted.
     pub(crate) leases: Vec<(JobId, LeaseToken)>,
+}
+
+fn window(rate: Option<Rate>, starts: &[Timestamp], now: Timestamp) -> bool {
+    let Some(Rate::SlidingWindow { count, window_micros }) = rate else { return true };
+    starts.iter().filter(|start| start.plus_micros(window_micros) > now).count() < count as usize
 }
 
 impl Naive {
@@ -36,12 +66,16 @@ impl Naive {
         self.now = now;
         for job in &mut self.jobs {
             job.fresh = false;
-            let over = job.until <= now;
-            match job.state {
-                JobState::Scheduled | JobState::Retrying if over => job.state = JobState::Pending,
-                JobState::Active if over && job.attempt < job.spec.attempts_max => job.state = JobState::Pending,
-                JobState::Active if over => job.state = JobState::Dead,
-                _ => {}
+            if job.state == JobState::Active && job.until <= now {
+                let left = job.attempt < job.spec.attempts_max;
+                job.state = if left { JobState::Pending } else { JobState::Dead };
+            }
+            let waits = !job.state.is_finished() && job.state != JobState::Active;
+            if waits && job.spec.expires_at.is_some_and(|time| time <= now) {
+                job.state = JobState::Dead;
+            }
+            if matches!(job.state, JobState::Scheduled | JobState::Retrying) && job.until <= now {
+                job.state = JobState::Pending;
             }
         }
     }
@@ -50,116 +84,375 @@ impl Naive {
     pub(crate) fn answer(&mut self, command: &Command<'static>, real: Option<&Reply>) -> Result<Reply, Refusal> {
         let now = self.now;
         match *command {
-            Command::Enqueue { queue, job } => Ok(self.enqueue(queue, job, real)),
-            Command::Fetch { queues, count, lease_micros, .. } => {
-                Ok(self.fetch(queues, count, now.plus_micros(lease_micros), real))
-            }
-            Command::Ack { job, token, .. } => self.ack(job, token).map(|()| Reply::Acked),
-            Command::AckMany { items } => {
-                Ok(Reply::AckedMany(items.iter().map(|item| self.ack(item.job, item.token)).collect()))
+            Command::Enqueue { queue, job } => self.enqueue(queue, job, real),
+            Command::Fetch { queues, count, lease_micros, .. } => Ok(self.fetch(queues, count, lease_micros, real)),
+            Command::Ack { job, token, .. } => {
+                self.held(job, token)?.finish(JobState::Completed);
+                Ok(Reply::Acked)
             }
             Command::Fail { job, token, retry, .. } => {
                 let job = self.held(job, token)?;
-                let wait = job.spec.backoff.base_micros << (job.attempt - 1);
                 let retry_at = match retry {
                     Retry::Never => None,
                     _ if job.attempt == job.spec.attempts_max => None,
                     Retry::At(time) => Some(time.max(now)),
-                    Retry::Backoff => Some(now.plus_micros(wait.min(job.spec.backoff.max_micros))),
+                    Retry::Backoff => Some(now.plus_micros(job.spec.backoff.delay_micros(job.attempt))),
                 };
                 job.state = if retry_at.is_some() { JobState::Retrying } else { JobState::Dead };
                 job.until = retry_at.unwrap_or(now);
                 job.fresh = true;
                 Ok(Reply::Failed { retry_at })
             }
-            Command::Heartbeat { job, token, lease_micros } => {
-                let deadline = now.plus_micros(lease_micros);
-                self.held(job, token)?.until = deadline;
-                Ok(Reply::Extended { deadline })
+            Command::Snooze { job, token, until } => {
+                let job = self.held(job, token)?;
+                job.attempt -= 1;
+                job.wait_until(until, now);
+                Ok(Reply::Snoozed { until: until.max(now) })
+            }
+            Command::Heartbeat { job, token, lease_micros, checkpoint, .. } => {
+                let job = self.held(job, token)?;
+                if let Some(micros) = lease_micros {
+                    let deadline = now.plus_micros(micros);
+                    job.until = job.run_until.map_or(deadline, |until| until.min(deadline));
+                }
+                job.checkpoint = checkpoint.or(job.checkpoint);
+                Ok(Reply::Extended { deadline: job.until })
+            }
+            Command::Change { job, change } => self.change(job, change),
+            Command::SetQueue { queue, change } => {
+                self.set(queue, change);
+                Ok(Reply::QueueSet)
+            }
+            Command::Clear { queue } => self.clear(queue, |job| job.state != JobState::Active),
+            Command::Destroy { queue } => {
+                let cleared = self.clear(queue, |_| true)?;
+                self.queues.remove(queue);
+                self.jobs.iter_mut().filter(|job| job.queue == queue).for_each(|job| job.orphan = true);
+                Ok(cleared)
+            }
+            Command::Each(commands) => {
+                let real = if let Some(Reply::Each(real)) = real { Some(real) } else { None };
+                let real = |index: usize| real.and_then(|real| real[index].as_ref().ok());
+                Ok(Reply::Each(commands.iter().enumerate().map(|(n, command)| self.answer(command, real(n))).collect()))
             }
             // How many jobs there were still to take in is the real one's own affair.
-            Command::Tick => match real {
+            Command::Tick | Command::Bulk { .. } => match real {
                 Some(Reply::Ticked { jobs, .. }) => Ok(Reply::Ticked { jobs: *jobs, more: false }),
                 _ => Ok(Reply::Ticked { jobs: 0, more: false }),
             },
         }
     }
 
-    fn enqueue(&mut self, queue: &'static str, spec: NewJob<'static>, real: Option<&Reply>) -> Reply {
+    fn enqueue(&mut self, queue: &'static str, spec: NewJob<'static>, real: Option<&Reply>) -> Result<Reply, Refusal> {
+        let now = self.now;
+        if self.queues.get(queue).is_some_and(|queue| queue.settings.draining) {
+            return Err(Refusal::QueueDraining { queue: queue.into() });
+        }
+        if let Some(unique) = spec.unique {
+            let same = |job: &&mut Job| {
+                let own = job.spec.unique.expect("a key");
+                own.key == unique.key
+                    && own.scope == unique.scope
+                    && (own.scope == UniqueScope::Everywhere || job.key_queue() == queue)
+            };
+            let holder = self.jobs.iter_mut().filter(|job| job.has_key(now)).find(same);
+            if let Some(holder) = holder {
+                let duplicate = Reply::Enqueued { job: holder.id, state: holder.state, duplicate: true };
+                match unique.clash {
+                    Clash::Reject => return Err(Refusal::Duplicate { job: holder.id }),
+                    Clash::Keep => return Ok(duplicate),
+                    Clash::Replace if holder.state == JobState::Active => return Ok(duplicate),
+                    Clash::Replace => {
+                        if !holder.state.is_finished() {
+                            holder.finish(JobState::Cancelled);
+                        }
+                        holder.key = None;
+                    }
+                    Clash::Extend => {
+                        if let (Some(Hold::At(_)), UniqueHold::For(micros)) = (holder.key, unique.hold) {
+                            holder.key = Some(Hold::At(now.plus_micros(micros)));
+                        }
+                        if holder.state == JobState::Scheduled {
+                            holder.wait_until(spec.run_at.unwrap_or(now), now);
+                        }
+                        return Ok(Reply::Enqueued { job: holder.id, state: holder.state, duplicate: true });
+                    }
+                }
+            }
+        }
         let id = match real {
             Some(Reply::Enqueued { job, .. }) => *job,
             _ => JobId::new(Place::END),
         };
-        let until = spec.run_at.unwrap_or(self.now);
-        let state = if until > self.now { JobState::Scheduled } else { JobState::Pending };
-        self.jobs.push(Job { id, queue, spec, attempt: 0, state, until, token: None, fresh: true });
-        Reply::Enqueued { job: id, state }
+        self.queues.entry(queue).or_default();
+        let mut job = Job {
+            id,
+            queue,
+            spec,
+            attempt: 0,
+            state: JobState::Pending,
+            until: now,
+            run_until: None,
+            token: None,
+            checkpoint: None,
+            key: spec.unique.map(|unique| match unique.hold {
+                UniqueHold::UntilFinished => Hold::Finished,
+                UniqueHold::UntilStarted => Hold::Started,
+                UniqueHold::For(micros) => Hold::At(now.plus_micros(micros)),
+            }),
+            fresh: true,
+            orphan: false,
+        };
+        job.wait_until(spec.run_at.unwrap_or(now), now);
+        let state = job.state;
+        self.jobs.push(job);
+        Ok(Reply::Enqueued { job: id, state, duplicate: false })
     }
 
-    fn fetch(&mut self, queues: &[&str], count: u32, deadline: Timestamp, real: Option<&Reply>) -> Reply {
+    /// Whether a job may be fetched now.
+    fn may_start(&self, job: &Job) -> bool {
+        let Some(queue) = self.queues.get(job.queue) else { return false };
+        let settings = queue.settings;
+        let active = |own: &dyn Fn(&Job) -> bool| {
+            self.jobs.iter().filter(|other| other.state == JobState::Active && own(other)).count()
+        };
+        let in_queue = |other: &Job| other.queue == job.queue;
+        let in_group = |other: &Job| in_queue(other) && other.spec.group == job.spec.group;
+        let starts = queue.group_starts.get(job.spec.group).map_or(&[][..], Vec::as_slice);
+        job.state == JobState::Pending
+            && !job.fresh
+            && !settings.paused
+            && settings.active_max.is_none_or(|most| active(&in_queue) < most as usize)
+            && settings.group_active_max.is_none_or(|most| active(&in_group) < most as usize)
+            && window(settings.rate, &queue.starts, self.now)
+            && window(settings.group_rate, starts, self.now)
+    }
+
+    /// The jobs of which a fetch may take any next: the most urgent of the first queue that has some, the oldest of each
+    /// group.
+    fn next(&self, queues: &[&str]) -> Vec<usize> {
+        for queue in queues {
+            let ready: Vec<usize> = (0..self.jobs.len())
+                .filter(|index| self.jobs[*index].queue == *queue && self.may_start(&self.jobs[*index]))
+                .collect();
+            let Some(most) = ready.iter().map(|index| self.jobs[*index].spec.priority).max() else { continue };
+            let mut firsts: BTreeMap<&str, (Reverse<quire_jobs::Priority>, JobId, usize)> = BTreeMap::new();
+            for index in ready {
+                let job = &self.jobs[index];
+                let key = (Reverse(job.spec.priority), job.id, index);
+                firsts.entry(job.spec.group).and_modify(|first| *first = (*first).min(key)).or_insert(key);
+            }
+            return firsts.into_values().filter(|first| first.0.0 == most).map(|first| first.2).collect();
+        }
+        Vec::new()
+    }
+
+    fn fetch(&mut self, queues: &[&str], count: u32, lease_micros: u64, real: Option<&Reply>) -> Reply {
         let real: &[FetchedJob] = if let Some(Reply::Fetched(jobs)) = real { jobs } else { &[] };
-        let rank = |job: &Job| queues.iter().position(|queue| *queue == job.queue);
-        let fetchable = |job: &&mut Job| job.state == JobState::Pending && !job.fresh && rank(job).is_some();
-        let mut jobs: Vec<&mut Job> = self.jobs.iter_mut().filter(fetchable).collect();
-        jobs.sort_by_key(|job| (rank(job), Reverse(job.spec.priority), job.id));
-        jobs.truncate(count as usize);
         let mut fetched = Vec::new();
-        for (number, job) in jobs.into_iter().enumerate() {
+        for number in 0..count as usize {
+            let next = self.next(queues);
+            let chosen = real.get(number).and_then(|job| next.iter().find(|index| self.jobs[**index].id == job.job));
+            let Some(index) = chosen.or(next.first()).copied() else { break };
+            let now = self.now;
+            let job = &mut self.jobs[index];
             let token = real.get(number).map_or(LeaseToken::new(Place::END), |job| job.token);
+            let lease = now.plus_micros(lease_micros);
+            job.run_until = job.spec.timeout_micros.map(|micros| now.plus_micros(micros));
             job.state = JobState::Active;
             job.attempt += 1;
-            job.until = deadline;
+            job.until = job.run_until.map_or(lease, |until| until.min(lease));
             job.token = Some(token);
+            if job.key == Some(Hold::Started) {
+                job.key = None;
+            }
             self.leases.push((job.id, token));
             fetched.push(FetchedJob {
                 job: job.id,
                 token,
                 queue: job.queue.into(),
                 kind: job.spec.kind.into(),
+                group: job.spec.group.into(),
                 attempt: job.attempt,
+                attempts_max: job.spec.attempts_max,
                 priority: job.spec.priority,
                 payload: job.spec.payload.into(),
-                deadline,
+                checkpoint: job.checkpoint.map(Into::into),
+                deadline: job.until,
+                run_until: job.run_until,
             });
+            let (queue, group) = (job.queue, job.spec.group);
+            let queue = self.queues.get_mut(queue).expect("there");
+            queue.starts.push(now);
+            queue.group_starts.entry(group).or_default().push(now);
         }
         Reply::Fetched(fetched)
     }
 
+    fn find(&mut self, id: JobId) -> Result<&mut Job, Refusal> {
+        self.jobs.iter_mut().find(|job| job.id == id).ok_or(Refusal::UnknownJob { job: id })
+    }
+
     fn held(&mut self, id: JobId, token: LeaseToken) -> Result<&mut Job, Refusal> {
-        let job = self.jobs.iter_mut().find(|job| job.id == id).ok_or(Refusal::UnknownJob { job: id })?;
+        let job = self.find(id)?;
         let held = job.state == JobState::Active && job.token == Some(token);
         if held { Ok(job) } else { Err(Refusal::StaleLease { job: id, state: job.state }) }
     }
 
-    fn ack(&mut self, id: JobId, token: LeaseToken) -> Result<(), Refusal> {
-        self.held(id, token)?.state = JobState::Completed;
-        Ok(())
+    fn change(&mut self, id: JobId, change: Change<'static>) -> Result<Reply, Refusal> {
+        use JobState::{Active, Held, Pending, Retrying, Scheduled};
+        let now = self.now;
+        let job = self.find(id)?;
+        let waits = matches!(job.state, Scheduled | Pending | Retrying);
+        let wrong = Err(Refusal::WrongState { job: id, state: job.state });
+        if job.state.is_finished() && job.fresh {
+            return wrong;
+        }
+        match change {
+            Change::Delete => {
+                self.jobs.retain(|job| job.id != id);
+                return Ok(Reply::Changed { state: None });
+            }
+            Change::Retry { payload } if job.state == JobState::Dead => {
+                if job.orphan {
+                    return Err(Refusal::UnknownQueue { queue: "that it was in".into() });
+                }
+                job.spec.payload = payload.unwrap_or(job.spec.payload);
+                (job.state, job.attempt, job.spec.expires_at, job.checkpoint) = (Pending, 0, None, None);
+                (job.key, job.fresh) = (job.key.filter(|key| matches!(key, Hold::At(_))), true);
+            }
+            _ if job.state.is_finished() => return wrong,
+            Change::Cancel { .. } => job.finish(JobState::Cancelled),
+            Change::Hold { .. } if waits => (job.state, job.fresh) = (Held, true),
+            Change::Release if job.state == Held => (job.state, job.fresh) = (Pending, true),
+            Change::Reschedule { run_at } if waits => job.wait_until(run_at, now),
+            Change::Priority(priority) => (job.spec.priority, job.fresh) = (priority, true),
+            Change::AttemptsMax(attempts) => (job.spec.attempts_max, job.fresh) = (attempts, true),
+            Change::Payload(payload) if job.state != Active => (job.spec.payload, job.fresh) = (payload, true),
+            Change::Move { queue } => {
+                let from = job.queue;
+                let is_draining = self.queues.get(queue).is_some_and(|queue| queue.settings.draining);
+                if from != queue && is_draining {
+                    return Err(Refusal::QueueDraining { queue: queue.into() });
+                }
+                self.queues.entry(queue).or_default();
+                let job = self.find(id)?;
+                (job.queue, job.fresh) = (queue, true);
+            }
+            _ => return wrong,
+        }
+        Ok(Reply::Changed { state: Some(self.find(id)?.state) })
+    }
+
+    fn set(&mut self, queue: &'static str, change: QueueChange) {
+        let queue = self.queues.entry(queue).or_default();
+        match change {
+            QueueChange::Paused(paused) => queue.settings.paused = paused,
+            QueueChange::Draining(draining) => queue.settings.draining = draining,
+            QueueChange::ActiveMax(most) => queue.settings.active_max = most,
+            QueueChange::GroupActiveMax(most) => queue.settings.group_active_max = most,
+            QueueChange::Rate(rate) => {
+                if queue.settings.rate != rate {
+                    queue.starts.clear();
+                }
+                queue.settings.rate = rate;
+            }
+            QueueChange::GroupRate(rate) => {
+                if queue.settings.group_rate != rate {
+                    queue.group_starts.clear();
+                }
+                queue.settings.group_rate = rate;
+            }
+        }
+    }
+
+    fn clear(&mut self, queue: &str, wanted: impl Fn(&Job) -> bool) -> Result<Reply, Refusal> {
+        if !self.queues.contains_key(queue) {
+            return Err(Refusal::UnknownQueue { queue: queue.into() });
+        }
+        let gone = |job: &&mut Job| job.queue == queue && !job.state.is_finished() && wanted(job);
+        let cleared = self.jobs.iter_mut().filter(gone).map(|job| job.finish(JobState::Cancelled)).count();
+        Ok(Reply::Cleared { jobs: cleared as u64 })
     }
 
     pub(crate) fn ids(&self, queue: &str, state: JobState) -> Vec<JobId> {
-        self.jobs.iter().filter(|job| job.queue == queue && job.state == state).map(|job| job.id).collect()
+        let own = |job: &&Job| job.queue == queue && !job.orphan && job.state == state;
+        self.jobs.iter().filter(own).map(|job| job.id).collect()
     }
 
-    pub(crate) fn stats(&self, queue: &str) -> QueueStats {
+    /// Whether a job was enqueued with a key.
+    pub(crate) fn has_key(&self, id: JobId) -> bool {
+        self.jobs.iter().any(|job| job.id == id && job.spec.unique.is_some())
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (JobId, JobState, u16, &[u8])> {
+        self.jobs.iter().map(|job| (job.id, job.state, job.attempt, job.spec.payload))
+    }
+
+    pub(crate) fn stats(&self, queue: &str) -> Option<QueueStats> {
         let count = |state| self.ids(queue, state).len() as u64;
-        QueueStats {
+        self.queues.contains_key(queue).then(|| QueueStats {
             scheduled: count(JobState::Scheduled),
             pending: count(JobState::Pending),
             active: count(JobState::Active),
             retrying: count(JobState::Retrying),
+            held: count(JobState::Held),
             completed: count(JobState::Completed),
+            cancelled: count(JobState::Cancelled),
             dead: count(JobState::Dead),
-        }
+        })
+    }
+
+    /// How many jobs can be fetched from a queue one after the other, without an end of any.
+    pub(crate) fn fetchable(&self, queue: &'static str) -> usize {
+        let mut after = self.clone();
+        after.begin_commit(self.now);
+        let Reply::Fetched(jobs) = after.fetch(&[queue], 1_000, 1_000_000, None) else { unreachable!() };
+        jobs.len()
     }
 
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let timed = |job: &&Job| matches!(job.state, JobState::Scheduled | JobState::Retrying | JobState::Active);
-        self.jobs.iter().filter(timed).map(|job| job.until).min()
+        let live = self.jobs.iter().filter(|job| !job.state.is_finished());
+        let ends = live.flat_map(|job| {
+            let timed = matches!(job.state, JobState::Scheduled | JobState::Retrying | JobState::Active);
+            let expires = job.spec.expires_at.filter(|_| job.state != JobState::Active);
+            [timed.then_some(job.until), expires]
+        });
+        ends.flatten().min()
     }
 
-    /// That no two leases ever had the same token, and no token went to two jobs.
+    /// That no job was ever leased twice under one token.
     pub(crate) fn assert_tokens_unique(&self) {
-        let tokens: BTreeSet<LeaseToken> = self.leases.iter().map(|(_, token)| *token).collect();
-        assert_eq!(tokens.len(), self.leases.len(), "each lease has a token of its own");
+        let leases: BTreeSet<_> = self.leases.iter().collect();
+        assert_eq!(leases.len(), self.leases.len(), "each lease of a job has a token of its own");
+    }
+}
+
+impl Job {
+    fn finish(&mut self, state: JobState) {
+        self.state = state;
+        self.fresh = true;
+        if state == JobState::Cancelled {
+            self.key = None;
+        }
+    }
+
+    fn wait_until(&mut self, time: Timestamp, now: Timestamp) {
+        self.state = if time > now { JobState::Scheduled } else { JobState::Pending };
+        self.until = time;
+        self.fresh = true;
+    }
+
+    fn has_key(&self, now: Timestamp) -> bool {
+        match self.key {
+            None => false,
+            Some(Hold::At(time)) => time > now,
+            Some(Hold::Finished | Hold::Started) => !self.state.is_finished(),
+        }
+    }
+
+    /// The queue that its key belongs to. The model test moves no job that has one.
+    fn key_queue(&self) -> &'static str {
+        self.queue
     }
 }

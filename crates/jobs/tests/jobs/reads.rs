@@ -1,15 +1,15 @@
 //! What can be read of jobs and queues.
 
 use quire_jobs::{
-    Command, Failure, JobId, JobState, LeaseToken, NewJob, Page, Priority, QueueStats, Reply, Retry, Status,
-    TransitionKind,
+    Cause, Command, Cursor, Event, Filter, HistoryPage, JobId, JobState, LeaseToken, NewJob, Page, Priority,
+    QueueStats, Reply, Retry, States, Status,
 };
 use quire_model::Place;
 
 use crate::yard::{LEASE_MICROS, Yard};
 
 fn view(yard: &Yard, job: JobId) -> quire_jobs::JobView {
-    yard.world.model.job(&yard.world.log, job).expect("readable").expect("there")
+    yard.view(job).expect("there")
 }
 
 #[test]
@@ -48,20 +48,23 @@ fn a_job_tells_where_it_stands_all_its_life() {
 
     let job = yard.fetch(&["q"], 1).remove(0);
     let active = Status::Active { token: job.token, deadline: job.deadline, worker: "w1".into() };
-    assert_eq!((view(&yard, id).status, view(&yard, id).last_failure), (active, None));
+    assert_eq!((view(&yard, id).status, view(&yard, id).last_error), (active, None));
 
     let due = yard.now.plus_micros(5);
     yard.one(Command::Fail { job: id, token: job.token, error: "boom", retry: Retry::At(due) });
-    let boom = Some(Failure::Error("boom".into()));
-    assert_eq!((view(&yard, id).status, view(&yard, id).last_failure), (Status::Retrying { due }, boom.clone()));
+    let boom = Some("boom".to_owned());
+    assert_eq!((view(&yard, id).status, view(&yard, id).last_error), (Status::Retrying { due }, boom.clone()));
 
     yard.wait(5);
     let job = yard.fetch(&["q"], 1).remove(0);
-    assert_eq!((view(&yard, id).state(), view(&yard, id).last_failure), (JobState::Active, boom));
+    assert_eq!((view(&yard, id).state(), view(&yard, id).last_error), (JobState::Active, boom));
 
     yard.wait(LEASE_MICROS);
     yard.one(Command::Tick);
-    assert_eq!((view(&yard, id).status, view(&yard, id).last_failure), (Status::Pending, Some(Failure::LeaseExpired)));
+    assert_eq!(
+        (view(&yard, id).status, view(&yard, id).last_error),
+        (Status::Pending, Some("lease expired".to_owned()))
+    );
     assert_ne!(yard.fetch(&["q"], 1)[0].token, job.token);
 
     let Status::Active { token, .. } = view(&yard, id).status else { panic!("active") };
@@ -78,28 +81,29 @@ fn the_history_of_a_job_has_every_step_with_its_time() {
     let id = yard.enqueue("q", NewJob { run_at: Some(begin.plus_micros(10)), ..NewJob::new(b"{}") });
     yard.wait(10);
     let job = yard.fetch(&["q"], 1).remove(0);
-    yard.wait(1);
-    yard.one(Command::Heartbeat { job: id, token: job.token, lease_micros: 100 });
-    yard.wait(1);
+    yard.wait(2);
     yard.one(Command::Fail { job: id, token: job.token, error: "boom", retry: Retry::Never });
 
-    let steps = yard.world.model.history(&yard.world.log, id, Place::START, 100).expect("readable");
-    let times: Vec<(u64, JobState)> =
-        steps.iter().map(|step| (step.time.as_micros() - begin.as_micros(), step.state)).collect();
-    let states = [
-        (0, JobState::Scheduled),
-        (10, JobState::Pending),
-        (10, JobState::Active),
-        (11, JobState::Active),
-        (12, JobState::Dead),
+    let history = |older, count| yard.world.model.history(&yard.world.log, id, older, count).expect("readable");
+    let HistoryPage { steps, older } = history(None, 100);
+    assert_eq!(older, None);
+    let told: Vec<_> =
+        steps.iter().map(|step| (step.time.as_micros() - begin.as_micros(), step.event, step.state)).collect();
+    let expected = [
+        (12, Event::Step(Cause::Failed), Some(JobState::Dead)),
+        (10, Event::Step(Cause::Leased), Some(JobState::Active)),
+        (10, Event::Step(Cause::Due), Some(JobState::Pending)),
+        (0, Event::Enqueued, Some(JobState::Scheduled)),
     ];
-    assert_eq!(times, states);
-    assert_eq!(LeaseToken::new(steps[2].place), job.token);
-    let failed = TransitionKind::Failed { attempt: 1, failure: Failure::Error("boom".into()), retry_at: None };
-    assert_eq!(steps[4].kind, failed);
+    assert_eq!(told, expected);
+    assert_eq!(LeaseToken::new(steps[1].place), job.token);
+    assert_eq!((steps[0].note.as_str(), steps[1].note.as_str()), ("boom", "w1"));
+    assert_eq!((steps[1].until, steps[1].attempt), (Some(job.deadline), 1));
 
-    let rest = yard.world.model.history(&yard.world.log, id, steps[1].place.after(), 2).expect("readable");
-    assert_eq!(rest, steps[2..4]);
+    let newest = history(None, 3);
+    assert_eq!(newest.steps, steps[..3]);
+    let rest = history(newest.older, 3);
+    assert_eq!((rest.steps.as_slice(), rest.older), (&steps[3..], None));
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn ids_that_are_no_jobs_read_as_none() {
     for place in [Place::START, Place::END, token.place()] {
         let id = JobId::new(place);
         assert_eq!(yard.world.model.job(&yard.world.log, id), Ok(None), "{id}");
-        assert_eq!(yard.world.model.history(&yard.world.log, id, Place::START, 9), Ok(vec![]), "{id}");
+        assert_eq!(yard.world.model.history(&yard.world.log, id, None, 9), Ok(HistoryPage::default()), "{id}");
     }
 }
 
@@ -126,7 +130,8 @@ fn queues_count_their_jobs_by_state() {
     yard.one(Command::Ack { job: jobs[0].job, token: jobs[0].token, result: b"" });
     yard.one(Command::Fail { job: jobs[1].job, token: jobs[1].token, error: "", retry: Retry::Never });
     yard.one(Command::Fail { job: jobs[2].job, token: jobs[2].token, error: "", retry: Retry::Backoff });
-    let a = QueueStats { scheduled: 0, pending: 1, active: 1, retrying: 1, completed: 1, dead: 1 };
+    let a =
+        QueueStats { scheduled: 0, pending: 1, active: 1, retrying: 1, held: 0, completed: 1, cancelled: 0, dead: 1 };
     let b = QueueStats { scheduled: 1, ..QueueStats::default() };
     assert_eq!(yard.world.model.queues().collect::<Vec<_>>(), [("a", a), ("b", b)]);
 }
@@ -149,7 +154,8 @@ fn pages_neither_skip_nor_repeat_while_jobs_come_and_go() {
                 _ => Reply::Acked,
             }
         };
-        let list = |yard: &Yard, after| yard.world.model.list(&yard.world.log, "q", state, after, 2).expect("readable");
+        let filter = Filter { queue: Some("q"), states: States::of([state]), ..Filter::default() };
+        let list = |yard: &Yard, after| yard.world.model.search(&yard.world.log, &filter, after, 2).expect("readable");
         if state != JobState::Pending {
             (0..4).for_each(|_| drop(end(&mut yard)));
         }
@@ -159,7 +165,7 @@ fn pages_neither_skip_nor_repeat_while_jobs_come_and_go() {
         listed.extend(first.jobs);
         // The oldest leaves the pending, or one more ends: neither shifts the pages behind the cursor.
         end(&mut yard);
-        let mut next = first.next;
+        let mut next: Option<Cursor> = first.next;
         while let Some(after) = next {
             let page = list(&yard, Some(after));
             listed.extend(page.jobs);
@@ -172,5 +178,6 @@ fn pages_neither_skip_nor_repeat_while_jobs_come_and_go() {
 #[test]
 fn an_unknown_queue_lists_nothing() {
     let yard = Yard::new();
-    assert_eq!(yard.world.model.list(&yard.world.log, "q", JobState::Pending, None, 9), Ok(Page::default()));
+    let filter = Filter { queue: Some("q"), ..Filter::default() };
+    assert_eq!(yard.world.model.search(&yard.world.log, &filter, None, 9), Ok(Page::default()));
 }

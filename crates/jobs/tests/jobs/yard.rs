@@ -3,9 +3,11 @@
 //! The restart rebuilds every index from the saved jobs, so its equality with the live state says that each job stands
 //! in exactly one index, under the right key.
 
-use quire_jobs::{Command, FetchedJob, JobId, JobState, Jobs, NewJob, QueueStats, Refusal, Reply};
-use quire_model::memory::World;
-use quire_model::{Denied, Position, Timestamp};
+use quire_jobs::{Command, FetchedJob, JobId, JobState, JobView, Jobs, NewJob, Order, QueueStats, Refusal, Reply};
+use quire_model::memory::{MemoryLog, World};
+use quire_model::{
+    Denied, Effects, Entry, History, Model, Place, Position, ReadError, ReadErrorKind, Sequence, Tag, Timestamp,
+};
 
 pub(crate) const LEASE_MICROS: u64 = 10_000;
 
@@ -62,8 +64,12 @@ impl Yard {
         fetched(self.one(fetch(queues, count)))
     }
 
+    pub(crate) fn view(&self, job: JobId) -> Option<JobView> {
+        self.world.model.job(&self.world.log, job).expect("readable")
+    }
+
     pub(crate) fn state(&self, job: JobId) -> JobState {
-        self.world.model.job(&self.world.log, job).expect("readable").expect("there").state()
+        self.view(job).expect("there").state()
     }
 
     pub(crate) fn stats(&self, queue: &str) -> QueueStats {
@@ -72,10 +78,64 @@ impl Yard {
 }
 
 pub(crate) fn fetch<'c>(queues: &'c [&'c str], count: u32) -> Command<'c> {
-    Command::Fetch { queues, count, lease_micros: LEASE_MICROS, worker: "w1" }
+    Command::Fetch { queues, order: Order::Strict, count, lease_micros: LEASE_MICROS, worker: "w1" }
 }
 
 pub(crate) fn fetched(reply: Reply) -> Vec<FetchedJob> {
     let Reply::Fetched(jobs) = reply else { panic!("fetched, not {reply:?}") };
     jobs
+}
+
+/// A log of which one entry can't be read.
+struct Unreadable<'l> {
+    log: &'l MemoryLog,
+    entry: Place,
+    kind: ReadErrorKind,
+}
+
+impl History for Unreadable<'_> {
+    fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        if place == self.entry {
+            return Err(ReadError { kind: self.kind, place: Some(place), message: "a flipped bit".into() });
+        }
+        self.log.entry(place)
+    }
+
+    fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.log.next(tags, from)
+    }
+
+    fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.log.previous(tags, before)
+    }
+
+    fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
+        self.log.seek(tag, sequence)
+    }
+}
+
+impl Yard {
+    /// Commits one command while an entry can't be read.
+    pub(crate) fn one_while_unreadable(
+        &mut self,
+        entry: Place,
+        kind: ReadErrorKind,
+        command: Command<'_>,
+    ) -> Result<Reply, ReadError> {
+        let mut draft = self.world.log.draft(self.now);
+        let mut replies = Vec::new();
+        let (at, unreadable) = (draft.at(), Unreadable { log: &self.world.log, entry, kind });
+        let decided = self.world.model.decide(&unreadable, at, &[command], &mut draft, &mut replies);
+        match decided {
+            Ok(()) => {}
+            Err(Denied::Unreadable(error)) => return Err(error),
+            Err(Denied::Refused { refusal, .. }) => panic!("{refusal}"),
+        }
+        let draft = draft.finish();
+        for entry in self.world.log.append(draft) {
+            self.world.model.apply(&entry);
+        }
+        self.assert_restart_equal(self.world.log.tail());
+        Ok(replies.remove(0))
+    }
 }

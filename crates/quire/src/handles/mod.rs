@@ -8,6 +8,7 @@ mod projection;
 mod queue;
 mod subscription;
 mod topic;
+mod worker;
 
 pub use decision::Fact;
 pub use events::{Event, EventStore, Events};
@@ -17,6 +18,7 @@ pub use projection::{Project, Projected, Projection};
 pub use queue::Queue;
 pub use subscription::{Progress, Subscription};
 pub use topic::{Producer, Record, Records, Topic};
+pub use worker::{Done, Stop, Worker};
 
 use crate::outcome::Refused;
 use crate::{Error, Result};

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use crate::Timestamp;
 use crate::database::Database;
 use crate::decide::Commands;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handles::Worker;
 use crate::handles::only;
-use crate::jobs::{Command, FetchedJob, JobId, JobState, JobView, LeaseToken, NewJob, QueueStats, Reply, Retry};
+use crate::jobs::{
+    Change, Command, Cursor, FetchedJob, Filter, JobId, JobState, JobView, LeaseToken, NewJob, Order, Page,
+    QueueChange, QueueStats, Refusal, Reply, Retry, States,
+};
 
 /// A queue. See [`Database::queue`].
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +33,7 @@ impl<'a> Queue<'a> {
         self
     }
 
-    /// Enqueues a job, and waits until it is durable.
+    /// Enqueues a job, and waits until it is durable. When another job has its key and stays, the answer is that one.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -44,8 +49,8 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn fetch(&self, worker: &str, count: u32) -> Result<Vec<FetchedJob>> {
-        let lease_micros = u64::try_from(self.lease.as_micros()).unwrap_or(u64::MAX);
-        match self.commit(Command::Fetch { queues: &[self.name], count, lease_micros, worker })? {
+        let (queues, lease_micros) = (&[self.name], self.lease_micros());
+        match self.commit(Command::Fetch { queues, order: Order::Strict, count, lease_micros, worker })? {
             Reply::Fetched(jobs) => Ok(jobs),
             other => unreachable!("a fetch is answered by jobs, not by {other:?}"),
         }
@@ -72,8 +77,52 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
     pub fn heartbeat(&self, job: JobId, token: LeaseToken) -> Result<()> {
-        let lease_micros = u64::try_from(self.lease.as_micros()).unwrap_or(u64::MAX);
-        self.commit(Command::Heartbeat { job, token, lease_micros }).map(|_| ())
+        let lease_micros = Some(self.lease_micros());
+        self.commit(Command::Heartbeat { job, token, lease_micros, progress: None, checkpoint: None }).map(|_| ())
+    }
+
+    /// Gives a job back for later, and waits until that is durable. The attempt does not count.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
+    pub fn snooze(&self, job: JobId, token: LeaseToken, until: Timestamp) -> Result<()> {
+        self.commit(Command::Snooze { job, token, until }).map(|_| ())
+    }
+
+    /// Changes a job of any queue, whoever holds it, and waits until that is durable. Says in which state it is then; `None`
+    /// when it is deleted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] when the job can't be changed so, and the errors of [`Database::commit`].
+    pub fn change(&self, job: JobId, change: Change<'_>) -> Result<Option<JobState>> {
+        match self.commit(Command::Change { job, change })? {
+            Reply::Changed { state } => Ok(state),
+            other => unreachable!("a change is answered by a state, not by {other:?}"),
+        }
+    }
+
+    /// Changes a setting of the queue, and waits until that is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
+    pub fn set(&self, change: QueueChange) -> Result<()> {
+        self.commit(Command::SetQueue { queue: self.name, change }).map(|_| ())
+    }
+
+    /// Does each of these commands by itself, in one commit, and waits until they are durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] when there are more than 1,024, and the errors of [`Database::commit`].
+    pub fn each(&self, commands: &[Command<'_>]) -> Result<Vec<std::result::Result<Reply, Refusal>>> {
+        match self.commit(Command::Each(commands))? {
+            Reply::Each(answers) => Ok(answers),
+            other => unreachable!("an each is answered one by one, not by {other:?}"),
+        }
+    }
+
+    /// Begins to say how this process works on the queue.
+    pub fn worker(&self, name: &'a str) -> Worker<'a> {
+        Worker::new(*self, name)
     }
 
     /// How many jobs are in each state; `None` when the queue is not there.
@@ -92,12 +141,29 @@ impl<'a> Queue<'a> {
         Ok(self.database.read(|view| view.jobs.job(view.history, id))?.wait()??)
     }
 
-    /// The ids of jobs in a state, in order, from behind `after` on, and where the next page goes on.
+    /// The jobs in a state, from behind `after` on, and where the next page goes on.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
-    pub fn list(&self, state: JobState, after: Option<JobId>, count_max: usize) -> Result<crate::jobs::Page> {
-        Ok(self.database.read(|view| view.jobs.list(view.history, self.name, state, after, count_max))?.wait()??)
+    pub fn list(&self, state: JobState, after: Option<Cursor>, count_max: usize) -> Result<Page> {
+        let filter = Filter { queue: Some(self.name), states: States::of([state]), ..Filter::default() };
+        Ok(self.database.read(|view| view.jobs.search(view.history, &filter, after, count_max))?.wait()??)
+    }
+
+    pub(super) fn database(&self) -> &'a Database {
+        self.database
+    }
+
+    pub(super) fn name(&self) -> &'a str {
+        self.name
+    }
+
+    pub(super) fn lease_time(&self) -> Duration {
+        self.lease
+    }
+
+    fn lease_micros(&self) -> u64 {
+        u64::try_from(self.lease.as_micros()).unwrap_or(u64::MAX)
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {

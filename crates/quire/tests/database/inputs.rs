@@ -28,7 +28,13 @@ fn survive(database: &Database, commit: &Commit<'_>) {
 
 fn job_commands(database: &Database) {
     let (job, token) = (JobId::new(LAST), LeaseToken::new(LAST));
-    let lease = |queues, count, lease_micros| jobs::Command::Fetch { queues, count, lease_micros, worker: "worker" };
+    let lease = |queues, count, lease_micros| jobs::Command::Fetch {
+        queues,
+        order: jobs::Order::Strict,
+        count,
+        lease_micros,
+        worker: "worker",
+    };
     let commands = [
         lease(&[], 1, 1),
         lease(&["alive"], 0, 1),
@@ -36,17 +42,23 @@ fn job_commands(database: &Database) {
         lease(&["alive"], 1_024, 0),
         lease(&["alive"; 64], 1_024, 1),
         lease(&["alive"; 65], 1, 1),
-        jobs::Command::AckMany { items: &[] },
-        jobs::Command::AckMany { items: &[jobs::AckItem { job, token, result: b"" }; 2] },
+        jobs::Command::Each(&[]),
+        jobs::Command::Each(&[jobs::Command::Ack { job, token, result: b"" }; 2]),
+        jobs::Command::Each(&[jobs::Command::Each(&[])]),
+        jobs::Command::Change { job, change: jobs::Change::Delete },
+        jobs::Command::Change { job, change: jobs::Change::Retry { payload: None } },
+        jobs::Command::Snooze { job, token, until: Timestamp::MAX },
+        jobs::Command::Clear { queue: "" },
+        jobs::Command::Destroy { queue: "nobody-used-it" },
         jobs::Command::Fail { job, token, error: "", retry: Retry::At(Timestamp::MAX) },
-        jobs::Command::Heartbeat { job, token, lease_micros: u64::MAX },
+        jobs::Command::Heartbeat { job, token, lease_micros: Some(u64::MAX), progress: None, checkpoint: None },
         jobs::Command::Tick,
     ];
     for command in commands {
         survive(database, &Commit::new().part(Part::Jobs(command)));
     }
     for (micros, attempts_max) in [(0, 0), (0, 1), (u64::MAX, u16::MAX)] {
-        let backoff = Backoff { base_micros: micros, max_micros: micros };
+        let backoff = Backoff::Exponential { base_micros: micros, max_micros: micros };
         let job = NewJob { backoff, attempts_max, run_at: Some(Timestamp::from_micros(micros)), ..NewJob::new(b"") };
         survive(database, &Commit::new().enqueue("limits", job));
         let fetched = database.queue("limits").fetch("worker", 1).expect("accepted");
@@ -142,7 +154,7 @@ fn reads(database: &Database) {
         assert_eq!(database.queue("alive").job(JobId::new(place)).expect("readable"), None);
         for state in JobState::ALL {
             for count in [0, usize::MAX] {
-                database.queue("alive").list(state, Some(JobId::new(place)), count).expect("readable");
+                database.queue("alive").list(state, Some(JobId::new(place).into()), count).expect("readable");
             }
         }
     }

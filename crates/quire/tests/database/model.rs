@@ -101,7 +101,13 @@ fn commit(database: &Database, naive: &Naive, parts: &[Part]) -> Outcome {
         }
         Part::Fetch { queue, count } => {
             let (queues, worker) = (&queues[queue], "worker");
-            commit.part(quire::Part::Jobs(jobs::Command::Fetch { queues, count, lease_micros: 1_000_000, worker }))
+            commit.part(quire::Part::Jobs(jobs::Command::Fetch {
+                queues,
+                order: jobs::Order::Strict,
+                count,
+                lease_micros: 1_000_000,
+                worker,
+            }))
         }
         Part::Ack { job } => {
             let nowhere = quire::Place::new(Position::new(u64::MAX), 7);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use quire::graph::{BlockId, Direction};
-use quire::jobs::JobState;
+use quire::jobs::{Filter, JobState, States};
 use quire::{Builder, Database, Durability, Outcome, Position, Refused};
 
 /// Names of blocks that [`everything`] looks at, for a graph does not list its blocks.
@@ -111,7 +111,8 @@ pub(crate) fn everything(database: &Database) -> Vec<String> {
         for (queue, stats) in view.jobs.queues() {
             lines.push(format!("queue {queue} {stats:?}"));
             for state in JobState::ALL {
-                let page = view.jobs.list(view.history, queue, state, None, 10_000).expect("readable");
+                let filter = Filter { queue: Some(queue), states: States::of([state]), ..Filter::default() };
+                let page = view.jobs.search(view.history, &filter, None, 10_000).expect("readable");
                 let views = page.jobs.iter().map(|id| view.jobs.job(view.history, *id).expect("readable"));
                 lines.extend(views.map(|job| format!("{state} {job:?}")));
             }

@@ -1,7 +1,9 @@
 //! The commands of queues as a client writes them. Times and durations are in milliseconds.
 
 use quire::Timestamp;
-use quire::jobs::{AckItem, Backoff, Command, JobId, LeaseToken, NewJob, Priority, Retry};
+use quire::jobs::{
+    Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority, Retry, Unique, UniqueHold, UniqueScope,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,6 +12,10 @@ use crate::error::Problem;
 
 /// How long a lease lasts when a fetch does not say, in milliseconds.
 pub(crate) const LEASE_MS_DEFAULT: u64 = 30_000;
+
+/// The backoff of a job whose producer gives it in part, in microseconds: that of [`Backoff::default`].
+const BACKOFF_BASE_MICROS: u64 = 5_000_000;
+const BACKOFF_MAX_MICROS: u64 = 3_600_000_000;
 
 /// Enqueues a job.
 #[derive(Debug, Deserialize)]
@@ -27,11 +33,73 @@ pub(crate) struct Enqueue<'r> {
     priority: Option<u8>,
     run_at_ms: Option<u64>,
     delay_ms: Option<u64>,
+    expires_at_ms: Option<u64>,
+    expires_in_ms: Option<u64>,
+    timeout_ms: Option<u64>,
     attempts_max: Option<u16>,
+    backoff: Option<Shape>,
     backoff_base_ms: Option<u64>,
     backoff_max_ms: Option<u64>,
+    #[serde(default)]
+    backoff_list_ms: Vec<u64>,
+    #[serde(default)]
+    jitter_percent: u8,
+    #[serde(borrow)]
+    group: Option<Text<'r>>,
+    #[serde(borrow)]
+    unique: Option<UniqueRequest<'r>>,
     #[serde(borrow, default)]
     pub(super) tags: Vec<Text<'r>>,
+}
+
+/// The shapes of a backoff that have a word; a list of waits is one, too.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Shape {
+    None,
+    Fixed,
+    Linear,
+    Exponential,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UniqueRequest<'r> {
+    #[serde(borrow)]
+    key: Text<'r>,
+    #[serde(default)]
+    scope: Scope,
+    #[serde(default)]
+    hold: Hold,
+    hold_ms: Option<u64>,
+    #[serde(default)]
+    clash: ClashRequest,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Scope {
+    #[default]
+    Queue,
+    Everywhere,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Hold {
+    #[default]
+    UntilFinished,
+    UntilStarted,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ClashRequest {
+    Reject,
+    #[default]
+    Keep,
+    Replace,
+    Extend,
 }
 
 /// Leases jobs to a worker.
@@ -46,9 +114,11 @@ pub(crate) struct Fetch<'r> {
     lease_ms: u64,
     #[serde(borrow)]
     worker: Option<Text<'r>>,
+    #[serde(default)]
+    weights: Vec<u32>,
 }
 
-/// Completes a job. In this and the next two, a path may name the job instead.
+/// Completes a job. In this and the next three, a path may name the job instead.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ack<'r> {
@@ -59,14 +129,6 @@ pub(crate) struct Ack<'r> {
     #[serde(borrow)]
     result_text: Option<Text<'r>>,
     result_base64: Option<Base64>,
-}
-
-/// Completes jobs, each by itself.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AckMany<'r> {
-    #[serde(borrow)]
-    items: Vec<Ack<'r>>,
 }
 
 /// Ends an attempt with an error.
@@ -89,14 +151,34 @@ enum RetryRequest {
     Never,
 }
 
-/// Makes a lease last so long from now on.
+/// Gives a job back for later.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Heartbeat {
+pub(crate) struct Snooze {
+    job: Option<Parsed<JobId>>,
+    token: Parsed<LeaseToken>,
+    until_ms: Option<u64>,
+    delay_ms: Option<u64>,
+}
+
+/// Makes a lease last so long from now on, and leaves word.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Heartbeat<'r> {
     job: Option<Parsed<JobId>>,
     token: Parsed<LeaseToken>,
     #[serde(default = "lease_ms_default")]
     lease_ms: u64,
+    #[serde(borrow)]
+    progress: Option<&'r RawValue>,
+    #[serde(borrow)]
+    progress_text: Option<Text<'r>>,
+    progress_base64: Option<Base64>,
+    #[serde(borrow)]
+    checkpoint: Option<&'r RawValue>,
+    #[serde(borrow)]
+    checkpoint_text: Option<Text<'r>>,
+    checkpoint_base64: Option<Base64>,
 }
 
 /// Takes in what time has brought.
@@ -113,12 +195,17 @@ const fn lease_ms_default() -> u64 {
 }
 
 /// Milliseconds as microseconds; what is too much stays too much.
-const fn micros(ms: u64) -> u64 {
+pub(super) const fn micros(ms: u64) -> u64 {
     ms.saturating_mul(1_000)
 }
 
 /// A time that is given as such, or as a distance from now.
-fn time(name: &str, at_ms: Option<u64>, delay_ms: Option<u64>, now: Timestamp) -> Result<Option<Timestamp>, Problem> {
+pub(super) fn time(
+    name: &str,
+    at_ms: Option<u64>,
+    delay_ms: Option<u64>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Problem> {
     match (at_ms, delay_ms) {
         (None, None) => Ok(None),
         (Some(at_ms), None) => Ok(Some(Timestamp::from_millis(at_ms))),
@@ -128,22 +215,74 @@ fn time(name: &str, at_ms: Option<u64>, delay_ms: Option<u64>, now: Timestamp) -
 }
 
 impl Enqueue<'_> {
-    pub(crate) fn command<'c>(&'c self, tags: &'c [&'c str], now: Timestamp) -> Result<Command<'c>, Problem> {
+    /// The waits of its backoff, in microseconds.
+    pub(super) fn waits(&self) -> Vec<u64> {
+        self.backoff_list_ms.iter().copied().map(micros).collect()
+    }
+
+    pub(crate) fn command<'c>(
+        &'c self,
+        tags: &'c [&'c str],
+        waits: &'c [u64],
+        now: Timestamp,
+    ) -> Result<Command<'c>, Problem> {
         let payload = given("payload", self.payload, self.payload_text.as_ref(), self.payload_base64.as_ref())?;
-        let NewJob { priority, attempts_max, backoff, .. } = NewJob::new(&[]);
+        let NewJob { priority, attempts_max, .. } = NewJob::new(&[]);
         let job = NewJob {
             payload: payload.unwrap_or_default(),
             kind: self.kind.as_deref().unwrap_or_default(),
             priority: self.priority.map_or(priority, Priority::new),
             run_at: time("run_at", self.run_at_ms, self.delay_ms, now)?,
+            expires_at: time("expires_at", self.expires_at_ms, self.expires_in_ms, now)?,
+            timeout_micros: self.timeout_ms.map(micros),
             attempts_max: self.attempts_max.unwrap_or(attempts_max),
-            backoff: Backoff {
-                base_micros: self.backoff_base_ms.map_or(backoff.base_micros, micros),
-                max_micros: self.backoff_max_ms.map_or(backoff.max_micros, micros),
-            },
+            backoff: self.backoff(waits)?,
+            jitter_percent: self.jitter_percent,
+            group: self.group.as_deref().unwrap_or_default(),
+            unique: self.unique.as_ref().map(UniqueRequest::unique),
             tags,
         };
         Ok(Command::Enqueue { queue: &self.queue, job })
+    }
+
+    fn backoff<'c>(&self, waits: &'c [u64]) -> Result<Backoff<&'c [u64]>, Problem> {
+        if !waits.is_empty() {
+            return match (self.backoff, self.backoff_base_ms, self.backoff_max_ms) {
+                (None, None, None) => Ok(Backoff::List(waits)),
+                _ => Err(Problem::invalid("give backoff_list_ms, or the other fields of a backoff, not both")),
+            };
+        }
+        let base_micros = self.backoff_base_ms.map_or(BACKOFF_BASE_MICROS, micros);
+        let max_micros = self.backoff_max_ms.map_or(BACKOFF_MAX_MICROS, micros);
+        Ok(match self.backoff.unwrap_or(Shape::Exponential) {
+            Shape::None => Backoff::None,
+            Shape::Fixed => Backoff::Fixed { micros: base_micros },
+            Shape::Linear => Backoff::Linear { base_micros, max_micros },
+            Shape::Exponential => Backoff::Exponential { base_micros, max_micros },
+        })
+    }
+}
+
+impl UniqueRequest<'_> {
+    fn unique(&self) -> Unique<'_> {
+        Unique {
+            key: self.key.as_bytes(),
+            scope: match self.scope {
+                Scope::Queue => UniqueScope::Queue,
+                Scope::Everywhere => UniqueScope::Everywhere,
+            },
+            hold: match (self.hold_ms, self.hold) {
+                (Some(ms), _) => UniqueHold::For(micros(ms)),
+                (None, Hold::UntilFinished) => UniqueHold::UntilFinished,
+                (None, Hold::UntilStarted) => UniqueHold::UntilStarted,
+            },
+            clash: match self.clash {
+                ClashRequest::Reject => Clash::Reject,
+                ClashRequest::Keep => Clash::Keep,
+                ClashRequest::Replace => Clash::Replace,
+                ClashRequest::Extend => Clash::Extend,
+            },
+        }
     }
 }
 
@@ -151,12 +290,13 @@ impl<'r> Fetch<'r> {
     /// A fetch from one queue.
     pub(crate) fn of(queue: Text<'r>, count: Option<u32>, lease_ms: Option<u64>, worker: Option<Text<'r>>) -> Self {
         let (count, lease_ms) = (count.unwrap_or(one()), lease_ms.unwrap_or(LEASE_MS_DEFAULT));
-        Fetch { queues: vec![queue], count, lease_ms, worker }
+        Fetch { queues: vec![queue], count, lease_ms, worker, weights: Vec::new() }
     }
 
     pub(crate) fn command<'c>(&'c self, queues: &'c [&'c str]) -> Command<'c> {
         let worker = self.worker.as_deref().unwrap_or_default();
-        Command::Fetch { queues, count: self.count, lease_micros: micros(self.lease_ms), worker }
+        let order = if self.weights.is_empty() { Order::Strict } else { Order::Weighted(&self.weights) };
+        Command::Fetch { queues, order, count: self.count, lease_micros: micros(self.lease_ms), worker }
     }
 }
 
@@ -194,7 +334,13 @@ impl OnJob for Fail<'_> {
     }
 }
 
-impl OnJob for Heartbeat {
+impl OnJob for Heartbeat<'_> {
+    fn job_mut(&mut self) -> &mut Option<Parsed<JobId>> {
+        &mut self.job
+    }
+}
+
+impl OnJob for Snooze {
     fn job_mut(&mut self) -> &mut Option<Parsed<JobId>> {
         &mut self.job
     }
@@ -202,19 +348,16 @@ impl OnJob for Heartbeat {
 
 impl Ack<'_> {
     pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
-        let AckItem { job, token, result } = self.item()?;
-        Ok(Command::Ack { job, token, result })
-    }
-
-    fn item(&self) -> Result<AckItem<'_>, Problem> {
         let result = given("result", self.result, self.result_text.as_ref(), self.result_base64.as_ref())?;
-        Ok(AckItem { job: job(self.job)?, token: self.token.0, result: result.unwrap_or_default() })
+        Ok(Command::Ack { job: job(self.job)?, token: self.token.0, result: result.unwrap_or_default() })
     }
 }
 
-impl AckMany<'_> {
-    pub(super) fn acks(&self) -> Result<Vec<AckItem<'_>>, Problem> {
-        self.items.iter().map(Ack::item).collect()
+impl Snooze {
+    pub(crate) fn command(&self, now: Timestamp) -> Result<Command<'_>, Problem> {
+        let until = time("until", self.until_ms, self.delay_ms, now)?;
+        let until = until.ok_or_else(|| Problem::invalid("missing field `until_ms` or `delay_ms`"))?;
+        Ok(Command::Snooze { job: job(self.job)?, token: self.token.0, until })
     }
 }
 
@@ -230,8 +373,12 @@ impl Fail<'_> {
     }
 }
 
-impl Heartbeat {
+impl Heartbeat<'_> {
     pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
-        Ok(Command::Heartbeat { job: job(self.job)?, token: self.token.0, lease_micros: micros(self.lease_ms) })
+        let progress = given("progress", self.progress, self.progress_text.as_ref(), self.progress_base64.as_ref())?;
+        let checkpoint =
+            given("checkpoint", self.checkpoint, self.checkpoint_text.as_ref(), self.checkpoint_base64.as_ref())?;
+        let lease_micros = Some(micros(self.lease_ms));
+        Ok(Command::Heartbeat { job: job(self.job)?, token: self.token.0, lease_micros, progress, checkpoint })
     }
 }

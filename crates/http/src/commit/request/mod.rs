@@ -7,16 +7,19 @@ mod events;
 mod graph;
 mod jobs;
 mod one;
+mod queues;
 mod streams;
 
-use quire::jobs::AckItem;
+use std::cell::OnceCell;
+
 use quire::{Part, Timestamp};
 use serde::Deserialize;
 
 use crate::error::Problem;
 
 pub(crate) use events::{AppendRequest, QueryRequest};
-pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob};
+pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob, Snooze};
+pub(crate) use queues::{Bulk, ChangeRequest, Setting, Settings};
 
 /// A commit.
 #[derive(Debug, Deserialize)]
@@ -55,10 +58,22 @@ pub(crate) enum PartRequest<'r> {
     #[serde(borrow)]
     Ack(Ack<'r>),
     #[serde(borrow)]
-    AckMany(jobs::AckMany<'r>),
-    #[serde(borrow)]
     Fail(Fail<'r>),
-    Heartbeat(Heartbeat),
+    Snooze(Snooze),
+    #[serde(borrow)]
+    Heartbeat(Box<Heartbeat<'r>>),
+    #[serde(borrow)]
+    Change(Box<queues::ChangeJob<'r>>),
+    #[serde(borrow)]
+    SetQueue(queues::SetQueue<'r>),
+    #[serde(borrow)]
+    Clear(queues::WholeQueue<'r>),
+    #[serde(borrow)]
+    Destroy(queues::WholeQueue<'r>),
+    #[serde(borrow)]
+    Bulk(Box<Bulk<'r>>),
+    #[serde(borrow)]
+    Each(Vec<PartRequest<'r>>),
     Tick(jobs::Tick),
     #[serde(borrow)]
     PutBlock(Box<graph::PutBlock<'r>>),
@@ -74,23 +89,27 @@ pub(crate) enum PartRequest<'r> {
 #[derive(Debug, Default)]
 pub(crate) struct Slices<'c> {
     words: Vec<&'c str>,
-    acks: Vec<AckItem<'c>>,
+    numbers: Vec<u64>,
+    /// Of an `each`: those of its parts, and then its commands, which borrow them.
+    parts: Vec<Slices<'c>>,
+    commands: OnceCell<Vec<quire::jobs::Command<'c>>>,
 }
 
 impl<'c> Slices<'c> {
     /// Those of a part.
-    ///
-    /// # Errors
-    /// When a value is given in two ways.
-    pub(crate) fn of(part: &'c PartRequest<'_>) -> Result<Self, Problem> {
+    pub(crate) fn of(part: &'c PartRequest<'_>) -> Self {
         let words = match part {
             PartRequest::Enqueue(enqueue) => &enqueue.tags,
             PartRequest::Fetch(fetch) => &fetch.queues,
             PartRequest::PutBlock(put) => &put.tags,
-            PartRequest::AckMany(many) => return Ok(Slices { words: Vec::new(), acks: many.acks()? }),
-            _ => return Ok(Slices::default()),
+            PartRequest::Bulk(bulk) => &bulk.filter.tags,
+            PartRequest::Each(parts) => {
+                return Slices { parts: parts.iter().map(Slices::of).collect(), ..Slices::default() };
+            }
+            _ => return Slices::default(),
         };
-        Ok(Slices { words: words.iter().map(|word| &**word).collect(), acks: Vec::new() })
+        let numbers = if let PartRequest::Enqueue(enqueue) = part { enqueue.waits() } else { Vec::new() };
+        Slices { words: words.iter().map(|word| &**word).collect(), numbers, ..Slices::default() }
     }
 }
 
@@ -110,11 +129,17 @@ impl PartRequest<'_> {
             PartRequest::CommitOffset(offset) => Part::Streams(offset.command()),
             PartRequest::DeleteOffset(delete) => Part::Streams(delete.command()),
             PartRequest::DeleteGroup(delete) => Part::Streams(delete.command()),
-            PartRequest::Enqueue(enqueue) => Part::Jobs(enqueue.command(&slices.words, now)?),
+            PartRequest::Enqueue(enqueue) => Part::Jobs(enqueue.command(&slices.words, &slices.numbers, now)?),
             PartRequest::Fetch(fetch) => Part::Jobs(fetch.command(&slices.words)),
             PartRequest::Ack(ack) => Part::Jobs(ack.command()?),
-            PartRequest::AckMany(_) => Part::Jobs(quire::jobs::Command::AckMany { items: &slices.acks }),
             PartRequest::Fail(fail) => Part::Jobs(fail.command(now)?),
+            PartRequest::Snooze(snooze) => Part::Jobs(snooze.command(now)?),
+            PartRequest::Change(change) => Part::Jobs(change.command(now)?),
+            PartRequest::SetQueue(set) => Part::Jobs(set.command()),
+            PartRequest::Clear(whole) => Part::Jobs(quire::jobs::Command::Clear { queue: &whole.queue }),
+            PartRequest::Destroy(whole) => Part::Jobs(quire::jobs::Command::Destroy { queue: &whole.queue }),
+            PartRequest::Bulk(bulk) => Part::Jobs(bulk.command(&slices.words, now)?),
+            PartRequest::Each(parts) => Part::Jobs(each(parts, slices, now)?),
             PartRequest::Heartbeat(heartbeat) => Part::Jobs(heartbeat.command()?),
             PartRequest::Tick(jobs::Tick {}) => Part::Jobs(quire::jobs::Command::Tick),
             PartRequest::PutBlock(put) => Part::Graph(put.command(&slices.words)?),
@@ -123,4 +148,20 @@ impl PartRequest<'_> {
             PartRequest::DeleteEdge(delete) => Part::Graph(delete.command()),
         })
     }
+}
+
+/// Commands of queues, each by itself.
+fn each<'c>(
+    parts: &'c [PartRequest<'_>],
+    slices: &'c Slices<'c>,
+    now: Timestamp,
+) -> Result<quire::jobs::Command<'c>, Problem> {
+    let mut commands = Vec::with_capacity(parts.len());
+    for (part, slices) in parts.iter().zip(&slices.parts) {
+        match part.part(slices, now)? {
+            Part::Jobs(command) => commands.push(command),
+            _ => return Err(Problem::invalid("the parts of an `each` are commands of queues")),
+        }
+    }
+    Ok(quire::jobs::Command::Each(slices.commands.get_or_init(|| commands)))
 }

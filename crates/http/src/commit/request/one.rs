@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::PartRequest;
 
-const EXPECTED: &str = "a part names exactly one of append, produce, create_topic, commit_offset, enqueue, fetch, ack, ack_many, \
-    fail, heartbeat, tick, put_block, delete_block, put_edge, delete_edge";
+const EXPECTED: &str = "a part names exactly one of append, produce, create_topic, commit_offset, enqueue, fetch, ack, fail, \
+    snooze, heartbeat, change, set_queue, clear, destroy, bulk, each, tick, put_block, delete_block, put_edge, delete_edge";
 
 impl<'de: 'r, 'r> Deserialize<'de> for PartRequest<'r> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

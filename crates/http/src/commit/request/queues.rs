@@ -1,0 +1,265 @@
+//! The commands that change jobs from outside, and queues as a whole, as a client writes them.
+
+use quire::Timestamp;
+use quire::jobs::{Change, Command, Filter, JobId, JobState, Priority, QueueChange, Rate, States};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::jobs::{micros, time};
+use crate::bytes::{Base64, Parsed, Text, given};
+use crate::error::Problem;
+
+/// Changes a job.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangeJob<'r> {
+    job: Parsed<JobId>,
+    #[serde(borrow)]
+    change: ChangeRequest<'r>,
+}
+
+/// How a job is changed: `{"cancel": {"reason": "..."}}`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum ChangeRequest<'r> {
+    #[serde(borrow)]
+    Cancel(Why<'r>),
+    #[serde(borrow)]
+    Hold(Why<'r>),
+    Release {},
+    Reschedule {
+        run_at_ms: Option<u64>,
+        delay_ms: Option<u64>,
+    },
+    #[serde(borrow)]
+    Retry(PayloadRequest<'r>),
+    Delete {},
+    Move {
+        #[serde(borrow)]
+        queue: Text<'r>,
+    },
+    Priority(u8),
+    AttemptsMax(u16),
+    #[serde(borrow)]
+    Payload(PayloadRequest<'r>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Why<'r> {
+    #[serde(borrow)]
+    reason: Option<Text<'r>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PayloadRequest<'r> {
+    #[serde(borrow)]
+    payload: Option<&'r RawValue>,
+    #[serde(borrow)]
+    payload_text: Option<Text<'r>>,
+    payload_base64: Option<Base64>,
+}
+
+/// Changes one setting of a queue.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetQueue<'r> {
+    #[serde(borrow)]
+    queue: Text<'r>,
+    set: Setting,
+}
+
+/// A setting; `null` takes a limit away.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Setting {
+    Paused(bool),
+    Draining(bool),
+    ActiveMax(Option<u32>),
+    GroupActiveMax(Option<u32>),
+    Rate(Option<RateRequest>),
+    GroupRate(Option<RateRequest>),
+}
+
+/// Several settings, in one object.
+#[derive(Debug)]
+pub(crate) struct Settings(pub(crate) Vec<Setting>);
+
+impl<'de> Deserialize<'de> for Settings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        #[derive(Default)]
+        struct Fields {
+            paused: Option<bool>,
+            draining: Option<bool>,
+            #[serde(deserialize_with = "given_or_null")]
+            active_max: Option<Option<u32>>,
+            #[serde(deserialize_with = "given_or_null")]
+            group_active_max: Option<Option<u32>>,
+            #[serde(deserialize_with = "given_or_null")]
+            rate: Option<Option<RateRequest>>,
+            #[serde(deserialize_with = "given_or_null")]
+            group_rate: Option<Option<RateRequest>>,
+        }
+        let fields = Fields::deserialize(deserializer)?;
+        let settings = [
+            fields.paused.map(Setting::Paused),
+            fields.draining.map(Setting::Draining),
+            fields.active_max.map(Setting::ActiveMax),
+            fields.group_active_max.map(Setting::GroupActiveMax),
+            fields.rate.map(Setting::Rate),
+            fields.group_rate.map(Setting::GroupRate),
+        ];
+        Ok(Settings(settings.into_iter().flatten().collect()))
+    }
+}
+
+/// A field that is there, be it `null`: what is left out stays as it is.
+fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum RateRequest {
+    TokenBucket { count: u32, per_ms: u64, burst: u32 },
+    SlidingWindow { count: u32, window_ms: u64 },
+}
+
+/// Names a queue, all of which is concerned.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WholeQueue<'r> {
+    #[serde(borrow)]
+    pub(crate) queue: Text<'r>,
+}
+
+/// Changes every job that a filter matches.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Bulk<'r> {
+    #[serde(borrow)]
+    pub(super) filter: FilterRequest<'r>,
+    #[serde(borrow)]
+    change: ChangeRequest<'r>,
+}
+
+/// Which jobs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FilterRequest<'r> {
+    #[serde(borrow)]
+    queue: Option<Text<'r>>,
+    states: Option<Vec<StateName>>,
+    #[serde(borrow)]
+    kind: Option<Text<'r>>,
+    #[serde(borrow)]
+    pub(super) tags: Vec<Text<'r>>,
+    enqueued_from_ms: Option<u64>,
+    enqueued_before_ms: Option<u64>,
+    attempts_min: Option<u16>,
+    #[serde(borrow)]
+    error: Option<Text<'r>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct StateName(JobState);
+
+impl<'de> Deserialize<'de> for StateName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = Text::deserialize(deserializer)?;
+        let unknown = || serde::de::Error::custom(format_args!("there is no state {:?}", &*name));
+        JobState::from_name(&name).map(StateName).ok_or_else(unknown)
+    }
+}
+
+impl PayloadRequest<'_> {
+    fn bytes(&self) -> Result<Option<&[u8]>, Problem> {
+        given("payload", self.payload, self.payload_text.as_ref(), self.payload_base64.as_ref())
+    }
+}
+
+impl ChangeRequest<'_> {
+    /// The change. Times that count from now count from `now`.
+    pub(crate) fn change(&self, now: Timestamp) -> Result<Change<'_>, Problem> {
+        Ok(match self {
+            ChangeRequest::Cancel(why) => Change::Cancel { reason: why.reason.as_deref().unwrap_or_default() },
+            ChangeRequest::Hold(why) => Change::Hold { reason: why.reason.as_deref().unwrap_or_default() },
+            ChangeRequest::Release {} => Change::Release,
+            ChangeRequest::Reschedule { run_at_ms, delay_ms } => {
+                Change::Reschedule { run_at: time("run_at", *run_at_ms, *delay_ms, now)?.unwrap_or(now) }
+            }
+            ChangeRequest::Retry(payload) => Change::Retry { payload: payload.bytes()? },
+            ChangeRequest::Delete {} => Change::Delete,
+            ChangeRequest::Move { queue } => Change::Move { queue },
+            ChangeRequest::Priority(priority) => Change::Priority(Priority::new(*priority)),
+            ChangeRequest::AttemptsMax(attempts) => Change::AttemptsMax(*attempts),
+            ChangeRequest::Payload(payload) => Change::Payload(payload.bytes()?.unwrap_or_default()),
+        })
+    }
+}
+
+impl ChangeJob<'_> {
+    pub(crate) fn command(&self, now: Timestamp) -> Result<Command<'_>, Problem> {
+        Ok(Command::Change { job: self.job.0, change: self.change.change(now)? })
+    }
+}
+
+impl Setting {
+    pub(crate) fn change(self) -> QueueChange {
+        let rate = |rate: Option<RateRequest>| rate.map(RateRequest::rate);
+        match self {
+            Setting::Paused(paused) => QueueChange::Paused(paused),
+            Setting::Draining(draining) => QueueChange::Draining(draining),
+            Setting::ActiveMax(most) => QueueChange::ActiveMax(most),
+            Setting::GroupActiveMax(most) => QueueChange::GroupActiveMax(most),
+            Setting::Rate(given) => QueueChange::Rate(rate(given)),
+            Setting::GroupRate(given) => QueueChange::GroupRate(rate(given)),
+        }
+    }
+}
+
+impl RateRequest {
+    fn rate(self) -> Rate {
+        match self {
+            RateRequest::TokenBucket { count, per_ms, burst } => {
+                Rate::TokenBucket { count, per_micros: micros(per_ms), burst }
+            }
+            RateRequest::SlidingWindow { count, window_ms } => {
+                Rate::SlidingWindow { count, window_micros: micros(window_ms) }
+            }
+        }
+    }
+}
+
+impl SetQueue<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::SetQueue { queue: &self.queue, change: self.set.change() }
+    }
+}
+
+impl FilterRequest<'_> {
+    pub(crate) fn filter<'c>(&'c self, tags: &'c [&'c str]) -> Filter<'c> {
+        let states = self.states.as_ref().map(|states| States::of(states.iter().map(|state| state.0)));
+        Filter {
+            queue: self.queue.as_deref(),
+            states: states.unwrap_or_default(),
+            kind: self.kind.as_deref(),
+            tags,
+            enqueued_from: self.enqueued_from_ms.map(Timestamp::from_millis),
+            enqueued_before: self.enqueued_before_ms.map(Timestamp::from_millis),
+            attempts_min: self.attempts_min,
+            error: self.error.as_deref(),
+        }
+    }
+}
+
+impl Bulk<'_> {
+    pub(crate) fn command<'c>(&'c self, tags: &'c [&'c str], now: Timestamp) -> Result<Command<'c>, Problem> {
+        Ok(Command::Bulk { filter: self.filter.filter(tags), change: self.change.change(now)? })
+    }
+}

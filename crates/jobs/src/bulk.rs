@@ -1,0 +1,126 @@
+//! Bulk changes: every job that a filter matches, a bounded part a commit.
+//!
+//! What is asked stands in the entry that began it, whose place is its id; here is how far it has come. A commit that changes
+//! some of the jobs notes so in the same record, so that a crash repeats nothing and leaves out nothing.
+
+use alloc::collections::BTreeMap;
+
+use quire_model::Place;
+use quire_model::codec::{CodecError, Decoder, Encoder};
+
+use crate::codec::{Advanced, read_id, write_id};
+use crate::{BulkId, Cursor, Jobs};
+
+/// How many of those that are done are remembered.
+const DONE_MAX: usize = 100;
+
+/// How far a bulk change has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BulkProgress {
+    /// How many jobs were looked at.
+    pub looked_at: u64,
+    /// How many of them matched and were changed.
+    pub changed: u64,
+    /// How many of them matched and could not be changed so.
+    pub refused: u64,
+    /// Whether there are no more.
+    pub done: bool,
+}
+
+/// A bulk change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bulk {
+    /// Where the search goes on.
+    pub(crate) cursor: Cursor,
+    pub(crate) progress: BulkProgress,
+}
+
+/// Those under way, and the last that are done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bulks {
+    bulks: BTreeMap<Place, Bulk>,
+    under_way: usize,
+}
+
+impl Bulks {
+    pub(crate) fn is_active(&self) -> bool {
+        self.under_way > 0
+    }
+
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// The oldest under way.
+    pub(crate) fn next(&self) -> Option<(Place, Bulk)> {
+        self.bulks.iter().find(|(_, bulk)| !bulk.progress.done).map(|(place, bulk)| (*place, *bulk))
+    }
+
+    pub(crate) fn get(&self, place: Place) -> Option<Bulk> {
+        self.bulks.get(&place).copied()
+    }
+
+    pub(crate) fn begin(&mut self, place: Place) {
+        let progress = BulkProgress { looked_at: 0, changed: 0, refused: 0, done: false };
+        self.put(place, Bulk { cursor: Cursor::START, progress });
+    }
+
+    pub(crate) fn advance(&mut self, by: &Advanced) {
+        let bulk = self.bulks.get_mut(&by.bulk).expect("a bulk change that is under way is there");
+        bulk.cursor = by.cursor;
+        bulk.progress.looked_at += by.looked_at;
+        bulk.progress.changed += by.changed;
+        bulk.progress.refused += by.refused;
+        if by.done {
+            bulk.progress.done = true;
+            self.under_way -= 1;
+            let done = self.bulks.iter().filter(|(_, bulk)| bulk.progress.done).map(|(place, _)| *place);
+            if self.bulks.len() - self.under_way > DONE_MAX
+                && let Some(oldest) = done.min()
+            {
+                self.bulks.remove(&oldest);
+            }
+        }
+    }
+
+    fn put(&mut self, place: Place, bulk: Bulk) {
+        self.under_way += usize::from(!bulk.progress.done);
+        self.bulks.insert(place, bulk);
+    }
+
+    pub(crate) fn save(&self, out: &mut Encoder) {
+        out.varint(self.bulks.len() as u64);
+        for (place, Bulk { cursor, progress }) in &self.bulks {
+            write_id(*place, out);
+            cursor.write(out);
+            out.varint(progress.looked_at)
+                .varint(progress.changed)
+                .varint(progress.refused)
+                .u8(u8::from(progress.done));
+        }
+    }
+
+    pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let mut bulks = Bulks::default();
+        for _ in 0..from.varint()? {
+            let (place, cursor) = (read_id(from)?, Cursor::read(from)?);
+            let (looked_at, changed, refused) = (from.varint()?, from.varint()?, from.varint()?);
+            let progress = BulkProgress { looked_at, changed, refused, done: from.u8()? != 0 };
+            bulks.put(place, Bulk { cursor, progress });
+        }
+        Ok(bulks)
+    }
+}
+
+impl Jobs {
+    /// How far a bulk change has come; `None` when there is none of this id, or it was done long ago (the last 100 are
+    /// remembered).
+    pub fn bulk(&self, bulk: BulkId) -> Option<BulkProgress> {
+        self.bulks.get(bulk.place()).map(|bulk| bulk.progress)
+    }
+
+    /// The bulk changes under way and the last that are done, oldest first.
+    pub fn bulks(&self) -> impl Iterator<Item = (BulkId, BulkProgress)> {
+        self.bulks.bulks.iter().map(|(place, bulk)| (BulkId::new(*place), bulk.progress))
+    }
+}

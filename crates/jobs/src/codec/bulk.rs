@@ -1,0 +1,156 @@
+//! Entries of bulk changes: what is asked, and how far it has come.
+//!
+//! ```text
+//! begun     filter · change
+//! filter    flags u8 · [1: queue str] [2: kind str] [4: enqueued from u64] [8: enqueued before u64] [16: attempts min varint] [32: error str]
+//!           · states u8 (bit n: state n) · tags varint · each str
+//! change    0 cancel · reason str │ 1 hold · reason str │ 2 release │ 3 reschedule · at u64 │ 4 retry │ 5 retry · payload bytes │ 6 delete
+//!           │ 7 move · queue str │ 8 priority u8 │ 9 attempts max varint │ 10 payload bytes
+//! advanced  id of the begun entry · cursor: id · item varint · looked at varint · changed varint · refused varint · done u8
+//! ```
+
+use alloc::vec::Vec;
+
+use quire_model::Place;
+use quire_model::codec::{CodecError, Decoder, Encoder};
+
+use super::{expected, read_id, time, varint_u16, write_id};
+use crate::search::{Cursor, Filter, States};
+use crate::{Change, Priority};
+
+const QUEUE: u8 = 1;
+const KIND: u8 = 2;
+const FROM: u8 = 4;
+const BEFORE: u8 = 8;
+const ATTEMPTS: u8 = 16;
+const ERROR: u8 = 32;
+
+/// A bulk change as it was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Begun<'a> {
+    /// The filter, but for its tags.
+    filter: Filter<'a>,
+    tags: Vec<&'a str>,
+    pub(crate) change: Change<'a>,
+}
+
+/// How far a bulk change has come, with one commit's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Advanced {
+    pub(crate) bulk: Place,
+    pub(crate) cursor: Cursor,
+    pub(crate) looked_at: u64,
+    pub(crate) changed: u64,
+    pub(crate) refused: u64,
+    pub(crate) done: bool,
+}
+
+impl<'a> Begun<'a> {
+    pub(crate) fn new(filter: Filter<'a>, change: Change<'a>) -> Self {
+        Begun { filter: Filter { tags: &[], ..filter }, tags: filter.tags.to_vec(), change }
+    }
+
+    pub(crate) fn filter(&self) -> Filter<'_> {
+        Filter { tags: &self.tags, ..self.filter }
+    }
+
+    pub(super) fn write(&self, out: &mut Encoder) {
+        let Filter { queue, states, kind, tags: _, enqueued_from, enqueued_before, attempts_min, error } = self.filter;
+        let flags = [
+            (QUEUE, queue.is_some()),
+            (KIND, kind.is_some()),
+            (FROM, enqueued_from.is_some()),
+            (BEFORE, enqueued_before.is_some()),
+            (ATTEMPTS, attempts_min.is_some()),
+            (ERROR, error.is_some()),
+        ];
+        out.u8(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| flag).sum());
+        [queue, kind].into_iter().flatten().for_each(|word| {
+            out.str(word);
+        });
+        [enqueued_from, enqueued_before].into_iter().flatten().for_each(|time| {
+            out.u64(time.as_micros());
+        });
+        attempts_min.iter().for_each(|attempts| {
+            out.varint(u64::from(*attempts));
+        });
+        error.iter().for_each(|text| {
+            out.str(text);
+        });
+        out.u8(states.bits()).varint(self.tags.len() as u64);
+        self.tags.iter().for_each(|tag| {
+            out.str(tag);
+        });
+        write_change(&self.change, out);
+    }
+
+    pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
+        let flags = from.u8()?;
+        let given = |flag: u8| flags & flag != 0;
+        let filter = Filter {
+            queue: given(QUEUE).then(|| from.str()).transpose()?,
+            kind: given(KIND).then(|| from.str()).transpose()?,
+            enqueued_from: given(FROM).then(|| time(from)).transpose()?,
+            enqueued_before: given(BEFORE).then(|| time(from)).transpose()?,
+            attempts_min: given(ATTEMPTS).then(|| varint_u16(from)).transpose()?,
+            error: given(ERROR).then(|| from.str()).transpose()?,
+            states: States::from_bits(from.u8()?),
+            tags: &[],
+        };
+        let count = from.varint()?;
+        let tags = (0..count).map(|_| from.str()).collect::<Result<_, _>>()?;
+        Ok(Begun { filter, tags, change: read_change(from)? })
+    }
+}
+
+fn write_change(change: &Change<'_>, out: &mut Encoder) {
+    match change {
+        Change::Cancel { reason } => out.u8(0).str(reason),
+        Change::Hold { reason } => out.u8(1).str(reason),
+        Change::Release => out.u8(2),
+        Change::Reschedule { run_at } => out.u8(3).u64(run_at.as_micros()),
+        Change::Retry { payload: None } => out.u8(4),
+        Change::Retry { payload: Some(payload) } => out.u8(5).bytes(payload),
+        Change::Delete => out.u8(6),
+        Change::Move { queue } => out.u8(7).str(queue),
+        Change::Priority(priority) => out.u8(8).u8(priority.get()),
+        Change::AttemptsMax(attempts) => out.u8(9).varint(u64::from(*attempts)),
+        Change::Payload(payload) => out.u8(10).bytes(payload),
+    };
+}
+
+fn read_change<'a>(from: &mut Decoder<'a>) -> Result<Change<'a>, CodecError> {
+    Ok(match from.u8()? {
+        0 => Change::Cancel { reason: from.str()? },
+        1 => Change::Hold { reason: from.str()? },
+        2 => Change::Release,
+        3 => Change::Reschedule { run_at: time(from)? },
+        4 => Change::Retry { payload: None },
+        5 => Change::Retry { payload: Some(from.bytes()?) },
+        6 => Change::Delete,
+        7 => Change::Move { queue: from.str()? },
+        8 => Change::Priority(Priority::new(from.u8()?)),
+        9 => Change::AttemptsMax(varint_u16(from)?),
+        10 => Change::Payload(from.bytes()?),
+        _ => return Err(expected("a change that this version knows")),
+    })
+}
+
+impl Advanced {
+    pub(super) fn write(&self, out: &mut Encoder) {
+        write_id(self.bulk, out);
+        self.cursor.write(out);
+        out.varint(self.looked_at).varint(self.changed).varint(self.refused).u8(u8::from(self.done));
+    }
+
+    pub(super) fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Advanced {
+            bulk: read_id(from)?,
+            cursor: Cursor::read(from)?,
+            looked_at: from.varint()?,
+            changed: from.varint()?,
+            refused: from.varint()?,
+            done: from.u8()? != 0,
+        })
+    }
+}

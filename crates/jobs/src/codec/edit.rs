@@ -1,0 +1,97 @@
+//! Entries that change what a job is, or bring a finished one back.
+//!
+//! ```text
+//! edited   id · before · epitaph · group str · 0 │ 1 · payload bytes
+//! revived  id · before · epitaph · from u8 · group str · 0 │ 1 · payload bytes
+//! ```
+//!
+//! Both say all of it, changed or not, so that applying them needs nothing but the state. `before` and the epitaph stand as in
+//! [`step`](super::step).
+
+use quire_model::Place;
+use quire_model::codec::{CodecError, Decoder, Encoder};
+
+use super::step::{Epitaph, read_later, write_later};
+use super::{expected, read_id, write_id};
+use crate::{JobId, JobState};
+
+/// A job that waits is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Edited<'a> {
+    pub(crate) job: JobId,
+    pub(crate) before: Place,
+    /// What it is from now on; its content is what it was.
+    pub(crate) epitaph: Epitaph,
+    pub(crate) group: &'a str,
+    /// The new payload, when it is a new one.
+    pub(crate) payload: Option<&'a [u8]>,
+}
+
+/// A finished job is pending again, with all its attempts before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Revived<'a> {
+    pub(crate) job: JobId,
+    pub(crate) before: Place,
+    pub(crate) epitaph: Epitaph,
+    /// The state that it was in.
+    pub(crate) from: JobState,
+    pub(crate) group: &'a str,
+    /// The new payload, when it is a new one.
+    pub(crate) payload: Option<&'a [u8]>,
+}
+
+fn write_payload(payload: Option<&[u8]>, out: &mut Encoder) {
+    match payload {
+        None => out.u8(0),
+        Some(payload) => out.u8(1).bytes(payload),
+    };
+}
+
+fn read_payload<'a>(from: &mut Decoder<'a>) -> Result<Option<&'a [u8]>, CodecError> {
+    match from.u8()? {
+        0 => Ok(None),
+        1 => from.bytes().map(Some),
+        _ => Err(expected("whether there is a payload, 0 or 1")),
+    }
+}
+
+impl<'a> Edited<'a> {
+    pub(super) fn write(&self, out: &mut Encoder) {
+        let job = self.job.place();
+        write_id(job, out);
+        self.epitaph.write(job, write_later(job, self.before, out)).str(self.group);
+        write_payload(self.payload, out);
+    }
+
+    pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
+        let job = read_id(from)?;
+        Ok(Edited {
+            job: JobId::new(job),
+            before: read_later(job, from)?,
+            epitaph: Epitaph::read(job, from)?,
+            group: from.str()?,
+            payload: read_payload(from)?,
+        })
+    }
+}
+
+impl<'a> Revived<'a> {
+    pub(super) fn write(&self, out: &mut Encoder) {
+        let job = self.job.place();
+        write_id(job, out);
+        self.epitaph.write(job, write_later(job, self.before, out)).u8(self.from as u8).str(self.group);
+        write_payload(self.payload, out);
+    }
+
+    pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
+        let job = read_id(from)?;
+        Ok(Revived {
+            job: JobId::new(job),
+            before: read_later(job, from)?,
+            epitaph: Epitaph::read(job, from)?,
+            from: JobState::from_number(from.u8()?).ok_or(expected("a state that this version knows"))?,
+            group: from.str()?,
+            payload: read_payload(from)?,
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! The entries of this model: tags and bodies.
+//!
+//! | kind | entry           | tags                                   | body |
+//! |------|-----------------|----------------------------------------|------|
+//! | 1    | queue created   | queue                                  | `queue varint · name…` |
+//! | 2    | enqueued        | queue, user tags                       | see [`job`] |
+//! | 3    | queue set       | queue                                  | `queue varint · settings`, see [`settings`] |
+//! | 4    | queue cleared   | queue                                  | `queue varint`: its waiting jobs are cancelled |
+//! | 5    | queue destroyed | queue                                  | `queue varint`: it is gone, and its jobs are cancelled |
+//! | 6    | extended        | queue                                  | `count varint · per job: id · deadline u64` |
+//! | 7    | noted           | queue                                  | `id · flags u8 · [progress bytes] [checkpoint bytes]` |
+//! | 8    | edited          | queue, of a move both; job             | see [`edit`] |
+//! | 9    | revived         | queue, job                             | see [`edit`] |
+//! | 10   | bulk begun      | none                                   | see [`bulk`] |
+//! | 11   | bulk advanced   | none                                   | see [`bulk`] |
+//! | 12   | key held        | none                                   | `id · 0 everywhere │ 1 · queue varint · until u64 · key…` |
+//! | 16 … | steps of jobs   | queues; of finished jobs: finished, job | see [`step`]; the kind is the cause |
+//!
+//! `…` takes the rest of the body. Times are microseconds since the epoch. An id is a place: `position varint · index varint`.
+//!
+//! ```text
+//! queue tag    ┌────┬─────┬────────────┐              job tag ┌────┬─────┬─────────────────┬──────────────┐
+//!              │ 03 │ 'q' │ queue u32  │                      │ 03 │ 'j' │ position varint │ index varint │
+//!              └────┴─────┴────────────┘                      └────┴─────┴─────────────────┴──────────────┘
+//! finished tag ┌────┬─────┬────────────┬──────────┐  user tag ┌────┬─────┬─────────┐
+//!              │ 03 │ 'f' │ queue u32  │ state u8 │           │ 03 │ 't' │ UTF-8 … │  the same word in every queue:
+//!              └────┴─────┴────────────┴──────────┘           └────┴─────┴─────────┘  intersect with the queue's tag
+//! ```
+//!
+//! A job's enqueue entry is found by its id, every later step by the chain: each names the place of the step before. The last
+//! step of a finished job carries its tag.
+
+mod bulk;
+mod edit;
+mod job;
+pub(crate) mod settings;
+mod step;
+mod tags;
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Place, Placed, Position, ReadError, Tag, Timestamp};
+
+use crate::queue::QueueId;
+use crate::{JobId, QueueSettings};
+
+pub(crate) use bulk::{Advanced, Begun};
+pub(crate) use edit::{Edited, Revived};
+pub(crate) use job::{Enqueued, UniqueKey, push_enqueued};
+pub use step::Cause;
+pub(crate) use step::{Epitaph, Run, STEPS_MAX, Step, Steps, To, read_later, write_later};
+pub(crate) use tags::{TagList, finished_tag, job_tag, jobs_of, queue_tag, user_tag, user_tags};
+
+const QUEUE_CREATED: u8 = 1;
+const ENQUEUED: u8 = 2;
+const QUEUE_SET: u8 = 3;
+const QUEUE_CLEARED: u8 = 4;
+const QUEUE_DESTROYED: u8 = 5;
+const EXTENDED: u8 = 6;
+const NOTED: u8 = 7;
+const EDITED: u8 = 8;
+const REVIVED: u8 = 9;
+const BULK_BEGUN: u8 = 10;
+const BULK_ADVANCED: u8 = 11;
+
+const KEY_HELD: u8 = 12;
+
+const PROGRESS: u8 = 1;
+const CHECKPOINT: u8 = 2;
+
+/// What an entry says: a decided fact.
+#[derive(Debug, Clone)]
+pub(crate) enum Effect<'a> {
+    QueueCreated { queue: QueueId, name: &'a str },
+    Enqueued(Enqueued<'a>),
+    QueueSet { queue: QueueId, settings: QueueSettings },
+    QueueCleared { queue: QueueId },
+    QueueDestroyed { queue: QueueId },
+    Extended { jobs: Vec<(JobId, Timestamp)> },
+    Noted { job: JobId, progress: Option<&'a [u8]>, checkpoint: Option<&'a [u8]> },
+    Edited(Edited<'a>),
+    Revived(Revived<'a>),
+    KeyHeld { job: JobId, scope: Option<QueueId>, until: Timestamp, key: &'a [u8] },
+    BulkBegun(Begun<'a>),
+    BulkAdvanced(Advanced),
+    Steps(Steps<'a>),
+}
+
+/// Pushes an entry of this model.
+pub(crate) fn push(effects: &mut dyn Effects, kind: u8, tags: &[Tag<'_>], body: &[&[u8]]) -> Placed {
+    effects.push(NewEntry { kind: EntryKind { model: ModelId::JOBS, kind }, tags, sequenced: None, body })
+}
+
+impl<'a> Effect<'a> {
+    /// Pushes the entry that says this of jobs in these queues.
+    ///
+    /// # Panics
+    /// Of enqueued entries and of steps: [`push_enqueued`] and [`Run`] have what they need.
+    pub(crate) fn push(&self, effects: &mut dyn Effects, queues: &[QueueId]) -> Placed {
+        let mut tags = TagList::default();
+        queues.iter().for_each(|queue| tags.queue(*queue));
+        let mut head = Encoder::new();
+        let (kind, rest): (u8, &[u8]) = match self {
+            Effect::QueueCreated { queue, name } => {
+                head.varint(u64::from(queue.0));
+                (QUEUE_CREATED, name.as_bytes())
+            }
+            Effect::QueueSet { queue, settings } => {
+                settings::write(settings, head.varint(u64::from(queue.0)));
+                (QUEUE_SET, &[])
+            }
+            Effect::QueueCleared { queue } => {
+                head.varint(u64::from(queue.0));
+                (QUEUE_CLEARED, &[])
+            }
+            Effect::QueueDestroyed { queue } => {
+                head.varint(u64::from(queue.0));
+                (QUEUE_DESTROYED, &[])
+            }
+            Effect::Extended { jobs } => {
+                head.varint(jobs.len() as u64);
+                for (job, deadline) in jobs {
+                    write_id(job.place(), &mut head);
+                    head.u64(deadline.as_micros());
+                }
+                (EXTENDED, &[])
+            }
+            Effect::Noted { job, progress, checkpoint } => {
+                write_id(job.place(), &mut head);
+                let flag = |given: bool, flag: u8| if given { flag } else { 0 };
+                head.u8(flag(progress.is_some(), PROGRESS) | flag(checkpoint.is_some(), CHECKPOINT));
+                progress.iter().chain(checkpoint).for_each(|bytes| {
+                    head.bytes(bytes);
+                });
+                (NOTED, &[])
+            }
+            Effect::Edited(edited) => {
+                tags.job(edited.job);
+                edited.write(&mut head);
+                (EDITED, &[])
+            }
+            Effect::Revived(revived) => {
+                tags.job(revived.job);
+                revived.write(&mut head);
+                (REVIVED, &[])
+            }
+            Effect::KeyHeld { job, scope, until, key } => {
+                write_id(job.place(), &mut head);
+                match scope {
+                    None => head.u8(0),
+                    Some(queue) => head.u8(1).varint(u64::from(queue.0)),
+                };
+                head.u64(until.as_micros());
+                (KEY_HELD, key)
+            }
+            Effect::BulkBegun(begun) => {
+                begun.write(&mut head);
+                (BULK_BEGUN, &[])
+            }
+            Effect::BulkAdvanced(advanced) => {
+                advanced.write(&mut head);
+                (BULK_ADVANCED, &[])
+            }
+            Effect::Enqueued(_) | Effect::Steps(_) => panic!("these are pushed with their own tags"),
+        };
+        tags.with(|tags| push(effects, kind, tags, &[head.as_slice(), rest]))
+    }
+
+    /// What this entry of the model says.
+    pub(crate) fn of(entry: &Entry<'a>) -> Result<Self, CodecError> {
+        let mut body = Decoder::new(entry.body);
+        let body = &mut body;
+        let effect = match entry.kind.kind {
+            QUEUE_CREATED => Effect::QueueCreated { queue: queue(body)?, name: text(body)? },
+            ENQUEUED => Effect::Enqueued(Enqueued::read(body)?),
+            QUEUE_SET => Effect::QueueSet { queue: queue(body)?, settings: settings::read(body)? },
+            QUEUE_CLEARED => Effect::QueueCleared { queue: queue(body)? },
+            QUEUE_DESTROYED => Effect::QueueDestroyed { queue: queue(body)? },
+            EXTENDED => {
+                let count = body.varint()?;
+                let one = |_| Ok((JobId::new(read_id(body)?), time(body)?));
+                Effect::Extended { jobs: (0..count).map(one).collect::<Result<_, CodecError>>()? }
+            }
+            NOTED => {
+                let job = JobId::new(read_id(body)?);
+                let flags = body.u8()?;
+                let mut given = |flag| (flags & flag != 0).then(|| body.bytes()).transpose();
+                Effect::Noted { job, progress: given(PROGRESS)?, checkpoint: given(CHECKPOINT)? }
+            }
+            EDITED => Effect::Edited(Edited::read(body)?),
+            REVIVED => Effect::Revived(Revived::read(body)?),
+            KEY_HELD => {
+                let job = JobId::new(read_id(body)?);
+                let scope = match body.u8()? {
+                    0 => None,
+                    1 => Some(queue(body)?),
+                    _ => return Err(expected("the scope of a key, 0 or 1")),
+                };
+                Effect::KeyHeld { job, scope, until: time(body)?, key: body.rest() }
+            }
+            BULK_BEGUN => Effect::BulkBegun(Begun::read(body)?),
+            BULK_ADVANCED => Effect::BulkAdvanced(Advanced::read(body)?),
+            kind => {
+                let cause = Cause::of_kind(kind).ok_or(expected("an entry kind of the jobs model"))?;
+                return Ok(Effect::Steps(Steps::read(cause, body)?));
+            }
+        };
+        body.end()?;
+        Ok(effect)
+    }
+
+    /// [`Effect::of`], for those who read the log and can be told that it is damaged.
+    pub(crate) fn read(entry: &Entry<'a>) -> Result<Self, ReadError> {
+        Effect::of(entry).map_err(|error| unreadable(entry.place, &error))
+    }
+}
+
+pub(crate) fn unreadable(place: Place, error: &CodecError) -> ReadError {
+    ReadError::damaged(Some(place), format!("{error}"))
+}
+
+pub(crate) fn write_id(place: Place, out: &mut Encoder) {
+    out.varint(place.position.get()).varint(u64::from(place.index));
+}
+
+pub(crate) fn read_id(from: &mut Decoder<'_>) -> Result<Place, CodecError> {
+    Ok(Place::new(Position::new(from.varint()?), from.varint_u32()?))
+}
+
+pub(crate) const fn expected(what: &'static str) -> CodecError {
+    CodecError { expected: what, bytes_left: 0 }
+}
+
+pub(crate) fn time(from: &mut Decoder<'_>) -> Result<Timestamp, CodecError> {
+    from.u64().map(Timestamp::from_micros)
+}
+
+pub(crate) fn queue(from: &mut Decoder<'_>) -> Result<QueueId, CodecError> {
+    from.varint_u32().map(QueueId)
+}
+
+pub(crate) fn varint_u16(from: &mut Decoder<'_>) -> Result<u16, CodecError> {
+    u16::try_from(from.varint()?).map_err(|_| expected("a varint of at most 16 bits"))
+}
+
+fn text<'a>(from: &mut Decoder<'a>) -> Result<&'a str, CodecError> {
+    str::from_utf8(from.rest()).map_err(|_| expected("UTF-8 text"))
+}

@@ -1,0 +1,327 @@
+//! Steps of jobs from one state to the next: any number of jobs, of one cause, in one entry.
+//!
+//! ```text
+//! shared str                 of a lease its worker, of a cancel or hold its reason; of the others empty
+//! per step, to the end:      id · before: position − id's position varint · index varint · attempt varint · to · detail bytes
+//! to   0 pending │ 1 scheduled · at u64 │ 2 retrying · at u64 │ 3 active · deadline u64 │ 4 active · deadline u64 · run until u64 │ 5 held
+//!      │ 6 completed · epitaph │ 7 cancelled · epitaph │ 8 dead · epitaph │ 9 deleted · epitaph
+//! epitaph                    queue varint · priority u8 · attempts max varint · content: position − id's position varint · index varint
+//! ```
+//!
+//! `before` is the place of the step before, or of the enqueue: the chain that a job's history is read along. `detail` is the
+//! result of a completed job, the error of a failed one, of a finished job that is
+//! deleted the number of the state it was in. The content is where the payload stands: the enqueue, or an edit.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{Effects, ModelId, Place, Position, Timestamp};
+
+use super::{TagList, expected, push, queue, read_id, time, varint_u16, write_id};
+use crate::queue::QueueId;
+use crate::{JobId, JobState, Priority};
+
+/// How many steps one entry has at most: an entry has at most 255 tags.
+pub(crate) const STEPS_MAX: usize = 200;
+
+const KIND_FIRST: u8 = 16;
+
+/// Why a job took a step. The numbers are those of the entry kinds, from 16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Its time to run had come.
+    Due,
+    /// A worker fetched it.
+    Leased,
+    /// Its worker acknowledged it.
+    Completed,
+    /// Its worker failed it.
+    Failed,
+    /// Its worker was not heard of in time.
+    LeaseExpired,
+    /// Its attempt took longer than its timeout.
+    TimedOut,
+    /// Its worker gave it back for later.
+    Snoozed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Somebody held it back.
+    Held,
+    /// Somebody released it.
+    Released,
+    /// Somebody changed when it runs.
+    Rescheduled,
+    /// It was not begun before it expired.
+    Expired,
+    /// Somebody deleted it.
+    Deleted,
+    /// A newer job of its key took its place.
+    Replaced,
+    /// Its payload could not be read.
+    Unreadable,
+}
+
+impl Cause {
+    const ALL: [Cause; 15] = [
+        Cause::Due,
+        Cause::Leased,
+        Cause::Completed,
+        Cause::Failed,
+        Cause::LeaseExpired,
+        Cause::TimedOut,
+        Cause::Snoozed,
+        Cause::Cancelled,
+        Cause::Held,
+        Cause::Released,
+        Cause::Rescheduled,
+        Cause::Expired,
+        Cause::Deleted,
+        Cause::Replaced,
+        Cause::Unreadable,
+    ];
+
+    /// The name, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Due => "due",
+            Cause::Leased => "leased",
+            Cause::Completed => "completed",
+            Cause::Failed => "failed",
+            Cause::LeaseExpired => "lease expired",
+            Cause::TimedOut => "timed out",
+            Cause::Snoozed => "snoozed",
+            Cause::Cancelled => "cancelled",
+            Cause::Held => "held",
+            Cause::Released => "released",
+            Cause::Rescheduled => "rescheduled",
+            Cause::Expired => "expired",
+            Cause::Deleted => "deleted",
+            Cause::Replaced => "replaced",
+            Cause::Unreadable => "unreadable",
+        }
+    }
+
+    pub(crate) const fn kind(self) -> u8 {
+        KIND_FIRST + self as u8
+    }
+
+    pub(crate) fn of_kind(kind: u8) -> Option<Self> {
+        Cause::ALL.get(usize::from(kind.checked_sub(KIND_FIRST)?)).copied()
+    }
+}
+
+/// Where a step leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum To {
+    Pending,
+    Scheduled { at: Timestamp },
+    Retrying { at: Timestamp },
+    Active { deadline: Timestamp, run_until: Option<Timestamp> },
+    Held,
+    Completed(Epitaph),
+    Cancelled(Epitaph),
+    Dead(Epitaph),
+    Deleted(Epitaph),
+}
+
+/// What the last entry of a job remembers of it, for those who find it there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Epitaph {
+    pub(crate) queue: QueueId,
+    pub(crate) priority: Priority,
+    pub(crate) attempts_max: u16,
+    pub(crate) content: Place,
+}
+
+/// One step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step<'a> {
+    pub(crate) job: JobId,
+    pub(crate) before: Place,
+    pub(crate) attempt: u16,
+    pub(crate) to: To,
+    pub(crate) detail: &'a [u8],
+}
+
+/// The steps of an entry.
+#[derive(Debug, Clone)]
+pub(crate) struct Steps<'a> {
+    pub(crate) cause: Cause,
+    pub(crate) shared: &'a str,
+    body: Decoder<'a>,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn read(cause: Cause, body: &mut Decoder<'a>) -> Result<Self, CodecError> {
+        Ok(Steps { cause, shared: body.str()?, body: Decoder::new(body.rest()) })
+    }
+
+    /// The steps, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Step<'a>, CodecError>> + use<'a> {
+        let mut body = self.body.clone();
+        core::iter::from_fn(move || (!body.is_empty()).then(|| Step::read(&mut body)))
+    }
+}
+
+impl To {
+    /// The state, when the job is still there.
+    pub(crate) fn state(self) -> Option<JobState> {
+        Some(match self {
+            To::Pending => JobState::Pending,
+            To::Scheduled { .. } => JobState::Scheduled,
+            To::Retrying { .. } => JobState::Retrying,
+            To::Active { .. } => JobState::Active,
+            To::Held => JobState::Held,
+            To::Completed(_) => JobState::Completed,
+            To::Cancelled(_) => JobState::Cancelled,
+            To::Dead(_) => JobState::Dead,
+            To::Deleted(_) => return None,
+        })
+    }
+
+    pub(crate) fn epitaph(self) -> Option<Epitaph> {
+        match self {
+            To::Completed(epitaph) | To::Cancelled(epitaph) | To::Dead(epitaph) | To::Deleted(epitaph) => Some(epitaph),
+            _ => None,
+        }
+    }
+
+    fn write(self, job: Place, out: &mut Encoder) {
+        match self {
+            To::Pending => out.u8(0),
+            To::Scheduled { at } => out.u8(1).u64(at.as_micros()),
+            To::Retrying { at } => out.u8(2).u64(at.as_micros()),
+            To::Active { deadline, run_until: None } => out.u8(3).u64(deadline.as_micros()),
+            To::Active { deadline, run_until: Some(until) } => {
+                out.u8(4).u64(deadline.as_micros()).u64(until.as_micros())
+            }
+            To::Held => out.u8(5),
+            To::Completed(epitaph) => epitaph.write(job, out.u8(6)),
+            To::Cancelled(epitaph) => epitaph.write(job, out.u8(7)),
+            To::Dead(epitaph) => epitaph.write(job, out.u8(8)),
+            To::Deleted(epitaph) => epitaph.write(job, out.u8(9)),
+        };
+    }
+
+    fn read(job: Place, from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(match from.u8()? {
+            0 => To::Pending,
+            1 => To::Scheduled { at: time(from)? },
+            2 => To::Retrying { at: time(from)? },
+            3 => To::Active { deadline: time(from)?, run_until: None },
+            4 => To::Active { deadline: time(from)?, run_until: Some(time(from)?) },
+            5 => To::Held,
+            6 => To::Completed(Epitaph::read(job, from)?),
+            7 => To::Cancelled(Epitaph::read(job, from)?),
+            8 => To::Dead(Epitaph::read(job, from)?),
+            9 => To::Deleted(Epitaph::read(job, from)?),
+            _ => return Err(expected("a state that this version knows")),
+        })
+    }
+}
+
+impl Epitaph {
+    pub(crate) fn write(self, job: Place, out: &mut Encoder) -> &mut Encoder {
+        out.varint(u64::from(self.queue.0)).u8(self.priority.get()).varint(u64::from(self.attempts_max));
+        write_later(job, self.content, out)
+    }
+
+    pub(crate) fn read(job: Place, from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Epitaph {
+            queue: queue(from)?,
+            priority: Priority::new(from.u8()?),
+            attempts_max: varint_u16(from)?,
+            content: read_later(job, from)?,
+        })
+    }
+}
+
+/// A place at or behind another, which is known.
+pub(crate) fn write_later(from: Place, place: Place, out: &mut Encoder) -> &mut Encoder {
+    out.varint(place.position.get() - from.position.get()).varint(u64::from(place.index))
+}
+
+pub(crate) fn read_later(before: Place, from: &mut Decoder<'_>) -> Result<Place, CodecError> {
+    let position = before.position.get().checked_add(from.varint()?).ok_or(expected("a position"))?;
+    Ok(Place::new(Position::new(position), from.varint_u32()?))
+}
+
+impl<'a> Step<'a> {
+    fn write(&self, out: &mut Encoder) {
+        let job = self.job.place();
+        write_id(job, out);
+        write_later(job, self.before, out).varint(u64::from(self.attempt));
+        self.to.write(job, out);
+        out.bytes(self.detail);
+    }
+
+    fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
+        let job = read_id(from)?;
+        Ok(Step {
+            job: JobId::new(job),
+            before: read_later(job, from)?,
+            attempt: varint_u16(from)?,
+            to: To::read(job, from)?,
+            detail: from.bytes()?,
+        })
+    }
+}
+
+/// Steps of one cause in the making. They stand in the order in which they were decided, at one place.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) cause: Cause,
+    shared: String,
+    steps: Encoder,
+    count: usize,
+    queues: Vec<QueueId>,
+    finished: Vec<(JobId, Option<(QueueId, JobState)>)>,
+}
+
+impl Run {
+    pub(crate) fn new(cause: Cause, shared: &str) -> Self {
+        let shared = String::from(shared);
+        Run { cause, shared, steps: Encoder::new(), count: 0, queues: Vec::new(), finished: Vec::new() }
+    }
+
+    /// Whether a step of this cause, which says this, can go along.
+    pub(crate) fn takes(&self, cause: Cause, shared: &str) -> bool {
+        self.cause == cause && self.shared == shared && self.count < STEPS_MAX
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds a step of a job in a queue.
+    pub(crate) fn add(&mut self, queue: QueueId, step: &Step<'_>) {
+        step.write(&mut self.steps);
+        self.count += 1;
+        if !self.queues.contains(&queue) {
+            self.queues.push(queue);
+        }
+        if step.to.epitaph().is_some() {
+            self.finished.push((step.job, step.to.state().map(|state| (queue, state))));
+        }
+    }
+
+    /// Pushes the entry.
+    pub(crate) fn push(&self, effects: &mut dyn Effects) {
+        let mut tags = TagList::default();
+        self.queues.iter().for_each(|queue| tags.queue(*queue));
+        let mut kinds: Vec<(QueueId, JobState)> = Vec::new();
+        for kind in self.finished.iter().filter_map(|(_, kind)| *kind) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        kinds.iter().for_each(|(queue, state)| tags.finished(*queue, *state));
+        self.finished.iter().for_each(|(job, _)| tags.job(*job));
+        let mut head = Encoder::new();
+        head.str(&self.shared);
+        tags.with(|tags| push(effects, self.cause.kind(), tags, &[head.as_slice(), self.steps.as_slice()]));
+    }
+}
+
+const _: () = assert!(ModelId::JOBS.get() == 3, "the tags in the page of the file format");

@@ -1,0 +1,49 @@
+//! Bulk changes: begun by one commit, carried out by others, a bounded part each.
+
+use super::{Decision, Stop};
+use crate::codec::{Advanced, Begun, Effect};
+use crate::search::{Bounds, Filter};
+use crate::{BulkId, Change, Limit, Refusal, Reply};
+
+/// How many jobs one commit looks at.
+const LOOKED_AT_MAX: usize = 2_000;
+
+/// How many jobs one commit changes.
+const CHANGED_MAX: usize = 256;
+
+impl Decision<'_> {
+    pub(super) fn begin_bulk(&mut self, filter: Filter<'_>, change: Change<'_>) -> Result<Reply, Refusal> {
+        super::change::check(&change)?;
+        filter.check()?;
+        Limit::Bulks.check(self.state.bulks.under_way() as u64 + 1)?;
+        let place = self.draft.push(&Effect::BulkBegun(Begun::new(filter, change)), &[]);
+        Ok(Reply::BulkBegun { bulk: BulkId::new(place) })
+    }
+
+    /// Advances the oldest bulk change. Says how many jobs were changed, and whether there is more to do.
+    pub(super) fn advance_bulk(&mut self) -> Result<(usize, bool), Stop> {
+        let Some((place, bulk)) = self.state.bulks.next() else { return Ok((0, false)) };
+        let entry = self.history.entry(place)?;
+        let begun = match entry.map(|entry| Effect::read(&entry)).transpose()? {
+            Some(Effect::BulkBegun(begun)) => begun,
+            _ => panic!("the entry {place} of a bulk change that is under way is kept"),
+        };
+        let filter = begun.filter();
+        let bounds = Bounds { up_to: place, count_max: CHANGED_MAX, looked_at_max: LOOKED_AT_MAX };
+        let found = self.state.search_within(self.history, &filter, bulk.cursor, bounds)?;
+        let (mut changed, mut refused) = (0, 0);
+        for id in &found.jobs {
+            match self.change(*id, &begun.change) {
+                Ok(_) => changed += 1,
+                Err(Stop::Refused(_)) => refused += 1,
+                Err(unreadable) => return Err(unreadable),
+            }
+        }
+        let cursor = found.next.unwrap_or(bulk.cursor);
+        let done = found.next.is_none();
+        let looked_at = found.looked_at as u64;
+        let advanced = Advanced { bulk: place, cursor, looked_at, changed, refused, done };
+        self.draft.push(&Effect::BulkAdvanced(advanced), &[]);
+        Ok((changed as usize, !done || self.state.bulks.under_way() > 1))
+    }
+}

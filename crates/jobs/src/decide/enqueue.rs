@@ -1,0 +1,106 @@
+//! Adding a job, unless another has its key.
+
+use alloc::string::String;
+
+use super::{Decision, Stop};
+use crate::apply::{key_end, key_in};
+use crate::codec::{Cause, Effect, To};
+use crate::keys::{Holder, Key, KeyEnd};
+use crate::transition::Standing;
+use crate::view::ended;
+use crate::{Backoff, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
+
+/// Checks every size and count of a job.
+fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
+    Limit::KindBytes.check(job.kind.len() as u64)?;
+    Limit::GroupBytes.check(job.group.len() as u64)?;
+    Limit::AttemptsMax.check(u64::from(job.attempts_max))?;
+    Limit::JitterPercent.check(u64::from(job.jitter_percent))?;
+    job.timeout_micros.iter().try_for_each(|micros| Limit::TimeoutMicros.check(*micros))?;
+    if let Backoff::List(waits) = job.backoff {
+        Limit::BackoffWaits.check(waits.len() as u64)?;
+    }
+    if let Some(unique) = job.unique {
+        Limit::KeyBytes.check(unique.key.len() as u64)?;
+        if let UniqueHold::For(micros) = unique.hold {
+            Limit::KeyMicros.check(micros)?;
+        }
+    }
+    Limit::Tags.check(job.tags.len() as u64)?;
+    job.tags.iter().try_for_each(|tag| Limit::TagBytes.check(tag.len() as u64))
+}
+
+impl Decision<'_> {
+    pub(super) fn enqueue(&mut self, name: &str, job: &NewJob<'_>) -> Result<Reply, Stop> {
+        check(job)?;
+        let known = self.draft.queue(name);
+        if known.is_some_and(|queue| self.draft.settings(queue).draining) {
+            return Err(Refusal::QueueDraining { queue: String::from(name) }.into());
+        }
+        if known.is_none() {
+            // A refusal leaves nothing behind, not even a queue.
+            crate::name::check_queue_name(name)?;
+        }
+        if let Some(unique) = job.unique {
+            let scope = (unique.scope == UniqueScope::Queue).then_some(known);
+            // In a queue that is not there yet, nobody has a key.
+            let key = scope.is_none_or(|queue| queue.is_some()).then(|| key_in(scope.flatten(), unique.key));
+            // Time may have ended the job that has it.
+            let taker = key.as_ref().and_then(|key| self.draft.key_taker(key)).map(|holder| holder.job);
+            self.settle(taker.filter(|job| !self.draft.has_changed(*job)));
+            if let Some((key, holder)) = key.and_then(|key| self.draft.key_holder(&key).map(|holder| (key, holder)))
+                && let Some(reply) = self.clash(unique.clash, key, holder, job)?
+            {
+                return Ok(reply);
+            }
+        }
+        let queue = self.queue_for(name)?;
+        let (id, state) = self.draft.enqueue(queue, job);
+        if let Some(unique) = job.unique {
+            let scope = (unique.scope == UniqueScope::Queue).then_some(queue);
+            let until = key_end(unique.hold, self.now);
+            self.draft.take_key(key_in(scope, unique.key), Holder { job: id, until });
+        }
+        Ok(Reply::Enqueued { job: id, state, duplicate: false })
+    }
+
+    /// What becomes of a job whose key another has: `None` when it is enqueued all the same.
+    fn clash(&mut self, clash: Clash, key: Key, holder: Holder, job: &NewJob<'_>) -> Result<Option<Reply>, Stop> {
+        let standing = self.draft.job(holder.job);
+        let state = match standing.and_then(|standing| standing.state()) {
+            Some(state) => state,
+            // A key that is held for a time outlives its job, whose end is told by the log alone.
+            None => ended(self.history, holder.job)?.map_or(JobState::Completed, |end| end.ended.state),
+        };
+        let live = standing.and_then(|standing| standing.live());
+        let duplicate = Reply::Enqueued { job: holder.job, state, duplicate: true };
+        match (clash, live) {
+            (Clash::Reject, _) => Err(Refusal::Duplicate { job: holder.job }.into()),
+            (Clash::Keep, _) => Ok(Some(duplicate)),
+            (Clash::Replace, None) => Ok(None),
+            (Clash::Replace, Some(held)) if held.state == JobState::Active => Ok(Some(duplicate)),
+            (Clash::Replace, Some(held)) => {
+                let to = To::Cancelled(self.draft.epitaph(holder.job, &held));
+                self.draft.step(holder.job, Cause::Replaced, to, held.attempt, b"", "");
+                Ok(None)
+            }
+            (Clash::Extend, live) => {
+                if let (KeyEnd::At(_), Some(UniqueHold::For(micros))) =
+                    (holder.until, job.unique.map(|unique| unique.hold))
+                {
+                    let until = self.now.plus_micros(micros);
+                    let effect = Effect::KeyHeld { job: holder.job, scope: key.queue, until, key: &key.bytes };
+                    self.draft.push(&effect, &[]);
+                    self.draft.take_key(key, Holder { job: holder.job, until: KeyEnd::At(until) });
+                }
+                if let Some(held) = live.filter(|held| held.state == JobState::Scheduled) {
+                    let at = job.run_at.unwrap_or(self.now);
+                    let to = if at > self.now { To::Scheduled { at } } else { To::Pending };
+                    self.draft.step(holder.job, Cause::Rescheduled, to, held.attempt, b"", "");
+                }
+                let state = self.draft.job(holder.job).as_ref().and_then(Standing::state).unwrap_or(state);
+                Ok(Some(Reply::Enqueued { job: holder.job, state, duplicate: true }))
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the holder of a lease may do: ack, fail, snooze, heartbeat. Everyone else is refused, by the same check.
+
+use alloc::vec;
+
+use quire_model::Timestamp;
+
+use super::{Decision, Stop};
+use crate::backoff::{draw, jittered};
+use crate::codec::{Cause, Effect, To};
+use crate::job::Job;
+use crate::transition::Standing;
+use crate::view::ended;
+use crate::{Backoff, JobId, LeaseToken, Limit, Refusal, Reply, Retry};
+
+impl Decision<'_> {
+    pub(super) fn ack(&mut self, id: JobId, token: LeaseToken, result: &[u8]) -> Result<Reply, Stop> {
+        let job = self.held(id, token)?;
+        let to = To::Completed(self.draft.epitaph(id, &job));
+        self.draft.step(id, Cause::Completed, to, job.attempt, result, "");
+        Ok(Reply::Acked)
+    }
+
+    pub(super) fn fail(&mut self, id: JobId, token: LeaseToken, error: &str, retry: Retry) -> Result<Reply, Stop> {
+        let job = self.held(id, token)?;
+        let retry_at = match retry {
+            Retry::Never => None,
+            _ if !job.attempts_left() => None,
+            Retry::At(time) => Some(time.max(self.now)),
+            Retry::Backoff => Some(self.now.plus_micros(self.wait_micros(id, job.attempt))),
+        };
+        let to = match retry_at {
+            Some(at) => To::Retrying { at },
+            None => To::Dead(self.draft.epitaph(id, &job)),
+        };
+        self.draft.step(id, Cause::Failed, to, job.attempt, error.as_bytes(), "");
+        Ok(Reply::Failed { retry_at })
+    }
+
+    /// How long a job waits after this attempt. One whose entry can't be read waits as long as the default says: a failure
+    /// is never refused for it.
+    fn wait_micros(&self, id: JobId, attempt: u16) -> u64 {
+        let entry = self.history.entry(id.place()).ok().flatten();
+        match entry.and_then(|entry| Effect::read(&entry).ok()) {
+            Some(Effect::Enqueued(job)) => {
+                let drawn = draw(self.at.position.get(), id.place().position.get() ^ u64::from(id.place().index) << 40);
+                jittered(job.backoff.delay_micros(attempt), job.jitter_percent, drawn)
+            }
+            _ => Backoff::<[u64; 0]>::default().delay_micros(attempt),
+        }
+    }
+
+    pub(super) fn snooze(&mut self, id: JobId, token: LeaseToken, until: Timestamp) -> Result<Reply, Stop> {
+        let job = self.held(id, token)?;
+        let until = until.max(self.now);
+        let to = if until > self.now { To::Scheduled { at: until } } else { To::Pending };
+        self.draft.step(id, Cause::Snoozed, to, job.attempt.saturating_sub(1), b"", "");
+        Ok(Reply::Snoozed { until })
+    }
+
+    pub(super) fn heartbeat(
+        &mut self,
+        id: JobId,
+        token: LeaseToken,
+        lease_micros: Option<u64>,
+        progress: Option<&[u8]>,
+        checkpoint: Option<&[u8]>,
+    ) -> Result<Reply, Stop> {
+        lease_micros.iter().try_for_each(|micros| Limit::LeaseMicros.check(*micros))?;
+        progress.iter().try_for_each(|bytes| Limit::ProgressBytes.check(bytes.len() as u64))?;
+        checkpoint.iter().try_for_each(|bytes| Limit::CheckpointBytes.check(bytes.len() as u64))?;
+        let mut job = self.held(id, token)?;
+        let mut extra = self.draft.extra(id, &job);
+        if let Some(micros) = lease_micros {
+            let deadline = self.now.plus_micros(micros);
+            let deadline = extra.run_until.map_or(deadline, |until| until.min(deadline));
+            self.draft.push(&Effect::Extended { jobs: vec![(id, deadline)] }, &[job.queue]);
+            let before = job;
+            job.set_until(deadline);
+            self.draft.set(id, &before, Standing::Live(job), false);
+        }
+        if progress.is_some() || checkpoint.is_some() {
+            let place = self.draft.push(&Effect::Noted { job: id, progress, checkpoint }, &[job.queue]);
+            extra.progress = progress.map(|_| place).or(extra.progress);
+            extra.checkpoint = checkpoint.map(|_| place).or(extra.checkpoint);
+            self.draft.set_extra(id, extra);
+            self.draft.set(id, &job, Standing::Live(job), false);
+        }
+        Ok(Reply::Extended { deadline: job.until() })
+    }
+
+    /// The job, when this lease holds it still.
+    fn held(&mut self, id: JobId, token: LeaseToken) -> Result<Job, Stop> {
+        // A lease that this commit granted or extended can't have run out.
+        if !self.draft.has_changed(id) {
+            self.settle([id]);
+        }
+        let state = match self.draft.job(id) {
+            Some(Standing::Live(job)) if job.is_held_by(token) => return Ok(job),
+            Some(standing) => standing.state(),
+            // Neither live nor of this commit: the log tells how it ended.
+            None => ended(self.history, id)?.map(|end| end.ended.state),
+        };
+        match state {
+            Some(state) => Err(Refusal::StaleLease { job: id, state }.into()),
+            None => Err(Refusal::UnknownJob { job: id }.into()),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Commands to effects: who gets which job, whose lease still holds, what time has brought.
+//!
+//! Pure. Every form of a command (alone, in an `Each`, in a commit with others) comes through [`Decision::command`]. A command
+//! that is refused has pushed nothing but what time brought to the job that it names, which is so either way.
+
+mod bulk;
+mod change;
+mod enqueue;
+mod fetch;
+mod held;
+mod queues;
+mod time;
+
+use alloc::vec::Vec;
+
+use quire_model::{At, Denied, Effects, History, ReadError, Timestamp};
+
+use crate::draft::Draft;
+use crate::name::check_queue_name;
+use crate::queue::QueueId;
+use crate::state::Jobs;
+use crate::{Command, Limit, Refusal, Reply};
+
+/// Why a command stops short.
+enum Stop {
+    Refused(Refusal),
+    Unreadable(ReadError),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        Stop::Unreadable(error)
+    }
+}
+
+pub(crate) fn decide(
+    state: &Jobs,
+    history: &dyn History,
+    at: At,
+    commands: &[Command<'_>],
+    effects: &mut dyn Effects,
+    replies: &mut Vec<Reply>,
+) -> Result<(), Denied<Refusal>> {
+    let mut decision = Decision { state, history, at, now: at.time, draft: Draft::new(state, at, effects) };
+    for (command, wanted) in commands.iter().enumerate() {
+        match decision.command(wanted) {
+            Ok(reply) => replies.push(reply),
+            Err(Stop::Refused(refusal)) => return Err(Denied::Refused { command, refusal }),
+            Err(Stop::Unreadable(error)) => return Err(Denied::Unreadable(error)),
+        }
+    }
+    decision.draft.finish();
+    Ok(())
+}
+
+struct Decision<'d> {
+    state: &'d Jobs,
+    history: &'d dyn History,
+    at: At,
+    now: Timestamp,
+    draft: Draft<'d>,
+}
+
+impl Decision<'_> {
+    fn command(&mut self, command: &Command<'_>) -> Result<Reply, Stop> {
+        match *command {
+            Command::Enqueue { queue, job } => self.enqueue(queue, &job),
+            Command::Fetch { queues, order, count, lease_micros, worker } => {
+                Ok(Reply::Fetched(self.fetch(queues, order, count, lease_micros, worker)?))
+            }
+            Command::Ack { job, token, result } => self.ack(job, token, result),
+            Command::Fail { job, token, error, retry } => self.fail(job, token, error, retry),
+            Command::Snooze { job, token, until } => self.snooze(job, token, until),
+            Command::Heartbeat { job, token, lease_micros, progress, checkpoint } => {
+                self.heartbeat(job, token, lease_micros, progress, checkpoint)
+            }
+            Command::Change { job, change } => Ok(Reply::Changed { state: self.change(job, &change)? }),
+            Command::SetQueue { queue, change } => Ok(self.set_queue(queue, change)?),
+            Command::Clear { queue } => Ok(self.clear(queue, false)?),
+            Command::Destroy { queue } => Ok(self.clear(queue, true)?),
+            Command::Bulk { filter, change } => Ok(self.begin_bulk(filter, change)?),
+            Command::Each(commands) => self.each(commands),
+            Command::Tick => self.tick(),
+        }
+    }
+
+    fn each(&mut self, commands: &[Command<'_>]) -> Result<Reply, Stop> {
+        Limit::EachCommands.check(commands.len() as u64)?;
+        let mut answers = Vec::with_capacity(commands.len());
+        for command in commands {
+            let answer = match command {
+                Command::Each(_) => Err(Refusal::NestedEach.into()),
+                command => self.command(command),
+            };
+            answers.push(match answer {
+                Ok(reply) => Ok(reply),
+                Err(Stop::Refused(refusal)) => Err(refusal),
+                Err(unreadable) => return Err(unreadable),
+            });
+        }
+        Ok(Reply::Each(answers))
+    }
+
+    /// The queue of this name, created when it is not there.
+    fn queue_for(&mut self, name: &str) -> Result<QueueId, Refusal> {
+        check_queue_name(name)?;
+        if let Some(queue) = self.draft.queue(name) {
+            return Ok(queue);
+        }
+        Limit::Queues.check(self.draft.queue_count() as u64 + 1)?;
+        Ok(self.draft.create_queue(name))
+    }
+}

@@ -1,0 +1,69 @@
+//! What time has brought: leases that ran out, jobs that expired, jobs that may run now.
+
+use alloc::vec::Vec;
+
+use quire_model::Timestamp;
+
+use super::{Decision, Stop};
+use crate::codec::{Cause, To};
+use crate::job::Job;
+use crate::queue::QueueId;
+use crate::{JobId, JobState, Reply};
+
+/// How many jobs one command takes in at most of what time has brought: of each queue that a fetch names, or of all.
+const SWEEP_JOBS_MAX: usize = 1_024;
+
+impl Decision<'_> {
+    pub(super) fn tick(&mut self) -> Result<Reply, Stop> {
+        let state = self.state;
+        let due_queues = state.timers.iter().take_while(|(time, _)| *time <= self.now).map(|(_, queue)| *queue);
+        let due = due_queues.flat_map(|queue| state.queue(queue).due(self.now));
+        let mut due: Vec<JobId> = due.filter(|id| !self.draft.has_changed(*id)).take(SWEEP_JOBS_MAX + 1).collect();
+        let more = due.len() > SWEEP_JOBS_MAX;
+        due.truncate(SWEEP_JOBS_MAX);
+        let jobs = due.len();
+        self.settle(due);
+        let (changed, more_bulk) = self.advance_bulk()?;
+        Ok(Reply::Ticked { jobs: jobs + changed, more: more || more_bulk })
+    }
+
+    /// Takes in what time has brought to a queue.
+    pub(super) fn sweep(&mut self, queue: QueueId) {
+        let Some(queue) = self.state.queues.get(&queue) else { return };
+        if queue.next_due().is_none_or(|due| due > self.now) {
+            return;
+        }
+        let due = queue.due(self.now).filter(|id| !self.draft.has_changed(*id));
+        let due: Vec<JobId> = due.take(SWEEP_JOBS_MAX).collect();
+        self.settle(due);
+    }
+
+    /// Takes in what time has brought to these jobs, if anything.
+    pub(super) fn settle(&mut self, ids: impl IntoIterator<Item = JobId>) {
+        for id in ids {
+            // A job whose lease ran out may have expired since.
+            while let Some((job, cause, to)) = self.due_step(id) {
+                self.draft.step(id, cause, to, job.attempt, b"", "");
+            }
+        }
+    }
+
+    /// What time has brought to a job.
+    fn due_step(&self, id: JobId) -> Option<(Job, Cause, To)> {
+        let job = self.draft.job(id)?.live()?;
+        let extra = self.draft.extra(id, &job);
+        let is_over = |time: Option<Timestamp>| time.is_some_and(|time| time <= self.now);
+        let dead = || To::Dead(self.draft.epitaph(id, &job));
+        let (cause, to) = match job.state {
+            JobState::Active if job.until() <= self.now => {
+                let cause = if is_over(extra.run_until) { Cause::TimedOut } else { Cause::LeaseExpired };
+                (cause, if job.attempts_left() { To::Pending } else { dead() })
+            }
+            JobState::Active => return None,
+            _ if is_over(extra.expires_at) => (Cause::Expired, dead()),
+            JobState::Scheduled | JobState::Retrying if job.until() <= self.now => (Cause::Due, To::Pending),
+            _ => return None,
+        };
+        Some((job, cause, to))
+    }
+}

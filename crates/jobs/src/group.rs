@@ -1,0 +1,234 @@
+//! The groups of a queue: whose turn it is, and who may not run now.
+//!
+//! A group is there as long as it has jobs, or starts that its rate still counts. Those that may be fetched from stand in
+//! `ready`, the one to be served next first: the most urgent job decides, then who was served longest ago. A group that is at a
+//! limit does not stand there, so a fetch never passes over it.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use quire_model::Timestamp;
+
+use crate::rate::Meter;
+use crate::{JobId, Priority, QueueSettings};
+
+/// The order in which a group's jobs are fetched.
+pub(crate) type PendingKey = (Reverse<Priority>, JobId);
+
+/// The order in which groups are served: urgency, turn, number.
+pub(crate) type ReadyKey = (Reverse<Priority>, u64, u32);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) name: Box<str>,
+    /// Its jobs that may be fetched, the next one first.
+    pub(crate) pending: BTreeSet<PendingKey>,
+    pub(crate) active: u32,
+    /// How many of its jobs are neither pending nor active.
+    pub(crate) resting: u64,
+    /// When it was served last, or last began to wait, in turns of the queue.
+    pub(crate) turn: u64,
+    pub(crate) meter: Meter,
+    standing: Standing,
+}
+
+/// Where a group stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nowhere: it has no pending jobs, or is at its limit of active ones.
+    Aside,
+    /// In `ready`.
+    Ready(Reverse<Priority>, u64),
+    /// In `waiting`, until its rate opens or its meter has run down.
+    Waiting(Timestamp),
+}
+
+/// The groups of a queue, by number. A number is given anew when its group is gone; the least free one comes first, so that
+/// the same groups have the same numbers after a restart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Groups {
+    slots: Vec<Option<Group>>,
+    free: BTreeSet<u32>,
+    numbers: BTreeMap<Box<str>, u32>,
+    pub(crate) ready: BTreeSet<ReadyKey>,
+    /// Groups that time will change.
+    pub(crate) waiting: BTreeSet<(Timestamp, u32)>,
+    /// How many turns there were.
+    pub(crate) turns: u64,
+}
+
+impl Group {
+    fn new(name: &str) -> Self {
+        Group {
+            name: name.into(),
+            pending: BTreeSet::new(),
+            active: 0,
+            resting: 0,
+            turn: 0,
+            meter: Meter::default(),
+            standing: Standing::Aside,
+        }
+    }
+
+    fn standing_at(&self, settings: &QueueSettings, now: Timestamp) -> Standing {
+        let idle_at = settings.group_rate.map_or(Timestamp::ZERO, |rate| self.meter.idle_at(rate));
+        let Some((urgency, _)) = self.pending.first() else {
+            let kept_by_meter = self.active == 0 && self.resting == 0 && idle_at > now;
+            return if kept_by_meter { Standing::Waiting(idle_at) } else { Standing::Aside };
+        };
+        if settings.group_active_max.is_some_and(|most| self.active >= most) {
+            return Standing::Aside;
+        }
+        let opens_at = settings.group_rate.map_or(Timestamp::ZERO, |rate| self.meter.opens_at(rate));
+        if opens_at > now { Standing::Waiting(opens_at) } else { Standing::Ready(*urgency, self.turn) }
+    }
+}
+
+impl Groups {
+    pub(crate) fn get(&self, number: u32) -> &Group {
+        self.slots[number as usize].as_ref().expect("a group that is named is there")
+    }
+
+    /// Whether there is a group of this number.
+    pub(crate) fn has(&self, number: u32) -> bool {
+        self.slots.get(number as usize).is_some_and(Option::is_some)
+    }
+
+    /// The group of this name; a new one when there is none.
+    pub(crate) fn intern(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.free.pop_first().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("there are fewer groups than jobs")
+        });
+        self.put(number, Group::new(name));
+        number
+    }
+
+    /// Puts a group under a free number.
+    fn put(&mut self, number: u32, group: Group) {
+        self.numbers.insert(group.name.clone(), number);
+        self.slots[number as usize] = Some(group);
+    }
+
+    /// Puts the next group where it was: under the next number. `None` leaves the number free.
+    pub(crate) fn restore(&mut self, group: Option<(&str, Meter)>) {
+        let number = u32::try_from(self.slots.len()).expect("a group's number");
+        self.slots.push(None);
+        match group {
+            None => {
+                self.free.insert(number);
+            }
+            Some((name, meter)) => self.put(number, Group { meter, ..Group::new(name) }),
+        }
+    }
+
+    pub(crate) fn slots(&self) -> &[Option<Group>] {
+        &self.slots
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
+        (0..).zip(&self.slots).filter_map(|(number, group)| Some((number, group.as_ref()?)))
+    }
+
+    /// When the rate of the first group with jobs opens.
+    pub(crate) fn opens_at(&self) -> Option<Timestamp> {
+        self.waiting.iter().find(|(_, number)| !self.get(*number).pending.is_empty()).map(|(until, _)| *until)
+    }
+
+    /// The next turn.
+    pub(crate) fn next_turn(&mut self) -> u64 {
+        self.turns += 1;
+        self.turns
+    }
+
+    /// Changes a group, and puts it where it then stands. A group that begins to wait for its turn waits behind all others.
+    /// Whoever takes the last job of a group away [releases](Groups::release) it.
+    pub(crate) fn change(
+        &mut self,
+        number: u32,
+        settings: &QueueSettings,
+        now: Timestamp,
+        change: impl FnOnce(&mut Group),
+    ) {
+        let group = self.slots[number as usize].as_mut().expect("a group that is named is there");
+        let was_empty = group.pending.is_empty();
+        change(group);
+        if was_empty && !group.pending.is_empty() {
+            self.turns += 1;
+            group.turn = self.turns;
+        }
+        let before = group.standing;
+        let after = group.standing_at(settings, now);
+        group.standing = after;
+        if before != after {
+            self.unstand(number, before);
+            self.stand(number, after);
+        }
+    }
+
+    /// Lets a group go that has no jobs, and no starts that still count.
+    pub(crate) fn release(&mut self, number: u32) {
+        let group = self.get(number);
+        let is_empty = group.pending.is_empty() && group.active == 0 && group.resting == 0;
+        if is_empty && !matches!(group.standing, Standing::Waiting(_)) {
+            self.drop_group(number);
+        }
+    }
+
+    fn stand(&mut self, number: u32, standing: Standing) {
+        match standing {
+            Standing::Aside => {}
+            Standing::Ready(urgency, turn) => {
+                assert!(self.ready.insert((urgency, turn, number)), "a group stands once")
+            }
+            Standing::Waiting(until) => assert!(self.waiting.insert((until, number)), "a group waits once"),
+        }
+    }
+
+    fn unstand(&mut self, number: u32, standing: Standing) {
+        match standing {
+            Standing::Aside => {}
+            Standing::Ready(urgency, turn) => {
+                assert!(self.ready.remove(&(urgency, turn, number)), "a group stood there")
+            }
+            Standing::Waiting(until) => assert!(self.waiting.remove(&(until, number)), "a group waited"),
+        }
+    }
+
+    fn drop_group(&mut self, number: u32) {
+        if let Some(group) = self.slots[number as usize].take() {
+            self.numbers.remove(&group.name);
+        }
+        self.free.insert(number);
+        while let Some(None) = self.slots.last() {
+            self.slots.pop();
+            self.free.remove(&u32::try_from(self.slots.len()).expect("a group's number"));
+        }
+    }
+
+    /// Puts the groups that time has changed where they stand now.
+    pub(crate) fn thaw(&mut self, settings: &QueueSettings, now: Timestamp) {
+        while let Some((_, number)) = self.waiting.first().filter(|(until, _)| *until <= now).copied() {
+            self.change(number, settings, now, |_| ());
+            self.release(number);
+        }
+    }
+
+    /// Puts every group where it stands under other settings. `fresh_meters`: their rate is another one.
+    pub(crate) fn resettle(&mut self, settings: &QueueSettings, now: Timestamp, fresh_meters: bool) {
+        let numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            self.change(number, settings, now, |group| {
+                if fresh_meters {
+                    group.meter = Meter::default();
+                }
+            });
+            self.release(number);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What scheduling needs of a live job, in 36 bytes; and the rest of it, for those jobs that have more.
+//!
+//! Payloads, kinds, tags, results and errors are not here but in the log.
+
+use alloc::boxed::Box;
+
+use quire_model::{Place, Timestamp};
+
+use crate::id::Packed;
+use crate::keys::Key;
+use crate::queue::QueueId;
+use crate::{JobId, JobState, LeaseToken, Priority};
+
+/// A live job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) queue: QueueId,
+    /// The number of its group in the queue.
+    pub(crate) group: u32,
+    /// The place of its last step: of an active job the token of its lease.
+    last: Packed,
+    /// The time that ends its state; zero when none does. In two halves, for alignment to four.
+    until: [u32; 2],
+    /// How many attempts have started.
+    pub(crate) attempt: u16,
+    pub(crate) attempts_max: u16,
+    pub(crate) priority: Priority,
+    pub(crate) state: JobState,
+    /// Whether it has an [`Extra`].
+    pub(crate) extra: bool,
+}
+
+const _: () = assert!(size_of::<Job>() == 36 && align_of::<Job>() == 4);
+
+impl Job {
+    /// A job that was enqueued, in no state yet.
+    pub(crate) fn enqueued(id: JobId, queue: QueueId, group: u32, priority: Priority, attempts_max: u16) -> Self {
+        let last = Packed::new(id.place());
+        let (state, until) = (JobState::Pending, [0, 0]);
+        Job { queue, group, last, until, attempt: 0, attempts_max, priority, state, extra: false }
+    }
+
+    pub(crate) fn last(&self) -> Place {
+        self.last.place()
+    }
+
+    pub(crate) fn set_last(&mut self, place: Place) {
+        self.last = Packed::new(place);
+    }
+
+    /// Notes the place of an edit. That of an active job stays: it is the token of its lease.
+    pub(crate) fn set_last_unless_active(&mut self, place: Place) {
+        if self.state != JobState::Active {
+            self.set_last(place);
+        }
+    }
+
+    pub(crate) fn until(&self) -> Timestamp {
+        Timestamp::from_micros(u64::from(self.until[0]) << 32 | u64::from(self.until[1]))
+    }
+
+    pub(crate) fn set_until(&mut self, time: Timestamp) {
+        self.until = [(time.as_micros() >> 32) as u32, time.as_micros() as u32];
+    }
+
+    /// Whether this lease holds it.
+    pub(crate) fn is_held_by(&self, token: LeaseToken) -> bool {
+        self.state == JobState::Active && self.last() == token.place()
+    }
+
+    pub(crate) fn attempts_left(&self) -> bool {
+        self.attempt < self.attempts_max
+    }
+}
+
+/// What a live job has beyond the usual.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Extra {
+    pub(crate) expires_at: Option<Timestamp>,
+    /// When the timeout of the attempt under way ends it.
+    pub(crate) run_until: Option<Timestamp>,
+    /// The key that it may have: [`Keys`](crate::keys::Keys) knows.
+    pub(crate) key: Option<Box<Key>>,
+    /// The entries that hold what heartbeats said last.
+    pub(crate) progress: Option<Place>,
+    pub(crate) checkpoint: Option<Place>,
+    /// The entry that holds its payload, when that is no longer the enqueue.
+    pub(crate) content: Option<Place>,
+}
+
+impl Extra {
+    /// Whether it is worth to be kept.
+    pub(crate) fn is_some(&self) -> bool {
+        *self != Extra::default()
+    }
+}

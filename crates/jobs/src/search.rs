@@ -1,0 +1,381 @@
+//! Finding jobs: by state, queue, kind, tags, times, attempts and errors, page by page.
+//!
+//! A search goes through the jobs in one order that does not change under it, so a page neither skips nor repeats: live ones by
+//! id, from memory; finished ones of one state in the order in which they finished, along the queue's tag; everything else by
+//! id, along the tags of the enqueue entries. (A job that is moved to another queue while the search goes on may be met twice.) A page
+//! looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Bound;
+use core::str::FromStr;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{Entry, History, Place, ReadError, TagBuf, Timestamp};
+
+use crate::codec::{Effect, finished_tag, jobs_of, queue_tag, read_id, unreadable, user_tag, user_tags, write_id};
+use crate::history::Chain;
+use crate::queue::QueueId;
+use crate::state::{JobState, Jobs};
+use crate::view::{ended, enqueued_at};
+use crate::{JobId, Limit, ParseIdError, QueueSettings, QueueStats, Refusal};
+
+/// How many jobs one page looks at.
+pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
+
+/// Which jobs. Every condition that is given must hold.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter<'c> {
+    /// In this queue.
+    pub queue: Option<&'c str>,
+    /// In one of these states.
+    pub states: States,
+    /// Of this kind.
+    pub kind: Option<&'c str>,
+    /// With all of these tags.
+    pub tags: &'c [&'c str],
+    /// Enqueued at this time or later.
+    pub enqueued_from: Option<Timestamp>,
+    /// Enqueued before this time.
+    pub enqueued_before: Option<Timestamp>,
+    /// So many attempts have started, or more.
+    pub attempts_min: Option<u16>,
+    /// The last error holds this text.
+    pub error: Option<&'c str>,
+}
+
+/// A set of states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct States(u8);
+
+impl States {
+    /// These.
+    pub fn of(states: impl IntoIterator<Item = JobState>) -> Self {
+        States(states.into_iter().fold(0, |bits, state| bits | 1 << state as u8))
+    }
+
+    /// Whether a state is among them.
+    pub fn contains(self, state: JobState) -> bool {
+        self.0 & 1 << state as u8 != 0
+    }
+
+    pub(crate) fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u8) -> Self {
+        States(bits)
+    }
+
+    fn iter(self) -> impl Iterator<Item = JobState> {
+        JobState::ALL.into_iter().filter(move |state| self.contains(*state))
+    }
+}
+
+impl Default for States {
+    /// All of them.
+    fn default() -> Self {
+        States(u8::MAX)
+    }
+}
+
+/// Where a search goes on. Written `position-index-item`; good for the same filter only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// The last entry that was looked at: a job's enqueue, or one that finished jobs.
+    place: Place,
+    /// How many of that entry's jobs were looked at.
+    items: u32,
+}
+
+/// Some jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// Their ids.
+    pub jobs: Vec<JobId>,
+    /// Where the next page goes on; `None` after the last one.
+    pub next: Option<Cursor>,
+    /// How many jobs were looked at.
+    pub looked_at: usize,
+}
+
+/// Where a page ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Jobs and ends behind this place are not looked at.
+    pub(crate) up_to: Place,
+    pub(crate) count_max: usize,
+    pub(crate) looked_at_max: usize,
+}
+
+impl Cursor {
+    /// At the beginning.
+    pub(crate) const START: Cursor = Cursor { place: Place::START, items: 0 };
+
+    pub(crate) fn write(self, out: &mut Encoder) {
+        write_id(self.place, out);
+        out.varint(u64::from(self.items));
+    }
+
+    pub(crate) fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Cursor { place: read_id(from)?, items: from.varint_u32()? })
+    }
+}
+
+impl From<JobId> for Cursor {
+    /// Behind this job, in a search that goes by id.
+    fn from(job: JobId) -> Self {
+        Cursor { place: job.place(), items: 1 }
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", JobId::new(self.place), self.items)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let (place, items) = text.rsplit_once('-').ok_or(ParseIdError)?;
+        Ok(Cursor { place: place.parse::<JobId>()?.place(), items: items.parse().map_err(|_| ParseIdError)? })
+    }
+}
+
+impl Filter<'_> {
+    /// Checks every size and count.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        self.queue.iter().try_for_each(|queue| crate::name::check_queue_name(queue))?;
+        self.kind.iter().try_for_each(|kind| Limit::KindBytes.check(kind.len() as u64))?;
+        self.error.iter().try_for_each(|error| Limit::ReasonBytes.check(error.len() as u64))?;
+        Limit::Tags.check(self.tags.len() as u64)?;
+        self.tags.iter().try_for_each(|tag| Limit::TagBytes.check(tag.len() as u64))
+    }
+}
+
+impl Jobs {
+    /// The queues by name, with how many jobs are in which state.
+    pub fn queues(&self) -> impl Iterator<Item = (&str, QueueStats)> {
+        self.queue_ids.iter().map(|(name, id)| (&**name, self.queue(*id).stats()))
+    }
+
+    /// How many jobs of a queue are in which state; `None` when nobody has used the queue.
+    pub fn queue_stats(&self, queue: &str) -> Option<QueueStats> {
+        self.queue_ids.get(queue).map(|id| self.queue(*id).stats())
+    }
+
+    /// The settings of a queue; `None` when nobody has used the queue.
+    pub fn queue_settings(&self, queue: &str) -> Option<QueueSettings> {
+        self.queue_ids.get(queue).map(|id| self.queue(*id).settings)
+    }
+
+    /// The jobs that a filter matches, at most `count_max`, after where the page before ended. See the module for the order.
+    ///
+    /// # Errors
+    /// When an entry on the way can't be read.
+    pub fn search(
+        &self,
+        history: &dyn History,
+        filter: &Filter<'_>,
+        after: Option<Cursor>,
+        count_max: usize,
+    ) -> Result<Page, ReadError> {
+        let bounds = Bounds { up_to: Place::END, count_max, looked_at_max: SEARCH_LOOKED_AT_MAX };
+        self.search_within(history, filter, after.unwrap_or(Cursor::START), bounds)
+    }
+
+    pub(crate) fn search_within(
+        &self,
+        history: &dyn History,
+        filter: &Filter<'_>,
+        after: Cursor,
+        bounds: Bounds,
+    ) -> Result<Page, ReadError> {
+        let queue = match filter.queue {
+            None => None,
+            Some(name) => match self.queue_ids.get(name) {
+                Some(queue) => Some(*queue),
+                None => return Ok(Page::default()),
+            },
+        };
+        let mut search = Search { jobs: self, history, filter, queue, bounds, page: Page::default() };
+        let mut finished = filter.states.iter().filter(|state| state.is_finished());
+        let has_live = filter.states.iter().any(|state| !state.is_finished());
+        match (has_live, finished.next(), finished.next(), queue) {
+            (true, None, ..) => search.live(after)?,
+            (false, Some(state), None, Some(queue)) if filter.tags.is_empty() => {
+                search.finished(queue, state, after)?
+            }
+            (false, None, ..) => {}
+            _ => search.everything(after)?,
+        }
+        Ok(search.page)
+    }
+}
+
+struct Search<'s> {
+    jobs: &'s Jobs,
+    history: &'s dyn History,
+    filter: &'s Filter<'s>,
+    queue: Option<QueueId>,
+    bounds: Bounds,
+    page: Page,
+}
+
+impl Search<'_> {
+    /// Looks at a job. Says whether the page goes on behind it; the cursor is where it ends otherwise.
+    fn look_at(&mut self, id: JobId, here: Cursor) -> Result<bool, ReadError> {
+        self.page.looked_at += 1;
+        if self.matches(id)? {
+            self.page.jobs.push(id);
+        }
+        if self.page.jobs.len() >= self.bounds.count_max || self.page.looked_at >= self.bounds.looked_at_max {
+            self.page.next = Some(here);
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn live(&mut self, after: Cursor) -> Result<(), ReadError> {
+        let from = if after.items == 0 { Bound::Included(after.place) } else { Bound::Excluded(after.place) };
+        let range = (from.map(JobId::new), Bound::Included(JobId::new(self.bounds.up_to)));
+        let jobs = self.jobs;
+        if let Some(ids) = self.few() {
+            for id in ids.into_iter().filter(|id| core::ops::RangeBounds::contains(&range, id)) {
+                if !self.look_at(id, id.into())? {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        for (id, _) in jobs.jobs.range(range) {
+            if !self.look_at(*id, (*id).into())? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs of the queue in the wanted states, in order, when an index has them and they are few.
+    fn few(&self) -> Option<Vec<JobId>> {
+        let queue = self.jobs.queue(self.queue?);
+        let few = |state: JobState| {
+            let timed = match state {
+                JobState::Active => &queue.leased,
+                JobState::Scheduled | JobState::Retrying => &queue.delayed,
+                JobState::Held => return Some(queue.held.iter().copied().collect()),
+                _ if queue.counts[state as usize] == 0 => return Some(Vec::new()),
+                _ => return None,
+            };
+            (timed.len() <= self.bounds.looked_at_max).then(|| timed.iter().map(|(_, id)| *id).collect::<Vec<_>>())
+        };
+        let mut ids = self.filter.states.iter().map(few).collect::<Option<Vec<_>>>()?.concat();
+        ids.sort_unstable();
+        ids.dedup();
+        Some(ids)
+    }
+
+    fn finished(&mut self, queue: QueueId, state: JobState, after: Cursor) -> Result<(), ReadError> {
+        let tag = finished_tag(queue, state);
+        let (mut from, mut skip) = (after.place, after.items as usize);
+        while let Some(entry) = self.history.next(&[tag.tag()], from)?.filter(|entry| entry.place <= self.bounds.up_to)
+        {
+            if entry.place != from {
+                skip = 0;
+            }
+            for (number, id) in jobs_of(entry.tags).enumerate().skip(skip) {
+                let id = id.map_err(|error| unreadable(entry.place, &error))?;
+                let items = u32::try_from(number + 1).expect("an entry has few tags");
+                // A job that came back and ended again is met where it ended last.
+                let is_last = match self.jobs.jobs.contains_key(&id) {
+                    true => false,
+                    false => ended(self.history, id)?.is_some_and(|end| end.ended.place == entry.place),
+                };
+                if is_last && !self.look_at(id, Cursor { place: entry.place, items })? {
+                    return Ok(());
+                }
+            }
+            from = entry.place.after();
+            skip = 0;
+        }
+        Ok(())
+    }
+
+    fn everything(&mut self, after: Cursor) -> Result<(), ReadError> {
+        let mut tags: Vec<TagBuf> = self.filter.tags.iter().map(|word| user_tag(word)).collect();
+        if tags.is_empty()
+            && let Some(queue) = self.queue
+        {
+            tags.push(queue_tag(queue));
+        }
+        let tags: Vec<_> = tags.iter().map(TagBuf::tag).collect();
+        let mut from = if after.items == 0 { after.place } else { after.place.after() };
+        let mut entries = 0;
+        while let Some(entry) = self.history.next(&tags, from)?.filter(|entry| entry.place <= self.bounds.up_to) {
+            from = entry.place.after();
+            entries += 1;
+            let here = Cursor { place: entry.place, items: 1 };
+            if let Some(id) = self.job_of(&entry)?
+                && !self.look_at(id, here)?
+            {
+                return Ok(());
+            }
+            if entries >= self.bounds.looked_at_max {
+                self.page.next = Some(here);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The job that came into the queue, or into being, with an entry.
+    fn job_of(&self, entry: &Entry<'_>) -> Result<Option<JobId>, ReadError> {
+        if entry.kind.model != quire_model::ModelId::JOBS {
+            return Ok(None);
+        }
+        Ok(match Effect::read(entry)? {
+            Effect::Enqueued(_) => Some(JobId::new(entry.place)),
+            Effect::Edited(edited) if Some(edited.epitaph.queue) == self.queue && self.filter.tags.is_empty() => {
+                let began = enqueued_at(self.history, edited.job)?;
+                began.filter(|(_, enqueued)| enqueued.queue != edited.epitaph.queue).map(|_| edited.job)
+            }
+            _ => None,
+        })
+    }
+
+    fn matches(&self, id: JobId) -> Result<bool, ReadError> {
+        let filter = self.filter;
+        let (state, queue, attempt, last) = match self.jobs.jobs.get(&id) {
+            Some(job) => (job.state, job.queue, job.attempt, job.last()),
+            None => match ended(self.history, id)? {
+                Some(end) => (end.ended.state, end.ended.epitaph.queue, end.ended.attempt, end.ended.place),
+                None => return Ok(false),
+            },
+        };
+        let known = filter.states.contains(state)
+            && self.queue.is_none_or(|wanted| wanted == queue)
+            && filter.attempts_min.is_none_or(|least| attempt >= least);
+        if !known {
+            return Ok(false);
+        }
+        let of_entry = filter.kind.is_some()
+            || !filter.tags.is_empty()
+            || filter.enqueued_from.is_some()
+            || filter.enqueued_before.is_some();
+        if of_entry {
+            let Some((entry, enqueued)) = enqueued_at(self.history, id)? else { return Ok(false) };
+            let matches = filter.kind.is_none_or(|kind| kind == enqueued.kind)
+                && filter.tags.iter().all(|word| user_tags(entry.tags).any(|own| own == *word))
+                && filter.enqueued_from.is_none_or(|from| entry.time >= from)
+                && filter.enqueued_before.is_none_or(|before| entry.time < before);
+            if !matches {
+                return Ok(false);
+            }
+        }
+        let Some(error) = filter.error else { return Ok(true) };
+        let mut chain = Chain { history: self.history, id, next: Some(last) };
+        Ok(chain.find(|step| step.event.is_failure())?.is_some_and(|step| step.note.contains(error)))
+    }
+}

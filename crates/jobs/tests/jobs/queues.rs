@@ -1,0 +1,394 @@
+//! Queues as a whole: limits, turns, pausing, clearing; and keys.
+
+use quire_jobs::{
+    Change, Clash, Command, Filter, JobId, JobState, NewJob, Order, QueueChange, Rate, Refusal, Reply, Retry, States,
+    Unique, UniqueHold, UniqueScope,
+};
+
+use crate::yard::{LEASE_MICROS, Yard, fetch, fetched};
+
+fn set(yard: &mut Yard, change: QueueChange) {
+    assert_eq!(yard.one(Command::SetQueue { queue: "q", change }), Reply::QueueSet);
+}
+
+fn of_group(group: &str) -> NewJob<'_> {
+    NewJob { group, ..NewJob::new(b"{}") }
+}
+
+fn groups(yard: &mut Yard, count: u32) -> String {
+    yard.fetch(&["q"], count).iter().map(|job| job.group.as_str()).collect()
+}
+
+#[test]
+fn groups_take_turns_however_many_jobs_each_has() {
+    let mut yard = Yard::new();
+    for group in ["a", "a", "a", "a", "b", "b", "c"] {
+        yard.enqueue("q", of_group(group));
+    }
+    assert_eq!(groups(&mut yard, 4), "abca");
+    yard.enqueue("q", of_group("d"));
+    assert_eq!(groups(&mut yard, 1), "b", "who comes later waits behind all who wait");
+    assert_eq!(groups(&mut yard, 9), "ada");
+}
+
+#[test]
+fn an_urgent_job_goes_before_the_turns() {
+    let mut yard = Yard::new();
+    for group in ["a", "b", "c"] {
+        yard.enqueue("q", of_group(group));
+    }
+    yard.enqueue("q", NewJob { priority: quire_jobs::Priority::HIGH, ..of_group("c") });
+    assert_eq!(groups(&mut yard, 4), "cabc");
+}
+
+#[test]
+fn never_more_are_active_than_the_limit_and_an_ack_makes_room_in_its_own_commit() {
+    let mut yard = Yard::new();
+    set(&mut yard, QueueChange::ActiveMax(Some(2)));
+    for _ in 0..5 {
+        yard.enqueue("q", NewJob::new(b"{}"));
+    }
+    let jobs = yard.fetch(&["q"], 5);
+    assert_eq!(jobs.len(), 2);
+    assert_eq!(yard.fetch(&["q"], 5), []);
+    let ack = Command::Ack { job: jobs[0].job, token: jobs[0].token, result: b"" };
+    let replies = yard.commit(&[ack, fetch(&["q"], 5)]).expect("accepted");
+    assert_eq!(fetched(replies[1].clone()).len(), 1);
+    assert_eq!(yard.stats("q").active, 2);
+    yard.wait(LEASE_MICROS);
+    assert_eq!(yard.fetch(&["q"], 5).len(), 2, "leases that ran out make room");
+    set(&mut yard, QueueChange::ActiveMax(None));
+    assert_eq!(yard.fetch(&["q"], 5).len(), 2);
+}
+
+#[test]
+fn a_group_at_its_limit_hides_no_other() {
+    let mut yard = Yard::new();
+    set(&mut yard, QueueChange::GroupActiveMax(Some(1)));
+    for group in ["a", "a", "a", "b", "c"] {
+        yard.enqueue("q", of_group(group));
+    }
+    assert_eq!(groups(&mut yard, 9), "abc");
+    assert_eq!(groups(&mut yard, 9), "");
+}
+
+#[test]
+fn a_rate_holds_in_every_window_and_says_when_it_opens() {
+    let mut yard = Yard::new();
+    set(&mut yard, QueueChange::Rate(Some(Rate::SlidingWindow { count: 2, window_micros: 100 })));
+    for _ in 0..9 {
+        yard.enqueue("q", NewJob::new(b"{}"));
+    }
+    assert_eq!(yard.fetch(&["q"], 1).len(), 1);
+    yard.wait(60);
+    assert_eq!(yard.fetch(&["q"], 9).len(), 1);
+    let opens = yard.now.plus_micros(40);
+    assert_eq!(yard.world.model.fetchable_at(&["q"], yard.now), Some(opens));
+    yard.wait(39);
+    assert_eq!(yard.fetch(&["q"], 9).len(), 0);
+    yard.wait(1);
+    assert_eq!(yard.world.model.fetchable_at(&["q"], yard.now), Some(yard.now));
+    assert_eq!(yard.fetch(&["q"], 9).len(), 1);
+}
+
+#[test]
+fn a_rate_of_a_group_holds_for_each_by_itself() {
+    let mut yard = Yard::new();
+    set(&mut yard, QueueChange::GroupRate(Some(Rate::TokenBucket { count: 1, per_micros: 100, burst: 1 })));
+    for group in ["a", "a", "b", "b"] {
+        yard.enqueue("q", of_group(group));
+    }
+    assert_eq!(groups(&mut yard, 9), "ab");
+    assert_eq!(yard.world.model.fetchable_at(&["q"], yard.now), Some(yard.now.plus_micros(100)));
+    yard.wait(100);
+    assert_eq!(groups(&mut yard, 9), "ab");
+}
+
+#[test]
+fn a_weighted_fetch_takes_from_queues_by_their_weights_and_empties_all() {
+    let mut yard = Yard::new();
+    let job = NewJob::new(b"{}");
+    for queue in ["a", "b"] {
+        yard.commit(&vec![Command::Enqueue { queue, job }; 600]).expect("accepted");
+    }
+    let fetch = |count| Command::Fetch {
+        queues: &["a", "b"],
+        order: Order::Weighted(&[3, 1]),
+        count,
+        lease_micros: 1_000,
+        worker: "w",
+    };
+    let jobs = fetched(yard.one(fetch(400)));
+    let of_a = jobs.iter().filter(|job| &*job.queue == "a").count();
+    assert!((260..340).contains(&of_a), "{of_a} of 400");
+    assert_eq!(fetched(yard.one(fetch(1_000))).len(), 800);
+    let odd =
+        Command::Fetch { queues: &["a", "b"], order: Order::Weighted(&[1]), count: 1, lease_micros: 1, worker: "" };
+    assert_eq!(yard.refusal(odd), Refusal::InvalidWeights);
+}
+
+#[test]
+fn a_paused_queue_gives_nothing_and_what_is_in_flight_goes_on() {
+    let mut yard = Yard::new();
+    yard.enqueue("q", NewJob::new(b"{}"));
+    yard.enqueue("q", NewJob::new(b"{}"));
+    let job = yard.fetch(&["q"], 1).remove(0);
+    set(&mut yard, QueueChange::Paused(true));
+    assert_eq!(yard.fetch(&["q"], 9), []);
+    assert_eq!(yard.world.model.fetchable_at(&["q"], yard.now), None);
+    yard.one(Command::Ack { job: job.job, token: job.token, result: b"" });
+    set(&mut yard, QueueChange::Paused(false));
+    assert_eq!(yard.fetch(&["q"], 9).len(), 1);
+}
+
+#[test]
+fn a_draining_queue_takes_nothing_and_is_worked_off() {
+    let mut yard = Yard::new();
+    yard.enqueue("q", NewJob::new(b"{}"));
+    let elsewhere = yard.enqueue("other", NewJob::new(b"{}"));
+    set(&mut yard, QueueChange::Draining(true));
+    let draining = Refusal::QueueDraining { queue: "q".into() };
+    assert_eq!(yard.refusal(Command::Enqueue { queue: "q", job: NewJob::new(b"") }), draining);
+    assert_eq!(yard.refusal(Command::Change { job: elsewhere, change: Change::Move { queue: "q" } }), draining);
+    assert_eq!(yard.fetch(&["q"], 9).len(), 1);
+}
+
+#[test]
+fn after_clear_and_destroy_nothing_can_be_fetched_not_even_later() {
+    for destroy in [false, true] {
+        let mut yard = Yard::new();
+        let later = Some(yard.now.plus_micros(5));
+        yard.enqueue("q", NewJob { run_at: later, ..NewJob::new(b"{}") });
+        let mut add = || yard.enqueue("q", NewJob::new(b"{}"));
+        let (active, retrying, held, waiting) = (add(), add(), add(), add());
+        let jobs = yard.fetch(&["q"], 2);
+        yard.one(Command::Fail { job: retrying, token: jobs[1].token, error: "", retry: Retry::Backoff });
+        yard.one(Command::Change { job: held, change: Change::Hold { reason: "" } });
+        let (command, jobs_gone) =
+            if destroy { (Command::Destroy { queue: "q" }, 5) } else { (Command::Clear { queue: "q" }, 4) };
+        assert_eq!(yard.one(command), Reply::Cleared { jobs: jobs_gone });
+        for job in [retrying, held, waiting] {
+            assert_eq!(yard.state(job), JobState::Cancelled);
+        }
+        yard.wait(1_000_000_000);
+        let ack = Command::Ack { job: active, token: jobs[0].token, result: b"" };
+        if destroy {
+            assert_eq!(yard.refusal(ack), Refusal::StaleLease { job: active, state: JobState::Cancelled });
+            assert_eq!(yard.world.model.queue_stats("q"), None);
+            yard.enqueue("q", NewJob::new(b"new"));
+            assert_eq!(yard.fetch(&["q"], 9).len(), 1, "a new queue of the name has no old jobs");
+        } else {
+            let fetched: Vec<JobId> = yard.fetch(&["q"], 9).iter().map(|job| job.job).collect();
+            assert_eq!(fetched, [active], "its lease ran out");
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_clears_a_queue_gives_none_of_its_jobs() {
+    let mut yard = Yard::new();
+    let old = yard.enqueue("q", NewJob::new(b"{}"));
+    let commands = [
+        Command::Clear { queue: "q" },
+        fetch(&["q"], 9),
+        Command::Enqueue { queue: "q", job: NewJob::new(b"new") },
+        Command::Clear { queue: "q" },
+        Command::Enqueue { queue: "q", job: NewJob::new(b"newest") },
+    ];
+    let replies = yard.commit(&commands).expect("accepted");
+    assert_eq!((&replies[0], &replies[1]), (&Reply::Cleared { jobs: 1 }, &Reply::Fetched(vec![])));
+    assert_eq!(replies[3], Reply::Cleared { jobs: 1 });
+    assert_eq!(yard.state(old), JobState::Cancelled);
+    assert_eq!(yard.fetch(&["q"], 9)[0].payload, b"newest");
+}
+
+fn unique<'c>(key: &'c [u8], clash: Clash, hold: UniqueHold) -> NewJob<'c> {
+    NewJob { unique: Some(Unique { clash, hold, ..Unique::new(key) }), ..NewJob::new(b"{}") }
+}
+
+fn enqueued(reply: Reply) -> (JobId, JobState, bool) {
+    let Reply::Enqueued { job, state, duplicate } = reply else { panic!("enqueued, not {reply:?}") };
+    (job, state, duplicate)
+}
+
+#[test]
+fn a_second_job_of_a_key_is_kept_out_until_the_first_is_finished() {
+    let keep = unique(b"k", Clash::Keep, UniqueHold::UntilFinished);
+    let add = |queue| Command::Enqueue { queue, job: keep };
+    let mut yard = Yard::new();
+    // Also within one commit.
+    let replies = yard.commit(&[add("q"), add("q"), add("other")]).expect("accepted");
+    let (first, ..) = enqueued(replies[0].clone());
+    assert_eq!(enqueued(replies[1].clone()), (first, JobState::Pending, true));
+    assert!(!enqueued(replies[2].clone()).2, "another queue, another key");
+    let reject = Command::Enqueue { queue: "q", job: unique(b"k", Clash::Reject, UniqueHold::UntilFinished) };
+    assert_eq!(yard.refusal(reject), Refusal::Duplicate { job: first });
+    let job = yard.fetch(&["q"], 1).remove(0);
+    assert_eq!(enqueued(yard.one(add("q"))), (first, JobState::Active, true));
+    yard.one(Command::Ack { job: first, token: job.token, result: b"" });
+    assert!(!enqueued(yard.one(add("q"))).2);
+}
+
+#[test]
+fn whatever_ends_a_job_frees_its_key() {
+    for (hold, free) in
+        [(UniqueHold::UntilFinished, [true; 4]), (UniqueHold::For(1_000_000), [true, true, false, false])]
+    {
+        for (end, free) in ["cancel", "delete", "fail", "ack"].into_iter().zip(free) {
+            let mut yard = Yard::new();
+            let job = yard.enqueue("q", unique(b"k", Clash::Keep, hold));
+            let token = yard.fetch(&["q"], 1)[0].token;
+            yard.one(match end {
+                "cancel" => Command::Change { job, change: Change::Cancel { reason: "" } },
+                "delete" => Command::Change { job, change: Change::Delete },
+                "fail" => Command::Fail { job, token, error: "", retry: Retry::Never },
+                _ => Command::Ack { job, token, result: b"" },
+            });
+            let (_, _, duplicate) =
+                enqueued(yard.one(Command::Enqueue { queue: "q", job: unique(b"k", Clash::Keep, hold) }));
+            assert_eq!(duplicate, !free, "{hold:?}, {end}");
+        }
+    }
+}
+
+#[test]
+fn a_key_may_be_held_for_a_time_or_until_the_start() {
+    let mut yard = Yard::new();
+    let once = unique(b"k", Clash::Keep, UniqueHold::For(50));
+    yard.enqueue("q", once);
+    yard.wait(49);
+    assert!(enqueued(yard.one(Command::Enqueue { queue: "q", job: once })).2);
+    yard.wait(1);
+    assert!(!enqueued(yard.one(Command::Enqueue { queue: "q", job: once })).2);
+
+    let mut yard = Yard::new();
+    let waiting = unique(b"k", Clash::Keep, UniqueHold::UntilStarted);
+    yard.enqueue("q", waiting);
+    assert!(enqueued(yard.one(Command::Enqueue { queue: "q", job: waiting })).2);
+    yard.fetch(&["q"], 1);
+    assert!(!enqueued(yard.one(Command::Enqueue { queue: "q", job: waiting })).2);
+}
+
+#[test]
+fn a_key_may_be_unique_in_all_queues() {
+    let mut yard = Yard::new();
+    let job =
+        NewJob { unique: Some(Unique { scope: UniqueScope::Everywhere, ..Unique::new(b"k") }), ..NewJob::new(b"") };
+    let first = yard.enqueue("a", job);
+    assert_eq!(enqueued(yard.one(Command::Enqueue { queue: "b", job })).0, first);
+    assert_eq!(yard.world.model.queue_stats("b"), None, "no queue is created for it");
+}
+
+#[test]
+fn a_newer_job_takes_the_place_of_one_that_waits_but_not_of_one_under_way() {
+    let mut yard = Yard::new();
+    let replace = unique(b"k", Clash::Replace, UniqueHold::UntilFinished);
+    let first = yard.enqueue("q", replace);
+    let (second, _, duplicate) = enqueued(yard.one(Command::Enqueue { queue: "q", job: replace }));
+    assert!(!duplicate && yard.state(first) == JobState::Cancelled);
+    yard.fetch(&["q"], 1);
+    assert_eq!(enqueued(yard.one(Command::Enqueue { queue: "q", job: replace })), (second, JobState::Active, true));
+}
+
+#[test]
+fn a_newer_job_may_push_the_first_back_and_hold_its_key_longer() {
+    let mut yard = Yard::new();
+    let at = |yard: &Yard, micros| Some(yard.now.plus_micros(micros));
+    let extend = unique(b"k", Clash::Extend, UniqueHold::For(100));
+    let first = yard.enqueue("q", NewJob { run_at: at(&yard, 10), ..extend });
+    yard.wait(9);
+    let again = NewJob { run_at: at(&yard, 10), ..extend };
+    assert_eq!(enqueued(yard.one(Command::Enqueue { queue: "q", job: again })), (first, JobState::Scheduled, true));
+    yard.wait(9);
+    assert_eq!(yard.fetch(&["q"], 1), []);
+    yard.wait(1);
+    assert_eq!(yard.fetch(&["q"], 1).len(), 1);
+    yard.wait(89);
+    assert!(enqueued(yard.one(Command::Enqueue { queue: "q", job: unique(b"k", Clash::Keep, UniqueHold::For(1)) })).2);
+    yard.wait(1);
+    assert!(!enqueued(yard.one(Command::Enqueue { queue: "q", job: unique(b"k", Clash::Keep, UniqueHold::For(1)) })).2);
+}
+
+#[test]
+fn an_expired_job_is_not_delivered_though_nobody_noticed() {
+    let mut yard = Yard::new();
+    let job = NewJob { expires_at: Some(yard.now.plus_micros(5)), ..NewJob::new(b"{}") };
+    yard.commit(&vec![Command::Enqueue { queue: "q", job }; 3_000]).expect("accepted");
+    let last = yard.enqueue("q", NewJob::new(b"{}"));
+    yard.wait(5);
+    let fetched: Vec<JobId> = yard.fetch(&["q"], 1).iter().map(|job| job.job).collect();
+    assert_eq!(fetched, [last], "none of 3,000 hides it");
+    while yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+    assert_eq!(yard.stats("q").dead, 3_000);
+}
+
+#[test]
+fn a_bulk_change_meets_each_job_once_whatever_happens_between_its_commits() {
+    let mut yard = Yard::new();
+    let enqueue = Command::Enqueue { queue: "q", job: NewJob::new(b"{}") };
+    yard.commit(&vec![enqueue; 1_000]).expect("accepted");
+    let filter = Filter { queue: Some("q"), states: States::of([JobState::Pending]), ..Filter::default() };
+    let Reply::BulkBegun { bulk } =
+        yard.one(Command::Bulk { filter, change: Change::Priority(quire_jobs::Priority::LOW) })
+    else {
+        panic!("begun")
+    };
+    let mut commits = 0;
+    while !yard.world.model.bulk(bulk).expect("known").done {
+        commits += 1;
+        yard.one(Command::Tick);
+        yard.one(enqueue);
+    }
+    let progress = yard.world.model.bulk(bulk).expect("known");
+    assert_eq!((progress.changed, progress.refused), (1_000, 0), "those that were there when it began");
+    assert!(commits >= 4, "a bounded part a commit");
+    assert_eq!(yard.world.model.next_due(), None);
+}
+
+#[test]
+fn dead_letters_are_replayed_with_an_edit_by_bulk() {
+    let mut yard = Yard::new();
+    for _ in 0..3 {
+        yard.enqueue("q", NewJob { attempts_max: 1, ..NewJob::new(b"old") });
+    }
+    for job in yard.fetch(&["q"], 2) {
+        yard.one(Command::Fail { job: job.job, token: job.token, error: "disk full", retry: Retry::Backoff });
+    }
+    let filter =
+        Filter { queue: Some("q"), states: States::of([JobState::Dead]), error: Some("disk"), ..Filter::default() };
+    let found = yard.world.model.search(&yard.world.log, &filter, None, 9).expect("readable");
+    assert_eq!(found.jobs.len(), 2);
+    yard.one(Command::Bulk { filter, change: Change::Retry { payload: Some(b"new") } });
+    yard.one(Command::Tick);
+    let payloads: Vec<_> = yard.fetch(&["q"], 9).into_iter().map(|job| (job.payload, job.attempt)).collect();
+    assert_eq!(payloads, [(b"new".to_vec(), 1), (b"new".to_vec(), 1), (b"old".to_vec(), 1)]);
+    assert_eq!(yard.stats("q").dead, 0);
+}
+
+#[test]
+fn a_search_finds_by_each_of_its_conditions() {
+    let mut yard = Yard::new();
+    let a = yard.enqueue("q", NewJob { kind: "mail", tags: &["x", "y"], ..NewJob::new(b"") });
+    yard.wait(10);
+    let middle = yard.now;
+    let b = yard.enqueue("q", NewJob { kind: "sms", tags: &["y"], ..NewJob::new(b"") });
+    let c = yard.enqueue("other", NewJob { kind: "mail", tags: &["y"], ..NewJob::new(b"") });
+    let token = yard.fetch(&["q"], 1)[0].token;
+    yard.one(Command::Fail { job: a, token, error: "no such address", retry: Retry::Never });
+    let find = |filter: Filter<'_>| yard.world.model.search(&yard.world.log, &filter, None, 9).expect("readable").jobs;
+    let all = Filter::default();
+    assert_eq!(find(all), [a, b, c]);
+    assert_eq!(find(Filter { queue: Some("q"), ..all }), [a, b]);
+    assert_eq!(find(Filter { kind: Some("mail"), ..all }), [a, c]);
+    assert_eq!(find(Filter { tags: &["y"], ..all }), [a, b, c]);
+    assert_eq!(find(Filter { tags: &["y", "x"], ..all }), [a]);
+    assert_eq!(find(Filter { enqueued_from: Some(middle), ..all }), [b, c]);
+    assert_eq!(find(Filter { enqueued_before: Some(middle), ..all }), [a]);
+    assert_eq!(find(Filter { attempts_min: Some(1), ..all }), [a]);
+    assert_eq!(find(Filter { error: Some("address"), ..all }), [a]);
+    assert_eq!(find(Filter { states: States::of([JobState::Pending]), ..all }), [b, c]);
+    assert_eq!(
+        find(Filter { states: States::of([JobState::Dead, JobState::Pending]), tags: &["y"], ..all }),
+        [a, b, c]
+    );
+}
