@@ -18,7 +18,8 @@ use crate::state::Jobs;
 use crate::transition::Standing;
 use crate::{JobId, JobState, LeaseToken, NewJob, QueueSettings};
 
-/// The number of a group that is not in the state: of a job that this commit put into its queue.
+/// The number of the group of a job that this commit put into its queue. One that is active counts in its group, so it has
+/// the group's own number when the state has the group.
 pub(crate) const GROUP_UNKNOWN: u32 = u32::MAX;
 
 pub(crate) struct Draft<'d> {
@@ -306,7 +307,8 @@ impl<'d> Draft<'d> {
 
     /// Notes that a job is in a queue and group which the state does not know of it.
     pub(crate) fn set_moved(&mut self, id: JobId, before: &Job, mut after: Job, group: String) {
-        after.group = GROUP_UNKNOWN;
+        let stored = self.stored_queue(after.queue).filter(|_| after.state == JobState::Active);
+        after.group = stored.and_then(|queue| queue.groups.number(&group)).unwrap_or(GROUP_UNKNOWN);
         self.groups.insert(id, group);
         self.set(id, before, Standing::Live(after), false);
     }

@@ -96,6 +96,11 @@ impl Groups {
         self.slots.get(number as usize).is_some_and(Option::is_some)
     }
 
+    /// The number of the group of this name, when there is one.
+    pub(crate) fn number(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
     /// The group of this name; a new one when there is none.
     pub(crate) fn intern(&mut self, name: &str) -> u32 {
         if let Some(number) = self.numbers.get(name) {

@@ -1,8 +1,8 @@
 //! Queues as a whole: limits, turns, pausing, clearing; and keys.
 
 use quire_jobs::{
-    Change, Clash, Command, Filter, JobId, JobState, NewJob, Order, QueueChange, Rate, Refusal, Reply, Retry, States,
-    Unique, UniqueHold, UniqueScope,
+    Change, Clash, Command, Filter, JobId, JobState, NewJob, Order, Priority, QueueChange, Rate, Refusal, Reply, Retry,
+    States, Unique, UniqueHold, UniqueScope,
 };
 
 use crate::yard::{LEASE_MICROS, Yard, fetch, fetched};
@@ -70,6 +70,22 @@ fn a_group_at_its_limit_hides_no_other() {
     }
     assert_eq!(groups(&mut yard, 9), "abc");
     assert_eq!(groups(&mut yard, 9), "");
+}
+
+#[test]
+fn an_active_job_that_is_edited_or_moved_counts_in_its_group_in_the_same_commit() {
+    for moved in [false, true] {
+        let mut yard = Yard::new();
+        set(&mut yard, QueueChange::GroupActiveMax(Some(1)));
+        let from = if moved { "other" } else { "q" };
+        let job = yard.enqueue(from, of_group("a"));
+        assert_eq!(yard.fetch(&[from], 1).len(), 1);
+        yard.enqueue("q", of_group("a"));
+        let change = if moved { Change::Move { queue: "q" } } else { Change::Priority(Priority::new(1)) };
+        let replies = yard.commit(&[Command::Change { job, change }, fetch(&["q"], 5)]).expect("accepted");
+        assert_eq!(fetched(replies[1].clone()), []);
+        assert_eq!(yard.fetch(&["q"], 5), []);
+    }
 }
 
 #[test]
