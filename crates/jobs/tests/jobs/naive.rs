@@ -94,7 +94,7 @@ impl Naive {
                 let job = self.held(job, token)?;
                 let retry_at = match retry {
                     Retry::Never => None,
-                    _ if job.attempt == job.spec.attempts_max => None,
+                    _ if job.attempt >= job.spec.attempts_max => None,
                     Retry::At(time) => Some(time.max(now)),
                     Retry::Backoff => Some(now.plus_micros(job.spec.backoff.delay_micros(job.attempt))),
                 };
