@@ -132,7 +132,8 @@ impl<'d> Draft<'d> {
 
     pub(crate) fn set_queue(&mut self, queue: QueueId, settings: QueueSettings) {
         self.push(&Effect::QueueSet { queue, settings }, &[queue]);
-        self.draft_queue(queue).settings = Some(settings);
+        let before = self.settings(queue);
+        self.draft_queue(queue).set(settings, &before);
     }
 
     /// Cancels the jobs of a queue that nobody works on; of one that is `destroyed`, all. Says how many.
@@ -262,8 +263,11 @@ impl<'d> Draft<'d> {
         let standing = before.after(cause, &to, attempt, place);
         let run = self.run.as_mut().expect("a step goes into a run");
         run.add(before.queue, &Step { job: id, before: before.last(), attempt, to, detail });
-        if let (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) = (cause, to) {
-            self.over.insert(id, (place, epitaph, attempt));
+        match (cause, to) {
+            (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) => {
+                self.over.insert(id, (place, epitaph, attempt));
+            }
+            _ => drop(self.over.remove(&id)),
         }
         self.set(id, &before, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
     }
@@ -313,8 +317,13 @@ impl<'d> Draft<'d> {
         self.set(id, before, Standing::Live(after), false);
     }
 
-    /// Notes that a finished job is live again.
+    /// Notes that a finished job is live again. A key that it lost when it ended is not its own again.
     pub(crate) fn set_revived(&mut self, id: JobId, job: Job, group: String, extra: Extra) {
+        let lost = self.state.extras.get(&id).and_then(|extra| extra.key.as_deref());
+        let is_its_own = |holder: Holder| holder.job == id && !matches!(holder.until, KeyEnd::At(_));
+        if let Some(key) = lost.filter(|key| self.key_taker(key).is_some_and(is_its_own)) {
+            self.keys.insert(key.clone(), None);
+        }
         self.groups.insert(id, group);
         self.extras.insert(id, extra);
         self.changed.insert(id, Standing::Live(job));

@@ -25,7 +25,10 @@ pub(crate) struct DraftQueue {
     pub(crate) destroyed: bool,
     /// How many more of its jobs are active than in the state.
     active: i64,
+    /// How many have started; since a rate was set, if one was: the state's meter counts no longer then.
     started: u32,
+    fresh_meter: bool,
+    fresh_group_meters: bool,
     turns: u64,
     groups: BTreeMap<u32, DraftGroup>,
     /// The touched groups that have jobs, in their order.
@@ -50,7 +53,26 @@ fn has_room(most: Option<u32>, active: i64, open: impl FnOnce(Rate) -> u32, rate
     most.is_none_or(|most| active < i64::from(most)) && rate.is_none_or(|rate| open(rate) > started)
 }
 
+/// How many may start now.
+fn open(meter: &Meter, fresh: bool, rate: Rate, now: Timestamp) -> u32 {
+    if fresh { Meter::default().available(rate, now) } else { meter.available(rate, now) }
+}
+
 impl DraftQueue {
+    /// Puts other settings in place. Groups that were passed over may stand under these, and a rate counts from when it was
+    /// set.
+    pub(crate) fn set(&mut self, settings: QueueSettings, before: &QueueSettings) {
+        if settings.rate != before.rate {
+            (self.fresh_meter, self.started) = (true, 0);
+        }
+        if settings.group_rate != before.group_rate {
+            self.fresh_group_meters = true;
+            self.groups.values_mut().for_each(|group| group.started = 0);
+        }
+        self.settings = Some(settings);
+        self.passed = None;
+    }
+
     /// Whether clearing or destroying the queue took a job of the state.
     pub(crate) fn has_taken(&self, job: &Job) -> bool {
         self.destroyed || self.cleared && job.state != JobState::Active
@@ -116,7 +138,7 @@ impl DraftQueue {
         may_run: impl Fn(JobId, bool) -> bool,
     ) -> Option<JobId> {
         let active = stored.leased.len() as i64 + self.active;
-        let open = |rate| self.open(stored, settings, rate, now);
+        let open = |rate| open(&stored.meter, self.fresh_meter, rate, now);
         if settings.paused
             || self.destroyed
             || !has_room(settings.active_max, active, open, settings.rate, self.started)
@@ -131,11 +153,6 @@ impl DraftQueue {
                 return Some(id);
             }
         }
-    }
-
-    fn open(&self, stored: &Queue, settings: &QueueSettings, rate: Rate, now: Timestamp) -> u32 {
-        let fresh = settings.rate != stored.settings.rate;
-        if fresh { Meter::default().available(rate, now) } else { stored.meter.available(rate, now) }
     }
 
     /// Touches the groups whose rate has opened since the last entry.
@@ -182,12 +199,9 @@ impl DraftQueue {
     ) -> Option<JobId> {
         let cleared = self.cleared;
         let group = stored.groups.get(number);
-        let fresh = settings.group_rate != stored.settings.group_rate;
+        let fresh = self.fresh_group_meters;
         let draft = self.groups.get_mut(&number).expect("a touched group");
-        let open = |rate| match fresh {
-            true => Meter::default().available(rate, now),
-            false => group.meter.available(rate, now),
-        };
+        let open = |rate| open(&group.meter, fresh, rate, now);
         let active = i64::from(group.active) + draft.active;
         if !has_room(settings.group_active_max, active, open, settings.group_rate, draft.started) {
             let standing = draft.standing.take();

@@ -62,6 +62,62 @@ fn never_more_are_active_than_the_limit_and_an_ack_makes_room_in_its_own_commit(
 }
 
 #[test]
+fn a_setting_holds_for_the_next_fetch_of_its_commit_and_hides_no_group() {
+    let mut yard = Yard::new();
+    for group in ["a", "a", "b", "c"] {
+        yard.enqueue("q", of_group(group));
+    }
+    let limit = |most| Command::SetQueue { queue: "q", change: QueueChange::GroupActiveMax(most) };
+    let one = || fetch(&["q"], 1);
+    let replies = yard.commit(&[one(), limit(Some(1)), one(), limit(Some(2)), one(), one()]).expect("accepted");
+    let group = |reply: &Reply| match reply {
+        Reply::Fetched(jobs) => jobs.iter().map(|job| job.group.as_str()).collect(),
+        _ => String::new(),
+    };
+    assert_eq!(replies.iter().map(group).collect::<String>(), "abca");
+}
+
+#[test]
+fn a_rate_counts_from_when_it_was_set_within_a_commit_too() {
+    let mut yard = Yard::new();
+    for group in ["a", "a", "b", "b", "c", "c"] {
+        yard.enqueue("q", of_group(group));
+    }
+    let window = |count| Some(Rate::SlidingWindow { count, window_micros: 1_000 });
+    let rate = |change| Command::SetQueue { queue: "q", change };
+    let commands = [
+        rate(QueueChange::Rate(window(2))),
+        fetch(&["q"], 3),
+        rate(QueueChange::Rate(window(3))),
+        fetch(&["q"], 4),
+        fetch(&["q"], 1),
+    ];
+    let replies = yard.commit(&commands).expect("accepted");
+    let counts: Vec<usize> = [1, 3, 4].iter().map(|at: &usize| fetched(replies[*at].clone()).len()).collect();
+    assert_eq!(counts, [2, 3, 0]);
+    assert_eq!(yard.fetch(&["q"], 1), [], "what is applied counts the same");
+    yard.wait(1_000);
+    assert_eq!(yard.fetch(&["q"], 4).len(), 1);
+}
+
+#[test]
+fn a_job_that_dies_and_is_retried_in_one_commit_has_lost_its_key_and_may_end_anew() {
+    let mut yard = Yard::new();
+    let unique = Some(Unique { clash: Clash::Reject, ..Unique::new(b"k") });
+    let job = yard.enqueue("q", NewJob { unique, attempts_max: 1, ..NewJob::new(b"{}") });
+    assert_eq!(yard.fetch(&["q"], 1).len(), 1);
+    yard.wait(LEASE_MICROS);
+    let change = |change| Command::Change { job, change };
+    let retry = change(Change::Retry { payload: None });
+    let (cancel, delete) = (change(Change::Cancel { reason: "" }), change(Change::Delete));
+    let wrong = Refusal::WrongState { job, state: JobState::Cancelled };
+    assert_eq!(yard.commit(&[retry, cancel, delete]), Err((2, wrong)));
+    let replies = yard.commit(&[retry, Command::Enqueue { queue: "q", job: NewJob { unique, ..NewJob::new(b"{}") } }]);
+    assert!(matches!(replies.expect("the key is free")[1], Reply::Enqueued { duplicate: false, .. }));
+    assert_eq!(yard.stats("q").pending, 2);
+}
+
+#[test]
 fn a_group_at_its_limit_hides_no_other() {
     let mut yard = Yard::new();
     set(&mut yard, QueueChange::GroupActiveMax(Some(1)));
