@@ -11,7 +11,10 @@ impl Random {
     /// Of the seed in `QUIRE_KILL_SEED`, or of a new one.
     pub(crate) fn from_environment() -> Self {
         let given = std::env::var("QUIRE_KILL_SEED").ok().map(|seed| seed.parse().expect("a seed is a number"));
-        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(0));
+        Random::new(given.unwrap_or_else(|| RandomState::new().hash_one(0)))
+    }
+
+    pub(crate) fn new(seed: u64) -> Self {
         Random { seed, state: seed }
     }
 
