@@ -151,11 +151,6 @@ impl Jobs {
         self.timers.first().map(|(time, _)| *time)
     }
 
-    /// How many jobs are kept: those that are not finished, and those that are and kept still.
-    pub fn job_count(&self) -> usize {
-        self.jobs.len()
-    }
-
     /// How many jobs are not finished: those that take memory.
     pub fn job_count(&self) -> usize {
         self.jobs.len()

@@ -125,9 +125,13 @@ fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
     for state in JobState::ALL {
         let jobs = naive.jobs.iter().filter(|job| job.queue == number && state_of(job.phase) == state);
         let expected: Vec<_> = jobs.map(|job| (text(job.value), job.attempt, job.priority)).collect();
-        let page = database.queue(name).list(state, None, usize::MAX)?;
+        let mut ids = database.queue(name).list(state, None, usize::MAX)?.jobs;
+        if state.is_finished() {
+            // They come in the order in which they finished, which the naive model does not know.
+            ids.sort();
+        }
         let mut found = Vec::new();
-        for id in page.jobs {
+        for id in ids {
             let job = database.queue(name).job(id)?;
             found.extend(job.map(|job| (utf8(job.payload), job.attempt, job.priority.get())));
         }

@@ -254,6 +254,12 @@ impl Draft {
             }
             Part::Fetch { ref queues, count, lease_micros } => {
                 let mut fetched = Vec::new();
+                // First what time has brought to all of the queues, then from one after the other.
+                for number in 0..self.jobs_before {
+                    if queues.contains(&self.after.jobs[number].queue) {
+                        self.settle(number);
+                    }
+                }
                 for queue in queues {
                     self.fetch(*queue, count as usize, lease_micros, &mut fetched);
                 }
@@ -322,14 +328,12 @@ impl Draft {
         if fetched.len() >= count {
             return;
         }
-        let of_queue: Vec<usize> =
-            (0..self.jobs_before).filter(|number| self.after.jobs[*number].queue == queue).collect();
-        for number in &of_queue {
-            self.settle(*number);
-        }
         // Nothing but time makes a job pending within a commit, and what time has brought may be fetched at once.
-        let pending = |number: &usize| self.after.jobs[*number].phase == Phase::Pending;
-        let mut wanted: Vec<usize> = of_queue.into_iter().filter(pending).collect();
+        let is_pending = |number: &usize| {
+            let job = &self.after.jobs[*number];
+            job.queue == queue && job.phase == Phase::Pending
+        };
+        let mut wanted: Vec<usize> = (0..self.jobs_before).filter(is_pending).collect();
         wanted.sort_by_key(|number| std::cmp::Reverse(self.after.jobs[*number].priority));
         wanted.truncate(count - fetched.len());
         for number in wanted {
