@@ -7,9 +7,10 @@
 //! kind 1  store created   tags: name      body: | name … |
 //! kind 2  event appended  tags: store (sequenced from 1), type, user's tags …, id if given
 //!                         body: | flags 1 | id 16, if flags & 1 | metadata length (varint) | metadata … | data … |
+//! kind 3  upstream read   tags: source    body: | position 8 |
 //!
-//! tag     | model 1 | role 1 | store's number 4 | name: -   store: -   type: text   user's: bytes   id: 16 |
-//! role    name 'n'   store 's'   type 'e'   user's 't'   id 'i'
+//! tag     | model 1 | role 1 | store's number 4 | name: -   store: -   type: text   user's: bytes   id: 16   source: text |
+//! role    name 'n'   store 's'   type 'e'   user's 't'   id 'i'   source 'u'
 //! ```
 
 use alloc::vec::Vec;
@@ -23,6 +24,9 @@ use crate::{EventId, StoreNumber};
 pub(crate) const STORE_CREATED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 1 };
 /// An event.
 pub(crate) const EVENT_APPENDED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 2 };
+
+/// How far a source was read.
+pub(crate) const UPSTREAM_READ: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 3 };
 
 const HAS_ID: u8 = 1;
 
@@ -40,6 +44,8 @@ pub(crate) enum Role {
     Tag = b't',
     /// The event in a store that has a client's id.
     Id = b'i',
+    /// How far a store has read a source.
+    Source = b'u',
 }
 
 /// The bytes of a tag that stand before what it names in its store.

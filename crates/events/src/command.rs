@@ -12,6 +12,22 @@ use crate::{EventPosition, NewEvent, Query};
 pub enum Command<'c> {
     /// Append events under conditions.
     Append(Append<'c>),
+    /// Note how far a source has been read. It is answered as an append without events.
+    Upstream(Upstream<'c>),
+}
+
+/// How far a store has taken in another place: a topic, another store, a table. Committed together with what was made of it, it
+/// makes that happen once: a commit that is repeated is refused with [`Refusal::UpstreamBehind`](crate::Refusal::UpstreamBehind), and
+/// who restarts asks [`Events::upstream`](crate::Events::upstream) where to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upstream<'c> {
+    /// The store that takes in; created when it is not there.
+    pub store: &'c str,
+    /// The name of the source, in the store: any text of at most [`SOURCE_BYTES_MAX`](crate::SOURCE_BYTES_MAX) bytes. A store keeps at most
+    /// [`SOURCES_MAX`](crate::SOURCES_MAX).
+    pub source: &'c str,
+    /// The position in the source; greater than the one before.
+    pub position: u64,
 }
 
 /// Append `events`, in order, if every condition holds.

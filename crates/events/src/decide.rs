@@ -7,15 +7,15 @@ use alloc::vec::Vec;
 
 use quire_model::{At, Denied, Effects, History, NewEntry, Place, ReadError, Sequence, Sequenced, Tag};
 
-use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, TagList, encode_event_head};
+use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, TagList, UPSTREAM_READ, encode_event_head};
 use crate::draft::Draft;
-use crate::limits::check_append;
+use crate::limits::{SOURCES_MAX, check_append, check_upstream};
 use crate::prepare::Looked;
 use crate::read::{find_derived, find_given};
 use crate::select::place_after;
 use crate::{
     Append, Appended, Condition, EventId, EventPosition, EventView, Events, NewEvent, Query, Refusal, Selection,
-    StoreNumber,
+    StoreNumber, Upstream,
 };
 
 /// The decision on all appends of one commit.
@@ -98,6 +98,32 @@ impl<'a> Decision<'a> {
             self.draft.append(store, first, self.at.time, &append.events);
         }
         Ok(appended(first, append.events.len(), false))
+    }
+
+    /// Decides on the next command, when it notes how far a source was read.
+    pub(crate) fn upstream(&mut self, upstream: &Upstream<'a>, effects: &mut dyn Effects) -> Result<Appended, Stop> {
+        check_upstream(upstream)?;
+        let Upstream { store, source, position } = *upstream;
+        let known = self.draft.store(self.state, store);
+        if let Some(store) = known {
+            match self.draft.upstream(self.state, store, source) {
+                Some(known) if position <= known => return Err(Refusal::UpstreamBehind { position, known }.into()),
+                None if self.draft.source_count(self.state, store) >= SOURCES_MAX => {
+                    return Err(Refusal::TooManySources.into());
+                }
+                _ => {}
+            }
+        }
+        let store = known.unwrap_or_else(|| self.create(store, effects));
+        let tags = TagList::of(Role::Source, store, source.as_bytes());
+        effects.push(NewEntry {
+            kind: UPSTREAM_READ,
+            tags: &[tags.first()],
+            sequenced: None,
+            body: &[&position.to_le_bytes()],
+        });
+        self.draft.read_upstream(store, source, position);
+        Ok(Appended { first: None, last: None, duplicate: false })
     }
 
     fn create(&mut self, name: &'a str, effects: &mut dyn Effects) -> StoreNumber {

@@ -16,6 +16,7 @@ pub(crate) struct Draft<'a> {
     created: Vec<(&'a str, StoreNumber)>,
     runs: Vec<Run<'a>>,
     by_id: BTreeMap<(StoreNumber, EventId), EventPosition>,
+    upstreams: BTreeMap<(StoreNumber, &'a str), u64>,
 }
 
 /// Events that one command appended.
@@ -39,6 +40,23 @@ impl<'a> Draft<'a> {
         let number = StoreNumber::new(state.store_count() + pending);
         self.created.push((name, number));
         number
+    }
+
+    /// How far a source was read, by the commit too.
+    pub(crate) fn upstream(&self, state: &Events, store: StoreNumber, source: &'a str) -> Option<u64> {
+        self.upstreams.get(&(store, source)).copied().or_else(|| state.upstream_of(store, source))
+    }
+
+    /// How many sources the store reads from.
+    pub(crate) fn source_count(&self, state: &Events, store: StoreNumber) -> usize {
+        let own =
+            self.upstreams.keys().filter(|(own, source)| *own == store && state.upstream_of(store, source).is_none());
+        state.sources(store).count() + own.count()
+    }
+
+    /// Takes in how far a source was read.
+    pub(crate) fn read_upstream(&mut self, store: StoreNumber, source: &'a str, position: u64) {
+        self.upstreams.insert((store, source), position);
     }
 
     /// Takes in what a command appended.

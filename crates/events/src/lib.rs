@@ -43,11 +43,12 @@ mod state;
 mod read;
 mod select;
 
-pub use command::{Append, Appended, Command, Condition};
+pub use command::{Append, Appended, Command, Condition, Upstream};
 pub use event::{EventView, NewEvent};
 pub use id::{EventId, NotAnEventId};
 pub use limits::{
-    CONDITIONS_MAX, EVENTS_MAX, NAME_BYTES_MAX, QUERY_WALKS_MAX, TAG_BYTES_MAX, TAGS_MAX, TYPE_BYTES_MAX,
+    CONDITIONS_MAX, EVENTS_MAX, NAME_BYTES_MAX, QUERY_WALKS_MAX, SOURCE_BYTES_MAX, SOURCES_MAX, TAG_BYTES_MAX,
+    TAGS_MAX, TYPE_BYTES_MAX,
 };
 pub use position::EventPosition;
 pub use prepare::{Preparation, Prepared};

@@ -2,7 +2,9 @@
 //!
 //! The size of an event's data and metadata has no limit here: the log limits the size of a record.
 
-use crate::{Append, Condition, EventProblem, LabelProblem, NameProblem, NewEvent, Query, QueryProblem, Refusal};
+use crate::{
+    Append, Condition, EventProblem, LabelProblem, NameProblem, NewEvent, Query, QueryProblem, Refusal, Upstream,
+};
 
 /// The most bytes in the name of a store.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -18,6 +20,11 @@ pub const EVENTS_MAX: usize = 65_536;
 pub const CONDITIONS_MAX: usize = 256;
 /// The most walks that a query may take: an item counts once for each type that it names, and once when it names none.
 pub const QUERY_WALKS_MAX: usize = 4_096;
+
+/// The most bytes in the name of a source.
+pub const SOURCE_BYTES_MAX: usize = 255;
+/// The most sources that a store reads from.
+pub const SOURCES_MAX: usize = 1_024;
 
 // An entry carries at most 255 tags: the store's, the type's, the user's and the id's.
 const _: () = assert!(TAGS_MAX + 3 <= 255);
@@ -45,6 +52,18 @@ pub(crate) fn check_append(append: &Append<'_>) -> Result<(), Refusal> {
             .map_err(|problem| Refusal::InvalidQuery { condition: index, problem })?;
     }
     Ok(())
+}
+
+/// Checks everything about an upstream that does not depend on the store.
+pub(crate) fn check_upstream(upstream: &Upstream<'_>) -> Result<(), Refusal> {
+    check_name(upstream.store).map_err(Refusal::InvalidName)?;
+    match upstream.source.len() {
+        0 => Err(Refusal::InvalidSource(LabelProblem::Empty)),
+        bytes if bytes > SOURCE_BYTES_MAX => {
+            Err(Refusal::InvalidSource(LabelProblem::TooLong { bytes, bytes_max: SOURCE_BYTES_MAX }))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Names are paths of segments: `[A-Za-z0-9._-]`, joined by single slashes.

@@ -58,16 +58,21 @@ pub(crate) struct Looked {
 impl Events {
     /// Whether there may be something to look up for these commands, whatever the state.
     pub fn is_worth_preparing(commands: &[Command<'_>]) -> bool {
-        commands.iter().any(|Command::Append(append)| {
-            !append.conditions.is_empty() || append.events.iter().any(|event| event.id.is_some())
+        commands.iter().any(|command| match command {
+            Command::Append(append) => {
+                !append.conditions.is_empty() || append.events.iter().any(|event| event.id.is_some())
+            }
+            Command::Upstream(_) => false,
         })
     }
 
     /// What is to be looked up for these commands. It reads no history.
     pub fn prepare(&self, commands: &[Command<'_>]) -> Preparation {
         let mut preparation = Preparation::default();
-        for (index, Command::Append(append)) in commands.iter().enumerate() {
-            if let Some(asked) = self.ask(append) {
+        for (index, command) in commands.iter().enumerate() {
+            if let Command::Append(append) = command
+                && let Some(asked) = self.ask(append)
+            {
                 preparation.appends.resize_with(index, || None);
                 preparation.appends.push(Some(asked));
             }

@@ -4,7 +4,9 @@
 
 use core::fmt;
 
-use crate::{CONDITIONS_MAX, EVENTS_MAX, EventId, EventPosition, NAME_BYTES_MAX, QUERY_WALKS_MAX, TAGS_MAX};
+use crate::{
+    CONDITIONS_MAX, EVENTS_MAX, EventId, EventPosition, NAME_BYTES_MAX, QUERY_WALKS_MAX, SOURCES_MAX, TAGS_MAX,
+};
 
 /// Why an append, and with it its commit, is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +68,17 @@ pub enum Refusal {
         /// Why.
         problem: QueryProblem,
     },
+    /// The source was read up to there, or further, before: what was made of it is there already.
+    UpstreamBehind {
+        /// What the command says.
+        position: u64,
+        /// How far the source was read.
+        known: u64,
+    },
+    /// The name can't be a source's.
+    InvalidSource(LabelProblem),
+    /// The store reads from [`SOURCES_MAX`] sources already.
+    TooManySources,
 }
 
 /// Why a read is refused.
@@ -195,6 +208,13 @@ impl fmt::Display for Refusal {
             Refusal::InvalidName(problem) => problem.fmt(f),
             Refusal::InvalidEvent { event, problem } => write!(f, "event {event}: {problem}"),
             Refusal::InvalidQuery { condition, problem } => write!(f, "condition {condition}: {problem}"),
+            Refusal::UpstreamBehind { position, known } => {
+                write!(f, "the source was read up to {known} before, and position {position} is not behind that")
+            }
+            Refusal::InvalidSource(problem) => write!(f, "the name of the source {problem}"),
+            Refusal::TooManySources => {
+                write!(f, "the store reads from {SOURCES_MAX} sources already, and keeps no more")
+            }
         }
     }
 }

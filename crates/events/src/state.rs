@@ -9,9 +9,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId};
+use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
 
-use crate::codec::{EVENT_APPENDED, STORE_CREATED, store_of};
+use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, UPSTREAM_READ, label_of, store_of};
 use crate::decide::Decision;
 use crate::{Appended, Command, EventPosition, Prepared, Refusal};
 
@@ -44,10 +44,12 @@ struct Store {
     name: String,
     /// The position of its last event, also when that event is gone by now.
     last: EventPosition,
+    /// How far each source was read.
+    upstreams: BTreeMap<String, u64>,
 }
 
 /// The version of the checkpoint.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 impl Events {
     /// The stores by name, in the order of their names.
@@ -84,19 +86,39 @@ impl Events {
         replies: &mut Vec<Appended>,
     ) -> Result<(), Denied<Refusal>> {
         let mut decision = Decision::new(self, history, at);
-        for (index, Command::Append(append)) in commands.iter().enumerate() {
+        for (index, command) in commands.iter().enumerate() {
             let is_last = index + 1 == commands.len();
-            let appended = decision.append(append, prepared.of(index), is_last, effects);
+            let appended = match command {
+                Command::Append(append) => decision.append(append, prepared.of(index), is_last, effects),
+                Command::Upstream(upstream) => decision.upstream(upstream, effects),
+            };
             replies.push(appended.map_err(|stop| stop.denied(index))?);
         }
         Ok(())
+    }
+
+    /// How far a store has read a source; `None` when it never has. See [`Upstream`](crate::Upstream).
+    pub fn upstream(&self, store: &str, source: &str) -> Option<u64> {
+        self.upstream_of(self.store(store)?, source)
+    }
+
+    /// The sources that a store reads from, by name, each with how far.
+    pub fn sources(&self, store: StoreNumber) -> impl Iterator<Item = (&str, u64)> {
+        let store = self.stores.get(store.0 as usize);
+        store
+            .into_iter()
+            .flat_map(|store| store.upstreams.iter().map(|(source, position)| (source.as_str(), *position)))
+    }
+
+    pub(crate) fn upstream_of(&self, store: StoreNumber, source: &str) -> Option<u64> {
+        self.stores.get(store.0 as usize)?.upstreams.get(source).copied()
     }
 
     fn create(&mut self, name: String, last: EventPosition) {
         let number = StoreNumber(self.store_count());
         let before = self.by_name.insert(name.clone(), number);
         assert!(before.is_none(), "store {name} is created once");
-        self.stores.push(Store { name, last });
+        self.stores.push(Store { name, last, upstreams: BTreeMap::new() });
     }
 }
 
@@ -128,20 +150,42 @@ impl Model for Events {
                 let store = self.stores.get_mut(store.0 as usize).expect("a store is created before its events");
                 store.last = entry.sequence.expect("an event takes a number of its store").into();
             }
+            UPSTREAM_READ => {
+                let (store, source, position) = upstream_in(entry);
+                let store = self.stores.get_mut(store.0 as usize).expect("a store is created before it reads a source");
+                store.upstreams.insert(String::from(source), position);
+            }
             kind => panic!("an events entry of the unknown kind {}", kind.kind),
         }
     }
 
+    /// Events are kept; of how far a source was read, the last word counts.
+    fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
+        if entry.kind != UPSTREAM_READ {
+            return true;
+        }
+        let (store, source, position) = upstream_in(entry);
+        self.upstream_of(store, source) == Some(position)
+    }
+
+    /// Version 2, then the stores in the order of their numbers:
+    ///
+    /// ```text
+    /// 2 │ n, n × (name, last position, m, m × (source, position in it))
+    /// ```
     fn save(&self, out: &mut Encoder) {
         out.u8(VERSION).varint(self.stores.len() as u64);
         for store in &self.stores {
-            out.str(&store.name).varint(store.last.get());
+            out.str(&store.name).varint(store.last.get()).varint(store.upstreams.len() as u64);
+            for (source, position) in &store.upstreams {
+                out.str(source).varint(*position);
+            }
         }
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != VERSION {
-            return Err(unlike("version 1 of the event stores", from));
+            return Err(unlike("version 2 of the event stores", from));
         }
         let mut events = Events::default();
         for _ in 0..from.varint_u32()? {
@@ -151,9 +195,25 @@ impl Model for Events {
             }
             let last = EventPosition::new(from.varint()?);
             events.create(name, last);
+            let mut upstreams = BTreeMap::new();
+            for _ in 0..from.varint()? {
+                if upstreams.insert(from.string()?, from.varint()?).is_some() {
+                    return Err(unlike("the name of another source", from));
+                }
+            }
+            events.stores.last_mut().expect("it was just created").upstreams = upstreams;
         }
         Ok(events)
     }
+}
+
+/// What an entry says of how far a source was read.
+fn upstream_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str, u64) {
+    let tag = entry.tags.first().expect("it stands under its source's tag");
+    let source = label_of(tag, Role::Source).and_then(|source| core::str::from_utf8(source).ok());
+    let position = entry.body.try_into().map(u64::from_le_bytes).expect("its body is a position");
+    let store = store_of(tag).expect("it stands under its source's tag");
+    (store, source.expect("a source's name is text"), position)
 }
 
 fn unlike(expected: &'static str, from: &Decoder<'_>) -> CodecError {

@@ -86,6 +86,9 @@ fn of_events(refusal: &events::Refusal) -> Known {
         Refusal::InvalidName(_) => (Code::InvalidArgument, "INVALID_NAME"),
         Refusal::InvalidEvent { .. } => (Code::InvalidArgument, "INVALID_EVENT"),
         Refusal::InvalidQuery { .. } => (Code::InvalidArgument, "INVALID_QUERY"),
+        Refusal::UpstreamBehind { .. } => (Code::AlreadyExists, "UPSTREAM_BEHIND"),
+        Refusal::InvalidSource(_) => (Code::InvalidArgument, "INVALID_NAME"),
+        Refusal::TooManySources => (Code::ResourceExhausted, "TOO_MANY_SOURCES"),
     }
 }
 
@@ -150,6 +153,11 @@ fn events_facts(refusal: &events::Refusal) -> Facts {
         Refusal::InvalidQuery { condition, .. } => vec![("condition", condition.to_string())],
         Refusal::TooManyEvents { events } => vec![("given", events.to_string())],
         Refusal::TooManyConditions { conditions } => vec![("given", conditions.to_string())],
-        Refusal::NothingAsked | Refusal::InvalidName(_) => Vec::new(),
+        Refusal::UpstreamBehind { position, known } => {
+            vec![("position", position.to_string()), ("known", known.to_string())]
+        }
+        Refusal::NothingAsked | Refusal::InvalidName(_) | Refusal::InvalidSource(_) | Refusal::TooManySources => {
+            Vec::new()
+        }
     }
 }

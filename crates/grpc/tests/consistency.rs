@@ -148,7 +148,7 @@ impl Store for Remote {
         };
         let fail = FailIfEventsMatch { query: Some(message(items)), after };
         let conditions = vec![EventCondition { kind: Some(Kind::FailIfEventsMatch(fail)) }];
-        let request = AppendEventsRequest { store: STORE.to_owned(), events: vec![event], conditions };
+        let request = AppendEventsRequest { store: STORE.to_owned(), events: vec![event], conditions, upstream: None };
         match self.runtime.block_on(self.client.clone().append(request)) {
             Ok(_) => true,
             Err(status) => {

@@ -133,6 +133,9 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             events::Refusal::InvalidName(_) => (INVALID, "invalid_name"),
             events::Refusal::InvalidEvent { .. } => (INVALID, "invalid_event"),
             events::Refusal::InvalidQuery { .. } => (INVALID, "invalid_query"),
+            events::Refusal::UpstreamBehind { .. } => (REFUSED, "upstream_behind"),
+            events::Refusal::InvalidSource(_) => (INVALID, "invalid_name"),
+            events::Refusal::TooManySources => (REFUSED, "too_many_sources"),
         },
         Reason::Streams(refusal) => match refusal {
             streams::Refusal::InvalidTopicName(_) | streams::Refusal::InvalidGroupName(_) => (INVALID, "invalid_name"),

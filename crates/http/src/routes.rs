@@ -24,6 +24,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/events/{store}/project", post(events::project))
         .route("/v1/events/{store}/subscribe", get(events::subscribe))
         .route("/v1/events/{store}/head", get(events::head))
+        .route("/v1/events/{store}/sources", get(events::sources))
         .route("/v1/topics", get(topics::topics))
         .route("/v1/topics/{topic}", get(topics::topic))
         .route("/v1/topics/{topic}/{partition}/records", get(topics::records))

@@ -76,6 +76,11 @@ impl<'c> Commit<'c> {
         self.part(Part::Events(events::Command::Append(append)))
     }
 
+    /// Notes how far an event store has read a source, which grows only: see [`events::Upstream`].
+    pub fn upstream(self, store: &'c str, source: &'c str, position: u64) -> Self {
+        self.part(Part::Events(events::Command::Upstream(events::Upstream { store, source, position })))
+    }
+
     /// Produces a message.
     pub fn produce(self, topic: &'c str, message: Message<'c>) -> Self {
         self.part(Part::Produce { topic, message })

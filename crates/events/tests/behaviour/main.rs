@@ -1,6 +1,7 @@
 //! What a user of the event stores can see, over a log in memory.
 
 mod support;
+mod upstream;
 
 mod conditions;
 mod limits;

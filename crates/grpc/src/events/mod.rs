@@ -20,8 +20,8 @@ use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, refused};
 use crate::proto::events_server::Events;
 use crate::proto::{
-    AppendEventsRequest, AppendEventsResponse, HeadEventsRequest, HeadEventsResponse, ReadEventsRequest,
-    ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
+    AppendEventsRequest, AppendEventsResponse, EventUpstream, HeadEventsRequest, HeadEventsResponse, ReadEventsRequest,
+    ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse, UpstreamEventsRequest, UpstreamEventsResponse,
 };
 
 /// The service.
@@ -47,7 +47,15 @@ impl Events for Service {
         let short = request.encoded_len() <= INLINE_BYTES_MAX;
         let begin = move || {
             let (events, conditions) = (request::events(&request.events)?, request::conditions(&request.conditions)?);
-            app.database.submit(&Commit::new().append_if(&request.store, events, conditions)).map_err(failed)
+            let is_empty = events.is_empty() && conditions.is_empty();
+            let mut commit = Commit::new();
+            if !is_empty || request.upstream.is_none() {
+                commit = commit.append_if(&request.store, events, conditions);
+            }
+            if let Some(EventUpstream { source, position }) = &request.upstream {
+                commit = commit.upstream(&request.store, source, *position);
+            }
+            app.database.submit(&commit).map_err(failed)
         };
         let ticket = if short { begin()? } else { aside(begin).await? };
         match ticket.await.map_err(failed)? {
@@ -81,5 +89,14 @@ impl Events for Service {
     async fn head(&self, request: Request<HeadEventsRequest>) -> Result<Response<HeadEventsResponse>, Status> {
         let head = self.app.database.events(&request.into_inner().store).head().map_err(failed)?;
         Ok(Response::new(HeadEventsResponse { head: head.get() }))
+    }
+
+    async fn upstream(
+        &self,
+        request: Request<UpstreamEventsRequest>,
+    ) -> Result<Response<UpstreamEventsResponse>, Status> {
+        let UpstreamEventsRequest { store, source } = request.into_inner();
+        let ticket = self.app.database.read(|view| view.events.upstream(&store, &source)).map_err(failed)?;
+        Ok(Response::new(UpstreamEventsResponse { position: ticket.await.map_err(failed)? }))
     }
 }

@@ -107,6 +107,18 @@ pub struct AppendEventsRequest {
     /// All must hold.
     #[prost(message, repeated, tag = "3")]
     pub conditions: ::prost::alloc::vec::Vec<EventCondition>,
+    /// How far a source was read, when the events come from one; kept together with them.
+    #[prost(message, optional, tag = "4")]
+    pub upstream: ::core::option::Option<EventUpstream>,
+}
+/// How far a store has read a source, such as a topic or another store. An append that is not behind the last position is refused:
+/// it was made of what was taken in before.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EventUpstream {
+    #[prost(string, tag = "1")]
+    pub source: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub position: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AppendEventsResponse {
@@ -180,6 +192,19 @@ pub struct HeadEventsResponse {
     /// 0 when the store is empty or not there.
     #[prost(uint64, tag = "1")]
     pub head: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpstreamEventsRequest {
+    #[prost(string, tag = "1")]
+    pub store: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub source: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpstreamEventsResponse {
+    /// Absent when the store never read from the source.
+    #[prost(uint64, optional, tag = "1")]
+    pub position: ::core::option::Option<u64>,
 }
 /// Generated client implementations.
 pub mod events_client {
@@ -363,6 +388,28 @@ pub mod events_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Events", "Head"));
             self.inner.unary(req, path, codec).await
         }
+        /// How far a store has read a source: where who takes it in goes on.
+        pub async fn upstream(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UpstreamEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpstreamEventsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Events/Upstream");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Events", "Upstream"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -414,6 +461,14 @@ pub mod events_server {
             request: tonic::Request<super::HeadEventsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::HeadEventsResponse>,
+            tonic::Status,
+        >;
+        /// How far a store has read a source: where who takes it in goes on.
+        async fn upstream(
+            &self,
+            request: tonic::Request<super::UpstreamEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpstreamEventsResponse>,
             tonic::Status,
         >;
     }
@@ -660,6 +715,51 @@ pub mod events_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = HeadSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Events/Upstream" => {
+                    #[allow(non_camel_case_types)]
+                    struct UpstreamSvc<T: Events>(pub Arc<T>);
+                    impl<
+                        T: Events,
+                    > tonic::server::UnaryService<super::UpstreamEventsRequest>
+                    for UpstreamSvc<T> {
+                        type Response = super::UpstreamEventsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UpstreamEventsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Events>::upstream(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UpstreamSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use quire_grpc::proto::event_condition::{FailIfEventsMatch, Kind, LastIs};
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::{
-    AppendEventsRequest, AppendEventsResponse, Event, EventCondition, EventQuery, EventQueryItem, HeadEventsRequest,
-    NewEvent, ReadEventsRequest, SubscribeEventsRequest,
+    AppendEventsRequest, AppendEventsResponse, Event, EventCondition, EventQuery, EventQueryItem, EventUpstream,
+    HeadEventsRequest, NewEvent, ReadEventsRequest, SubscribeEventsRequest, UpstreamEventsRequest,
 };
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
@@ -36,7 +36,7 @@ async fn append(
     events: Vec<NewEvent>,
     conditions: Vec<EventCondition>,
 ) -> Result<AppendEventsResponse, Status> {
-    let request = AppendEventsRequest { store: STORE.to_owned(), events, conditions };
+    let request = AppendEventsRequest { store: STORE.to_owned(), events, conditions, upstream: None };
     client.append(request).await.map(tonic::Response::into_inner)
 }
 
@@ -78,6 +78,32 @@ async fn an_event_comes_back_to_the_byte_also_after_a_restart() {
     let Event { position, id, r#type, tags, data, metadata, time_us } = events.into_iter().next().expect("one");
     assert_eq!(NewEvent { id, r#type, tags, data, metadata }, given);
     assert!(position == 1 && time_us > 0);
+    let head = client.head(HeadEventsRequest { store: STORE.to_owned() }).await.expect("read").into_inner();
+    assert_eq!(head.head, 1);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_source_is_read_once_and_how_far_is_told() {
+    let served = Served::new().await;
+    let mut client = served.events().await;
+    let read = |events: Vec<NewEvent>, position| AppendEventsRequest {
+        store: STORE.to_owned(),
+        events,
+        upstream: Some(EventUpstream { source: "orders/0".to_owned(), position }),
+        ..AppendEventsRequest::default()
+    };
+    client.append(read(vec![event("Taken", &[], b"")], 7)).await.expect("accepted");
+    let refused = client.append(read(vec![event("Taken", &[], b"")], 7)).await.expect_err("it was read before");
+    assert_eq!((told(&refused).0, told(&refused).1.as_str()), (Code::AlreadyExists, "UPSTREAM_BEHIND"));
+    client.append(read(vec![], 8)).await.expect("accepted");
+    let served = served.again().await;
+    let mut client = served.events().await;
+    let mut upstream = async |source: &str| {
+        let request = UpstreamEventsRequest { store: STORE.to_owned(), source: source.to_owned() };
+        client.upstream(request).await.expect("read").into_inner().position
+    };
+    assert_eq!((upstream("orders/0").await, upstream("orders/1").await), (Some(8), None));
     let head = client.head(HeadEventsRequest { store: STORE.to_owned() }).await.expect("read").into_inner();
     assert_eq!(head.head, 1);
     served.stop().await;

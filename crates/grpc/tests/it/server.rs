@@ -52,7 +52,12 @@ async fn a_request_of_more_bytes_than_a_commit_is_refused_and_the_connection_goe
     let mut events = served.events().await;
     let event =
         |bytes: usize| NewEvent { r#type: "Big".to_owned(), data: vec![0; bytes].into(), ..NewEvent::default() };
-    let append = |bytes| AppendEventsRequest { store: "s".to_owned(), events: vec![event(bytes)], conditions: vec![] };
+    let append = |bytes| AppendEventsRequest {
+        store: "s".to_owned(),
+        events: vec![event(bytes)],
+        conditions: vec![],
+        upstream: None,
+    };
     let refused = events.append(append(17 << 20)).await.expect_err("too large for a message");
     assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
     let refused = events.append(append(16 << 20)).await.expect_err("too large for a record");
@@ -66,7 +71,12 @@ async fn stopping_ends_streams_and_lets_go_of_the_database_whoever_is_connected(
     let mut events = served.events().await;
     let event = NewEvent { r#type: "E".to_owned(), data: vec![0; 1 << 20].into(), ..NewEvent::default() };
     for _ in 0..12 {
-        let append = AppendEventsRequest { store: "s".to_owned(), events: vec![event.clone()], conditions: vec![] };
+        let append = AppendEventsRequest {
+            store: "s".to_owned(),
+            events: vec![event.clone()],
+            conditions: vec![],
+            upstream: None,
+        };
         events.append(append).await.expect("accepted");
     }
     let subscribe = SubscribeEventsRequest { store: "none".to_owned(), ..SubscribeEventsRequest::default() };

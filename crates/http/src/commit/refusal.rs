@@ -44,7 +44,9 @@ fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
         Refusal::TooManyConditions { conditions } => {
             facts([("given", json!(conditions)), ("most", json!(events::CONDITIONS_MAX))])
         }
-        Refusal::NothingAsked | Refusal::InvalidName(_) => Map::new(),
+        Refusal::UpstreamBehind { position, known } => facts([("position", json!(position)), ("known", json!(known))]),
+        Refusal::TooManySources => facts([("most", json!(events::SOURCES_MAX))]),
+        Refusal::NothingAsked | Refusal::InvalidName(_) | Refusal::InvalidSource(_) => Map::new(),
     }
 }
 

@@ -80,6 +80,18 @@ struct StoreReply {
 }
 
 #[derive(Debug, Serialize)]
+struct SourceReply {
+    source: String,
+    position: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Sources {
+    store: String,
+    sources: Vec<SourceReply>,
+}
+
+#[derive(Debug, Serialize)]
 struct Stores {
     stores: Vec<StoreReply>,
 }
@@ -114,6 +126,21 @@ pub(crate) async fn head(
     params.end()?;
     let head = app.database.events(&store).head()?.get();
     Ok(Answer::of(&StoreReply { store, head }))
+}
+
+/// `GET /v1/events/{store}/sources`: how far each was read.
+pub(crate) async fn sources(
+    State(app): State<Arc<App>>,
+    Named(store): Named<String>,
+    params: Params,
+) -> Result<Answer, Problem> {
+    params.end()?;
+    let ticket = app.database.read(|view| {
+        let sources = view.events.store(&store).into_iter().flat_map(|number| view.events.sources(number));
+        sources.map(|(source, position)| SourceReply { source: source.to_owned(), position }).collect()
+    })?;
+    let sources = ticket.await?;
+    Ok(Answer::of(&Sources { store, sources }))
 }
 
 /// `GET /v1/events/{store}`: events of any of the types that carry all of the tags.
@@ -154,7 +181,9 @@ pub(crate) async fn append(
     let short = body.len() <= INLINE_BYTES_MAX;
     let begin = move || {
         let request: AppendRequest<'_> = body.parse()?;
-        submit(&app.database, &[PartRequest::Append(request.to(&store))])
+        let (append, upstream) = request.to(&store);
+        let parts = append.map(PartRequest::Append).into_iter().chain(upstream.map(PartRequest::Upstream));
+        submit(&app.database, &parts.collect::<Vec<_>>())
     };
     let ticket = if short { begin()? } else { aside(begin).await? };
     let committed = committed(ticket.await?)?;

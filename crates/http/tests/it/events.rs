@@ -28,6 +28,28 @@ fn an_append_to_a_store_is_a_commit_of_one_part() {
 }
 
 #[test]
+fn a_source_is_read_once_and_how_far_is_told() {
+    let served = Served::new();
+    let read = |position: u64| json!({"events": [{"type": "Taken"}], "upstream": {"source": "orders/0", "position": position}});
+    assert_eq!(append(&served, read(7))["last"], 1);
+    let refused = served.fails("POST", &format!("{STORE}/append"), &read(7).to_string(), 409, "upstream_behind");
+    assert_eq!((&refused["position"], &refused["known"]), (&json!(7), &json!(7)));
+    let part = json!({"parts": [{"upstream": {"store": "school/courses", "source": "orders/1", "position": 0}}]});
+    served.write("/v1/commit", part);
+    append(&served, json!({"upstream": {"source": "orders/0", "position": 9}}));
+    assert_eq!(served.read(&format!("{STORE}/head"))["head"], 1);
+    let sources = json!([{"source": "orders/0", "position": 9}, {"source": "orders/1", "position": 0}]);
+    assert_eq!(served.read(&format!("{STORE}/sources"))["sources"], sources);
+    served.fails(
+        "POST",
+        &format!("{STORE}/append"),
+        r#"{"upstream": {"source": "", "position": 1}}"#,
+        400,
+        "invalid_name",
+    );
+}
+
+#[test]
 fn projections_are_folded_in_one_pass_and_their_condition_is_what_an_append_takes() {
     let served = Served::new();
     append(

@@ -173,6 +173,14 @@ impl<'a> EventStore<'a> {
         Subscription::new(self.database, self.name, query.into_owned(), after)
     }
 
+    /// How far the store has read a source; `None` when it never has. See [`Commit::upstream`](crate::Commit::upstream).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`].
+    pub fn upstream(&self, source: &str) -> Result<Option<u64>> {
+        self.database.read(|view| view.events.upstream(self.name, source))?.wait()
+    }
+
     /// The last position of the store; zero when it is empty or not there.
     ///
     /// # Errors

@@ -28,6 +28,7 @@ const TAGS: &[(ModelId, u8, &str, &[Field])] = &[
     (ModelId::EVENTS, b'e', "type", &[Number("store"), Text]),
     (ModelId::EVENTS, b't', "tag", &[Number("store"), Text]),
     (ModelId::EVENTS, b'i', "event", &[Number("store"), Id("")]),
+    (ModelId::EVENTS, b'u', "source", &[Number("store"), Text]),
     (ModelId::JOBS, b'q', "queue", &[Number("")]),
     (ModelId::JOBS, b'j', "job", &[Bytes("")]),
     (ModelId::JOBS, b't', "tag", &[Text]),
@@ -52,7 +53,7 @@ const STREAMS: &[&str] = &[
     "offset deleted",
     "group deleted",
 ];
-const EVENTS: &[&str] = &["store created", "event appended"];
+const EVENTS: &[&str] = &["store created", "event appended", "upstream read"];
 const JOBS: &[&str] =
     &["queue created", "enqueued", "leased", "extended", "completed", "failed", "lease expired", "due"];
 const GRAPH: &[&str] =

@@ -91,7 +91,12 @@ async fn appends(
             EventCondition { kind: Some(Kind::FailIfEventsMatch(fail)) }
         };
         let conditions = is_conditional.then(condition).into_iter().collect();
-        let request = AppendEventsRequest { store: STORE.to_owned(), events: events(batch, bytes, op), conditions };
+        let request = AppendEventsRequest {
+            store: STORE.to_owned(),
+            events: events(batch, bytes, op),
+            conditions,
+            upstream: None,
+        };
         client.append(request).await.map_err(failed)?;
         recorder.lap();
     }

@@ -21,7 +21,7 @@ pub(crate) struct Append<'r> {
     conditions: Vec<ConditionRequest<'r>>,
 }
 
-/// The same to the store that a path names.
+/// The same to the store that a path names, and how far the store has read a source.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AppendRequest<'r> {
@@ -29,6 +29,27 @@ pub(crate) struct AppendRequest<'r> {
     events: Vec<EventRequest<'r>>,
     #[serde(borrow, default)]
     conditions: Vec<ConditionRequest<'r>>,
+    #[serde(borrow)]
+    upstream: Option<SourceRead<'r>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourceRead<'r> {
+    #[serde(borrow)]
+    source: Text<'r>,
+    position: u64,
+}
+
+/// Notes how far a store has read a source.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Upstream<'r> {
+    #[serde(borrow)]
+    store: Text<'r>,
+    #[serde(borrow)]
+    source: Text<'r>,
+    position: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -91,12 +112,25 @@ struct ItemRequest<'r> {
 }
 
 impl<'r> AppendRequest<'r> {
-    /// To this store.
-    pub(crate) fn to<'a>(self, store: &'a str) -> Append<'a>
+    /// To this store: the append, unless only a source was read, and how far it was.
+    pub(crate) fn to<'a>(self, store: &'a str) -> (Option<Append<'a>>, Option<Upstream<'a>>)
     where
         'r: 'a,
     {
-        Append { store: Text::from(store), events: self.events, conditions: self.conditions }
+        let upstream = self.upstream.map(|read| {
+            let SourceRead { source, position } = read;
+            Upstream { store: Text::from(store), source, position }
+        });
+        let append = Append { store: Text::from(store), events: self.events, conditions: self.conditions };
+        let is_empty = append.events.is_empty() && append.conditions.is_empty();
+        ((!is_empty || upstream.is_none()).then_some(append), upstream)
+    }
+}
+
+impl Upstream<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        let Upstream { store, source, position } = self;
+        Command::Upstream(events::Upstream { store, source, position: *position })
     }
 }
 

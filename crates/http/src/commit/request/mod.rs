@@ -36,6 +36,8 @@ pub(crate) enum PartRequest<'r> {
     #[serde(borrow)]
     Append(events::Append<'r>),
     #[serde(borrow)]
+    Upstream(events::Upstream<'r>),
+    #[serde(borrow)]
     Produce(Box<streams::Produce<'r>>),
     #[serde(borrow)]
     CreateTopic(streams::CreateTopic<'r>),
@@ -121,6 +123,7 @@ impl PartRequest<'_> {
     pub(crate) fn part<'c>(&'c self, slices: &'c Slices<'c>, now: Timestamp) -> Result<Part<'c>, Problem> {
         Ok(match self {
             PartRequest::Append(append) => Part::Events(append.command()?),
+            PartRequest::Upstream(upstream) => Part::Events(upstream.command()),
             PartRequest::Produce(produce) => produce.part()?,
             PartRequest::CreateTopic(create) => Part::Streams(create.command()),
             PartRequest::DeleteTopic(delete) => Part::Streams(delete.command()),
