@@ -1,6 +1,7 @@
-//! Rule `leftover`: nothing is left for later in the source: no notes to oneself, no stubs, no switched-off tests.
+//! Rule `leftover`: nothing is left for later in the source: no notes to oneself, no stubs, no switched-off tests, no conflicts of a merge.
 //!
-//! Notes are looked for in comments of Rust and anywhere in other code; prose (`*.md`) may name them.
+//! Notes are looked for in comments of Rust and anywhere in other code; prose (`*.md`) may name them. Conflicts are looked for
+//! everywhere.
 
 use super::{Violation, is_rust, lexer};
 use crate::workspace::SourceFile;
@@ -18,9 +19,18 @@ const STUBS: [(&str, &str); 5] = [
 
 const OTHER_CODE: [&str; 5] = [".toml", ".py", ".sh", ".yml", ".proto"];
 
+/// What a line begins with where git left two versions.
+const CONFLICTS: [&str; 2] = ["<<<<<<< ", ">>>>>>> "];
+
 pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for file in files {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            if let Some(mark) = CONFLICTS.iter().find(|mark| line.starts_with(**mark)) {
+                let message = format!("`{}`: resolve the conflict", mark.trim_end());
+                violations.push(Violation::new("leftover", format!("{}:{number}", file.path), message));
+            }
+        }
         let rust = is_rust(&file.path);
         let is_other_code =
             file.path.starts_with(".ci/") || OTHER_CODE.iter().any(|ending| file.path.ends_with(ending));
@@ -72,6 +82,15 @@ mod tests {
             check_one(".ci/run", &format!("# {note}\n"), &[(".ci/run:1", note)]);
             check_one("a.rs", &format!("let a = \"{note}\"; let b = {note}S;"), &[]);
             check_one("a.md", &format!("no {note} here"), &[]);
+        }
+    }
+
+    #[test]
+    fn conflicts_are_found_in_every_file() {
+        for path in ["a.rs", "a.md", "a.json"] {
+            check_one(path, &format!("//! A.\n{}main\nb\n", CONFLICTS[0]), &[(&format!("{path}:2"), "resolve")]);
+            check_one(path, &format!("//! A.\n{}topic\n", CONFLICTS[1]), &[(&format!("{path}:2"), "resolve")]);
+            check_one(path, "//! A.\n>>> a = 1\n  <<<<<<< \n", &[]);
         }
     }
 
