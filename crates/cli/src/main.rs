@@ -6,6 +6,7 @@ mod demo;
 mod failure;
 mod latencies;
 mod opening;
+mod profile;
 mod progress;
 mod promise;
 mod serve;

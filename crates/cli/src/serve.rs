@@ -9,6 +9,7 @@ use quire_kafka::{Advertised, Settings};
 
 use crate::failure::Result;
 use crate::opening::open;
+use crate::profile::Profile;
 use crate::promise::Promise;
 use crate::servers::{Addresses, Servers};
 use crate::text::counted;
@@ -28,11 +29,15 @@ pub(crate) struct Serve {
     /// When a commit counts as kept
     #[arg(long, value_enum, default_value = "sync")]
     durability: Promise,
+    /// What it is to be good at
+    #[arg(long, value_enum, default_value = "balanced")]
+    profile: Profile,
 }
 
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let opening = open(Database::builder(&self.data).durability(self.durability.into()))?;
+        let builder = Database::builder(&self.data).durability(self.durability.into());
+        let opening = open(builder.profile(self.profile.into()))?;
         let database = opening.database;
         let kafka = Settings { advertised: self.kafka_advertised, ..Settings::default() };
         let servers = Servers::start(&database, self.addresses, kafka)?;

@@ -12,6 +12,7 @@ use crate::decide::State;
 use crate::error::{Error, ErrorKind};
 use crate::meta::{Meta, SHARD};
 use crate::models::seed_of;
+use crate::profile::Profile;
 use crate::shared::{Restored, Retention, Shared};
 
 const COMMIT_BYTES_LEAST: u64 = 64;
@@ -66,6 +67,11 @@ impl Builder {
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
+    }
+
+    /// Sets what goes together for what the database is to be good at. Single settings can be changed after it.
+    pub fn profile(self, profile: Profile) -> Self {
+        profile.apply(self)
     }
 
     /// The length of a segment file in bytes. Default: 64 MiB; 4 KiB to 4 GiB - 1.

@@ -66,6 +66,7 @@ mod outcome;
 mod ticket;
 
 mod parts;
+mod profile;
 
 mod decide;
 mod models;
@@ -96,6 +97,7 @@ pub use handles::{
     Queue, Record, Records, Stop, Subscription, Topic, Worker,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
+pub use profile::Profile;
 pub use quire_log::{
     Access, Background, Clock, Compaction, Cut, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,
     StoredFile, SystemClock,

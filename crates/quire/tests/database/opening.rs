@@ -7,7 +7,7 @@ use std::process::Command;
 
 use quire::events::NewEvent;
 use quire::jobs::NewJob;
-use quire::{Commit, Database, Durability, Error, ErrorKind, Position};
+use quire::{Background, Builder, Commit, Database, Durability, Error, ErrorKind, Position, Profile};
 
 use crate::support::{Place, everything, files};
 
@@ -293,4 +293,23 @@ fn a_torn_tail_is_cut_and_the_report_says_so() {
     assert_eq!((opening.recovery.records, cut.position), (3, Position::new(4)));
     assert!(cut.synced && cut.kept.is_some(), "closing had synced it, so its bytes are kept: {cut}");
     assert_eq!(kept, everything(&opening.database));
+}
+
+#[test]
+fn a_profile_says_how_much_disk_an_empty_database_takes_and_single_settings_come_after_it() {
+    let bytes = |profile: Profile, change: fn(Builder) -> Builder| {
+        let place = Place::new();
+        // The next segment is made when the first commit comes.
+        let builder = Database::builder(place.path()).background(Background::Caller).profile(profile);
+        let database = change(builder).open().expect("the database opens");
+        database.events("store").append([NewEvent::new("Made")]).expect("accepted");
+        let segments = files(&place.shard(), ".log");
+        segments.iter().map(|path| fs::metadata(path).expect("there").len()).sum::<u64>()
+    };
+    let of = |profile| bytes(profile, |builder| builder);
+    assert_eq!(of(Profile::SmallDisk), 4 << 20);
+    assert_eq!(of(Profile::Balanced), 64 << 20);
+    assert_eq!(of(Profile::LowLatency), 256 << 20);
+    assert_eq!(of(Profile::Throughput), 256 << 20);
+    assert_eq!(bytes(Profile::Throughput, |builder| builder.segment_bytes(1 << 20)), 1 << 20);
 }
