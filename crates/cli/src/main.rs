@@ -97,7 +97,7 @@ enum Command {
     Backup(tools::Backup),
     /// Make a database of a backup, and verify it
     Restore(tools::Restore),
-    /// Read event stores
+    /// Append to event stores, read and follow them
     #[command(subcommand)]
     Events(verbs::Events),
     /// Look at topics, create, alter and delete them

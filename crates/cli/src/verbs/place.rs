@@ -22,7 +22,7 @@ use crate::threads;
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Place {
-    /// The folder of the database, which no other process may have open
+    /// The folder of the database; a server and other processes may have it open, too
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The HTTP address of a running server, like 127.0.0.1:7070

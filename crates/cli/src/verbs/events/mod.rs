@@ -30,7 +30,7 @@ pub(crate) enum Events {
         #[command(flatten)]
         form: Form,
     },
-    /// Append an event, if no other matches
+    /// Append an event, on a condition if one is given
     Append(Append),
     /// Read events of any of the types that carry all of the tags
     Read(Read),
