@@ -5,6 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::calibration::Calibration;
+use crate::failure::Result;
+
 /// The machine, the program, and where it wrote. The names and their order are the JSON form: the first line of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Heading {
@@ -24,11 +27,16 @@ pub(super) struct Heading {
     pub(super) commit: String,
     /// `release`, or `debug` for a build whose numbers mean nothing.
     pub(super) build: String,
+    /// What the machine could do at that moment.
+    pub(super) calibration: Calibration,
 }
 
 impl Heading {
     /// Of this machine and program, with databases below `place`.
-    pub(super) fn here(place: &Path) -> Self {
+    ///
+    /// # Errors
+    /// When it can't be calibrated.
+    pub(super) fn here(place: &Path) -> Result<Self> {
         let line = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
@@ -36,7 +44,8 @@ impl Heading {
         };
         let memory = field(&line("/proc/meminfo"), "MemTotal");
         let memory_kib: u64 = memory.trim_end_matches(" kB").parse().unwrap_or(0);
-        Heading {
+        Ok(Heading {
+            calibration: Calibration::measure(place)?,
             cpu: field(&line("/proc/cpuinfo"), "model name"),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: memory_kib << 10,
@@ -45,7 +54,7 @@ impl Heading {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: env!("QUIRE_COMMIT").to_owned(),
             build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
-        }
+        })
     }
 }
 
@@ -77,7 +86,8 @@ mod tests {
 
     #[test]
     fn this_machine_has_processors_and_a_commit() {
-        let here = Heading::here(Path::new("/"));
+        let place = tempfile::tempdir().expect("a folder");
+        let here = Heading::here(place.path()).expect("calibrated");
         assert!(here.cores > 0 && !here.commit.is_empty() && !here.system.ends_with(' '), "{here:?}");
     }
 }

@@ -5,27 +5,33 @@
 //! ```
 //! A suite is a folder or file of this module that lists its cases; how they are chosen, run and printed is the same for all.
 
+mod calibration;
 mod case;
+mod compare;
 mod events;
 mod heading;
 mod kafka;
 mod log;
 mod measurement;
 mod output;
+mod page;
+mod report;
 mod scratch;
 
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::failure::{Failure, Result};
 use crate::promise::Promise;
 use crate::stop::Stop;
 use crate::threads;
 use case::{Case, Run};
+use compare::Compare;
 use heading::Heading;
+use page::Page;
 use scratch::Scratch;
 
 /// Every suite's cases, in the order in which they run.
@@ -33,7 +39,10 @@ const SUITES: &[&[Case]] = &[log::CASES, events::CASES, kafka::CASES];
 
 /// What `quire bench` takes.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Bench {
+    #[command(subcommand)]
+    reports: Option<Reports>,
     /// The suite to run
     #[arg(required_unless_present = "list", value_parser = ["all", "log", "events", "kafka"])]
     suite: Option<String>,
@@ -61,8 +70,22 @@ pub(crate) struct Bench {
     json: bool,
 }
 
+/// What can be done with reports.
+#[derive(Debug, Subcommand)]
+enum Reports {
+    /// Compare two reports, and fail when a case has become slower
+    Compare(Compare),
+    /// Write a report as a page of Markdown
+    Page(Page),
+}
+
 impl Bench {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        match self.reports {
+            Some(Reports::Compare(compare)) => return compare.run(out),
+            Some(Reports::Page(page)) => return page.run(out),
+            None => {}
+        }
         let selected: Vec<&Case> = SUITES.iter().copied().flatten().filter(|case| self.selects(case)).collect();
         if self.list {
             return Ok(output::list(out, &selected)?);
@@ -73,7 +96,7 @@ impl Bench {
         let runtime = threads::start(1)?;
         let stop = Stop::on_signals(&runtime)?;
         let scratch = Scratch::create(self.data.as_deref())?;
-        let heading = Heading::here(scratch.path());
+        let heading = Heading::here(scratch.path())?;
         match self.json {
             true => output::json_line(out, &heading)?,
             false => output::heading(out, &heading, scratch.path())?,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::calibration::Calibration;
 use super::case::Case;
 use super::heading::Heading;
 use super::measurement::Measurement;
@@ -24,10 +25,16 @@ pub(super) fn list(out: &mut dyn Write, cases: &[&Case]) -> io::Result<()> {
 
 /// The head of the table.
 pub(super) fn heading(out: &mut dyn Write, of: &Heading, place: &Path) -> io::Result<()> {
-    let Heading { cpu, cores, system, file_system, version, commit, build, memory_bytes } = of;
+    let Heading { cpu, cores, system, file_system, version, commit, build, memory_bytes, calibration } = of;
     let memory = memory_bytes >> 30;
     writeln!(out, "{cpu}, {cores} processors, {memory} GiB, {system}; {file_system} at {}", place.display())?;
     writeln!(out, "quire {version}, commit {commit}, {build} build")?;
+    let Calibration { copy_ns, sync_ns, loopback_ns } = *calibration;
+    let (copy, sync, loopback) = (nanos(copy_ns), nanos(sync_ns), nanos(loopback_ns));
+    writeln!(
+        out,
+        "without Quire: copy of 8 MiB {copy}, write and fdatasync {sync}, round trip on loopback {loopback}"
+    )?;
     if build == "debug" {
         writeln!(out, "a debug build: these numbers say nothing about Quire")?;
     }

@@ -159,3 +159,40 @@ fn the_table_has_a_line_a_case() {
     assert_eq!(cases.count(), 4, "a name selects all that begin with it: {printed}");
     run(&["bench", "log", "--case", "nothing"]).failed_with("quire bench --list");
 }
+
+#[test]
+fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().to_str().expect("a path of plain letters");
+    let cases = ["--case", "append-single", "--ops", "20", "--durability", "os", "--data", data, "--json"];
+    let printed = run(&[&["bench", "log"][..], &cases].concat()).succeeded();
+    let report = |name: &str, change: &dyn Fn(&mut Value, &mut Value)| {
+        let mut lines = printed.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
+        let (mut heading, mut result) = (lines.next().expect("a heading"), lines.next().expect("a result"));
+        heading["calibration"]["copy_ns"] = 1_000_000.into();
+        result["p50_ns"] = 1_000.into();
+        change(&mut heading, &mut result);
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("{heading}\n{result}\n")).expect("written");
+        path.to_str().expect("a path of plain letters").to_owned()
+    };
+    let before = report("before", &|_, _| ());
+    let slow = report("slow", &|_, result| result["p50_ns"] = 1_600.into());
+    let slow_day = report("slow-day", &|heading, result| {
+        heading["calibration"]["copy_ns"] = 2_000_000.into();
+        result["p50_ns"] = 2_400.into();
+    });
+    let other = report("other", &|_, result| result["case"] = "append-nothing".into());
+    let compare = |after: &str, more: &[&str]| run(&[&["bench", "compare", &before, after], more].concat());
+    compare(&slow, &[]).failed_with("more than 1.5 times as slow as before: log append-single os");
+    assert!(compare(&slow, &["--at-most", "1.7"]).succeeded().contains("1.60"));
+    let table = compare(&slow_day, &[]).succeeded();
+    assert!(table.contains("2.40") && table.contains("1.20"), "{table}");
+    compare(&other, &[]).failed_with("no case in common");
+    compare(data, &[]).failed_with("can't read");
+    let page = run(&["bench", "page", &before]).succeeded();
+    assert!(
+        page.contains("| append-single | os | 116 B | 1 | 1 | 20 |") && page.contains("copy of 8 MiB 1.0 ms"),
+        "{page}"
+    );
+}

@@ -1,0 +1,129 @@
+//! What the machine can do without Quire, measured before a run: a slow day of the machine is then not taken for a slow program.
+
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use super::measurement::Measurement;
+use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
+use crate::stopwatch::Stopwatch;
+
+/// More than the caches nearest to a processor hold.
+const COPIED_BYTES: usize = 8 << 20;
+const COPIES: usize = 50;
+const SYNCS: u64 = 50;
+const BLOCK_BYTES: usize = 4096;
+const ROUND_TRIPS: usize = 1_000;
+
+/// Medians of three loops; the names are the JSON form.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Calibration {
+    /// A copy of 8 MiB from memory to memory.
+    pub(super) copy_ns: u64,
+    /// A `pwrite` of 4 KiB to blocks that were written before, and an `fdatasync`.
+    pub(super) sync_ns: u64,
+    /// A byte to another thread over a connection on loopback, and one back.
+    pub(super) loopback_ns: u64,
+}
+
+impl Calibration {
+    /// Measures all three, with a file below `place`. It takes about a second.
+    ///
+    /// # Errors
+    /// When there is no file or connection to be had.
+    pub(super) fn measure(place: &Path) -> Result<Self> {
+        let failed = |error: std::io::Error| Failure::at("calibrate", error);
+        Ok(Calibration {
+            copy_ns: copy(),
+            sync_ns: sync(&place.join("calibration")).map_err(failed)?,
+            loopback_ns: loopback().map_err(failed)?,
+        })
+    }
+
+    /// What bounds a result, in nanoseconds: the disk where commits wait for it, else the network of a served suite, else memory.
+    pub(super) fn bound_of(&self, result: &Measurement) -> u64 {
+        let is_served = result.suite == "kafka" || result.case.starts_with("grpc-") || result.case.starts_with("http-");
+        match result.durability.as_str() {
+            "sync" => self.sync_ns,
+            _ if is_served => self.loopback_ns,
+            _ => self.copy_ns,
+        }
+    }
+}
+
+fn median(times: usize, mut run: impl FnMut() -> std::io::Result<()>) -> std::io::Result<u64> {
+    let mut latencies = Latencies::new();
+    let mut watch = Stopwatch::start();
+    for _ in 0..times {
+        run()?;
+        latencies.record(watch.lap());
+    }
+    Ok(latencies.quantile_ns(0.5))
+}
+
+fn copy() -> u64 {
+    let from = vec![0x51_u8; COPIED_BYTES];
+    let mut to = vec![0_u8; COPIED_BYTES];
+    let copied = median(COPIES, || {
+        to.copy_from_slice(std::hint::black_box(&from));
+        std::hint::black_box(&to);
+        Ok(())
+    });
+    copied.expect("memory does not fail")
+}
+
+fn sync(path: &Path) -> std::io::Result<u64> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    let block = [0x51; BLOCK_BYTES];
+    for number in 0..SYNCS {
+        file.write_all_at(&block, number * BLOCK_BYTES as u64)?;
+    }
+    file.sync_all()?;
+    let mut number = 0;
+    let synced = median(SYNCS as usize, || {
+        file.write_all_at(&block, number * BLOCK_BYTES as u64)?;
+        number += 1;
+        file.sync_data()
+    })?;
+    std::fs::remove_file(path)?;
+    Ok(synced)
+}
+
+fn loopback() -> std::io::Result<u64> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut near = TcpStream::connect(listener.local_addr()?)?;
+    let (mut far, _) = listener.accept()?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    let echo = thread::spawn(move || {
+        let mut byte = [0];
+        // It ends with the connection.
+        while far.read_exact(&mut byte).and_then(|()| far.write_all(&byte)).is_ok() {}
+    });
+    let measured = median(ROUND_TRIPS, || {
+        near.write_all(&[7])?;
+        near.read_exact(&mut [0])
+    });
+    drop(near);
+    echo.join().expect("the echo does not panic");
+    measured
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_takes_some_time() {
+        let place = tempfile::tempdir().expect("a folder");
+        let Calibration { copy_ns, sync_ns, loopback_ns } = Calibration::measure(place.path()).expect("measured");
+        assert!(copy_ns > 0 && sync_ns > 0 && loopback_ns > 0);
+        assert_eq!(std::fs::read_dir(place.path()).expect("listed").count(), 0);
+    }
+}

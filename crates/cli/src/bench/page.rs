@@ -1,0 +1,74 @@
+//! `quire bench page`: a report as a page of Markdown, so that no number on it was typed by hand.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::report::Report;
+use crate::failure::Result;
+use crate::text::{grouped, nanos};
+
+/// Writes a report as Markdown.
+#[derive(Debug, Args)]
+pub(crate) struct Page {
+    /// The report: what `quire bench --json` printed
+    report: PathBuf,
+}
+
+impl Page {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let Report { heading, results } = Report::read(&self.report)?;
+        let (memory, calibration) = (heading.memory_bytes >> 30, heading.calibration);
+        writeln!(out, "# Benchmarks\n")?;
+        writeln!(
+            out,
+            "Made by `quire bench all --json > report.json` and `quire bench page report.json`; not edited.\n"
+        )?;
+        writeln!(
+            out,
+            "* Machine: {}, {} processors, {memory} GiB, {}, {}.",
+            heading.cpu, heading.cores, heading.system, heading.file_system
+        )?;
+        writeln!(out, "* Program: version {}, commit {}, {} build.", heading.version, heading.commit, heading.build)?;
+        writeln!(
+            out,
+            "* Calibration (medians): a copy of 8 MiB {}, `pwrite` and `fdatasync` of a block {}, a round trip on loopback {}.",
+            nanos(calibration.copy_ns),
+            nanos(calibration.sync_ns),
+            nanos(calibration.loopback_ns)
+        )?;
+        let mut suite = "";
+        for result in &results {
+            if result.suite != suite {
+                suite = &result.suite;
+                writeln!(out, "\n## {suite}\n")?;
+                writeln!(
+                    out,
+                    "| case | durability | payload | entries an operation | clients | operations | a second | an entry | p50 | p99 | p99.9 | max | |"
+                )?;
+                writeln!(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")?;
+            }
+            let also: Vec<String> =
+                result.also.iter().map(|(name, value)| format!("{name} {}", grouped(*value as u64))).collect();
+            writeln!(
+                out,
+                "| {} | {} | {} B | {} | {} | {} | {} | {:.1} ns | {} | {} | {} | {} | {} |",
+                result.case,
+                result.durability,
+                result.payload_bytes,
+                grouped(result.batch as u64),
+                result.clients,
+                grouped(result.ops),
+                grouped(result.ops_per_s as u64),
+                result.ns_per_entry,
+                nanos(result.p50_ns),
+                nanos(result.p99_ns),
+                nanos(result.p999_ns),
+                nanos(result.max_ns),
+                also.join(", ")
+            )?;
+        }
+        Ok(())
+    }
+}
