@@ -21,6 +21,7 @@ use crate::commit::{Commit, Message};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::{Record, Records};
+use crate::outcome::Outcome;
 use crate::streams::{PartitionOffsets, TopicRef};
 use crate::{Part, streams};
 
@@ -304,7 +305,7 @@ impl<'d> Consumer<'d> {
 
     /// Hands records to `handle` until `stop` says so, looked at before each delivery and at least every `look` while there
     /// are none. What `handle` adds to the commit that it is given is committed with the offset, once. A failure is tried
-    /// again as the settings say.
+    /// again as the settings say, and so is a commit that is refused.
     ///
     /// # Errors
     /// What `handle` failed with at the last try, when there is no dead-letter topic; as [`Consumer::wait`] and
@@ -322,27 +323,35 @@ impl<'d> Consumer<'d> {
                 let error = match handle(&delivery, Commit::new()) {
                     Ok(commit) => {
                         let commit = commit.part(self.note(delivery.partition, delivery.next));
-                        self.database.commit(&commit)?.committed()?;
-                        break;
+                        match self.database.commit(&commit).and_then(Outcome::committed) {
+                            Ok(_) => break,
+                            // What it was decided on may have changed meanwhile: the handler decides again.
+                            Err(refused) if refused.kind() == ErrorKind::Refused => refused.to_string(),
+                            Err(failed) => return self.give_back(&delivery, Err(failed)),
+                        }
                     }
-                    Err(error) => error,
+                    Err(error) => error.to_string(),
                 };
                 if tries == self.settings.retries {
-                    if let Err(failed) = self.give_up(&delivery, &error.to_string()) {
-                        self.go_on(delivery.partition, delivery.records[0].offset);
-                        return Err(failed);
+                    match self.give_up(&delivery, &error) {
+                        Ok(()) => break,
+                        Err(failed) => return self.give_back(&delivery, Err(failed)),
                     }
-                    break;
                 }
-                if self.back_off(tries, look, &mut stop)?.is_break() {
-                    // Nothing is noted: whoever goes on has these records again.
-                    self.go_on(delivery.partition, delivery.records[0].offset);
-                    return Ok(());
+                match self.back_off(tries, look, &mut stop) {
+                    Ok(ControlFlow::Continue(())) => tries += 1,
+                    Ok(ControlFlow::Break(())) => return self.give_back(&delivery, Ok(())),
+                    Err(failed) => return self.give_back(&delivery, Err(failed)),
                 }
-                tries += 1;
             }
         }
         Ok(())
+    }
+
+    /// Ends the reading with a delivery of which nothing was noted: whoever goes on, also this consumer, has it again.
+    fn give_back(&mut self, delivery: &Delivery, end: Result<()>) -> Result<()> {
+        self.go_on(delivery.partition, delivery.records[0].offset);
+        end
     }
 
     /// Waits before the next try, on the database's clock.

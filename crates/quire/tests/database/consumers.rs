@@ -66,19 +66,25 @@ fn what_follows_from_a_record_is_committed_with_its_offset_once() {
 }
 
 #[test]
-fn a_commit_that_is_refused_leaves_the_offset_where_it_was() {
+fn a_commit_that_is_refused_is_tried_again_and_leaves_the_offset_where_it_was() {
     let place = Place::new();
     let database = with_topic(&place, 1, &["a"]);
-    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    let settings = ConsumerSettings { retries: 1, backoff_ms: 1, ..ConsumerSettings::default() };
+    let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
+    let mut tries = 0;
     let refused = consumer.process(
         PATIENCE,
         || false,
         |_: &Delivery, commit| {
+            tries += 1;
             let nowhere = Command::DeleteTopic { topic: TopicRef::Name("nowhere") };
             Ok::<_, String>(commit.part(Part::Streams(nowhere)))
         },
     );
-    assert_eq!(refused.expect_err("refused").kind(), ErrorKind::Refused);
+    let refused = refused.expect_err("refused");
+    assert_eq!((refused.kind(), tries), (ErrorKind::Handler, 2));
+    assert!(refused.to_string().contains("nowhere"), "{refused}");
+    assert_eq!(drain(&mut consumer), ["a"], "the same consumer has it again");
     assert_eq!(database.topic("t").committed_offset("g", 0).expect("a topic"), None);
 }
 
