@@ -1,7 +1,8 @@
 //! Fetch sessions (KIP-227): what a client fetches again and again is named once, and answered when it has changed.
 //!
 //! A session belongs to its connection and ends with it. A client that comes back is told that its session is not there and
-//! names all it wants anew, as it does when a broker was restarted; so nothing is kept for who is gone, and nothing evicted.
+//! names all it wants anew, as it does when a broker was restarted; so nothing is kept for who is gone, and nothing evicted
+//! (`docs/decisions`, 8).
 //!
 //! Who was answered with records is asked last the next time: with little room in an answer, every partition has its turn.
 
