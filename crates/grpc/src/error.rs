@@ -12,6 +12,8 @@ use quire::{ErrorKind, Reason, Refused, events, graph, jobs};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use crate::proto::JobRefusal;
+
 /// Whose reasons these are.
 const DOMAIN: &str = "quire";
 
@@ -29,6 +31,19 @@ pub(crate) fn failed(error: quire::Error) -> Status {
 /// A refused commit. Of a call that is a commit of one part, the part is not told.
 pub(crate) fn refused(refused: &Refused) -> Status {
     status(of_refusal(&refused.reason), refused.reason.to_string(), facts(&refused.reason))
+}
+
+/// Why an item of a call was refused, the others of which were not.
+pub(crate) fn refused_item(refusal: &jobs::Refusal) -> JobRefusal {
+    let (_, reason) = of_jobs(refusal);
+    let (job, state) = match refusal {
+        jobs::Refusal::StaleLease { job, state } | jobs::Refusal::WrongState { job, state } => {
+            (job.to_string(), state.name().to_owned())
+        }
+        jobs::Refusal::Duplicate { job } | jobs::Refusal::UnknownJob { job } => (job.to_string(), String::new()),
+        _ => (String::new(), String::new()),
+    };
+    JobRefusal { reason: reason.to_owned(), message: refusal.to_string(), job, state }
 }
 
 /// A field that can't be.

@@ -15,8 +15,9 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ tonic (HTTP/2, protobuf) ─▶ events ─▶ Database ─▶ the answer, or a status (error)
-//!                                           └───▶ pages, each read aside, sent as the client takes them
+//! Server ─▶ tonic (HTTP/2, protobuf) ─▶ events, jobs ─▶ Database ─▶ the answer, or a status (error)
+//!                                           ├───────▶ pages, each read aside, sent as the client takes them
+//!                                           └───────▶ work: a worker's stream, frames in, answers and jobs out
 //! ```
 //!
 //! # What it is not
@@ -32,9 +33,13 @@ mod aside;
 mod error;
 
 mod events;
+mod jobs;
+
+mod worker;
 
 #[rustfmt::skip]
 #[path = "proto/v1.rs"]
 pub mod proto;
 
 pub use server::Server;
+pub use worker::WorkerStream;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tonic::service::Routes;
 
 use crate::app::App;
-use crate::events;
 use crate::proto::events_server::EventsServer;
+use crate::proto::jobs_server::JobsServer;
+use crate::{events, jobs};
 
 /// The descriptors of `proto/quire/v1`, which reflection serves.
 const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
@@ -24,7 +25,9 @@ pub(crate) async fn routes(app: Arc<App>) -> Routes {
         .build_v1()
         .expect("the descriptors were generated");
     let (health, health_service) = tonic_health::server::health_reporter();
+    let jobs = JobsServer::new(jobs::Service::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
     let events = EventsServer::new(events::Service::new(app)).max_decoding_message_size(request_bytes_max);
     health.set_serving::<EventsServer<events::Service>>().await;
-    Routes::new(health_service).add_service(reflection).add_service(events)
+    health.set_serving::<JobsServer<jobs::Service>>().await;
+    Routes::new(health_service).add_service(reflection).add_service(events).add_service(jobs)
 }

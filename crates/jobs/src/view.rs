@@ -229,6 +229,11 @@ fn gone(place: Place) -> ReadError {
 }
 
 impl Jobs {
+    /// Whether this lease holds the job, as far as anybody has noticed that it ran out.
+    pub fn is_leased(&self, id: JobId, token: LeaseToken) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.is_held_by(token))
+    }
+
     /// A job, live or finished; `None` when there is none of this id (any more).
     ///
     /// # Errors

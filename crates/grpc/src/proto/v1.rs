@@ -815,3 +815,916 @@ pub mod events_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// A job to be enqueued. What is left out has the default that docs/jobs.md gives.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NewJob {
+    #[prost(string, tag = "1")]
+    pub queue: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub payload: ::prost::bytes::Bytes,
+    /// The name of the handler.
+    #[prost(string, tag = "3")]
+    pub kind: ::prost::alloc::string::String,
+    /// 0 to 255; the greater goes first.
+    #[prost(uint32, optional, tag = "4")]
+    pub priority: ::core::option::Option<u32>,
+    /// The time from which it may run; at once when it is absent or past.
+    #[prost(uint64, optional, tag = "5")]
+    pub run_at_us: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub expires_at_us: ::core::option::Option<u64>,
+    /// How long an attempt may take.
+    #[prost(uint64, optional, tag = "7")]
+    pub timeout_us: ::core::option::Option<u64>,
+    #[prost(uint32, optional, tag = "8")]
+    pub attempts_max: ::core::option::Option<u32>,
+    #[prost(message, optional, tag = "9")]
+    pub backoff: ::core::option::Option<Backoff>,
+    /// By how many percent a wait may be shorter.
+    #[prost(uint32, tag = "10")]
+    pub jitter_percent: u32,
+    #[prost(string, tag = "11")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "12")]
+    pub unique: ::core::option::Option<UniqueKey>,
+    #[prost(string, repeated, tag = "13")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// How long a job waits between attempts.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Backoff {
+    #[prost(oneof = "backoff::Kind", tags = "1, 2, 3, 4, 5")]
+    pub kind: ::core::option::Option<backoff::Kind>,
+}
+/// Nested message and enum types in `Backoff`.
+pub mod backoff {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Growing {
+        #[prost(uint64, tag = "1")]
+        pub first_us: u64,
+        #[prost(uint64, tag = "2")]
+        pub max_us: u64,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Waits {
+        #[prost(uint64, repeated, tag = "1")]
+        pub waits_us: ::prost::alloc::vec::Vec<u64>,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        /// Not at all.
+        #[prost(bool, tag = "1")]
+        None(bool),
+        /// Always so long.
+        #[prost(uint64, tag = "2")]
+        FixedUs(u64),
+        #[prost(message, tag = "3")]
+        Linear(Growing),
+        #[prost(message, tag = "4")]
+        Exponential(Growing),
+        /// So long after the first attempt, the second, ...; the last for all further ones.
+        #[prost(message, tag = "5")]
+        List(Waits),
+    }
+}
+/// A key that one job has at a time.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UniqueKey {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: ::prost::bytes::Bytes,
+    /// Among the jobs of all queues, not of this one.
+    #[prost(bool, tag = "2")]
+    pub everywhere: bool,
+    #[prost(enumeration = "unique_key::Clash", tag = "5")]
+    pub clash: i32,
+    /// For how long the job has it; until it is finished when absent.
+    #[prost(oneof = "unique_key::Hold", tags = "3, 4")]
+    pub hold: ::core::option::Option<unique_key::Hold>,
+}
+/// Nested message and enum types in `UniqueKey`.
+pub mod unique_key {
+    /// What happens to a second job of the key.
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Clash {
+        /// The first stays, and is the answer.
+        Keep = 0,
+        /// The second is refused.
+        Reject = 1,
+        /// The second takes the place of the first, unless that is being worked on.
+        Replace = 2,
+        /// The first gets the time of the second.
+        Extend = 3,
+    }
+    impl Clash {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Keep => "CLASH_KEEP",
+                Self::Reject => "CLASH_REJECT",
+                Self::Replace => "CLASH_REPLACE",
+                Self::Extend => "CLASH_EXTEND",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "CLASH_KEEP" => Some(Self::Keep),
+                "CLASH_REJECT" => Some(Self::Reject),
+                "CLASH_REPLACE" => Some(Self::Replace),
+                "CLASH_EXTEND" => Some(Self::Extend),
+                _ => None,
+            }
+        }
+    }
+    /// For how long the job has it; until it is finished when absent.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Hold {
+        #[prost(bool, tag = "3")]
+        UntilStarted(bool),
+        #[prost(uint64, tag = "4")]
+        ForUs(u64),
+    }
+}
+/// Why an item was refused. The others of its request are not.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobRefusal {
+    /// As in the ErrorInfo of a refused call; see docs/grpc.md.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+    /// The job that was met.
+    #[prost(string, tag = "3")]
+    pub job: ::prost::alloc::string::String,
+    /// The state that it is in.
+    #[prost(string, tag = "4")]
+    pub state: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EnqueueJobsRequest {
+    /// At most 1,024.
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<NewJob>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EnqueueJobsResponse {
+    /// One for each, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub results: ::prost::alloc::vec::Vec<EnqueueResult>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnqueueResult {
+    /// Its id; of a duplicate, that of the job that is there.
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    /// Whether another job has the key, so that this one was not enqueued.
+    #[prost(bool, tag = "2")]
+    pub duplicate: bool,
+    /// Then the others are empty.
+    #[prost(message, optional, tag = "3")]
+    pub refused: ::core::option::Option<JobRefusal>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FetchJobsRequest {
+    #[prost(string, repeated, tag = "1")]
+    pub queues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// One for each queue, to take from them by chance; in the order given when absent.
+    #[prost(uint32, repeated, tag = "2")]
+    pub weights: ::prost::alloc::vec::Vec<u32>,
+    /// At most so many: 1 to 1,024.
+    #[prost(uint32, tag = "3")]
+    pub count: u32,
+    /// How long the leases last; 30 s when absent.
+    #[prost(uint64, optional, tag = "4")]
+    pub lease_us: ::core::option::Option<u64>,
+    /// Who works.
+    #[prost(string, tag = "5")]
+    pub worker: ::prost::alloc::string::String,
+    /// How long to wait for a job, at most 60 s. It has nothing to do with the lease.
+    #[prost(uint64, tag = "6")]
+    pub wait_us: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FetchJobsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<FetchedJob>,
+}
+/// A job as its worker gets it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FetchedJob {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    /// Goes with every report.
+    #[prost(string, tag = "2")]
+    pub token: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub queue: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub group: ::prost::alloc::string::String,
+    /// The number of this attempt, from 1.
+    #[prost(uint32, tag = "6")]
+    pub attempt: u32,
+    #[prost(uint32, tag = "7")]
+    pub attempts_max: u32,
+    #[prost(uint32, tag = "8")]
+    pub priority: u32,
+    #[prost(bytes = "bytes", tag = "9")]
+    pub payload: ::prost::bytes::Bytes,
+    /// What the attempt before left.
+    #[prost(bytes = "bytes", optional, tag = "10")]
+    pub checkpoint: ::core::option::Option<::prost::bytes::Bytes>,
+    /// From then on the lease no longer holds.
+    #[prost(uint64, tag = "11")]
+    pub deadline_us: u64,
+    /// From then on no heartbeat helps.
+    #[prost(uint64, optional, tag = "12")]
+    pub run_until_us: ::core::option::Option<u64>,
+}
+/// What became of a job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobReport {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub token: ::prost::alloc::string::String,
+    #[prost(oneof = "job_report::What", tags = "3, 4, 5, 6")]
+    pub what: ::core::option::Option<job_report::What>,
+}
+/// Nested message and enum types in `JobReport`.
+pub mod job_report {
+    /// It is completed.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Ack {
+        #[prost(bytes = "bytes", tag = "1")]
+        pub result: ::prost::bytes::Bytes,
+    }
+    /// The attempt failed.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Fail {
+        #[prost(string, tag = "1")]
+        pub error: ::prost::alloc::string::String,
+        /// When to try again; after its backoff when absent.
+        #[prost(oneof = "fail::Retry", tags = "2, 3")]
+        pub retry: ::core::option::Option<fail::Retry>,
+    }
+    /// Nested message and enum types in `Fail`.
+    pub mod fail {
+        /// When to try again; after its backoff when absent.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+        pub enum Retry {
+            #[prost(uint64, tag = "2")]
+            RetryAtUs(u64),
+            /// It is dead.
+            #[prost(bool, tag = "3")]
+            Never(bool),
+        }
+    }
+    /// It is for later; the attempt does not count.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Snooze {
+        #[prost(uint64, tag = "1")]
+        pub until_us: u64,
+    }
+    /// It is still being worked on.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Heartbeat {
+        /// How long the lease lasts from now; as it is when absent.
+        #[prost(uint64, optional, tag = "1")]
+        pub lease_us: ::core::option::Option<u64>,
+        #[prost(bytes = "bytes", optional, tag = "2")]
+        pub progress: ::core::option::Option<::prost::bytes::Bytes>,
+        #[prost(bytes = "bytes", optional, tag = "3")]
+        pub checkpoint: ::core::option::Option<::prost::bytes::Bytes>,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        #[prost(message, tag = "3")]
+        Ack(Ack),
+        #[prost(message, tag = "4")]
+        Fail(Fail),
+        #[prost(message, tag = "5")]
+        Snooze(Snooze),
+        #[prost(message, tag = "6")]
+        Heartbeat(Heartbeat),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportJobsRequest {
+    /// At most 1,024.
+    #[prost(message, repeated, tag = "1")]
+    pub reports: ::prost::alloc::vec::Vec<JobReport>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReportJobsResponse {
+    /// One for each, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub results: ::prost::alloc::vec::Vec<ReportResult>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReportResult {
+    /// When the state that it is in ends: the lease, or the wait for the next attempt. Absent when it is finished.
+    #[prost(uint64, optional, tag = "1")]
+    pub until_us: ::core::option::Option<u64>,
+    /// Then the report was not taken.
+    #[prost(message, optional, tag = "2")]
+    pub refused: ::core::option::Option<JobRefusal>,
+}
+/// A frame of a worker. The first one says what it works on.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WorkRequest {
+    /// Only in the first frame; without it the stream takes reports and enqueues only.
+    #[prost(message, optional, tag = "1")]
+    pub subscribe: ::core::option::Option<work_request::Subscription>,
+    /// How many more jobs the server may send, beyond those that it may already. At most 1,024 are open at a time.
+    #[prost(uint32, tag = "2")]
+    pub credits: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub reports: ::prost::alloc::vec::Vec<JobReport>,
+    #[prost(message, repeated, tag = "4")]
+    pub enqueue: ::prost::alloc::vec::Vec<NewJob>,
+}
+/// Nested message and enum types in `WorkRequest`.
+pub mod work_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Subscription {
+        #[prost(string, repeated, tag = "1")]
+        pub queues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        #[prost(uint32, repeated, tag = "2")]
+        pub weights: ::prost::alloc::vec::Vec<u32>,
+        #[prost(uint64, optional, tag = "3")]
+        pub lease_us: ::core::option::Option<u64>,
+        #[prost(string, tag = "4")]
+        pub worker: ::prost::alloc::string::String,
+    }
+}
+/// What the server has to say.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WorkResponse {
+    #[prost(oneof = "work_response::Kind", tags = "1, 2, 3")]
+    pub kind: ::core::option::Option<work_response::Kind>,
+}
+/// Nested message and enum types in `WorkResponse`.
+pub mod work_response {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct FrameResult {
+        #[prost(message, repeated, tag = "1")]
+        pub reports: ::prost::alloc::vec::Vec<super::ReportResult>,
+        #[prost(message, repeated, tag = "2")]
+        pub enqueued: ::prost::alloc::vec::Vec<super::EnqueueResult>,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct LostLeases {
+        /// The jobs.
+        #[prost(string, repeated, tag = "1")]
+        pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    }
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Jobs for this worker.
+        #[prost(message, tag = "1")]
+        Jobs(super::FetchJobsResponse),
+        /// What became of the worker's oldest frame with reports or enqueues that is not yet answered.
+        #[prost(message, tag = "2")]
+        Result(FrameResult),
+        /// This worker's leases that no longer hold: cancelled, deleted or run out.
+        #[prost(message, tag = "3")]
+        Lost(LostLeases),
+    }
+}
+/// Generated client implementations.
+pub mod jobs_client {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Queues with fenced leases.
+    #[derive(Debug, Clone)]
+    pub struct JobsClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl JobsClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> JobsClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> JobsClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            JobsClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Enqueues jobs, each by itself; answers once that is as durable as the database promises.
+        pub async fn enqueue(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EnqueueJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EnqueueJobsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Enqueue");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Enqueue"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Leases jobs that may run, and waits for some if asked to.
+        pub async fn fetch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FetchJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FetchJobsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Fetch");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Fetch"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Says what became of jobs, each by itself, in one commit.
+        pub async fn report(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReportJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportJobsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Report");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Report"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Everything that a worker does, on one stream: the server sends jobs as far as the worker gave it credits; the worker
+        /// reports and enqueues. Each frame of the worker is one commit, answered in order; many may be under way.
+        pub async fn work(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::WorkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WorkResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Work");
+            let mut req = request.into_streaming_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Work"));
+            self.inner.streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod jobs_server {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with JobsServer.
+    #[async_trait]
+    pub trait Jobs: std::marker::Send + std::marker::Sync + 'static {
+        /// Enqueues jobs, each by itself; answers once that is as durable as the database promises.
+        async fn enqueue(
+            &self,
+            request: tonic::Request<super::EnqueueJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EnqueueJobsResponse>,
+            tonic::Status,
+        >;
+        /// Leases jobs that may run, and waits for some if asked to.
+        async fn fetch(
+            &self,
+            request: tonic::Request<super::FetchJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FetchJobsResponse>,
+            tonic::Status,
+        >;
+        /// Says what became of jobs, each by itself, in one commit.
+        async fn report(
+            &self,
+            request: tonic::Request<super::ReportJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReportJobsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Work method.
+        type WorkStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WorkResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Everything that a worker does, on one stream: the server sends jobs as far as the worker gave it credits; the worker
+        /// reports and enqueues. Each frame of the worker is one commit, answered in order; many may be under way.
+        async fn work(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::WorkRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::WorkStream>, tonic::Status>;
+    }
+    /// Queues with fenced leases.
+    #[derive(Debug)]
+    pub struct JobsServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> JobsServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for JobsServer<T>
+    where
+        T: Jobs,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/quire.v1.Jobs/Enqueue" => {
+                    #[allow(non_camel_case_types)]
+                    struct EnqueueSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::EnqueueJobsRequest>
+                    for EnqueueSvc<T> {
+                        type Response = super::EnqueueJobsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EnqueueJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::enqueue(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EnqueueSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Fetch" => {
+                    #[allow(non_camel_case_types)]
+                    struct FetchSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::FetchJobsRequest>
+                    for FetchSvc<T> {
+                        type Response = super::FetchJobsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FetchJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::fetch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FetchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Report" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReportSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::ReportJobsRequest>
+                    for ReportSvc<T> {
+                        type Response = super::ReportJobsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReportJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::report(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Work" => {
+                    #[allow(non_camel_case_types)]
+                    struct WorkSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::StreamingService<super::WorkRequest>
+                    for WorkSvc<T> {
+                        type Response = super::WorkResponse;
+                        type ResponseStream = T::WorkStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<tonic::Streaming<super::WorkRequest>>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::work(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WorkSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for JobsServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "quire.v1.Jobs";
+    impl<T> tonic::server::NamedService for JobsServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use quire::{Database, Durability};
 use quire_grpc::Server;
 use quire_grpc::proto::events_client::EventsClient;
+use quire_grpc::proto::jobs_client::JobsClient;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -55,6 +56,10 @@ impl Served {
 
     pub(crate) async fn events(&self) -> EventsClient<Channel> {
         EventsClient::new(self.channel().await).max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) async fn jobs(&self) -> JobsClient<Channel> {
+        JobsClient::new(self.channel().await)
     }
 }
 

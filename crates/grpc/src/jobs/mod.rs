@@ -1,0 +1,127 @@
+//! The service `Jobs`: enqueues, fetches, reports, and the stream of a worker.
+//!
+//! ```text
+//! Enqueue, Report ─▶ request ─▶ Database::submit (one Each) ─▶ the ticket ─▶ reply: a result for each item
+//! Fetch ─▶ waiting, until a fetch is worth while ─▶ Database::submit ─▶ jobs
+//! Work ─▶ work: frames in, answers and jobs out
+//! ```
+
+mod reply;
+mod request;
+mod waiting;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::Message as _;
+use quire::jobs::FetchedJob;
+use quire::{Outcome, Ticket, jobs};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::app::App;
+use crate::aside::{INLINE_BYTES_MAX, aside};
+use crate::error::{failed, invalid, refused};
+use crate::proto::jobs_server::Jobs;
+use crate::proto::{
+    EnqueueJobsRequest, EnqueueJobsResponse, FetchJobsRequest, FetchJobsResponse, ReportJobsRequest,
+    ReportJobsResponse, WorkRequest, WorkResponse,
+};
+
+/// The longest a fetch waits.
+const WAIT_MICROS_MAX: u64 = 60_000_000;
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    app: Arc<App>,
+}
+
+impl Service {
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        Service { app }
+    }
+}
+
+/// Hands these to the database, aside when they are large.
+async fn submit(app: &Arc<App>, items: request::Items, bytes: usize) -> Result<Ticket<Outcome>, Status> {
+    if bytes <= INLINE_BYTES_MAX {
+        return items.submit(&app.database);
+    }
+    let app = Arc::clone(app);
+    aside(move || items.submit(&app.database)).await
+}
+
+/// The answer to the one command of a commit.
+async fn answered(ticket: Ticket<Outcome>) -> Result<jobs::Reply, Status> {
+    match ticket.await.map_err(failed)? {
+        Outcome::Committed(mut committed) => match committed.replies.pop() {
+            Some(quire::Reply::Jobs(reply)) => Ok(reply),
+            other => unreachable!("a command of jobs is answered by its model, not by {other:?}"),
+        },
+        Outcome::Refused(refusal) => Err(refused(&refusal)),
+    }
+}
+
+/// The answers to an `Each`.
+async fn each_answered(ticket: Ticket<Outcome>) -> Result<Vec<Result<jobs::Reply, jobs::Refusal>>, Status> {
+    match answered(ticket).await? {
+        jobs::Reply::Each(answers) => Ok(answers),
+        other => unreachable!("an each is answered one by one, not by {other:?}"),
+    }
+}
+
+/// The jobs that a fetch gives now.
+async fn fetched(app: &App, fetch: &request::Fetch, count: u32) -> Result<Vec<FetchedJob>, Status> {
+    match answered(fetch.submit(&app.database, count)?).await? {
+        jobs::Reply::Fetched(jobs) => Ok(jobs),
+        other => unreachable!("a fetch is answered by jobs, not by {other:?}"),
+    }
+}
+
+#[tonic::async_trait]
+impl Jobs for Service {
+    type WorkStream = ReceiverStream<Result<WorkResponse, Status>>;
+
+    async fn enqueue(&self, request: Request<EnqueueJobsRequest>) -> Result<Response<EnqueueJobsResponse>, Status> {
+        let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
+        let items = request::Items { reports: Vec::new(), enqueue: request.jobs };
+        let answers = each_answered(submit(&self.app, items, bytes).await?).await?;
+        Ok(Response::new(EnqueueJobsResponse { results: answers.into_iter().map(reply::enqueued).collect() }))
+    }
+
+    async fn fetch(&self, request: Request<FetchJobsRequest>) -> Result<Response<FetchJobsResponse>, Status> {
+        let FetchJobsRequest { queues, weights, count, lease_us, worker, wait_us } = request.into_inner();
+        if wait_us > WAIT_MICROS_MAX {
+            return Err(invalid(format!("wait_us is {wait_us}, and at most {WAIT_MICROS_MAX}")));
+        }
+        let fetch = request::Fetch { queues, weights, lease_us, worker };
+        let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
+        tokio::pin!(give_up);
+        loop {
+            // Taken before the fetch, so that what is published meanwhile is not slept through.
+            let seen = self.app.database.published();
+            let jobs = fetched(&self.app, &fetch, count).await?;
+            if !jobs.is_empty() || wait_us == 0 {
+                return Ok(Response::new(reply::fetched(jobs)));
+            }
+            tokio::select! {
+                worth = waiting::until_fetchable(&self.app, &fetch, seen) => worth?,
+                () = &mut give_up => return Ok(Response::new(FetchJobsResponse::default())),
+                () = self.app.closing() => return Ok(Response::new(FetchJobsResponse::default())),
+            }
+        }
+    }
+
+    async fn report(&self, request: Request<ReportJobsRequest>) -> Result<Response<ReportJobsResponse>, Status> {
+        let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
+        let items = request::Items { reports: request.reports, enqueue: Vec::new() };
+        let answers = each_answered(submit(&self.app, items, bytes).await?).await?;
+        Ok(Response::new(ReportJobsResponse { results: answers.into_iter().map(reply::reported).collect() }))
+    }
+
+    async fn work(&self, request: Request<Streaming<WorkRequest>>) -> Result<Response<Self::WorkStream>, Status> {
+        Ok(Response::new(work::begin(Arc::clone(&self.app), request.into_inner())))
+    }
+}

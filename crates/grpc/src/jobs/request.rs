@@ -1,0 +1,147 @@
+//! Messages of requests, as the commands that they stand for. What they carry is borrowed.
+
+use quire::jobs::{
+    Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority, Retry, Unique, UniqueHold, UniqueScope,
+};
+use quire::{Commit, Database, Outcome, Part, Ticket, Timestamp};
+use tonic::Status;
+
+use crate::error::{failed, invalid};
+use crate::proto;
+use crate::proto::job_report::{Fail, What, fail};
+use crate::proto::unique_key::{self, Hold};
+use crate::proto::{JobReport, UniqueKey, backoff};
+
+/// How long a lease lasts when nobody says, in microseconds.
+const LEASE_MICROS_DEFAULT: u64 = 30_000_000;
+
+/// What a call, or a frame of a worker, wants done: each by itself, in one commit.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    pub(super) reports: Vec<JobReport>,
+    pub(super) enqueue: Vec<proto::NewJob>,
+}
+
+impl Items {
+    pub(super) fn is_empty(&self) -> bool {
+        self.reports.is_empty() && self.enqueue.is_empty()
+    }
+
+    /// Hands them to the database: reports first.
+    pub(super) fn submit(&self, database: &Database) -> Result<Ticket<Outcome>, Status> {
+        let tags: Vec<Vec<&str>> =
+            self.enqueue.iter().map(|job| job.tags.iter().map(String::as_str).collect()).collect();
+        let reports = self.reports.iter().map(report);
+        let enqueues = self.enqueue.iter().zip(&tags).map(|(job, tags)| enqueue(job, tags));
+        let commands = reports.chain(enqueues).collect::<Result<Vec<Command<'_>>, Status>>()?;
+        database.submit(&Commit::new().part(Part::Jobs(Command::Each(&commands)))).map_err(failed)
+    }
+}
+
+/// From where a worker takes jobs, and how.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    pub(super) queues: Vec<String>,
+    pub(super) weights: Vec<u32>,
+    pub(super) lease_us: Option<u64>,
+    pub(super) worker: String,
+}
+
+impl Fetch {
+    pub(super) fn submit(&self, database: &Database, count: u32) -> Result<Ticket<Outcome>, Status> {
+        let queues: Vec<&str> = self.queues.iter().map(String::as_str).collect();
+        let order = if self.weights.is_empty() { Order::Strict } else { Order::Weighted(&self.weights) };
+        let lease_micros = self.lease_us.unwrap_or(LEASE_MICROS_DEFAULT);
+        let fetch = Command::Fetch { queues: &queues, order, count, lease_micros, worker: &self.worker };
+        database.submit(&Commit::new().part(Part::Jobs(fetch))).map_err(failed)
+    }
+}
+
+fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, Status> {
+    let or = NewJob::new(&job.payload);
+    let small = |name: &str, number: u32| u8::try_from(number).map_err(|_| out_of_range(name, number, 255));
+    let new = NewJob {
+        kind: &job.kind,
+        priority: job.priority.map_or(Ok(or.priority), |number| small("priority", number).map(Priority::new))?,
+        run_at: job.run_at_us.map(Timestamp::from_micros),
+        expires_at: job.expires_at_us.map(Timestamp::from_micros),
+        timeout_micros: job.timeout_us,
+        attempts_max: job.attempts_max.map_or(Ok(or.attempts_max), |number| {
+            u16::try_from(number).map_err(|_| out_of_range("attempts_max", number, u32::from(u16::MAX)))
+        })?,
+        backoff: job.backoff.as_ref().map_or(or.backoff, backoff_of),
+        jitter_percent: small("jitter_percent", job.jitter_percent)?,
+        group: &job.group,
+        unique: job.unique.as_ref().map(unique),
+        tags,
+        ..or
+    };
+    Ok(Command::Enqueue { queue: &job.queue, job: new })
+}
+
+fn out_of_range(name: &str, number: u32, most: u32) -> Status {
+    invalid(format!("{name} is {number}, and at most {most}"))
+}
+
+fn backoff_of(given: &proto::Backoff) -> Backoff<&[u64]> {
+    match &given.kind {
+        None => Backoff::default(),
+        Some(backoff::Kind::None(_)) => Backoff::None,
+        Some(backoff::Kind::FixedUs(micros)) => Backoff::Fixed { micros: *micros },
+        Some(backoff::Kind::Linear(by)) => Backoff::Linear { base_micros: by.first_us, max_micros: by.max_us },
+        Some(backoff::Kind::Exponential(by)) => {
+            Backoff::Exponential { base_micros: by.first_us, max_micros: by.max_us }
+        }
+        Some(backoff::Kind::List(list)) => Backoff::List(&list.waits_us),
+    }
+}
+
+fn unique(key: &UniqueKey) -> Unique<'_> {
+    Unique {
+        key: &key.key,
+        scope: if key.everywhere { UniqueScope::Everywhere } else { UniqueScope::Queue },
+        hold: match key.hold {
+            None => UniqueHold::UntilFinished,
+            Some(Hold::UntilStarted(_)) => UniqueHold::UntilStarted,
+            Some(Hold::ForUs(micros)) => UniqueHold::For(micros),
+        },
+        clash: match key.clash() {
+            unique_key::Clash::Keep => Clash::Keep,
+            unique_key::Clash::Reject => Clash::Reject,
+            unique_key::Clash::Replace => Clash::Replace,
+            unique_key::Clash::Extend => Clash::Extend,
+        },
+    }
+}
+
+/// The job and the lease that a report names.
+pub(super) fn named(report: &JobReport) -> Result<(JobId, LeaseToken), Status> {
+    let unknown = |what: &str, text: &str| invalid(format!("{text:?} is not the {what}"));
+    let job = report.job.parse().map_err(|_| unknown("id of a job", &report.job))?;
+    let token = report.token.parse().map_err(|_| unknown("token of a lease", &report.token))?;
+    Ok((job, token))
+}
+
+fn report(report: &JobReport) -> Result<Command<'_>, Status> {
+    let (job, token) = named(report)?;
+    Ok(match &report.what {
+        Some(What::Ack(ack)) => Command::Ack { job, token, result: &ack.result },
+        Some(What::Fail(Fail { error, retry })) => {
+            let retry = match retry {
+                None => Retry::Backoff,
+                Some(fail::Retry::RetryAtUs(at)) => Retry::At(Timestamp::from_micros(*at)),
+                Some(fail::Retry::Never(_)) => Retry::Never,
+            };
+            Command::Fail { job, token, error, retry }
+        }
+        Some(What::Snooze(snooze)) => Command::Snooze { job, token, until: Timestamp::from_micros(snooze.until_us) },
+        Some(What::Heartbeat(beat)) => Command::Heartbeat {
+            job,
+            token,
+            lease_micros: beat.lease_us,
+            progress: beat.progress.as_deref(),
+            checkpoint: beat.checkpoint.as_deref(),
+        },
+        None => return Err(invalid(format!("the report on job {job} does not say what became of it"))),
+    })
+}

@@ -1,0 +1,203 @@
+//! The service `Jobs`, and the stream of a worker.
+
+use quire_grpc::WorkerStream;
+use quire_grpc::proto::job_report::{Ack, Fail, Heartbeat, Snooze, What, fail};
+use quire_grpc::proto::jobs_client::JobsClient;
+use quire_grpc::proto::work_request::Subscription;
+use quire_grpc::proto::work_response::{FrameResult, Kind};
+use quire_grpc::proto::{
+    EnqueueJobsRequest, EnqueueResult, FetchJobsRequest, FetchedJob, JobReport, NewJob, ReportJobsRequest,
+    ReportResult, UniqueKey, WorkRequest, unique_key,
+};
+use tonic::Code;
+use tonic::transport::Channel;
+
+use crate::served::{Served, told};
+
+const QUEUE: &str = "mail/out";
+
+fn job(payload: &str) -> NewJob {
+    NewJob { queue: QUEUE.to_owned(), payload: payload.to_owned().into(), ..NewJob::default() }
+}
+
+fn report(job: &FetchedJob, what: What) -> JobReport {
+    JobReport { job: job.job.clone(), token: job.token.clone(), what: Some(what) }
+}
+
+fn ack(job: &FetchedJob) -> JobReport {
+    report(job, What::Ack(Ack { result: "done".into() }))
+}
+
+fn fetch(count: u32, wait_us: u64) -> FetchJobsRequest {
+    let queues = vec![QUEUE.to_owned()];
+    FetchJobsRequest { queues, count, wait_us, worker: "w1".to_owned(), ..FetchJobsRequest::default() }
+}
+
+async fn enqueue(client: &mut JobsClient<Channel>, jobs: Vec<NewJob>) -> Vec<EnqueueResult> {
+    client.enqueue(EnqueueJobsRequest { jobs }).await.expect("accepted").into_inner().results
+}
+
+async fn fetched(client: &mut JobsClient<Channel>, request: FetchJobsRequest) -> Vec<FetchedJob> {
+    client.fetch(request).await.expect("accepted").into_inner().jobs
+}
+
+async fn reported(client: &mut JobsClient<Channel>, reports: Vec<JobReport>) -> Vec<ReportResult> {
+    client.report(ReportJobsRequest { reports }).await.expect("accepted").into_inner().results
+}
+
+fn payloads(jobs: &[FetchedJob]) -> Vec<&str> {
+    jobs.iter().map(|job| str::from_utf8(&job.payload).expect("text")).collect()
+}
+
+#[tokio::test]
+async fn each_item_of_a_call_has_its_own_answer_also_after_a_restart() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    let unique = |payload| {
+        let clash = unique_key::Clash::Reject.into();
+        let unique = Some(UniqueKey { key: "k".into(), clash, ..UniqueKey::default() });
+        NewJob { unique, ..job(payload) }
+    };
+    let jobs = vec![unique("a"), unique("b"), NewJob { priority: Some(200), ..job("c") }];
+    let results = enqueue(&mut client, jobs).await;
+    let refused = results[1].refused.as_ref().expect("refused");
+    assert_eq!((refused.reason.as_str(), &refused.job), ("DUPLICATE", &results[0].job));
+
+    let served = served.again().await;
+    let mut client = served.jobs().await;
+    let jobs = fetched(&mut client, fetch(10, 0)).await;
+    assert_eq!(payloads(&jobs), ["c", "a"]);
+    let results = reported(&mut client, vec![ack(&jobs[0]), ack(&jobs[1]), ack(&jobs[0])]).await;
+    assert!(results[0].refused.is_none() && results[1].refused.is_none());
+    let refused = results[2].refused.as_ref().expect("refused");
+    assert_eq!((refused.reason.as_str(), refused.state.as_str()), ("STALE_LEASE", "completed"));
+}
+
+#[tokio::test]
+async fn a_report_says_when_the_state_ends_that_it_led_to() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    enqueue(&mut client, ["a", "b", "c", "d"].map(job).to_vec()).await;
+    let jobs = fetched(&mut client, fetch(4, 0)).await;
+    let failure = |retry| What::Fail(Fail { error: "no".to_owned(), retry });
+    let beat = Heartbeat { lease_us: Some(7_000_000_000), checkpoint: Some("half".into()), progress: None };
+    let never = Some(fail::Retry::Never(true));
+    let results = reported(
+        &mut client,
+        vec![
+            report(&jobs[0], failure(Some(fail::Retry::RetryAtUs(u64::MAX)))),
+            report(&jobs[1], failure(never)),
+            report(&jobs[2], What::Snooze(Snooze { until_us: u64::MAX - 1 })),
+            report(&jobs[3], What::Heartbeat(beat)),
+        ],
+    )
+    .await;
+    assert!(results.iter().all(|result| result.refused.is_none()), "{results:?}");
+    assert_eq!((results[0].until_us, results[1].until_us), (Some(u64::MAX), None));
+    assert_eq!(results[2].until_us, Some(u64::MAX - 1));
+    assert!(results[3].until_us.expect("a deadline") > jobs[3].deadline_us);
+}
+
+#[tokio::test]
+async fn a_fetch_waits_for_a_job_and_no_longer_than_asked() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    assert_eq!(fetched(&mut client, fetch(1, 1_000)).await, []);
+    let mut other = served.jobs().await;
+    let waiting = tokio::spawn(async move { fetched(&mut other, fetch(1, 60_000_000)).await });
+    enqueue(&mut client, vec![job("a")]).await;
+    assert_eq!(payloads(&waiting.await.expect("fetched")), ["a"]);
+    let status = client.fetch(fetch(1, 60_000_001)).await.expect_err("too long");
+    assert_eq!((told(&status).0, told(&status).1.as_str()), (Code::InvalidArgument, "INVALID"));
+}
+
+/// A worker's end of a stream.
+struct Worker(WorkerStream);
+
+impl Worker {
+    async fn begin(client: &mut JobsClient<Channel>, credits: u32, lease_us: Option<u64>) -> Self {
+        let queues = vec![QUEUE.to_owned()];
+        let subscribe = Some(Subscription { queues, lease_us, worker: "w1".to_owned(), ..Subscription::default() });
+        let first = WorkRequest { subscribe, credits, ..WorkRequest::default() };
+        Worker(WorkerStream::begin(client, first).await.expect("begun"))
+    }
+
+    async fn tell(&self, frame: WorkRequest) {
+        self.0.send(frame).await.expect("the stream is open");
+    }
+
+    async fn next(&mut self) -> Kind {
+        self.0.receive().await.expect("no error").expect("not the end")
+    }
+
+    async fn jobs(&mut self) -> Vec<FetchedJob> {
+        let kind = self.next().await;
+        let Kind::Jobs(jobs) = kind else { panic!("jobs, not {kind:?}") };
+        jobs.jobs
+    }
+
+    async fn result(&mut self) -> FrameResult {
+        let kind = self.next().await;
+        let Kind::Result(result) = kind else { panic!("a result, not {kind:?}") };
+        result
+    }
+}
+
+#[tokio::test]
+async fn a_worker_gets_as_many_jobs_as_it_gave_credits_for_and_its_frames_are_answered_in_order() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    let mut worker = Worker::begin(&mut client, 2, None).await;
+    worker.tell(WorkRequest { enqueue: ["a", "b", "c"].map(job).to_vec(), ..WorkRequest::default() }).await;
+    let (mut jobs, mut enqueued) = (Vec::new(), Vec::new());
+    while jobs.len() < 2 || enqueued.is_empty() {
+        match worker.next().await {
+            Kind::Jobs(more) => jobs.extend(more.jobs),
+            Kind::Result(result) => enqueued = result.enqueued,
+            Kind::Lost(lost) => panic!("{lost:?}"),
+        }
+    }
+    assert_eq!((payloads(&jobs), enqueued.len()), (vec!["a", "b"], 3));
+    worker.tell(WorkRequest { reports: vec![ack(&jobs[0])], ..WorkRequest::default() }).await;
+    worker.tell(WorkRequest { reports: vec![ack(&jobs[0]), ack(&jobs[1])], ..WorkRequest::default() }).await;
+    let first = worker.result().await;
+    assert!(first.reports.len() == 1 && first.reports[0].refused.is_none());
+    let second = worker.result().await;
+    assert_eq!(second.reports[0].refused.as_ref().expect("stale").reason, "STALE_LEASE");
+    assert!(second.reports[1].refused.is_none());
+    worker.tell(WorkRequest { credits: 5, ..WorkRequest::default() }).await;
+    let jobs = worker.jobs().await;
+    assert_eq!(payloads(&jobs), ["c"]);
+    worker.tell(WorkRequest { reports: vec![ack(&jobs[0])], ..WorkRequest::default() }).await;
+    worker.0.finish();
+    assert!(matches!(worker.next().await, Kind::Result(_)));
+    assert_eq!(worker.0.receive().await.expect("no error"), None, "all is said and answered");
+}
+
+#[tokio::test]
+async fn a_worker_learns_at_once_of_a_lease_that_it_lost() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    enqueue(&mut client, vec![job("a")]).await;
+    let mut worker = Worker::begin(&mut client, 1, Some(1)).await;
+    let jobs = worker.jobs().await;
+    let kind = worker.next().await;
+    let Kind::Lost(lost) = kind else { panic!("a lost lease, not {kind:?}") };
+    assert_eq!(lost.jobs, [jobs[0].job.clone()]);
+}
+
+#[tokio::test]
+async fn a_frame_that_can_not_be_ends_the_stream_with_the_reason() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    for frame in [
+        WorkRequest { credits: 1_025, ..WorkRequest::default() },
+        WorkRequest { subscribe: Some(Subscription::default()), ..WorkRequest::default() },
+        WorkRequest { reports: vec![JobReport::default()], ..WorkRequest::default() },
+    ] {
+        let mut worker = Worker::begin(&mut client, 0, None).await;
+        worker.tell(frame).await;
+        let status = worker.0.receive().await.expect_err("refused");
+        assert_eq!(told(&status).0, Code::InvalidArgument, "{status:?}");
+    }
+}
