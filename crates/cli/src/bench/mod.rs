@@ -17,6 +17,7 @@ mod output;
 mod page;
 mod report;
 mod scratch;
+mod streams;
 
 use std::fs;
 use std::io::Write;
@@ -35,7 +36,7 @@ use page::Page;
 use scratch::Scratch;
 
 /// Every suite's cases, in the order in which they run.
-const SUITES: &[&[Case]] = &[log::CASES, events::CASES, kafka::CASES];
+const SUITES: &[&[Case]] = &[log::CASES, streams::CASES, events::CASES, kafka::CASES];
 
 /// What `quire bench` takes.
 #[derive(Debug, Args)]
@@ -44,7 +45,7 @@ pub(crate) struct Bench {
     #[command(subcommand)]
     reports: Option<Reports>,
     /// The suite to run
-    #[arg(required_unless_present = "list", value_parser = ["all", "log", "events", "kafka"])]
+    #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "kafka"])]
     suite: Option<String>,
     /// Print the cases there are, and run nothing
     #[arg(long)]

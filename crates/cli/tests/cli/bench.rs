@@ -29,6 +29,7 @@ fn the_cases_are_listed_by_their_stable_names() {
         "end-to-end",
         "group-ack",
         "partitions-10000",
+        "process",
         "produce-1",
         "produce-1-idle-1000",
         "produce-128",
@@ -55,6 +56,13 @@ fn every_case_of_the_log_runs_to_its_end() {
     let expected =
         ["append-10m", "append-840", "append-840-batch-10000", "tail-read", "group-ack", "append-tickets-1000"].map(of);
     assert_eq!(found, expected);
+}
+
+#[test]
+fn every_message_is_handed_to_the_handler_of_a_consumer() {
+    let printed = run(&["bench", "streams", "--case", "process", "--ops", "20", "--json"]).succeeded();
+    let result: Value = serde_json::from_str(printed.lines().nth(1).expect("a result")).expect("JSON");
+    assert_eq!((result["case"].as_str(), result["ops"].as_u64()), (Some("process"), Some(20)));
 }
 
 #[test]

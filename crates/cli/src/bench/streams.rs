@@ -1,0 +1,70 @@
+//! The suite `streams`: an embedded consumer.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use quire::{ConsumerSettings, Database, Delivery, Durability, Message};
+
+use super::case::{Case, Run};
+use super::measurement::{Measured, Recorder};
+use crate::failure::{Failure, Result};
+use crate::opening::open;
+
+/// The cases, in the order in which they run.
+pub(super) const CASES: &[Case] = &[Case {
+    suite: "streams",
+    name: "process",
+    what: "hand the next batch of messages to a handler, and commit the offset",
+    durability: Durability::Os,
+    payload_bytes: 116,
+    clients: 1,
+    processes: 1,
+    batch: 1_000,
+    ops: 10_000,
+    run: process,
+}];
+
+const TOPIC: &str = "bench";
+
+/// Nothing is waited for: every message is there before the first is handed out.
+const LOOK: Duration = Duration::from_secs(1);
+
+fn process(run: &Run<'_>) -> Result<Measured> {
+    let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
+    let payload = vec![b'q'; run.case.payload_bytes];
+    let batch = vec![Message::new(&payload); run.case.batch];
+    let topic = database.topic(TOPIC);
+    let mut producer = topic.producer();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        producer.produce(&batch)?;
+    }
+    // A batch comes whatever its size, so a limit of one byte hands out exactly one.
+    let settings = ConsumerSettings { bytes_max: 1, ..ConsumerSettings::default() };
+    let mut consumer = topic.consumer("readers", settings)?;
+    let (deliveries, bytes) = (Cell::new(0), Cell::new(0));
+    let recorder = RefCell::new(None);
+    consumer.process(
+        LOOK,
+        || {
+            // The end of one delivery, its offset committed, is the beginning of the next.
+            match &mut *recorder.borrow_mut() {
+                Some(recorder) => Recorder::lap(recorder),
+                begun => *begun = Some(Recorder::start()),
+            }
+            deliveries.get() == run.ops || run.go_on(deliveries.get()).is_err()
+        },
+        |delivery: &Delivery, commit| {
+            deliveries.set(deliveries.get() + 1);
+            let values = delivery.records.iter().flat_map(|record| &record.value);
+            bytes.set(bytes.get() + values.map(Vec::len).sum::<usize>());
+            Ok::<_, String>(commit)
+        },
+    )?;
+    run.go_on(0)?;
+    let expected = run.ops as usize * run.case.batch * run.case.payload_bytes;
+    if bytes.get() != expected {
+        return Err(Failure::new(format!("{} bytes were handed out, and {expected} produced", bytes.get())));
+    }
+    recorder.into_inner().map(Recorder::finish).ok_or_else(|| Failure::new("nothing was handed out"))
+}
