@@ -42,19 +42,23 @@ pub(super) struct Measured {
     also: BTreeMap<String, f64>,
 }
 
+/// How many latencies are kept before they are counted, outside of what is timed.
+const PENDING: usize = 1024;
+
 /// Times one operation of one client after the other. The end of one operation is the start of the next, so that the clock
 /// is looked at once an operation.
 #[derive(Debug)]
 pub(super) struct Recorder {
     watch: Stopwatch,
+    pending: Vec<Duration>,
     latencies: Latencies,
 }
 
 impl Recorder {
     /// The first operation starts now.
     pub(super) fn start() -> Self {
-        let latencies = Latencies::new();
-        Recorder { watch: Stopwatch::start(), latencies }
+        let (pending, latencies) = (Vec::with_capacity(PENDING), Latencies::new());
+        Recorder { watch: Stopwatch::start(), pending, latencies }
     }
 
     /// The next operation starts now: what was done since the last one ended does not count.
@@ -64,17 +68,27 @@ impl Recorder {
 
     /// An operation has ended, and the next starts.
     pub(super) fn lap(&mut self) {
-        self.latencies.record(self.watch.lap());
+        self.pending.push(self.watch.lap());
+        if self.pending.len() == PENDING {
+            self.count();
+            self.restart();
+        }
+    }
+
+    fn count(&mut self) {
+        self.pending.drain(..).for_each(|latency| self.latencies.record(latency));
     }
 
     /// What one client alone comes to.
-    pub(super) fn finish(self) -> Measured {
+    pub(super) fn finish(mut self) -> Measured {
+        self.count();
         let elapsed = self.latencies.total();
         Measured { latencies: self.latencies, elapsed, also: BTreeMap::new() }
     }
 
     /// The latencies of one client among several, for [`Measured::of_clients`].
-    pub(super) fn into_latencies(self) -> Latencies {
+    pub(super) fn into_latencies(mut self) -> Latencies {
+        self.count();
         self.latencies
     }
 }
