@@ -30,6 +30,7 @@ const TAGS: &[(ModelId, u8, &str, &[Field])] = &[
     (ModelId::EVENTS, b'i', "event", &[Number("store"), Id("")]),
     (ModelId::EVENTS, b'u', "source", &[Number("store"), Text]),
     (ModelId::JOBS, b'q', "queue", &[Number("")]),
+    (ModelId::JOBS, b'f', "finished in queue", &[Number(""), Bytes("state")]),
     (ModelId::JOBS, b'j', "job", &[Bytes("")]),
     (ModelId::JOBS, b't', "tag", &[Text]),
     (ModelId::GRAPH, b'c', "catalogue", &[]),
@@ -52,10 +53,43 @@ const STREAMS: &[&str] = &[
     "generation begun",
     "offset deleted",
     "group deleted",
+    "member replaced",
 ];
 const EVENTS: &[&str] = &["store created", "event appended", "upstream read"];
-const JOBS: &[&str] =
-    &["queue created", "enqueued", "leased", "extended", "completed", "failed", "lease expired", "due"];
+const JOBS: &[&str] = &[
+    "queue created",
+    "enqueued",
+    "queue set",
+    "queue cleared",
+    "queue destroyed",
+    "extended",
+    "noted",
+    "edited",
+    "revived",
+    "bulk begun",
+    "bulk advanced",
+    "key held",
+];
+/// The kind of the first of [`JOB_STEPS`].
+const FIRST_STEP: u8 = 16;
+/// The steps of jobs, by their causes.
+const JOB_STEPS: &[&str] = &[
+    "due",
+    "leased",
+    "completed",
+    "failed",
+    "lease expired",
+    "timed out",
+    "snoozed",
+    "cancelled",
+    "held",
+    "released",
+    "rescheduled",
+    "expired",
+    "deleted",
+    "replaced",
+    "unreadable",
+];
 const GRAPH: &[&str] =
     &["graph named", "block kind named", "edge type named", "block put", "block deleted", "edge put", "edge deleted"];
 
@@ -72,14 +106,15 @@ pub fn model_name(model: ModelId) -> String {
 
 /// What happened, by an entry's kind: `event appended`, or `kind 17` when this program has no word for it.
 pub fn kind_name(kind: EntryKind) -> String {
-    let names = match kind.model {
-        ModelId::STREAMS => STREAMS,
-        ModelId::EVENTS => EVENTS,
-        ModelId::JOBS => JOBS,
-        ModelId::GRAPH => GRAPH,
-        _ => &[],
+    let (names, first) = match kind.model {
+        ModelId::STREAMS => (STREAMS, 1),
+        ModelId::EVENTS => (EVENTS, 1),
+        ModelId::JOBS if kind.kind >= FIRST_STEP => (JOB_STEPS, FIRST_STEP),
+        ModelId::JOBS => (JOBS, 1),
+        ModelId::GRAPH => (GRAPH, 1),
+        _ => (&[][..], 0),
     };
-    let name = usize::from(kind.kind).checked_sub(1).and_then(|index| names.get(index));
+    let name = kind.kind.checked_sub(first).and_then(|index| names.get(usize::from(index)));
     name.map_or_else(|| format!("kind {}", kind.kind), |name| (*name).to_owned())
 }
 
@@ -135,7 +170,15 @@ mod tests {
             for (index, name) in names.iter().enumerate() {
                 assert!(table.contains(&format!("\n| {name} | {} |", index + 1)), "{name}\n{table}");
             }
+            let rows = table.lines().filter(|row| row.starts_with("| ")).filter(|row| !row.starts_with("| steps |"));
+            // The rest of the line that the table was found by begins so, too.
+            assert_eq!(rows.count(), names.len(), "{table}");
         }
+        // Over lines of any length.
+        let causes = PAGE.split_once("The causes: ").expect("the causes").1.split_once(". ").expect("their end").0;
+        let steps: Vec<String> = JOB_STEPS.iter().enumerate().map(|(cause, name)| format!("{cause} {name}")).collect();
+        assert_eq!(causes.replace('\n', " "), steps.join(", "));
+        assert_eq!(kind_name(EntryKind { model: ModelId::JOBS, kind: 17 }), "leased");
     }
 
     #[test]
