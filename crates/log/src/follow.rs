@@ -44,6 +44,7 @@ impl Core {
         let record = RecordView::sealed(self.active.appender.bytes(range.clone()));
         self.tags.read(record, self.shared.seed(), &mut self.sequences);
         self.take_in(range, mark, header.time);
+        self.shared.clock().not_before(header.time);
         self.tags.clear();
         self.shared.note_followed(self.mark.position);
         Ok(self.mark.position)

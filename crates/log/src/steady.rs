@@ -43,6 +43,16 @@ impl SteadyClock {
         SteadyClock { clock, last, behind: Mutex::new(None) }
     }
 
+    /// Has the time be no earlier than this from now on: that of a record that another process appended.
+    pub(crate) fn not_before(&self, time: Timestamp) {
+        let micros = time.as_micros();
+        if self.now().as_micros() < micros {
+            let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+            *behind = Some(Since { micros, ns: self.clock.monotonic_ns() });
+            self.last.store(BEHIND, Ordering::Relaxed);
+        }
+    }
+
     #[cold]
     fn behind(&self, clock_micros: u64) -> u64 {
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,6 +157,22 @@ mod tests {
         assert_eq!(steady.now(), at(4000));
         clock.set(at(107));
         assert_eq!(steady.now(), at(4007));
+    }
+
+    #[test]
+    fn it_is_no_earlier_than_a_record_of_another_process() {
+        let (clock, steady) = steady();
+        steady.not_before(at(900));
+        assert_eq!(steady.now(), at(1000));
+        steady.not_before(at(2000));
+        assert_eq!(steady.now(), at(2000));
+        clock.set(at(1060));
+        assert_eq!(steady.now(), at(2060));
+        steady.not_before(at(3000));
+        clock.step(at(2999));
+        assert_eq!(steady.now(), at(3000));
+        clock.set(at(3001));
+        assert_eq!(steady.now(), at(3002));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use quire::events::{Query, QueryItem, ReadOptions};
 use quire::graph::{BlockId, Direction};
 use quire::jobs::{JobId, JobState};
-use quire::{Database, Position, Reply, Sequence, graph, jobs, streams};
+use quire::{Database, History, Place, Reply, Sequence, Timestamp, graph, jobs, streams};
 
 use crate::book::{BLOCKS, Book, GRAPH, NAMES, TAGS, text};
 use crate::naive::{Answer, Naive, Phase};
@@ -84,24 +84,24 @@ pub(crate) fn published(database: &Database, naive: &Naive) -> Result<()> {
 /// Everything, also what rests on commits that were not published before: they are now.
 pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
     let lines = database.read(|view| {
-        let mut last = None;
-        let mut position = Position::new(1);
-        while let Some(mut record) = view.history.record(position).map_err(Unread::Error)? {
-            let time = record.next().map(|entry| entry.time);
-            if time < last {
-                let message = format!("record {position} is of {time:?}, and the one before it of {last:?}");
-                return Err(Unread::Wrong(message));
+        let (mut last, mut from) = (Timestamp::ZERO, Place::START);
+        while let Some(entry) = view.history.next(&[], from).map_err(Unread::Error)? {
+            if entry.time < last {
+                let (place, time) = (entry.place, entry.time);
+                return Err(Unread::Wrong(format!("entry {place} is of {time:?}, and the one before it of {last:?}")));
             }
-            last = time;
-            position = position.next();
+            last = entry.time;
+            from = entry.place.after();
         }
-        Ok(last.map_or(0, |time| time.as_micros()))
+        // What the last record held may be gone with a compaction.
+        let is_there = from > Place::new(view.position, 0);
+        Ok((is_there || !naive.compacted).then_some(last.as_micros()))
     })?;
     let time = lines.wait()?.map_err(|unread| match unread {
         Unread::Wrong(message) => Found::Wrong(message),
         Unread::Error(error) => Found::Error(error.into()),
     })?;
-    same("the time of the last record", &time, &naive.time)?;
+    time.map_or(Ok(()), |time| same("the time of the last record", &time, &naive.time))?;
     published(database, naive)?;
     for (number, name) in NAMES.into_iter().enumerate() {
         if naive.topics.contains_key(&number) {
@@ -134,6 +134,13 @@ fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
         for id in ids {
             let job = database.queue(name).job(id)?;
             found.extend(job.map(|job| (utf8(job.payload), job.attempt, job.priority.get())));
+        }
+        if naive.compacted && state == JobState::Completed {
+            // Some may be gone, and none is another.
+            let mut all = expected.iter();
+            if found.iter().all(|job| all.any(|expected| expected == job)) {
+                continue;
+            }
         }
         same(format_args!("{state} jobs of queue {name}"), &found, &expected)?;
     }

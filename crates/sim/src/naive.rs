@@ -147,6 +147,8 @@ pub(crate) struct Naive {
     pub(crate) edges: BTreeSet<(usize, usize)>,
     /// The time of the last record, in microseconds.
     pub(crate) time: u64,
+    /// Whether finished jobs may be gone.
+    pub(crate) compacted: bool,
 }
 
 /// A commit in the making.

@@ -14,6 +14,10 @@ use crate::disk::{Armed, Effect, Operation};
 const STEPS: std::ops::RangeInclusive<usize> = 20..=160;
 /// Of how many steps, at least one of which is a fault. The less often, the longer what is built up before it.
 const STEPS_PER_FAULT: std::ops::RangeInclusive<u32> = 6..=40;
+/// Of how many steps in a hundred, where several processes have the database open, one is about them.
+const COMPANY_PERCENT: u32 = 15;
+/// Of how many steps in a hundred, in runs that are about it, one is a compaction.
+const COMPACT_PERCENT: u32 = 8;
 /// How many operations at most pass before a fault that was armed.
 const FAULT_DELAY: u64 = 12;
 /// How far the clock jumps, in microseconds, forwards or backwards; and how much time passes at once.
@@ -26,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
     pub(crate) checkpoint_bytes: u64,
+    /// How long finished jobs are kept.
+    pub(crate) history_ms: u64,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -63,6 +69,14 @@ pub(crate) enum Action {
     WriteBack,
     /// The database is closed and opened again.
     Reopen,
+    /// Another process opens the database, beside those that have it open, and goes on.
+    Join,
+    /// Another process that has the database open goes on, and the one that did stands still.
+    Switch,
+    /// The process closes the database, and another that has it open goes on.
+    Leave,
+    /// What no longer counts is removed.
+    Compact,
     /// A copy without what can be derived is opened and compared.
     Rebuild,
     /// A copy in which a file was damaged is opened: it must say so or be right.
@@ -85,17 +99,27 @@ impl Plan {
     pub(crate) fn of_seed(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
         let durability = if random.bool() { Durability::Sync } else { Durability::Os };
-        let segment_bytes = *random.choice(&[4096, 8192, 16384, 65536]).expect("there are some");
+        let compacts = random.u8(0..4) == 0;
+        // What is to be compacted has to fill some segments.
+        let segments: &[u64] = if compacts { &[4096] } else { &[4096, 8192, 16384, 65536] };
+        let segment_bytes = *random.choice(segments).expect("there are some");
         let checkpoint_bytes = *random.choice(&[4096, 16384, 1 << 20]).expect("there are some");
+        let history_ms = *random.choice(&[0, 0, 10_000]).expect("there are some");
+        let company = random.u8(0..3) == 0;
         let steps_per_fault = random.u32(STEPS_PER_FAULT);
         let count = random.usize(STEPS);
         let steps = (0..count).map(|number| {
             let faulty = random.u32(0..steps_per_fault) == 0;
-            let action = if faulty { fault(&mut random) } else { work(&mut random) };
+            let action = match () {
+                () if faulty => fault(&mut random),
+                () if compacts && random.u32(0..100) < COMPACT_PERCENT => Action::Compact,
+                () if company && random.u32(0..100) < COMPANY_PERCENT => with_company(&mut random),
+                () => work(&mut random),
+            };
             Step { number, action, seed: random.u64(..) }
         });
         let steps = steps.collect();
-        Plan { seed, durability, segment_bytes, checkpoint_bytes, steps }
+        Plan { seed, durability, segment_bytes, checkpoint_bytes, history_ms, steps }
     }
 
     /// The same with these of its steps only.
@@ -106,6 +130,15 @@ impl Plan {
     }
 }
 
+/// A step of one process among several.
+fn with_company(random: &mut Rng) -> Action {
+    match random.u32(0..10) {
+        0..2 => Action::Join,
+        2 => Action::Leave,
+        _ => Action::Switch,
+    }
+}
+
 /// A step that goes well.
 fn work(random: &mut Rng) -> Action {
     match random.u32(0..100) {
@@ -113,9 +146,12 @@ fn work(random: &mut Rng) -> Action {
         52..62 => Action::Wait,
         62..64 => Action::Sync,
         64..74 => Action::Duty(
-            *random.choice(&[Duty::Sync, Duty::Prepare, Duty::Seal, Duty::Tick, Duty::Checkpoint]).expect("some"),
+            *random
+                .choice(&[Duty::Sync, Duty::Prepare, Duty::Seal, Duty::Tick, Duty::Checkpoint, Duty::Compact])
+                .expect("some"),
         ),
-        74..77 => Action::Checkpoint,
+        74..76 => Action::Checkpoint,
+        76 => Action::Compact,
         77..79 => Action::Pass { micros: random.u64(0..CLOCK_JUMP_MICROS) },
         79..82 => {
             let micros = random.u64(0..CLOCK_JUMP_MICROS).cast_signed();

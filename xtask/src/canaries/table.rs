@@ -38,6 +38,14 @@ macro_rules! canaries {
 }
 
 pub(crate) const CANARIES: &[Canary] = canaries! {
+    "takeover-not-cleared", "what a process left that died while it appended is not cleared away", "log/src/writer.rs",
+        "self.core.to_clear |= over;" => "self.core.to_clear |= over && !ON;";
+    "clock-stands", "time stands still behind a clock that stepped back", "log/src/steady.rs",
+        "ns.saturating_sub(since.ns) / 1000)" => "if ON { 0 } else { ns.saturating_sub(since.ns) / 1000 })";
+    "io-told-as-damage", "a file that the system does not give is told as damaged", "log/src/sealed/archive.rs",
+        "let kind = if matches!(error, Error::Io { .. }) {" => "let kind = if matches!(error, Error::Io { .. }) && !ON {";
+    "live-job-dropped", "a compaction drops what live jobs were enqueued with", "jobs/src/survival.rs",
+        "self.jobs.contains_key(&id) ||" => "self.jobs.contains_key(&id) && !ON ||";
     "sync-skipped", "a sync does not sync the segments", "log/src/sync.rs",
         ".and_then(|()| segments.iter().try_for_each(|segment| self.sync_segment(segment)))"
         => ".and_then(|()| if ON { Ok(()) } else { segments.iter().try_for_each(|segment| self.sync_segment(segment)) })";

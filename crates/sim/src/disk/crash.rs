@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::file::Survival;
-use super::{Disk, State};
+use super::{Disk, Process, State};
 
 /// The bytes of every file at one moment.
 #[derive(Debug)]
@@ -13,9 +13,17 @@ pub(crate) struct Image {
 }
 
 impl Disk {
-    /// The process dies, between two operations. What it stored and wrote stays.
-    pub(crate) fn kill(&self) -> io::Result<()> {
-        self.lock().kill()
+    /// A process dies, between two operations. What it stored and wrote stays.
+    pub(crate) fn kill(&self, process: &Process) -> io::Result<()> {
+        self.lock().kill(process.number)
+    }
+
+    /// A process that died or ended is gone for good: what it stored after its death is undone.
+    pub(crate) fn bury(&self, process: &Process) -> io::Result<()> {
+        let mut state = self.lock();
+        state.end_process(process.number);
+        let Some(image) = state.at_death.take() else { return Ok(()) };
+        state.inodes.iter().zip(&image.files).try_for_each(|(inode, bytes)| inode.overwrite(bytes))
     }
 
     /// The power goes, between two operations.
@@ -36,7 +44,7 @@ impl Disk {
         Ok(Image { files: files? })
     }
 
-    /// The process dies among the stores that led from `before` to now: of the last ones, none was done. Stores to one file
+    /// The one process that there is dies among the stores that led from `before` to now: of the last ones, none was done. Stores to one file
     /// are taken to go upwards but for the first 48 bytes that changed, a record's header, which come last.
     pub(crate) fn kill_within(&self, before: &Image) -> io::Result<()> {
         const HEADER_BYTES: usize = 48;
@@ -57,18 +65,25 @@ impl Disk {
             }
             inode.replace(&torn)?;
         }
-        state.kill()
+        state.end_processes();
+        Ok(())
     }
 }
 
 impl State {
-    pub(super) fn kill(&mut self) -> io::Result<()> {
-        self.begin_process();
-        self.inodes.iter_mut().try_for_each(super::file::Inode::detach)
+    pub(super) fn kill(&mut self, number: u64) -> io::Result<()> {
+        self.end_process(number);
+        if self.living.is_empty() {
+            return self.inodes.iter_mut().try_for_each(super::file::Inode::detach);
+        }
+        // Others have the same files mapped.
+        let files: io::Result<_> = self.inodes.iter().map(|inode| inode.cached()).collect();
+        self.at_death = Some(Image { files: files? });
+        Ok(())
     }
 
     pub(super) fn cut_power(&mut self) -> io::Result<()> {
-        self.begin_process();
+        self.end_processes();
         // Half of the time names come back as a journal keeps them, up to some change; otherwise in any subset.
         let changes = std::mem::take(&mut self.changes);
         let in_order = self.random.bool();

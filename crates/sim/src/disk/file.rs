@@ -109,6 +109,15 @@ impl Inode {
         Ok(())
     }
 
+    /// Every process sees this from now on, also through its mappings.
+    pub(super) fn overwrite(&self, bytes: &[u8]) -> io::Result<()> {
+        if self.cached()? == bytes {
+            return Ok(());
+        }
+        self.cache.set_len(bytes.len() as u64)?;
+        self.cache.write_all_at(bytes, 0)
+    }
+
     /// What processes see from now on is this.
     pub(super) fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.cache = memory(bytes)?;

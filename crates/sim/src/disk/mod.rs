@@ -4,8 +4,9 @@
 //!   is on the *device*. A sync copies the one to the other. What differs is what a loss of power may take.
 //! * A directory likewise: names that were made, renamed and removed since it was last synced may be taken back, in any
 //!   subset.
-//! * A [`Process`] is what a database is given as its storage. When it is killed, in the middle of any operation, every later
-//!   call of it fails and changes nothing, and the files live on as they were at that moment.
+//! * A [`Process`] is what a database is given as its storage, and there may be several. When one is killed, in the middle of any
+//!   operation, every later call of it fails and changes nothing, and the files live on as they were at that moment: what its
+//!   destructors still store to its mappings is undone before anybody else goes on.
 //!
 //! What it does not do: reorder two syncs, or lie about one. Such a disk can't keep any promise.
 
@@ -59,14 +60,18 @@ struct State {
     /// The names on the device.
     durable: BTreeMap<PathBuf, Node>,
     changes: Vec<Change>,
-    /// The process that lives, by number; those before it are dead.
-    process: u64,
-    /// How the process that lived last was ended within an operation, until that was looked at.
+    /// How many processes there have been; they are numbered from 1.
+    processes: u64,
+    /// Those that live, by number.
+    living: BTreeSet<u64>,
+    /// What processes see of every file, as it was when one of several died: it may store still, and it is not to count.
+    at_death: Option<Image>,
+    /// How the process that died last was ended within an operation, until that was looked at.
     killed: Option<Effect>,
     locks: BTreeMap<PathBuf, Locked>,
     handles: u64,
     armed: Vec<Armed>,
-    /// Faults other than kills that this process has met.
+    /// Faults other than kills that were met since a process was alone.
     broken: u64,
     /// Whether nothing can be made or made longer.
     full: bool,
@@ -92,7 +97,9 @@ impl Disk {
             durable: names.clone(),
             names,
             changes: Vec::new(),
-            process: 0,
+            processes: 0,
+            living: BTreeSet::new(),
+            at_death: None,
             killed: None,
             locks: BTreeMap::new(),
             handles: 0,
@@ -107,8 +114,24 @@ impl Disk {
     /// A new process, which is the only one that lives.
     pub(crate) fn process(&self) -> Process {
         let mut state = self.lock();
-        state.begin_process();
-        Process { disk: self.clone(), number: state.process }
+        state.end_processes();
+        state.broken = 0;
+        drop(state);
+        self.another()
+    }
+
+    /// A new process, beside those that live.
+    pub(crate) fn another(&self) -> Process {
+        let mut state = self.lock();
+        state.processes += 1;
+        let number = state.processes;
+        state.living.insert(number);
+        Process { disk: self.clone(), number }
+    }
+
+    /// Takes the faults away that were armed.
+    pub(crate) fn put_aside_faults(&self) -> Vec<Armed> {
+        std::mem::take(&mut self.lock().armed)
     }
 
     /// Has a fault happen to an operation to come.
@@ -191,10 +214,19 @@ impl Disk {
 }
 
 impl State {
-    fn begin_process(&mut self) {
-        self.process += 1;
+    fn end_processes(&mut self) {
+        self.living.clear();
         self.locks.clear();
-        self.broken = 0;
+        self.at_death = None;
+    }
+
+    /// A process lives no more: what it had locked is free.
+    fn end_process(&mut self, number: u64) {
+        self.living.remove(&number);
+        for locked in self.locks.values_mut() {
+            locked.alone.take_if(|holder| process_of(*holder) == number);
+            locked.shared.retain(|holder| process_of(*holder) != number);
+        }
     }
 
     fn file(&self, path: &Path) -> io::Result<usize> {
@@ -247,6 +279,11 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Handles are numbered by the process that opened them.
+fn process_of(handle: u64) -> u64 {
+    handle >> 32
 }
 
 fn apply(names: &mut BTreeMap<PathBuf, Node>, path: &Path, node: Option<Node>) {

@@ -34,7 +34,12 @@ struct Handle {
 impl Process {
     /// Whether it was not killed.
     pub(crate) fn lives(&self) -> bool {
-        self.disk.lock().process == self.number
+        self.disk.lock().living.contains(&self.number)
+    }
+
+    /// Which process it is.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Carries out an operation, or has happen to it what is to happen. `whole` does all of it, `part` what may be done of it
@@ -48,7 +53,7 @@ impl Process {
         whole: impl FnOnce(&mut State) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.disk.lock();
-        if state.process != self.number {
+        if !state.living.contains(&self.number) {
             return Err(io::Error::other("the process was killed"));
         }
         state.operations += 1;
@@ -69,7 +74,7 @@ impl Process {
                     unseen = Some(whole(&mut state));
                 }
                 state.killed = Some(effect);
-                if matches!(effect, Effect::Kill { .. }) { state.kill() } else { state.cut_power() }
+                if matches!(effect, Effect::Kill { .. }) { state.kill(self.number) } else { state.cut_power() }
                     .and(Err(io::Error::other("the process was killed")))
             }
         };
@@ -87,7 +92,8 @@ impl Process {
 
     fn handle(&self, path: &Path, node: Node, state: &mut State) -> Arc<dyn StoredFile> {
         state.handles += 1;
-        Arc::new(Handle { process: self.clone(), number: state.handles, path: path.to_owned(), node })
+        let number = self.number << 32 | state.handles;
+        Arc::new(Handle { process: self.clone(), number, path: path.to_owned(), node })
     }
 }
 
@@ -282,7 +288,7 @@ impl StoredFile for Handle {
             let locked = state.locks.entry(self.path.clone()).or_default();
             let free = match lock {
                 Lock::Shared => locked.alone.is_none_or(|holder| holder == self.number),
-                // There is one process at a time, so nobody is waited for who could let go.
+                // One process acts at a time, and none stands still with such a lock: nobody is waited for who could let go.
                 Lock::Alone | Lock::InTurn => {
                     locked.alone.iter().chain(&locked.shared).all(|holder| *holder == self.number)
                 }

@@ -1,0 +1,143 @@
+//! What clients do, and what they are told: commits, their answers, and what time brings by itself.
+
+use fastrand::Rng;
+use quire::{Durability, Duty, ErrorKind, Outcome};
+
+use super::{Failure, Submitted, World};
+use crate::{book, check};
+
+impl World<'_> {
+    /// Submits a commit, and waits for it as often as not.
+    pub(super) fn commit(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        let naive = self.timeline.last().expect("it begins with the empty one");
+        let parts = self.book.parts(naive, random);
+        let texts: Vec<_> = parts.iter().map(|part| book::text(book::value_of(part))).collect();
+        let queues: Vec<_> = parts.iter().map(book::queues_of).collect();
+        let mut after = naive.clone();
+        let expected = after.commit(&parts, self.database().now().as_micros());
+        let took_position = expected.as_ref().is_ok_and(|(_, took_position)| *took_position);
+        let expected = expected.map(|(answers, _)| answers);
+
+        let database = self.database();
+        let before = database.statistics().commits;
+        let commit = self.book.commit(&parts, &texts, &queues);
+        let submitted = database.submit(&commit);
+        let shown = format!("{} parts", parts.len());
+        if !self.process.lives() {
+            self.maybes.extend(took_position.then_some(after));
+            self.say("COMMIT", &format!("{shown}, and died"));
+            return Ok(());
+        }
+        let took = database.statistics().commits - before;
+        match submitted {
+            Ok(_) if took != u64::from(took_position) => {
+                Err(format!("{parts:?} took {took} positions, expected {expected:?}"))
+            }
+            Ok(ticket) => {
+                if took_position {
+                    self.timeline.push(after);
+                    self.maybes.clear();
+                }
+                self.say("COMMIT", &format!("{shown}, {}", if expected.is_ok() { "taken" } else { "refused" }));
+                let (process, position) = (self.process.number(), self.tail());
+                self.clients.push(Submitted { process, ticket, position, parts, expected });
+                if random.bool() { self.wait_for(self.clients.len() - 1) } else { Ok(()) }
+            }
+            Err(error)
+                if error.kind() == ErrorKind::TooLarge && texts.iter().map(String::len).sum::<usize>() > 2000 =>
+            {
+                self.say("COMMIT", &format!("{shown}, too large"));
+                Ok(())
+            }
+            Err(error) if self.excused(&error) => {
+                self.maybes.extend(took_position.then_some(after));
+                self.say("COMMIT", &format!("{shown}, {:?}", error.kind()));
+                if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }
+            }
+            Err(error) => Err(format!("{parts:?} failed without a cause: {:?}: {error}", error.kind())),
+        }
+    }
+
+    /// One of the clients that wait is answered.
+    pub(super) fn wait(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        let process = self.process.number();
+        let own: Vec<_> = (0..self.clients.len()).filter(|client| self.clients[*client].process == process).collect();
+        random.choice(own).map_or(Ok(()), |client| self.wait_for(client))
+    }
+
+    pub(super) fn wait_for(&mut self, client: usize) -> Result<(), Failure> {
+        if client >= self.clients.len() {
+            return Ok(());
+        }
+        let Submitted { ticket, position, parts, expected, .. } = self.clients.remove(client);
+        let outcome = ticket.wait();
+        if !self.process.lives() {
+            self.say("WAIT", "and died");
+            return Ok(());
+        }
+        match (outcome, expected) {
+            (Ok(Outcome::Committed(committed)), Ok(answers)) => {
+                self.acknowledged(position);
+                let naive = &self.timeline[position];
+                if committed.replies.len() != answers.len() {
+                    return Err(format!("{parts:?} was answered {:?}", committed.replies));
+                }
+                let at = usize::try_from(committed.at.position.get()).expect("small");
+                if at != position && at != position + 1 {
+                    return Err(format!("{parts:?} was told position {at}, not {position}"));
+                }
+                for (answer, reply) in answers.iter().zip(&committed.replies) {
+                    check::answer(&mut self.book, naive, answer, reply)
+                        .map_err(|found| format!("{parts:?} at {position}: {found}"))?;
+                }
+                self.say("WAIT", "ok");
+                Ok(())
+            }
+            (Ok(Outcome::Refused(refused)), Err(part)) if refused.part == part => {
+                // A refusal tells of the records before it.
+                self.acknowledged(position);
+                self.say("WAIT", "refused");
+                Ok(())
+            }
+            (Ok(outcome), expected) => Err(format!("{parts:?} came to {outcome:?}, expected {expected:?}")),
+            (Err(error), _) if self.excused(&error) => {
+                self.say("WAIT", &format!("{:?}", error.kind()));
+                self.reopen("FAILED")
+            }
+            (Err(error), _) => Err(format!("waiting failed without a cause: {error}")),
+        }
+    }
+
+    /// A client was told what rests on this position.
+    pub(super) fn acknowledged(&mut self, position: usize) {
+        if self.plan.durability == Durability::Sync {
+            self.safe = self.safe.max(position);
+        }
+    }
+
+    /// What time has brought is taken in.
+    pub(super) fn tick(&mut self) -> Result<(), Failure> {
+        let seen = self.seen();
+        let mut after = self.newest().clone();
+        let changed = after.tick(self.database().now().as_micros());
+        let done = self.database().carry_out(Duty::Tick);
+        if !self.process.lives() {
+            self.maybes.extend(changed.then_some(after));
+            self.say("DUTY", "Tick, and died");
+            return Ok(());
+        }
+        match &done {
+            // It may not know of what others appended; whatever it took for due is decided with all of that.
+            Ok(false) if seen < self.tail() => {}
+            Ok(true) if seen < self.tail() && !changed => {}
+            Ok(took) if *took != changed => return Err(format!("a tick said {took}, expected {changed}")),
+            Ok(true) => {
+                self.timeline.push(after);
+                self.maybes.clear();
+            }
+            Ok(false) => {}
+            Err(_) => self.maybes.extend(changed.then_some(after)),
+        }
+        self.concluded("DUTY Tick", done.map(|_| ()), |_| ())
+    }
+}

@@ -1,0 +1,303 @@
+//! A run: one database on one disk, its clients, and what must be true of them after every step.
+//!
+//! The *timeline* is the naive models after every position that was given. What a client was told, and what a sync covered,
+//! are marks on it: after a crash the database must come back at one point of the timeline, no earlier than the mark that the
+//! crash can't take back. A commit that was under way when its process died is a *maybe*: there whole, or not at all.
+//!
+//! One process *acts* at a time. Others may have the database open meanwhile: they stand still, with what they knew, until it is
+//! their turn to act, and go on when the one that acts dies.
+
+mod clients;
+mod copies;
+mod processes;
+mod readers;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use fastrand::Rng;
+use quire::{Clock, Database, Durability, Duty, ErrorKind, ManualClock, Outcome, Ticket, Timestamp};
+
+use crate::book::Book;
+use crate::disk::{Disk, Process};
+use crate::naive::{Answer, Naive, Part};
+use crate::plan::{Action, Plan, Step};
+use crate::trace::Trace;
+
+const DIRECTORY: &str = "/data";
+const DATABASE_ID: u128 = 0x5117_0000_0000_0000_0000_0000_0000_0001;
+/// How often a database that meets faults is opened before they are taken away.
+const OPENINGS_MAX: usize = 4;
+/// How many processes have the database open at most beside the one that acts.
+const OTHERS_MAX: usize = 2;
+
+/// What must not be.
+pub(crate) type Failure = String;
+
+pub(crate) struct World<'p> {
+    plan: &'p Plan,
+    disk: Disk,
+    clock: Arc<ManualClock>,
+    trace: Trace,
+    process: Process,
+    /// `None` between two processes.
+    database: Option<Database>,
+    others: Vec<Other>,
+    clients: Vec<Submitted>,
+    /// By position, from 0: before the first record.
+    timeline: Vec<Naive>,
+    /// What may follow the last of the timeline, of commits of which nobody knows.
+    maybes: Vec<Naive>,
+    /// The last position that no crash may take back.
+    safe: usize,
+    /// Whether a loss of power came after the last opening.
+    power_was_lost: bool,
+    book: Book,
+    /// The time that the database last showed, in microseconds, and how much had passed by then.
+    seen_time: (u64, u64),
+    step: usize,
+}
+
+/// A process that has the database open while another acts.
+struct Other {
+    process: Process,
+    database: Database,
+}
+
+/// A commit that was submitted and not waited for.
+struct Submitted {
+    /// The process it was submitted to, by number.
+    process: u64,
+    ticket: Ticket<Outcome>,
+    /// The position it took, or that of the last record before it.
+    position: usize,
+    parts: Vec<Part>,
+    expected: Result<Vec<Answer>, usize>,
+}
+
+impl<'p> World<'p> {
+    pub(crate) fn new(plan: &'p Plan, trace: Trace) -> Self {
+        // Some time in 2026.
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_790_000_000_000)));
+        let disk = Disk::new(plan.seed, Arc::clone(&clock), trace.clone());
+        let process = disk.process();
+        World {
+            plan,
+            disk,
+            clock,
+            trace,
+            process,
+            database: None,
+            others: Vec::new(),
+            clients: Vec::new(),
+            timeline: vec![Naive::default()],
+            maybes: Vec::new(),
+            safe: 0,
+            power_was_lost: false,
+            book: Book::default(),
+            seen_time: (0, 0),
+            step: 0,
+        }
+    }
+
+    /// Runs the plan, and then takes every fault away and sees that all is well.
+    pub(crate) fn run(&mut self) -> Result<(), Failure> {
+        self.start()?;
+        for step in &self.plan.steps {
+            self.step = step.number;
+            self.take(step)?;
+        }
+        self.step += 1;
+        self.disk.disarm();
+        self.reopen("END")?;
+        self.commit(&mut Rng::with_seed(self.plan.seed))?;
+        self.wait_for(0)?;
+        self.check()?;
+        self.reopen("END")
+    }
+
+    fn take(&mut self, step: &Step) -> Result<(), Failure> {
+        let mut random = Rng::with_seed(step.seed);
+        match &step.action {
+            Action::Commit => self.commit(&mut random)?,
+            Action::Wait => self.wait(&mut random)?,
+            Action::Sync => {
+                let seen = self.seen();
+                let done = self.database().sync();
+                self.concluded("SYNC", done, |world| world.safe = world.safe.max(seen))?;
+            }
+            Action::Duty(Duty::Tick) => self.tick()?,
+            Action::Duty(duty) => {
+                if *duty == Duty::Compact {
+                    self.note_compaction();
+                }
+                let done = self.database().carry_out(*duty);
+                self.concluded(&format!("DUTY {duty:?}"), done.map(|_| ()), |_| ())?;
+            }
+            Action::Checkpoint => {
+                let seen = self.seen();
+                let done = self.database().checkpoint();
+                self.concluded("SAVE", done, |world| world.safe = world.safe.max(seen))?;
+            }
+            Action::Pass { micros } => {
+                self.clock.set(self.clock.now().plus_micros(*micros));
+                self.say("PASS", &micros.to_string());
+            }
+            Action::Clock { micros } => {
+                let now = self.clock.now().as_micros();
+                self.clock.step(Timestamp::from_micros(now.saturating_add_signed(*micros)));
+                self.say("CLOCK", &micros.to_string());
+            }
+            Action::Peek => self.peek()?,
+            Action::Check => self.check()?,
+            Action::WriteBack => {
+                self.disk.write_back().map_err(|error| error.to_string())?;
+                self.say("FLUSH", "");
+            }
+            Action::Reopen => self.reopen("CLOSE")?,
+            Action::Join => self.join()?,
+            Action::Switch => self.switch(&mut random),
+            Action::Leave => self.leave()?,
+            Action::Compact => {
+                let seen = self.seen();
+                self.note_compaction();
+                let done = self.database().compact();
+                let event = format!("COMPACT {}", done.as_ref().map_or(0, |done| done.entries_dropped));
+                self.concluded(&event, done.map(|_| ()), |world| world.safe = world.safe.max(seen))?;
+            }
+            Action::Rebuild => self.rebuild()?,
+            Action::Tamper => self.tamper(&mut random)?,
+            Action::Arm(armed) => {
+                self.say("ARM", &format!("{} after {}", armed.effect.name(), armed.after));
+                self.disk.arm(armed.clone());
+            }
+            Action::Full => {
+                self.say("FULL", "");
+                self.disk.set_full(true);
+            }
+            Action::Free => {
+                self.say("FREE", "");
+                self.disk.set_full(false);
+            }
+            Action::Kill => {
+                self.disk.kill(&self.process).map_err(|error| error.to_string())?;
+                self.restart("KILL")?;
+            }
+            Action::KillWithin => {
+                let before = self.disk.image().map_err(|error| error.to_string())?;
+                self.commit_and_kill(&mut random, &before)?;
+            }
+            Action::PowerCut => {
+                self.disk.cut_power().map_err(|error| error.to_string())?;
+                self.power_was_lost = true;
+                self.restart("POWER")?;
+            }
+        }
+        self.collect_crash()?;
+        let seen_time = self.see_time();
+        self.collect_crash()?;
+        seen_time
+    }
+
+    /// Time goes on in the database as fast as it passes, whatever the clock is set to, and never back.
+    fn see_time(&mut self) -> Result<(), Failure> {
+        /// A step back of less than this is waited for.
+        const MOMENT_MICROS: u64 = 10_000;
+        let last = self.timeline[self.seen()].time;
+        let passed = self.clock.monotonic_ns() / 1000;
+        let now = self.database().now().as_micros();
+        let (before, passed_before) = self.seen_time;
+        let (least, passed_since) = (before.max(last), passed - passed_before);
+        if now < least || now + MOMENT_MICROS < before + passed_since {
+            return Err(format!("it is {now} in the database, and was {before} {passed_since} us ago"));
+        }
+        self.seen_time = (now, passed);
+        Ok(())
+    }
+
+    /// From now on jobs that are finished may be gone.
+    fn note_compaction(&mut self) {
+        self.timeline.iter_mut().chain(&mut self.maybes).for_each(|naive| naive.compacted = true);
+    }
+
+    fn database(&self) -> Database {
+        self.database.clone().expect("open between the steps")
+    }
+
+    /// How far the process that acts knows the log. It takes in what others published, and what they only appended when it commits.
+    fn seen(&self) -> usize {
+        let seen = self.database().read_published(|view| view.position.get());
+        seen.map_or(0, |position| usize::try_from(position).expect("small"))
+    }
+
+    fn tail(&self) -> usize {
+        self.timeline.len() - 1
+    }
+
+    fn newest(&self) -> &Naive {
+        self.timeline.last().expect("it begins with the empty one")
+    }
+
+    /// Writes the status line of an event; its legend is `docs/simulation.md`.
+    fn say(&self, event: &str, detail: &str) {
+        let seconds = self.clock.now().as_micros() / 1_000_000 % 1_000_000;
+        let durability = if self.plan.durability == Durability::Sync { 'S' } else { 'O' };
+        let published = self.database.as_ref().map_or(0, |database| database.published().get());
+        self.trace.line(&format!(
+            "{:4} {seconds:6}s {durability} p{:<3} {:4}/{:4}/{:4} {:2}w {:1}? {event:6} {detail}",
+            self.step,
+            self.process.number(),
+            self.tail(),
+            published,
+            self.safe,
+            self.clients.len(),
+            self.maybes.len(),
+        ));
+    }
+
+    /// Whether an error can be told by what the disk was made to do.
+    fn excused(&self, error: &quire::Error) -> bool {
+        match error.kind() {
+            ErrorKind::NoSpace => self.disk.is_full(),
+            ErrorKind::Io | ErrorKind::Failed => self.disk.is_broken(),
+            _ => false,
+        }
+    }
+
+    /// What an operation that changes nothing but what is durable came to.
+    fn concluded(&mut self, event: &str, done: quire::Result<()>, kept: impl FnOnce(&mut Self)) -> Result<(), Failure> {
+        match done {
+            _ if !self.process.lives() => self.say(event, "and died"),
+            Ok(()) => {
+                kept(self);
+                self.say(event, "ok");
+            }
+            Err(error) if self.excused(&error) => {
+                self.say(event, &format!("{:?}", error.kind()));
+                if error.kind() == ErrorKind::Failed {
+                    return self.reopen("FAILED");
+                }
+            }
+            Err(error) => return Err(format!("{event} failed without a cause: {error}")),
+        }
+        Ok(())
+    }
+}
+
+/// Runs a plan to its end or to what must not be; a panic is one.
+pub(crate) fn run(plan: &Plan, trace: &Trace) -> Result<(), Failure> {
+    let mut world = World::new(plan, trace.clone());
+    let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let failure = match outcome {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            let message = panic.downcast_ref::<String>().cloned();
+            let message = message.or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
+            Err(format!("a panic: {}", message.unwrap_or_default()))
+        }
+    };
+    let failure = failure.map_err(|failure| format!("step {}: {failure}", world.step));
+    // What is left of it goes with nobody watching; a database that panicked may do so again.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
+    failure
+}

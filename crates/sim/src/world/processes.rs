@@ -1,0 +1,275 @@
+//! Processes that end, and those that open the database after them: at a point of the timeline where it may be.
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use quire::{Background, Clock, Database, Durability, ErrorKind};
+
+use super::{DATABASE_ID, DIRECTORY, Failure, OPENINGS_MAX, OTHERS_MAX, Other, World};
+use crate::check;
+use crate::disk::{Effect, Image, Process};
+use crate::naive::{Condition, Part};
+
+impl World<'_> {
+    /// Every process ends as it should, and another opens the database.
+    pub(super) fn reopen(&mut self, event: &str) -> Result<(), Failure> {
+        self.clients.clear();
+        self.say(event, "");
+        let (mut all_lived, seen) = (true, self.database.is_some().then(|| self.seen()));
+        for Other { process, database } in std::mem::take(&mut self.others) {
+            drop(database);
+            all_lived &= process.lives();
+            self.bury(&process)?;
+        }
+        drop(self.database.take());
+        all_lived &= self.process.lives();
+        if all_lived && !self.disk.is_broken() {
+            // Closing makes durable what nobody waited for, and a full disk has room for it.
+            self.safe = self.safe.max(seen.unwrap_or_default());
+        }
+        self.note_crash();
+        self.start()
+    }
+
+    /// The process that acted is dead; another goes on, or opens the database when there is none.
+    pub(super) fn restart(&mut self, event: &str) -> Result<(), Failure> {
+        self.say(event, "");
+        // With the power they all go.
+        self.others.retain(|other| other.process.lives());
+        let others: Vec<_> = self.others.iter().map(|other| other.process.number()).collect();
+        // A ticket keeps the log of its process.
+        self.clients.retain(|client| others.contains(&client.process));
+        drop(self.database.take());
+        let dead = self.process.clone();
+        self.bury(&dead)?;
+        match self.others.pop() {
+            Some(other) => self.go_on_with(other),
+            None => self.start(),
+        }
+    }
+
+    /// A process is gone, by itself or not; what it stored when it was dead already was never stored.
+    fn bury(&mut self, process: &Process) -> Result<(), Failure> {
+        self.note_crash();
+        self.disk.bury(process).map_err(|error| error.to_string())
+    }
+
+    /// Another process opens the database beside those that have it open, and acts from now on.
+    pub(super) fn join(&mut self) -> Result<(), Failure> {
+        if self.others.len() == OTHERS_MAX {
+            return Ok(());
+        }
+        let process = self.disk.another();
+        let opened = self.builder(process.clone()).open();
+        if !process.lives() {
+            drop(opened);
+            self.say("JOIN", "and died");
+            return self.bury(&process);
+        }
+        match opened {
+            Ok(database) => {
+                let before = std::mem::replace(&mut self.process, process);
+                let other = Other { process: before, database: self.database.replace(database).expect("open") };
+                self.others.push(other);
+                self.begin_time();
+                self.say("JOIN", "ok");
+                self.check()
+            }
+            Err(error) if self.excused(&error) => {
+                self.say("JOIN", &format!("{:?}", error.kind()));
+                self.bury(&process)?;
+                if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }
+            }
+            Err(error) => Err(format!("it does not open beside others: {:?}: {error}", error.kind())),
+        }
+    }
+
+    /// Another process acts from now on, and the one that did stands still.
+    pub(super) fn switch(&mut self, random: &mut Rng) {
+        if self.others.is_empty() {
+            return;
+        }
+        let chosen = random.usize(0..self.others.len());
+        let other = &mut self.others[chosen];
+        std::mem::swap(&mut self.process, &mut other.process);
+        std::mem::swap(self.database.as_mut().expect("open"), &mut other.database);
+        self.begin_time();
+        self.say("SWITCH", "");
+    }
+
+    /// The process that acts ends as it should, while others have the database open.
+    pub(super) fn leave(&mut self) -> Result<(), Failure> {
+        let Some(other) = self.others.pop() else { return Ok(()) };
+        self.say("LEAVE", "");
+        let gone = self.process.clone();
+        self.clients.retain(|client| client.process != gone.number());
+        drop(self.database.take());
+        if !self.process.lives() {
+            self.others.push(other);
+            return self.restart("DIED");
+        }
+        self.bury(&gone)?;
+        self.go_on_with(other)
+    }
+
+    /// Another process that has the database open acts from now on. Whether it finds what the one before was about to commit,
+    /// it says.
+    fn go_on_with(&mut self, other: Other) -> Result<(), Failure> {
+        self.process = other.process;
+        self.database = Some(other.database);
+        self.begin_time();
+        if self.maybes.is_empty() {
+            return Ok(());
+        }
+        let armed = self.disk.put_aside_faults();
+        // A commit takes in all that was appended; this one is refused.
+        let nothing = Part::Append {
+            store: 0,
+            tag: 0,
+            events: 0,
+            condition: Some(Condition::LastIs { tag: 0, position: u64::MAX / 2 }),
+            value: 0,
+        };
+        let refused = self.database().submit(&self.book.commit(&[nothing], &[String::new()], &[Vec::new()]));
+        let found = match refused {
+            Ok(_) => {
+                let records = self.seen();
+                self.say("GOES", &format!("on at {records} records"));
+                self.came_back(records, false)
+            }
+            Err(error) if self.excused(&error) => self.reopen("FAILED"),
+            Err(error) => Err(format!("who goes on can't commit: {:?}: {error}", error.kind())),
+        };
+        armed.into_iter().for_each(|armed| self.disk.arm(armed));
+        found
+    }
+
+    fn begin_time(&mut self) {
+        self.seen_time = (self.database().now().as_micros(), self.clock.monotonic_ns() / 1000);
+    }
+
+    /// A fault that was armed may have ended the process.
+    pub(super) fn collect_crash(&mut self) -> Result<(), Failure> {
+        if self.process.lives() { Ok(()) } else { self.restart("DIED") }
+    }
+
+    fn note_crash(&mut self) {
+        if let Some(Effect::PowerCut { .. }) = self.disk.take_killed() {
+            self.power_was_lost = true;
+        }
+    }
+
+    /// Opens the database, as often as it takes, and sees that it is at a point of the timeline where it may be.
+    pub(super) fn start(&mut self) -> Result<(), Failure> {
+        for opening in 0.. {
+            if opening == OPENINGS_MAX {
+                self.disk.disarm();
+            }
+            self.process = self.disk.process();
+            let opened = self.builder(self.process.clone()).open_and_report();
+            if !self.process.lives() {
+                drop(opened);
+                self.note_crash();
+                self.say("OPEN", "and died");
+                continue;
+            }
+            match opened {
+                Ok(opening) => {
+                    let records = usize::try_from(opening.recovery.records).expect("small");
+                    self.database = Some(opening.database);
+                    self.came_back(records, true)?;
+                    if self.process.lives() {
+                        self.begin_time();
+                        return Ok(());
+                    }
+                    drop(self.database.take());
+                    self.note_crash();
+                }
+                Err(error) if opening < OPENINGS_MAX && self.excused(&error) => {
+                    self.say("OPEN", &format!("{:?}", error.kind()));
+                }
+                Err(error) => return Err(format!("it does not open: {:?}: {error}", error.kind())),
+            }
+        }
+        unreachable!("without faults it opens, or fails")
+    }
+
+    pub(super) fn builder(&self, process: Process) -> quire::Builder {
+        Database::builder(DIRECTORY)
+            .durability(self.plan.durability)
+            .segment_bytes(self.plan.segment_bytes)
+            .checkpoint_bytes(self.plan.checkpoint_bytes)
+            .history_ms(self.plan.history_ms)
+            .compact_interval_ms(1000)
+            .checkpoint_pause_bytes(if self.plan.seed.is_multiple_of(2) { 0 } else { u64::MAX })
+            .id(DATABASE_ID)
+            .clock(Arc::clone(&self.clock) as _)
+            .storage(Arc::new(process))
+            .background(Background::Caller)
+    }
+
+    /// The database came back with so many records, and they are safe if it was opened.
+    fn came_back(&mut self, records: usize, is_safe: bool) -> Result<(), Failure> {
+        let least = if self.power_was_lost { self.safe } else { self.tail() };
+        if records < least {
+            return Err(format!("it came back with {records} records, and {least} were promised"));
+        }
+        let database = self.database();
+        if records == self.tail() + 1 && !self.maybes.is_empty() {
+            let candidates = std::mem::take(&mut self.maybes);
+            let mut wrong = String::new();
+            let found = candidates.into_iter().find(|naive| match check::everything(&database, naive) {
+                Ok(()) => true,
+                Err(found) => {
+                    wrong = found.to_string();
+                    false
+                }
+            });
+            if !self.process.lives() {
+                // Which of them it is shows when it is opened again; that it is one of them was seen to.
+                return Err("a run must not be killed while it is compared".to_owned());
+            }
+            self.timeline.push(found.ok_or(format!("record {records} is none that was submitted: {wrong}"))?);
+        }
+        if records > self.tail() {
+            return Err(format!("it came back with {records} records, and {} were submitted", self.tail()));
+        }
+        self.timeline.truncate(records + 1);
+        self.maybes.clear();
+        if is_safe {
+            self.safe = records;
+            self.power_was_lost = false;
+        }
+        let mut book = std::mem::take(&mut self.book);
+        book.roll_back(self.newest());
+        let found = check::everything(&database, self.newest())
+            .and_then(|()| check::learn(&database, self.newest(), &mut book));
+        self.book = book;
+        match found {
+            _ if !self.process.lives() => {}
+            Ok(()) => self.say("OPEN", &format!("{records} records")),
+            Err(found) => return Err(format!("it came back with {records} records, but {found}")),
+        }
+        Ok(())
+    }
+
+    /// Commits, and has the process die among the stores of that.
+    pub(super) fn commit_and_kill(&mut self, random: &mut Rng, before: &Image) -> Result<(), Failure> {
+        let tail = self.tail();
+        self.commit(random)?;
+        if !self.process.lives() {
+            return Ok(());
+        }
+        // What was acknowledged by then stays; a commit that is torn was not, though this client knows its answer.
+        let is_alone = self.others.is_empty();
+        if is_alone && self.tail() > tail && self.safe <= tail && self.plan.durability == Durability::Os {
+            self.disk.kill_within(before).map_err(|error| error.to_string())?;
+            self.maybes.extend(self.timeline.pop());
+            let naive = self.newest().clone();
+            self.book.roll_back(&naive);
+        } else {
+            self.disk.kill(&self.process).map_err(|error| error.to_string())?;
+        }
+        self.restart("KILL")
+    }
+}

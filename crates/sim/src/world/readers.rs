@@ -1,0 +1,58 @@
+//! What readers see: a prefix of the timeline, and all of it once they waited.
+
+use quire::Durability;
+
+use super::{Failure, World};
+use crate::check::{self, Found};
+
+impl World<'_> {
+    /// Everybody may see what is published, so no crash may take it back; and it is a prefix of the timeline.
+    pub(super) fn peek(&mut self) -> Result<(), Failure> {
+        let database = self.database();
+        let published = usize::try_from(database.published().get()).expect("small");
+        if self.plan.durability == Durability::Os && published != self.tail() && !self.disk.is_broken() {
+            return Err(format!("{published} records are published of {}", self.tail()));
+        }
+        let Some(naive) = self.timeline.get(published) else {
+            return Err(format!("{published} records are published, and {} were appended", self.tail()));
+        };
+        let found = check::published(&database, naive);
+        match found {
+            _ if !self.process.lives() => {
+                self.say("PEEK", "and died");
+                Ok(())
+            }
+            Ok(()) => {
+                self.acknowledged(published);
+                self.say("PEEK", "ok");
+                Ok(())
+            }
+            Err(Found::Error(error)) if self.excused(&error) => {
+                self.say("PEEK", &format!("{:?}", error.kind()));
+                Ok(())
+            }
+            Err(found) => Err(format!("at the published position {published}: {found}")),
+        }
+    }
+
+    pub(super) fn check(&mut self) -> Result<(), Failure> {
+        let seen = self.seen();
+        let found = check::everything(&self.database(), &self.timeline[seen]);
+        if !self.process.lives() {
+            self.say("CHECK", "and died");
+            return Ok(());
+        }
+        match found {
+            Ok(()) => {
+                self.acknowledged(seen);
+                self.say("CHECK", "ok");
+                Ok(())
+            }
+            Err(Found::Error(error)) if self.excused(&error) => {
+                self.say("CHECK", &format!("{:?}", error.kind()));
+                self.reopen("FAILED")
+            }
+            Err(found) => Err(format!("at position {seen}: {found}")),
+        }
+    }
+}
