@@ -39,7 +39,7 @@ Look into a database, in a folder (--data DIR) or behind a server (--http ADDR):
   events   Event stores: stores, read
   topics   Topics: list, describe
   consume  Read the messages of a topic
-  jobs     Queues: queues, list, show
+  jobs     Queues: enqueue, work, list, show, retry, cancel, hold, move, bulk
   graph    Graphs: list, get, neighbours
 
 Look after a database, also while it is at work:

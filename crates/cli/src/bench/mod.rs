@@ -10,13 +10,16 @@ mod case;
 mod compare;
 mod events;
 mod heading;
+mod jobs;
 mod kafka;
 mod log;
 mod measurement;
+mod memory;
 mod output;
 mod page;
 mod report;
 mod scratch;
+mod served;
 mod streams;
 
 use std::fs;
@@ -36,7 +39,7 @@ use page::Page;
 use scratch::Scratch;
 
 /// Every suite's cases, in the order in which they run.
-const SUITES: &[&[Case]] = &[log::CASES, streams::CASES, events::CASES, kafka::CASES];
+const SUITES: &[&[Case]] = &[log::CASES, streams::CASES, events::CASES, jobs::CASES, kafka::CASES];
 
 /// What `quire bench` takes.
 #[derive(Debug, Args)]
@@ -45,7 +48,7 @@ pub(crate) struct Bench {
     #[command(subcommand)]
     reports: Option<Reports>,
     /// The suite to run
-    #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "kafka"])]
+    #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "jobs", "kafka"])]
     suite: Option<String>,
     /// Print the cases there are, and run nothing
     #[arg(long)]

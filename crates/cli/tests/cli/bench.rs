@@ -27,8 +27,13 @@ fn the_cases_are_listed_by_their_stable_names() {
         "cold-start",
         "consume",
         "end-to-end",
+        "fetch-ack",
         "group-ack",
+        "grpc-enqueue",
+        "lateness",
+        "life-64",
         "partitions-10000",
+        "pending",
         "process",
         "produce-1",
         "produce-1-idle-1000",
@@ -36,10 +41,35 @@ fn the_cases_are_listed_by_their_stable_names() {
         "produce-ahead",
         "random-read",
         "read-back",
+        "stream-life-64",
+        "stream-pick-up",
         "tail-read",
     ];
     let missing: Vec<_> = stable.into_iter().filter(|name| !names.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?} of {names:?}");
+}
+
+#[test]
+fn the_cases_of_jobs_run_to_their_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().to_str().expect("a path of plain letters");
+    let cases = ["life", "fetch-ack", "lateness", "pending", "grpc", "stream"];
+    let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
+    let arguments = ["bench", "jobs", "--ops", "16", "--data", data, "--durability", "os", "--json"];
+    let printed = run(&[&arguments[..], &selected].concat()).succeeded();
+    let results = printed.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect(line));
+    let found: Vec<_> = results.map(|result| result["case"].as_str().map(str::to_owned)).collect();
+    let expected = [
+        "life",
+        "life-64",
+        "lateness",
+        "pending",
+        "grpc-enqueue",
+        "grpc-enqueue-1000",
+        "stream-life-64",
+        "stream-pick-up",
+    ];
+    assert_eq!(found, expected.map(|case| Some(case.to_owned())));
 }
 
 #[test]

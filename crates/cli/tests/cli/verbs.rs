@@ -96,6 +96,41 @@ fn a_job_and_a_block_are_shown_whole() {
 }
 
 #[test]
+fn a_job_is_enqueued_changed_and_worked_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["jobs"][..], arguments, &["--http", &server.http]].concat()).succeeded();
+    let enqueue = |payload: &str, more: &[&str]| {
+        let arguments = [&["enqueue", "out", payload][..], more].concat();
+        quire(&arguments).trim_end().to_owned()
+    };
+    let (good, bad) = (enqueue("good", &["--kind", "mail"]), enqueue("bad", &["--attempts-max", "1"]));
+    let held = enqueue("held", &["--priority", "200"]);
+    let once = enqueue("once", &["--unique", "k", "--delay-ms", "3600000", "--tag", "t"]);
+    assert_eq!(enqueue("twice", &["--unique", "k"]), format!("{once}, which was there"));
+    assert_eq!(quire(&["hold", &held, "--reason", "later"]), format!("{held} is held\n"));
+
+    let script = "read word; test $word = good && echo $QUIRE_KIND $QUIRE_ATTEMPT || { echo no $word >&2; exit 3; }";
+    let worked = quire(&["work", "out", "--until-empty", "--exec", script]);
+    assert!(worked.contains(&format!("{good}  exit status: 0")), "{worked}");
+    assert!(worked.contains(&format!("{bad}  exit status: 3")), "{worked}");
+    let shown = quire(&["show", &good]);
+    assert!(shown.contains("result    mail 1"), "{shown}");
+    assert!(quire(&["show", &bad]).contains("no bad"));
+
+    assert_eq!(
+        quire(&["bulk", "retry", "--queue", "out", "--state", "dead", "--error", "no bad"]),
+        "1 changed, 0 refused\n"
+    );
+    assert_eq!(quire(&["release", &held]), format!("{held} is pending\n"));
+    assert_eq!(quire(&["move", &held, "--to", "elsewhere"]), format!("{held} is pending\n"));
+    assert_eq!(quire(&["cancel", &bad, "--reason", "enough"]), format!("{bad} is cancelled\n"));
+    assert_eq!(quire(&["delete", &once]), format!("{once} is deleted\n"));
+    let queues = quire(&["queues"]);
+    assert!(queues.contains("pending 1") && queues.contains("cancelled 1"), "{queues}");
+}
+
+#[test]
 fn what_is_produced_is_consumed() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(Server::start(folder.path()));

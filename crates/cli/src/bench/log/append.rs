@@ -5,6 +5,7 @@ use quire::{Database, Message, Sequence};
 
 use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::memory::memory_bytes;
 use crate::failure::Result;
 use crate::opening::open;
 
@@ -59,12 +60,4 @@ fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Recorder> {
         recorder.lap();
     }
     Ok(recorder)
-}
-
-/// The memory of this process that no file backs; 0 where the system does not say.
-fn memory_bytes() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kib: Option<f64> = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-    kib.unwrap_or_default() * 1024.0
 }

@@ -1,10 +1,15 @@
-//! `quire jobs`: reads of queues and jobs.
+//! `quire jobs`: queues and jobs, read, written and worked on.
+
+mod work;
+mod write;
 
 use std::io::Write;
 
 use clap::{Subcommand, ValueEnum};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use self::work::Work;
+use self::write::{Bulk, Enqueue, One};
 use super::client::{Client, Path};
 use super::place::Place;
 use super::print::{Form, bytes, list, time, word, words};
@@ -47,6 +52,42 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         form: Form,
     },
+    /// Enqueue a job, and print its id
+    Enqueue(Enqueue),
+    /// Make a dead job pending again
+    Retry(One),
+    /// Cancel a job
+    Cancel {
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+        #[command(flatten)]
+        one: One,
+    },
+    /// Keep a waiting job from being fetched
+    Hold {
+        /// Why
+        #[arg(long, default_value = "")]
+        reason: String,
+        #[command(flatten)]
+        one: One,
+    },
+    /// Make a held job pending
+    Release(One),
+    /// Move a job to another queue
+    Move {
+        /// The other queue
+        #[arg(long, value_name = "QUEUE")]
+        to: String,
+        #[command(flatten)]
+        one: One,
+    },
+    /// Remove a job
+    Delete(One),
+    /// Change many jobs at once, and wait until that is done
+    Bulk(Bulk),
+    /// Run a command for each job of a queue, until it is stopped
+    Work(Work),
 }
 
 /// Where a job stands.
@@ -100,6 +141,15 @@ impl Jobs {
                 let job = client.get(&Path::new(&["jobs", &job]))?;
                 form.print(out, std::slice::from_ref(&job), whole_job)
             }),
+            Jobs::Enqueue(enqueue) => enqueue.run(out),
+            Jobs::Retry(one) => one.run(out, &json!({ "retry": {} })),
+            Jobs::Cancel { reason, one } => one.run(out, &json!({ "cancel": { "reason": reason } })),
+            Jobs::Hold { reason, one } => one.run(out, &json!({ "hold": { "reason": reason } })),
+            Jobs::Release(one) => one.run(out, &json!({ "release": {} })),
+            Jobs::Move { to, one } => one.run(out, &json!({ "move": { "queue": to } })),
+            Jobs::Delete(one) => one.run(out, &json!({ "delete": {} })),
+            Jobs::Bulk(bulk) => bulk.run(out),
+            Jobs::Work(work) => work.run(out),
         }
     }
 }

@@ -1,0 +1,192 @@
+//! Queues behind gRPC.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use quire::Database;
+use quire::jobs::{Command, NewJob};
+use quire_grpc::WorkerStream;
+use quire_grpc::proto::job_report::{Ack, What};
+use quire_grpc::proto::jobs_client::JobsClient;
+use quire_grpc::proto::work_request::Subscription;
+use quire_grpc::proto::work_response::Kind;
+use quire_grpc::proto::{
+    self, EnqueueJobsRequest, FetchJobsRequest, FetchedJob, JobReport, ReportJobsRequest, WorkRequest,
+};
+
+use crate::bench::case::Run;
+use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::served::{clients, failed};
+use crate::failure::Result;
+use crate::latencies::Latencies;
+use crate::stopwatch::Stopwatch;
+
+const QUEUE: &str = "bench";
+
+/// How many of the clients of [`stream_life`] are workers; the others produce.
+const WORKERS: u64 = 4;
+
+fn jobs(count: usize, payload_bytes: usize) -> Vec<proto::NewJob> {
+    let payload = vec![b'q'; payload_bytes].into();
+    vec![proto::NewJob { queue: QUEUE.to_owned(), payload, ..proto::NewJob::default() }; count]
+}
+
+fn ack(job: FetchedJob) -> JobReport {
+    JobReport { job: job.job, token: job.token, what: Some(What::Ack(Ack::default())) }
+}
+
+/// Enqueues, by unary calls.
+pub(super) fn enqueue(run: &Run<'_>) -> Result<Measured> {
+    let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
+    clients(
+        run,
+        |_| Ok(()),
+        |address, _, ops| async move {
+            let mut client = JobsClient::connect(address).await.map_err(failed)?;
+            let jobs = jobs(batch, bytes);
+            let mut recorder = Recorder::start();
+            for _ in 0..ops {
+                let request = EnqueueJobsRequest { jobs: jobs.clone() };
+                let answer = client.enqueue(request).await.map_err(failed)?.into_inner();
+                assert!(answer.results.iter().all(|result| result.refused.is_none()), "nothing is refused");
+                recorder.lap();
+            }
+            Ok(recorder.into_latencies())
+        },
+    )
+}
+
+/// Fetches and acks one job after the other, by unary calls.
+pub(super) fn fetch_ack(run: &Run<'_>) -> Result<Measured> {
+    let (total, bytes) = (run.ops + u64::from(run.case.clients), run.case.payload_bytes);
+    let fill = |database: &Database| {
+        let payload = vec![b'q'; bytes];
+        let commands = vec![Command::Enqueue { queue: QUEUE, job: NewJob::new(&payload) }; 1_000];
+        for _ in 0..total.div_ceil(1_000) {
+            database.queue(QUEUE).each(&commands)?;
+        }
+        Ok(())
+    };
+    clients(run, fill, |address, _, ops| async move {
+        let mut client = JobsClient::connect(address).await.map_err(failed)?;
+        let mut recorder = Recorder::start();
+        for _ in 0..ops {
+            let fetch = FetchJobsRequest { queues: vec![QUEUE.to_owned()], count: 1, ..FetchJobsRequest::default() };
+            let reports: Vec<_> =
+                client.fetch(fetch).await.map_err(failed)?.into_inner().jobs.into_iter().map(ack).collect();
+            assert_eq!(reports.len(), 1, "there are enough for all");
+            client.report(ReportJobsRequest { reports }).await.map_err(failed)?;
+            recorder.lap();
+        }
+        Ok(recorder.into_latencies())
+    })
+}
+
+/// Begins a worker's stream; without credits it is a producer's.
+async fn begin(address: String, credits: u32) -> Result<WorkerStream> {
+    let mut client = JobsClient::connect(address).await.map_err(failed)?;
+    let subscription = Subscription { queues: vec![QUEUE.to_owned()], ..Subscription::default() };
+    let subscribe = (credits > 0).then_some(subscription);
+    let first = WorkRequest { subscribe, credits, ..WorkRequest::default() };
+    WorkerStream::begin(&mut client, first).await.map_err(failed)
+}
+
+async fn next(work: &mut WorkerStream) -> Result<Kind> {
+    work.receive().await.map_err(failed)?.ok_or_else(|| failed("the stream has ended"))
+}
+
+/// The whole life of jobs on streams: some clients produce a batch after the other, the others ack what they are sent. An operation
+/// is a batch of which the life is over, timed on the workers' side from one to the next.
+pub(super) fn stream_life(run: &Run<'_>) -> Result<Measured> {
+    let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
+    let producers = u64::from(run.case.clients) - WORKERS;
+    let batches = run.ops.div_ceil(producers);
+    let each = run.ops.div_ceil(u64::from(run.case.clients));
+    let jobs = i64::try_from(batches * producers * batch as u64).expect("few");
+    let left = Arc::new(AtomicI64::new(jobs));
+    clients(
+        run,
+        |_| Ok(()),
+        |address, first, _| {
+            let left = Arc::clone(&left);
+            let client = first / each;
+            async move {
+                match client < producers {
+                    true => produce(address, batches, batch, bytes).await,
+                    false => consume(address, batch, &left).await,
+                }
+            }
+        },
+    )
+}
+
+async fn produce(address: String, batches: u64, batch: usize, bytes: usize) -> Result<Latencies> {
+    let mut work = begin(address, 0).await?;
+    let jobs = jobs(batch, bytes);
+    for _ in 0..batches {
+        work.send(WorkRequest { enqueue: jobs.clone(), ..WorkRequest::default() }).await.map_err(failed)?;
+        let Kind::Result(_) = next(&mut work).await? else { return Err(failed("no answer to an enqueue")) };
+    }
+    Ok(Latencies::new())
+}
+
+async fn consume(address: String, batch: usize, left: &AtomicI64) -> Result<Latencies> {
+    let credits = u32::try_from(batch * 4).expect("few");
+    let mut work = begin(address, credits).await?;
+    let mut recorder = Recorder::start();
+    let (mut acked, mut batches) = (0, 0);
+    let mut look_again = tokio::time::interval(Duration::from_millis(5));
+    while left.load(Relaxed) > 0 {
+        let kind = tokio::select! {
+            kind = next(&mut work) => kind?,
+            // Another worker may have got the last.
+            _ = look_again.tick() => continue,
+        };
+        match kind {
+            Kind::Jobs(jobs) => {
+                let credits = u32::try_from(jobs.jobs.len()).expect("few");
+                let reports = jobs.jobs.into_iter().map(ack).collect();
+                let frame = WorkRequest { credits, reports, ..WorkRequest::default() };
+                work.send(frame).await.map_err(failed)?;
+            }
+            Kind::Result(result) => {
+                assert!(result.reports.iter().all(|report| report.refused.is_none()), "nothing is refused");
+                acked += result.reports.len();
+                left.fetch_sub(i64::try_from(result.reports.len()).expect("few"), Relaxed);
+                while batches < acked / batch {
+                    batches += 1;
+                    recorder.lap();
+                }
+            }
+            Kind::Lost(lost) => return Err(failed(format!("lost {lost:?}"))),
+        }
+    }
+    Ok(recorder.into_latencies())
+}
+
+/// How long it takes from an enqueue to a worker that waits.
+pub(super) fn pick_up(run: &Run<'_>) -> Result<Measured> {
+    let bytes = run.case.payload_bytes;
+    clients(
+        run,
+        |_| Ok(()),
+        |address, _, ops| async move {
+            let mut producer = JobsClient::connect(address.clone()).await.map_err(failed)?;
+            let mut work = begin(address, 1).await?;
+            let mut latencies = Latencies::new();
+            for _ in 0..ops {
+                let watch = Stopwatch::start();
+                let enqueued = producer.enqueue(EnqueueJobsRequest { jobs: jobs(1, bytes) });
+                let (enqueued, kind) = tokio::join!(enqueued, next(&mut work));
+                latencies.record(watch.elapsed());
+                enqueued.map_err(failed)?;
+                let Kind::Jobs(jobs) = kind? else { return Err(failed("no job for an idle worker")) };
+                let reports = jobs.jobs.into_iter().map(ack).collect();
+                work.send(WorkRequest { credits: 1, reports, ..WorkRequest::default() }).await.map_err(failed)?;
+                let Kind::Result(_) = next(&mut work).await? else { return Err(failed("no answer to an ack")) };
+            }
+            Ok(latencies)
+        },
+    )
+}
