@@ -34,7 +34,7 @@ pub struct Upstream<'c> {
 ///
 /// It is idempotent by the ids of its events: when they already stand in the store as the same run, the answer gives
 /// their positions, nothing is appended and no condition is checked. The same run means consecutive positions that one
-/// commit wrote, in the same order, with ids where this append has ids.
+/// commit wrote, in the same order, with ids where this append has ids, and the same event where it has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Append<'c> {
     /// The store's name; the first append with events creates the store.

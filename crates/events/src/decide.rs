@@ -272,7 +272,10 @@ impl<'a> Decision<'a> {
         events.iter().all(|event| {
             stored.next().is_some_and(|(position, stored)| match event.id {
                 Some(id) => self.draft.position_of(store, id) == Some(position),
-                None => stored.id.is_none(),
+                None => {
+                    stored.id.is_none()
+                        && is_same(event, stored.event_type, stored.tags.iter().copied(), stored.metadata, stored.data)
+                }
             })
         })
     }
@@ -294,7 +297,10 @@ impl<'a> Decision<'a> {
             let stored = EventView::of(&entry).expect("only events carry a store's tag");
             let same_id = match event.id {
                 Some(id) => stored.id() == id,
-                None => stored.given_id.is_none(),
+                None => {
+                    stored.given_id.is_none()
+                        && is_same(event, stored.event_type, stored.tags(), stored.metadata, stored.data)
+                }
             };
             if !same_id || stored.position != first.plus(index) || stored.place.position != record {
                 return Ok(false);
@@ -303,6 +309,24 @@ impl<'a> Decision<'a> {
         }
         Ok(true)
     }
+}
+
+/// Whether an event without an id is this one: nothing else tells them apart.
+fn is_same<'t>(
+    event: &NewEvent<'_>,
+    event_type: &str,
+    tags: impl Iterator<Item = &'t [u8]>,
+    metadata: &[u8],
+    data: &[u8],
+) -> bool {
+    let distinct = |tags: &mut Vec<&[u8]>| {
+        tags.sort_unstable();
+        tags.dedup();
+    };
+    let (mut own, mut others) = (event.tags.clone(), tags.collect::<Vec<_>>());
+    distinct(&mut own);
+    distinct(&mut others);
+    event.event_type == event_type && event.metadata == metadata && event.data == data && own == others
 }
 
 fn appended(first: EventPosition, count: usize, duplicate: bool) -> Appended {

@@ -55,6 +55,27 @@ fn events_without_ids_are_part_of_the_run_only_if_the_same_commit_wrote_them() {
 }
 
 #[test]
+fn another_event_without_an_id_beside_one_with_a_known_id_is_not_passed_off_as_there() {
+    let mut school = School::default();
+    let noted = || event("Noted about:this").data(b"one").metadata(b"by one");
+    school.append_events(vec![noted(), with_id(1)], &[]).unwrap();
+    assert!(school.append_events(vec![noted().tag("about:this"), with_id(1)], &[]).unwrap().duplicate);
+    let refused = Refusal::DuplicateEvent { event: 1, id: id(1), position: at(2) };
+    let others = [
+        event("Other about:this").data(b"one").metadata(b"by one"),
+        event("Noted about:that").data(b"one").metadata(b"by one"),
+        noted().data(b"two"),
+        noted().metadata(b"by two"),
+    ];
+    for other in others {
+        assert_eq!(school.append_events(vec![other.clone(), with_id(1)], &[]), Err(refused));
+        let first = append(vec![noted(), with_id(2)], vec![]);
+        let refused = Refusal::DuplicateEvent { event: 1, id: id(2), position: at(4) };
+        assert_eq!(school.commit(&[first, append(vec![other, with_id(2)], vec![])]), Err((1, refused)));
+    }
+}
+
+#[test]
 fn events_without_ids_are_never_taken_for_repetitions() {
     let school = School::with("Noted\nNoted");
     assert_eq!(school.positions("*", ReadOptions::default()), "1 2");
