@@ -35,12 +35,14 @@ Run it:
   demo     See it work: a week of real flights through all four models
   bench    Measure how fast it is here
 
-Look into a database, in a folder (--data DIR) or behind a server (--http ADDR):
-  events   Event stores: stores, read
-  topics   Topics: list, describe
+Use a database, in a folder (--data DIR) or behind a server (--http ADDR):
+  events   Event stores: stores, append, read, tail, project, import, export
+  topics   Topics: list, describe, create, alter, delete
+  groups   Consumer groups: list, describe, reset
   consume  Read the messages of a topic
   jobs     Queues: enqueue, work, list, show, retry, cancel, hold, move, bulk
-  graph    Graphs: list, get, neighbours
+  graph    Graphs: put, get, delete, blocks, link, unlink, neighbours, walk, path, import, export
+  produce  Produce a message to a topic
 
 Look after a database, also while it is at work:
   stat     What it has done: counts and latencies
@@ -50,9 +52,6 @@ Look after a database, also while it is at work:
   repair   Make anew what follows from the log
   backup   Copy it as it stands after one record
   restore  Make a database of such a copy
-
-Write into one:
-  produce  Produce a message to a topic
 
 Options:
 {options}
@@ -110,10 +109,10 @@ enum Command {
     Consume(verbs::Consume),
     /// Produce a message to a topic
     Produce(verbs::Produce),
-    /// Look at queues and jobs
+    /// Enqueue jobs, work on them, look at them and change them
     #[command(subcommand)]
     Jobs(verbs::Jobs),
-    /// Look at graphs
+    /// Put blocks and edges, walk along them, import and export
     #[command(subcommand)]
     Graph(verbs::Graph),
 }

@@ -142,10 +142,14 @@ impl Control {
         } else if settings.adopts_durability {
             durability = if word(DURABILITY) == mode(Durability::Os) { Durability::Os } else { Durability::Sync };
         } else if word(DURABILITY) != mode(durability) {
-            let problem = format!(
-                "durability is {}, and whoever has the log open has the other one; open it with the same",
-                settings.durability
-            );
+            let own = settings.durability;
+            let theirs = if own == Durability::Os { Durability::Sync } else { Durability::Os };
+            let problem = match somebody(directory) {
+                Some(process) => format!(
+                    "durability is {own}, and process {process} has it open with {theirs}; open it with {theirs}, or when that process has ended"
+                ),
+                None => format!("durability is {own}, and others have it open with {theirs}; open it with {theirs}"),
+            };
             return Err(Error::Settings { problems: vec![problem] });
         }
         control.opening = control.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use quire::Database;
+use quire::{Background, Database};
 
 use crate::failure::{Failure, Result};
 
@@ -44,7 +44,8 @@ fn own(folder: &Path) -> Result<PathBuf> {
 
 /// Removes the database of an earlier demo, unless one is still running on it.
 fn remove(data: &Path) -> Result {
-    let open = Database::builder(data).create(false).exclusive(true).open();
+    // It is open while it is removed, so that no other demo begins on it, and has no thread that makes a file meanwhile.
+    let open = Database::builder(data).create(false).exclusive(true).background(Background::Caller).open();
     if let Err(error) = open
         && error.kind() == quire::ErrorKind::InUse
     {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::exact;
 use crate::failure::{Failure, Result};
 
 /// Longer than any read takes; a server that is stuck is given up.
@@ -45,7 +46,7 @@ impl Client {
     /// # Errors
     /// As [`Client::get`].
     pub(super) fn post(&self, path: &Path, body: &Value) -> Result<Value> {
-        self.post_bytes(path, body.to_string().as_bytes())
+        self.post_bytes(path, exact::text(body).as_bytes())
     }
 
     /// The answer to a POST of these bytes.
@@ -86,7 +87,7 @@ impl Client {
     /// # Errors
     /// When it is no JSON.
     pub(super) fn json(&self, body: &[u8]) -> Result<Value> {
-        serde_json::from_slice(body).map_err(|_| self.odd("no JSON"))
+        str::from_utf8(body).ok().and_then(|body| exact::parse(body).ok()).ok_or_else(|| self.odd("no JSON"))
     }
 
     fn odd(&self, what: &str) -> Failure {

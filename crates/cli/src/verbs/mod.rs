@@ -6,6 +6,7 @@
 //! They know paths and field names of the HTTP interface, and decide nothing.
 
 mod client;
+mod exact;
 mod place;
 mod print;
 

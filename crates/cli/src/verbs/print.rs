@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde_json::Value;
 
+use super::exact;
 use crate::calendar;
 use crate::failure::Result;
 
@@ -21,7 +22,7 @@ impl Form {
     pub(super) fn print(self, out: &mut dyn Write, things: &[Value], line: impl Fn(&Value) -> String) -> Result {
         for thing in things {
             if self.json {
-                writeln!(out, "{thing}")?;
+                writeln!(out, "{}", exact::text(thing))?;
             } else {
                 writeln!(out, "{}", line(thing))?;
             }
@@ -52,7 +53,7 @@ pub(super) fn bytes(thing: &Value, name: &str) -> String {
         (Value::Null, "-", "-") => "-".to_owned(),
         (Value::Null, "-", base64) => format!("base64:{base64}"),
         (Value::Null, text, _) => text.to_owned(),
-        (value, ..) => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        (value, ..) => exact::said(value),
     }
 }
 

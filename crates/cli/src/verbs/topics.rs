@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::client::{Client, Path};
+use super::exact;
 use super::place::Place;
 use super::print::{Form, bytes, list, time, word};
 use crate::failure::{Failure, Result};
@@ -289,7 +290,7 @@ fn print_value(out: &mut dyn Write, record: &Value) -> Result {
     let base64 = record["value_base64"].as_str().and_then(|text| STANDARD.decode(text).ok());
     let bytes = base64.unwrap_or_else(|| match &record["value"] {
         Value::Null => record["value_text"].as_str().unwrap_or_default().as_bytes().to_vec(),
-        json => json.to_string().into_bytes(),
+        json => exact::text(json).into_bytes(),
     });
     out.write_all(&bytes)?;
     Ok(writeln!(out)?)

@@ -22,7 +22,10 @@ const COMMIT: &str = r#"{"parts": [
 /// Verbs, and what each line of their output holds.
 const READS: &[(&[&str], &[&[&str]])] = &[
     (&["events", "stores"], &[&["s/one", "3"]]),
-    (&["events", "read", "s/one", "--type", "A"], &[&["1", "[x:1 y:1]", r#"{"n":1}"#], &["3", "[x:2]", "base64:/wA="]]),
+    (
+        &["events", "read", "s/one", "--type", "A"],
+        &[&["1", "[x:1 y:1]", r#"{"n": 1}"#], &["3", "[x:2]", "base64:/wA="]],
+    ),
     (&["events", "read", "s/one", "--tag", "x:1", "--after", "1"], &[&["2", "B", "[x:1]", "two"]]),
     (&["events", "read", "s/one", "--limit", "1"], &[&["1", "A"]]),
     (&["topics", "list"], &[&["t", "2 partitions"]]),
@@ -222,6 +225,19 @@ fn events_are_appended_folded_imported_once_and_exported_in_either_form() {
     });
     assert_eq!(exported[0].len(), 5);
     assert_eq!(exported[0], exported[1]);
+    let exact = r#"{"z":1, "a":1.10,"big":12345678901234567890123,"dup":1,"dup":2}"#;
+    std::fs::write(&file, format!("{{\"type\":\"Exact\",\"data\":{exact},\"metadata\":{exact}}}\n")).expect("written");
+    let import_to = |store: &str| on(&["events", "import", store, import[3]]).succeeded();
+    import_to("exact/one");
+    for format in ["jsonl", "cloudevents"] {
+        let exported = on(&["events", "export", "exact/one", "--format", format]).succeeded();
+        assert!(exported.contains(&format!("\"data\":{exact}")), "{exported}");
+        std::fs::write(&file, &exported).expect("written");
+        import_to(&format!("exact/{format}"));
+        let read = on(&["events", "read", &format!("exact/{format}"), "--json"]).succeeded();
+        assert_eq!(read.matches(exact).count(), 2, "{read}");
+        assert!(on(&["events", "read", &format!("exact/{format}")]).succeeded().contains(exact));
+    }
     std::fs::write(&file, "{\"type\": \"A\"}\n[1]\n").expect("written");
     on(&import).failed_with("line 2: it is no JSON object; 0 events before it were appended");
 }

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::calendar;
+use crate::verbs::exact;
 
 /// An event, as the server shows it, of this store.
 pub(super) fn from_event(event: &Value, store: &str) -> Value {
@@ -34,7 +35,7 @@ pub(super) fn from_event(event: &Value, store: &str) -> Value {
                 cloud.insert("data_base64".into(), value.clone());
             }
             ("metadata", value) => {
-                cloud.insert("metadata".into(), json!(value.to_string()));
+                cloud.insert("metadata".into(), json!(exact::text(value)));
             }
             ("metadata_text", value) => {
                 cloud.insert("metadatatext".into(), value.clone());
@@ -63,9 +64,13 @@ pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
     let id = cloud["id"].as_str().ok_or("it has no id")?;
     event.insert("type".into(), json!(cloud["type"].as_str().ok_or("it has no type")?));
     event.insert("id".into(), json!(id));
-    let parsed = |name: &str| match cloud[name].as_str() {
-        Some(text) => serde_json::from_str(text).map(Some).map_err(|error| format!("its {name} are no JSON: {error}")),
-        None => Ok(None::<Value>),
+    let parsed = |name: &str| match &cloud[name] {
+        Value::Null => Ok(None),
+        text => {
+            let wrapped = format!("{{\"{name}\":{}}}", exact::said(text));
+            let parsed = exact::parse(&wrapped).map_err(|error| format!("its {name} are no JSON: {error}"))?;
+            Ok::<_, String>(Some(parsed[name].clone()))
+        }
     };
     event.insert("tags".into(), parsed("tags")?.unwrap_or_else(|| json!([])));
     if let Some(metadata) = parsed("metadata")? {
@@ -81,7 +86,7 @@ pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
     let is_text = cloud["datacontenttype"].as_str().is_some_and(|content_type| content_type.starts_with("text/"));
     match &cloud["data"] {
         Value::Null => {}
-        Value::String(text) if is_text => drop(event.insert("data_text".into(), json!(text))),
+        text if is_text => drop(event.insert("data_text".into(), json!(exact::said(text)))),
         data => drop(event.insert("data".into(), data.clone())),
     }
     Ok(Value::Object(event))
@@ -111,7 +116,7 @@ mod tests {
             back["time_ms"] = json!(0);
             let fields = event.as_object_mut().expect("an object");
             fields.retain(|_, value| !value.is_null());
-            assert_eq!(back, event);
+            assert_eq!(exact::text(&back), exact::text(&event));
         }
     }
 

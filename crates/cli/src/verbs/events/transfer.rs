@@ -11,6 +11,7 @@ use super::{cloud, read};
 use crate::failure::{Failure, Result};
 use crate::text::counted;
 use crate::verbs::client::{Client, Path};
+use crate::verbs::exact;
 use crate::verbs::place::Place;
 use crate::verbs::print::Form;
 
@@ -124,7 +125,7 @@ impl Batch {
 
 /// The event on a line, to be appended.
 fn event_of(line: &str) -> Result<Value, String> {
-    let mut event: Value = serde_json::from_str(line).map_err(|error| format!("it is no JSON: {error}"))?;
+    let mut event = exact::parse(line).map_err(|error| format!("it is no JSON: {error}"))?;
     if cloud::is_cloud_event(&event) {
         return cloud::to_event(&event);
     }
@@ -148,8 +149,10 @@ impl Export {
             read::pages(client, &self.store, &path, self.after, u64::MAX, |events| {
                 for event in events {
                     match self.format {
-                        Format::Jsonl => writeln!(out, "{event}")?,
-                        Format::Cloudevents => writeln!(out, "{}", cloud::from_event(event, &self.store))?,
+                        Format::Jsonl => writeln!(out, "{}", exact::text(event))?,
+                        Format::Cloudevents => {
+                            writeln!(out, "{}", exact::text(&cloud::from_event(event, &self.store)))?
+                        }
                     }
                 }
                 Ok(())

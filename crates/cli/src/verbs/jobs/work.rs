@@ -15,6 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::stop::Stop;
 use crate::threads;
 use crate::verbs::client::{Client, Path};
+use crate::verbs::exact;
 use crate::verbs::place::Place;
 use crate::verbs::print::{list, word};
 
@@ -124,6 +125,6 @@ fn payload(job: &Value) -> Vec<u8> {
     }
     match job["payload_base64"].as_str() {
         Some(base64) => STANDARD.decode(base64).unwrap_or_default(),
-        None => job["payload"].to_string().into_bytes(),
+        None => exact::text(&job["payload"]).into_bytes(),
     }
 }

@@ -1,0 +1,93 @@
+//! JSON in which what users keep stays to the byte: `1.10` is not made 1.1, and no name is sorted.
+//!
+//! In an answer, the fields that hold such values (`data`, `payload`, ...) are not taken apart: each is an object of one field, with
+//! the text as it came, which [`text`] writes as it is.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// The fields whose values are users' own.
+const KEPT: [&str; 8] = ["data", "metadata", "value", "payload", "result", "content", "properties", "checkpoint"];
+
+/// The one field of an object that stands for a text.
+const TEXT: &str = "\u{0}text";
+
+/// Reads JSON.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn parse(json: &str) -> serde_json::Result<Value> {
+    serde_json::from_str::<&RawValue>(json).and_then(|value| read(value.get()))
+}
+
+fn read(json: &str) -> serde_json::Result<Value> {
+    match json.as_bytes().first() {
+        Some(b'{') => {
+            let fields: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+            let read = fields.into_iter().map(|(name, value)| {
+                let is_kept = KEPT.contains(&name.as_str()) && value.get() != "null";
+                let value = if is_kept { json!({ TEXT: value.get() }) } else { read(value.get())? };
+                Ok((name, value))
+            });
+            read.collect::<serde_json::Result<_>>().map(Value::Object)
+        }
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(json)?;
+            items.into_iter().map(|item| read(item.get())).collect::<serde_json::Result<_>>().map(Value::Array)
+        }
+        _ => serde_json::from_str(json),
+    }
+}
+
+/// Writes JSON that was read here, or made anew.
+pub(super) fn text(value: &Value) -> String {
+    match (kept(value), value) {
+        (Some(text), _) => text.to_owned(),
+        (None, Value::Object(fields)) => {
+            let fields = fields.iter().map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), text(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        (None, Value::Array(items)) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(",")),
+        (None, value) => value.to_string(),
+    }
+}
+
+/// The text of a value that was kept.
+pub(super) fn kept(value: &Value) -> Option<&str> {
+    value.as_object().filter(|fields| fields.len() == 1)?.get(TEXT)?.as_str()
+}
+
+/// What a value that was kept says: a string without its quotes, else its text.
+pub(super) fn said(value: &Value) -> String {
+    let text = text(value);
+    serde_json::from_str::<String>(&text).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_users_keep_comes_out_as_it_went_in() {
+        let event = r#"{"data":{"z":1, "a":1.10,"big":12345678901234567890123,"dup":1,"dup":2},"metadata":null,"position":7,"tags":["b","a"]}"#;
+        let read = parse(event).expect("JSON");
+        assert_eq!(text(&read), event);
+        assert_eq!((&read["position"], said(&read["data"]).len()), (&json!(7), 63));
+        assert_eq!(text(&json!({ "events": [read] })), format!("{{\"events\":[{event}]}}"));
+    }
+
+    #[test]
+    fn a_string_is_told_without_its_quotes() {
+        assert_eq!(said(&parse(r#"{"value":"a\nb"}"#).expect("JSON")["value"]), "a\nb");
+        assert_eq!(said(&parse(r#"{"value":1.0}"#).expect("JSON")["value"]), "1.0");
+    }
+
+    #[test]
+    fn what_is_no_json_is_an_error() {
+        for broken in ["", "{", "{\"data\":}", "[1,]", "{\"a\":1}}"] {
+            assert!(parse(broken).is_err(), "{broken}");
+        }
+    }
+}
