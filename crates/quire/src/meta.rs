@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use quire_log::{Access, Lock, Storage, StoredFile};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::tools::refuse_backup;
 
 const NAME: &str = "quire.meta";
 const BESIDE: &str = "quire.meta.new";
@@ -57,6 +58,7 @@ impl Meta {
         match storage.read(&path.join(NAME)) {
             Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {
+                refuse_backup(storage, path)?;
                 let message = format!("{} is not a Quire database: it holds no {NAME}", path.display());
                 Err(Error::new(ErrorKind::NotADatabase, message))
             }
@@ -145,6 +147,7 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
         }
         Err(error) => return Err(Error::io("list", path, error)),
     };
+    refuse_backup(storage, path)?;
     if !create {
         return Err(not_a_database("it holds no quire.meta, and it is not to be created".to_owned()));
     }

@@ -151,6 +151,8 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     run(&["backup", &path("data"), &path("second")]).failed_with("is not empty");
     let restored = run(&["restore", &path("second"), &path("restored")]).succeeded();
     assert_eq!(restored, "restored and verified: 2 records up to record 2\n");
+    run(&["verify", &path("second")]).failed_with("is a backup of");
+    run(&["repair", &path("second"), "--yes"]).failed_with("`quire restore` makes a database of it");
     assert_eq!(server.stop_by("INT").0, Some(0));
     let events = |data: &str| crate::support::run_on(std::path::Path::new(data), &["events", "read", "s"]).succeeded();
     assert_eq!(events(&path("restored")), events(&path("data")));

@@ -22,7 +22,8 @@ pub trait Watcher {
     /// Records are missing in front of the next one.
     fn gap(&mut self);
 
-    /// A compaction left of the records up to this one what counts; the others are gone as they should be.
+    /// A compaction left of the records up to this one what counts; the others are gone as they should be. Told also where what it left
+    /// is damaged.
     fn compacted(&mut self, up_to: Mark);
 
     /// Something is not as it should be.
@@ -172,7 +173,6 @@ impl Verifier<'_> {
             self.find(severity, Part::Log, file, bytes, None, message);
         }
         let mut end = 0;
-        let was_whole = self.is_whole;
         segment.stretches(|stretch| {
             match stretch {
                 Stretch::Record(record) => {
@@ -191,9 +191,7 @@ impl Verifier<'_> {
             self.before = up_to;
             self.totals.last = up_to.position;
             self.superseded_below = up_to.position.next();
-            if was_whole == self.is_whole {
-                self.watcher.compacted(up_to);
-            }
+            self.watcher.compacted(up_to);
         }
     }
 

@@ -10,11 +10,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use quire_log::crc32c;
 use quire_log::inspect::{Stretch, Survey};
+use quire_log::{Disk, crc32c};
 use quire_model::{Position, Timestamp};
 
-use super::manifest::{Backup, BackupFile, NAME};
+use super::manifest::{Backup, BackupFile, NAME, begin, finish, refuse_backup};
 use super::{look, verify};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
@@ -40,6 +40,7 @@ use crate::meta::Meta;
 /// `before` is a backup of another database. [`ErrorKind::NotADatabase`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`]. What
 /// was copied by then is no backup: it can be removed.
 pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
+    refuse_backup(&Disk, database)?;
     let identity = verify::identity(database, &mut Vec::new())?;
     let shard = database.join(Meta::shard_name(identity.shard));
     let survey = Survey::of(&shard, identity)?;
@@ -53,8 +54,9 @@ pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut 
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     make_empty(to)?;
+    begin(to)?;
     let mut copy = Copy {
-        is_compacted: false,
+        compacted: Position::ZERO,
         to,
         previous,
         backup: Backup { identity, position, time: Timestamp::ZERO, files: Vec::new() },
@@ -65,8 +67,8 @@ pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut 
 }
 
 struct Copy<'b> {
-    /// Whether some of the records are gone, so that a checkpoint is needed.
-    is_compacted: bool,
+    /// The last record that a compaction went through: a checkpoint that was taken there or later is needed.
+    compacted: Position,
     to: &'b Path,
     previous: Option<(&'b Path, Backup)>,
     backup: Backup,
@@ -113,7 +115,7 @@ impl Copy<'_> {
             }
             if let Some((up_to, time)) = segment.compacted() {
                 (reached, chain) = (up_to.position, up_to.chain);
-                (self.is_compacted, self.backup.time) = (true, time);
+                (self.compacted, self.backup.time) = (up_to.position, time);
                 used = segment.lengths().0;
             }
             // A segment in which nothing was appended yet is begun anew by whoever opens the backup.
@@ -135,7 +137,8 @@ impl Copy<'_> {
 
     /// Copies the newest checkpoint that belongs to what was copied.
     fn checkpoint(&mut self, survey: &Survey) -> Result<()> {
-        let usable = survey.checkpoints().filter(|(_, position)| *position <= self.backup.position);
+        let wanted = self.compacted..=self.backup.position;
+        let usable = survey.checkpoints().filter(|(_, position)| wanted.contains(position));
         let usable: Vec<_> = usable.collect();
         for (file, _) in usable.iter().rev() {
             // One that was replaced meanwhile, or does not verify, is not needed: the log has everything.
@@ -145,7 +148,7 @@ impl Copy<'_> {
                 return self.put(&file.name, &bytes, bytes.len() as u64);
             }
         }
-        if self.is_compacted {
+        if self.compacted > Position::ZERO {
             let message = format!("no checkpoint of {} could be read; try again", survey.path().display());
             return Err(Error::new(ErrorKind::Io, message));
         }
@@ -174,7 +177,7 @@ impl Copy<'_> {
     fn finish(self) -> Result<Backup> {
         let Copy { to, backup, .. } = self;
         let shard = to.join(Meta::shard_name(backup.identity.shard));
-        let finish = || -> io::Result<()> {
+        let commit = || -> io::Result<()> {
             File::open(&shard)?.sync_all()?;
             let beside = to.join(format!("{NAME}.new"));
             let bytes = backup.encode();
@@ -184,7 +187,8 @@ impl Copy<'_> {
             fs::rename(&beside, to.join(NAME))?;
             File::open(to)?.sync_all()
         };
-        finish().map_err(|error| Error::io("finish the backup in", to, error))?;
+        commit().map_err(|error| Error::io("finish the backup in", to, error))?;
+        finish(to)?;
         Ok(backup)
     }
 }

@@ -1,6 +1,9 @@
-//! `quire.backup`: what makes a folder a backup. It is the last file that a backup gets, so that half a backup has none.
+//! `quire.backup`: what makes a folder a backup. It is the last file that a backup gets, so that half a backup has none; and
+//! `quire.unfinished`, the first, which is removed behind it, so that half a backup is nothing else either.
 //! The layout is drawn in `docs/file-format.md`.
 
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use quire_log::{Disk, Identity, Storage, crc32c};
@@ -11,6 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The file's name.
 pub(super) const NAME: &str = "quire.backup";
+/// The name of the empty file that says that a backup, or the restoring of one, was not finished.
+const UNFINISHED: &str = "quire.unfinished";
 const MAGIC: &[u8; 8] = b"QUIREBAK";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 16;
@@ -48,10 +53,15 @@ impl Backup {
     /// [`ErrorKind::NotADatabase`] when there is none, or none that was finished; [`ErrorKind::Damaged`],
     /// [`ErrorKind::NewerFormat`], [`ErrorKind::Io`].
     pub fn read(folder: &Path) -> Result<Self> {
+        refuse_unfinished(&Disk, folder)?;
+        Backup::read_from(&Disk, folder)
+    }
+
+    fn read_from(storage: &dyn Storage, folder: &Path) -> Result<Self> {
         let path = folder.join(NAME);
-        let bytes = match Disk.read(&path) {
+        let bytes = match storage.read(&path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let message =
                     format!("{} holds no {NAME}: it is no backup, or one that was not finished", folder.display());
                 return Err(Error::new(ErrorKind::NotADatabase, message));
@@ -111,4 +121,61 @@ impl Backup {
     pub(super) fn file(&self, name: &str) -> Option<&BackupFile> {
         self.files.iter().find(|file| file.name == name)
     }
+}
+
+/// Refuses a folder that is a backup, or half of one: its files are shared with other backups, and are not to be written in place.
+///
+/// # Errors
+/// [`ErrorKind::NotADatabase`], saying what it is and what to do; [`ErrorKind::Io`].
+pub(crate) fn refuse_backup(storage: &dyn Storage, folder: &Path) -> Result<()> {
+    refuse_unfinished(storage, folder)?;
+    if !is_there(storage, folder, NAME)? {
+        return Ok(());
+    }
+    let of = match Backup::read_from(storage, folder) {
+        Ok(Backup { identity, position, .. }) => format!(" of {identity} up to record {position}"),
+        Err(_) => String::new(),
+    };
+    let message =
+        format!("{} is a backup{of}, and no database: `quire restore` makes a database of it", folder.display());
+    Err(Error::new(ErrorKind::NotADatabase, message))
+}
+
+fn refuse_unfinished(storage: &dyn Storage, folder: &Path) -> Result<()> {
+    if !is_there(storage, folder, UNFINISHED)? {
+        return Ok(());
+    }
+    let message = format!(
+        "{} holds {UNFINISHED}: a backup, or a database restored from one, that was not finished; remove the folder",
+        folder.display()
+    );
+    Err(Error::new(ErrorKind::NotADatabase, message))
+}
+
+fn is_there(storage: &dyn Storage, folder: &Path, name: &str) -> Result<bool> {
+    match storage.list(folder) {
+        Ok(names) => Ok(names.iter().any(|found| found == name)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Error::io("list", folder, error)),
+    }
+}
+
+/// Says that what comes to stand in a folder is not finished, before any of it does.
+pub(super) fn begin(folder: &Path) -> Result<()> {
+    let path = folder.join(UNFINISHED);
+    let begin = || -> io::Result<()> {
+        File::create_new(&path)?.sync_all()?;
+        File::open(folder)?.sync_all()
+    };
+    begin().map_err(|error| Error::io("make", &path, error))
+}
+
+/// Takes back what [`begin`] said, once all of it is durable.
+pub(super) fn finish(folder: &Path) -> Result<()> {
+    let path = folder.join(UNFINISHED);
+    let finish = || -> io::Result<()> {
+        fs::remove_file(&path)?;
+        File::open(folder)?.sync_all()
+    };
+    finish().map_err(|error| Error::io("remove", &path, error))
 }

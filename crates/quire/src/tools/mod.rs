@@ -13,6 +13,7 @@ mod verify;
 
 pub use backup::backup;
 pub use look::{checkpoint, checkpoint_sections, segment, survey, words};
+pub(crate) use manifest::refuse_backup;
 pub use manifest::{Backup, BackupFile};
 pub use names::{kind_name, model_name, tag_text};
 pub use quire_log::inspect::{

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use quire_log::inspect::{Finding, Part, Severity};
 use quire_log::{Access, Disk, Lock, Storage};
 
+use super::manifest::refuse_backup;
 use super::verify::{Verification, identity};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,11 +53,14 @@ impl RepairPlan {
     /// What is to be done about what verification found.
     pub fn of(verification: &Verification) -> Self {
         let mut plan = RepairPlan::default();
+        let is_lost = verification.worst() == Some(Severity::Lost);
         for finding in &verification.findings {
             match (finding.severity, finding.part) {
                 (Severity::Note, _) => {}
                 (Severity::Lost, _) => plan.stays.push(finding.clone()),
                 (Severity::Derivable, Part::Meta) => plan.steps.insert(0, RepairStep::WriteMeta),
+                // It may hold the only state of what the log has lost, or of what was compacted.
+                (Severity::Derivable, Part::Checkpoint) if is_lost => {}
                 (Severity::Derivable, Part::Checkpoint | Part::Index | Part::Control | Part::Statistics) => {
                     let step = RepairStep::Remove(finding.path.clone());
                     if !plan.steps.contains(&step) {
@@ -78,8 +82,9 @@ impl RepairPlan {
 /// Carries out a plan, while nobody else has the database open.
 ///
 /// # Errors
-/// [`ErrorKind::InUse`] when somebody has; [`ErrorKind::Io`], and what opening fails with.
+/// [`ErrorKind::InUse`] when somebody has; [`ErrorKind::NotADatabase`] of a backup; [`ErrorKind::Io`], and what opening fails with.
 pub fn repair(database: &Path, plan: &RepairPlan) -> Result<()> {
+    refuse_backup(&Disk, database)?;
     let identity = identity(database, &mut Vec::new())?;
     let shard = database.join(Meta::shard_name(identity.shard));
     {

@@ -6,7 +6,7 @@ use std::path::Path;
 use quire_log::crc32c;
 
 use super::backup::{make_empty, write_file};
-use super::manifest::{Backup, BackupFile};
+use super::manifest::{Backup, BackupFile, begin, finish};
 use super::verify::{Verification, verify};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
@@ -21,6 +21,7 @@ pub fn restore(backup: &Path, database: &Path, progress: &mut dyn FnMut(u64, u64
     let manifest = Backup::read(backup)?;
     let name = Meta::shard_name(manifest.identity.shard);
     make_empty(database)?;
+    begin(database)?;
     for file in &manifest.files {
         let source = backup.join(&name).join(&file.name);
         let bytes = fs::read(&source).map_err(|error| Error::io("read", &source, error))?;
@@ -34,6 +35,8 @@ pub fn restore(backup: &Path, database: &Path, progress: &mut dyn FnMut(u64, u64
     }
     let shard = database.join(&name);
     File::open(&shard).and_then(|folder| folder.sync_all()).map_err(|error| Error::io("sync", &shard, error))?;
+    // From here on all is there, and durable: what is missing follows from it.
+    finish(database)?;
     let meta = Meta { database: manifest.identity.database, shards: 1 };
     meta.write(database)?;
     let verification = verify(database, progress)?;

@@ -9,6 +9,7 @@ use quire_log::inspect::{self, Finding, Part, Record, Severity, Totals, Watcher}
 use quire_log::{Checkpoint, Disk, Identity, Mark};
 use quire_model::Position;
 
+use super::manifest::refuse_backup;
 use crate::error::{ErrorKind, Result};
 use crate::meta::Meta;
 use crate::models::{Models, UnknownModel, seed_of};
@@ -44,19 +45,38 @@ impl Verification {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::NotADatabase`], [`ErrorKind::NewerFormat`] of `quire.meta`, [`ErrorKind::Io`] when a directory can't be read. What is
+/// [`ErrorKind::NotADatabase`], also of a backup; [`ErrorKind::NewerFormat`] of `quire.meta`, [`ErrorKind::Io`] when a directory can't be read. What is
 /// wrong with a file is a finding.
 pub fn verify(database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
+    refuse_backup(&Disk, database)?;
     let mut verification = Verification::default();
     let identity = identity(database, &mut verification.findings)?;
     let shard = database.join(Meta::shard_name(identity.shard));
+    let looked_at: Vec<_> =
+        inspect::Survey::of(&shard, identity)?.checkpoints().map(|(_, position)| position).collect();
     // Before the log is surveyed, so that it holds what they were taken after.
     let saved = checkpoints(&shard, identity, &mut verification.findings)?;
     let seed = seed_of(identity.database);
-    let mut replay = Replay { models: Some(Models::new(seed)), seed, saved, verification, progress };
+    let mut replay = Replay {
+        models: Some(Models::new(seed)),
+        seed,
+        saved,
+        usable: Position::ZERO,
+        compacted: Position::ZERO,
+        verification,
+        progress,
+    };
     replay.compare(Position::ZERO, identity.chain());
     let totals = inspect::verify(&shard, identity, &mut replay)?;
     replay.end();
+    if replay.usable < replay.compacted && !is_checkpointed_since(&shard, identity, &looked_at)? {
+        let message = format!(
+            "records up to {} were compacted, and no checkpoint from there on can be used, so the database can't be opened; \
+             restore it from a backup",
+            replay.compacted
+        );
+        replay.find(Severity::Lost, Part::Checkpoint, shard.clone(), Some(replay.compacted), message);
+    }
     Ok(Verification { totals, ..replay.verification })
 }
 
@@ -115,11 +135,31 @@ fn checkpoints(shard: &Path, identity: Identity, findings: &mut Vec<Finding>) ->
     Ok(saved)
 }
 
+/// Whether whoever has the database open has saved a checkpoint that was not there when verification began: what was compacted
+/// meanwhile was compacted up to it.
+fn is_checkpointed_since(shard: &Path, identity: Identity, before: &[Position]) -> Result<bool> {
+    loop {
+        let survey = inspect::Survey::of(shard, identity)?;
+        let since: Vec<_> = survey.checkpoints().filter(|(_, position)| !before.contains(position)).collect();
+        if since.iter().any(|(file, _)| matches!(inspect::read_checkpoint(&file.path), Ok(Some(_)))) {
+            return Ok(true);
+        }
+        // Newer ones may have replaced one between the listing and the look.
+        if since.iter().all(|(file, _)| file.path.exists()) {
+            return Ok(false);
+        }
+    }
+}
+
 struct Replay<'p> {
     /// The state after the last record; `None` where records before it are missing.
     models: Option<Models>,
     seed: u64,
     saved: Vec<Saved>,
+    /// The newest record after which a checkpoint was taken that the database can be opened from.
+    usable: Position,
+    /// The last record that a compaction went through: a checkpoint that was taken there or later is needed.
+    compacted: Position,
     verification: Verification,
     progress: &'p mut dyn FnMut(u64, u64),
 }
@@ -143,6 +183,7 @@ impl Replay<'_> {
                 (Err(error), _) => Some(format!("the models' state can't be read: {error}; opening replays instead")),
                 (Ok(state), models @ None) => {
                     *models = Some(state);
+                    self.usable = position;
                     None
                 }
                 (Ok(_), Some(models)) if models.save() != saved.checkpoint.payload => {
@@ -150,6 +191,7 @@ impl Replay<'_> {
                 }
                 (Ok(_), Some(_)) => {
                     self.verification.checkpoints += 1;
+                    self.usable = position;
                     None
                 }
             }
@@ -208,6 +250,9 @@ impl Watcher for Replay<'_> {
     }
 
     fn compacted(&mut self, up_to: Mark) {
+        // What is left is not all that the state came from, also where no record is left.
+        self.models = None;
+        self.compacted = up_to.position;
         self.compare(up_to.position, up_to.chain);
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quire::tools::{Backup, backup, restore, verify};
+use quire::tools::{Backup, RepairPlan, RepairStep, backup, repair, restore, verify};
 use quire::{Database, ErrorKind, Position};
 
 use crate::made::{Place, named, records, step};
@@ -84,7 +84,7 @@ fn each_backup_of_a_database_at_work_is_a_prefix_of_it() {
 
 #[test]
 fn a_second_backup_shares_the_segments_that_did_not_change_with_the_first_and_with_nobody_else() {
-    let place = Place::made(40);
+    let place = Place::made(70);
     take(&place, "first", None);
     let database = place.open();
     step(&database, 1000);
@@ -154,6 +154,106 @@ fn a_backup_that_was_not_finished_and_one_of_another_database_are_refused() {
     assert_eq!(error.expect_err("of another database").kind(), ErrorKind::Invalid);
     let error = backup(&place.path(), &place.beside("backup"), None, &mut |_, _| ());
     assert_eq!(error.expect_err("not empty").kind(), ErrorKind::Invalid);
+}
+
+/// Checks that nothing takes a folder for a database, each saying so, and that nothing is changed in it.
+#[track_caller]
+fn assert_no_database(place: &Place, name: &str, said: &str) {
+    let folder = place.beside(name);
+    let before = crate::made::files_of(&folder);
+    let plan = RepairPlan { steps: vec![RepairStep::WriteMeta, RepairStep::Reopen], stays: Vec::new() };
+    let none = |result: quire::Result<()>| {
+        let error = result.expect_err("it is no database");
+        assert_eq!(error.kind(), ErrorKind::NotADatabase, "{error}");
+        assert!(error.to_string().contains(said), "{error}");
+    };
+    none(verify(&folder, &mut |_, _| ()).map(drop));
+    none(repair(&folder, &plan));
+    none(backup(&folder, &place.beside("of-a-backup"), None, &mut |_, _| ()).map(drop));
+    none(Database::builder(&folder).create(false).open().map(drop));
+    none(Database::open(&folder).map(drop));
+    assert!(before == crate::made::files_of(&folder));
+}
+
+#[test]
+fn a_backup_is_never_taken_for_a_damaged_database() {
+    let place = Place::made(20);
+    take(&place, "backup", None);
+    assert_no_database(&place, "backup", "`quire restore` makes a database of it");
+    fs::write(place.beside("backup/quire.backup"), "no manifest").expect("written");
+    assert_no_database(&place, "backup", "`quire restore` makes a database of it");
+}
+
+#[test]
+fn what_is_left_of_a_backup_that_was_killed_at_any_file_is_of_no_use() {
+    let place = Place::made(70);
+    for at in 0.. {
+        let name = format!("half-{at}");
+        let mut calls = 0;
+        let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut kill = |_, _| {
+                assert!(calls < at, "killed");
+                calls += 1;
+            };
+            backup(&place.path(), &place.beside(&name), None, &mut kill)
+        }));
+        if killed.is_ok() {
+            assert!(at > 3, "it went through several files");
+            restore(&place.beside(&name), &place.beside("restored"), &mut |_, _| ()).expect("whole");
+            break;
+        }
+        assert_no_database(&place, &name, "not finished");
+        let error = restore(&place.beside(&name), &place.beside("restored"), &mut |_, _| ()).expect_err("half");
+        assert_eq!(error.kind(), ErrorKind::NotADatabase);
+        assert!(!place.beside("restored").exists());
+    }
+}
+
+#[test]
+fn a_backup_with_its_manifest_is_whole_only_once_the_mark_of_an_unfinished_one_is_gone() {
+    let place = Place::made(20);
+    take(&place, "backup", None);
+    fs::write(place.beside("backup/quire.unfinished"), "").expect("written");
+    assert_no_database(&place, "backup", "not finished");
+    let error = restore(&place.beside("backup"), &place.beside("restored"), &mut |_, _| ()).expect_err("half");
+    assert!(error.to_string().contains("not finished"), "{error}");
+    let error = backup(&place.path(), &place.beside("next"), Some(&place.beside("backup")), &mut |_, _| ());
+    assert!(error.expect_err("half").to_string().contains("not finished"));
+}
+
+#[test]
+fn half_a_restored_database_is_none() {
+    let place = Place::made(40);
+    let taken = take(&place, "backup", None);
+    let last = taken.files.iter().rfind(|file| file.name.ends_with(".log")).expect("a segment");
+    let path = place.beside("backup/shard-0000").join(&last.name);
+    let mut bytes = fs::read(&path).expect("read");
+    bytes[100] ^= 1;
+    fs::write(&path, bytes).expect("written");
+    restore(&place.beside("backup"), &place.beside("restored"), &mut |_, _| ()).expect_err("damaged");
+    assert!(!log(&place.beside("restored")).is_empty(), "some of it was there");
+    assert_no_database(&place, "restored", "not finished");
+}
+
+#[test]
+fn a_restored_database_shares_no_file_with_the_backups_that_it_came_from() {
+    let place = Place::made(40);
+    take(&place, "first", None);
+    // Nothing was appended since: also the last segment is shared between the backups.
+    let second = take(&place, "second", Some(&place.beside("first")));
+    let file = |folder: &str, name: &str| place.beside(folder).join("shard-0000").join(name);
+    let inode = |path: std::path::PathBuf| fs::metadata(path).expect("there").ino();
+    assert!(second.files.iter().all(|of| inode(file("first", &of.name)) == inode(file("second", &of.name))));
+    let restored = place.beside("restored");
+    restore(&place.beside("second"), &restored, &mut |_, _| ()).expect("restored");
+    for of in &second.files {
+        assert_ne!(inode(file("restored", &of.name)), inode(file("second", &of.name)), "{}", of.name);
+    }
+    step(&Database::open(&restored).expect("it opens"), 1000);
+    for name in ["first", "second"] {
+        let again = place.beside(&format!("{name}-again"));
+        restore(&place.beside(name), &again, &mut |_, _| ()).expect("not changed");
+    }
 }
 
 #[test]

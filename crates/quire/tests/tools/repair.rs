@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use quire::ErrorKind;
-use quire::tools::{FileKind, RepairPlan, RepairStep, repair, verify};
+use quire::tools::{FileKind, Part, RepairPlan, RepairStep, Severity, repair, verify};
+use quire::{Database, ErrorKind};
 
 use crate::made::{Files, Place, named, place_of, records, step};
 
@@ -75,4 +75,39 @@ fn nothing_is_repaired_while_somebody_has_the_database_open() {
     assert_eq!(fs::read(place.path().join("quire.meta")).expect("read"), before);
     drop(database);
     repair(&place.path(), &plan).expect("repaired");
+}
+
+#[test]
+fn a_damaged_checkpoint_of_a_compacted_database_is_made_anew_while_another_one_can_be_used() {
+    let files = Place::compacted().files();
+    let checkpoints = named(&files, ".checkpoint");
+    assert_eq!(checkpoints.len(), 2);
+    for name in &checkpoints {
+        assert_repaired(&files, |files| files.get_mut(name).expect("there")[50] ^= 1);
+    }
+}
+
+#[test]
+fn a_compacted_database_without_a_checkpoint_is_lost_and_nothing_is_removed() {
+    let files = Place::compacted().files();
+    let checkpoints = named(&files, ".checkpoint");
+    let assert_lost = |damage: &dyn Fn(&mut Files, &String)| {
+        let mut files = files.clone();
+        checkpoints.iter().for_each(|name| damage(&mut files, name));
+        let place = place_of(&files);
+        let plan = plan_of(&place);
+        let stays: Vec<_> = plan.stays.iter().map(|finding| (finding.severity, finding.part)).collect();
+        assert_eq!((stays, &plan.steps), (vec![(Severity::Lost, Part::Checkpoint)], &vec![]), "{plan:#?}");
+        assert!(plan.stays[0].message.contains("restore it from a backup"), "{plan:#?}");
+        repair(&place.path(), &plan).expect("there is nothing to do");
+        assert!(place.files() == files);
+        let error = Database::builder(place.path()).create(false).open().expect_err("records are gone");
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+    };
+    assert_lost(&|files, name| drop(files.remove(name)));
+    assert_lost(&|files, name| files.get_mut(name).expect("there")[50] ^= 1);
+    // One that is whole, of a record that was compacted.
+    let old = Place::made(1);
+    let bytes = old.files()[&named(&old.files(), ".checkpoint")[0]].clone();
+    assert_lost(&|files, name| drop(files.insert(name.clone(), bytes.clone())));
 }
