@@ -41,7 +41,15 @@ impl Backup {
             going("back up, bytes", |progress| tools::backup(&self.data, &self.to, self.before.as_deref(), progress))?;
         let size = taken.files.iter().map(|file| file.used).sum();
         let files = counted(taken.files.len() as u64, "file");
-        Ok(writeln!(out, "backed up to record {}: {files}, {}", taken.position, bytes(size))?)
+        writeln!(out, "backed up to record {}: {files}, {}", taken.position, bytes(size))?;
+        if taken.left_out > 0 {
+            let left_out = counted(taken.left_out, "record");
+            writeln!(
+                out,
+                "left out: {left_out} behind it, not synced when the backup began; opening the database syncs them"
+            )?;
+        }
+        Ok(())
     }
 }
 

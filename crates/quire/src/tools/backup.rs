@@ -36,7 +36,7 @@ use crate::meta::Meta;
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Damaged`] when a record does not verify: damage is not copied. [`ErrorKind::Invalid`] when the folder is not empty, or
+/// [`ErrorKind::Damaged`] when a record does not verify: damage is not copied. [`ErrorKind::Invalid`] when the folder is not empty or lies in the database's, or
 /// `before` is a backup of another database. [`ErrorKind::NotADatabase`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`]. What
 /// was copied by then is no backup: it can be removed.
 pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
@@ -53,13 +53,15 @@ pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut 
         let message = format!("{} is a backup of {}, and this is {identity}", folder.display(), of.identity);
         return Err(Error::new(ErrorKind::Invalid, message));
     }
+    refuse_within(database, to)?;
     make_empty(to)?;
     begin(to)?;
+    let left_out = survey.tail.map_or(0, |tail| tail.get().saturating_sub(position.get()));
     let mut copy = Copy {
         compacted: Position::ZERO,
         to,
         previous,
-        backup: Backup { identity, position, time: Timestamp::ZERO, files: Vec::new() },
+        backup: Backup { identity, position, time: Timestamp::ZERO, left_out, files: Vec::new() },
     };
     copy.segments(&survey, progress)?;
     copy.checkpoint(&survey)?;
@@ -199,6 +201,20 @@ fn damaged(path: &Path, offset: u64, position: Position, message: &str) -> Error
         path.display()
     );
     Error::new(ErrorKind::Damaged, message)
+}
+
+/// Refuses a folder that is the database's or lies in it: what is there belongs to the database, and would go with it.
+fn refuse_within(database: &Path, to: &Path) -> Result<()> {
+    let real = |path: &Path| fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    let database = real(database).map_err(|error| Error::io("find", database, error))?;
+    // Of a folder that is to be made, where it will be.
+    match to.ancestors().find_map(|above| real(above).ok()) {
+        Some(above) if above.starts_with(&database) => {
+            let message = format!("{} lies in the folder of the database; name one elsewhere", to.display());
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes a folder with the shard's folder in it, where there is nothing yet.

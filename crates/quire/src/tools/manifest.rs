@@ -29,6 +29,9 @@ pub struct Backup {
     pub position: Position,
     /// When that record was appended.
     pub time: Timestamp,
+    /// How many records behind that one were in the log when the backup began, and are left out because they had not been
+    /// synced.
+    pub left_out: u64,
     /// Its files.
     pub files: Vec<BackupFile>,
 }
@@ -91,7 +94,7 @@ impl Backup {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut body = Encoder::new();
         body.raw(&self.identity.database.to_le_bytes()).u32(self.identity.shard);
-        body.u64(self.position.get()).u64(self.time.as_micros()).varint(self.files.len() as u64);
+        body.u64(self.position.get()).u64(self.time.as_micros()).varint(self.left_out).varint(self.files.len() as u64);
         for BackupFile { name, bytes, used, crc } in &self.files {
             body.str(name).varint(*bytes).varint(*used).u32(*crc);
         }
@@ -108,13 +111,14 @@ impl Backup {
         let database = u128::from_le_bytes(from.raw(16)?.try_into().expect("sixteen bytes"));
         let identity = Identity { database, shard: from.u32()? };
         let (position, time) = (Position::new(from.u64()?), Timestamp::from_micros(from.u64()?));
+        let left_out = from.varint()?;
         let mut files = Vec::new();
         for _ in 0..from.varint()? {
             let name = from.string()?;
             files.push(BackupFile { name, bytes: from.varint()?, used: from.varint()?, crc: from.u32()? });
         }
         from.end()?;
-        Ok(Backup { identity, position, time, files })
+        Ok(Backup { identity, position, time, left_out, files })
     }
 
     /// The file of this name.

@@ -283,3 +283,34 @@ fn a_compacted_database_is_backed_up_with_what_is_left() {
     };
     assert_eq!(stats(&restored), stats(&place.path()));
 }
+
+#[test]
+fn what_was_not_synced_is_left_out_and_counted() {
+    let place = Place::new();
+    let builder = Database::builder(place.path()).durability(quire::Durability::Os).sync_interval_ms(3_600_000);
+    let database = builder.open().expect("it opens");
+    step(&database, 0);
+    database.sync().expect("synced");
+    let synced = database.published();
+    step(&database, 2);
+    step(&database, 4);
+    let taken = take(&place, "backup", None);
+    assert_eq!((taken.position, taken.left_out), (synced, 2));
+    assert_eq!(Backup::read(&place.beside("backup")).expect("read"), taken);
+    database.sync().expect("synced");
+    assert_eq!(take(&place, "all", None).left_out, 0);
+}
+
+#[test]
+fn a_backup_into_the_folder_of_the_database_is_refused() {
+    let place = Place::made(5);
+    let before = place.files();
+    std::os::unix::fs::symlink(place.path(), place.beside("link")).expect("linked");
+    for to in ["data", "data/backup", "data/new/backup", "data/shard-0000/backup", "link/backup"] {
+        let error = backup(&place.path(), &place.beside(to), None, &mut |_, _| ()).expect_err(to);
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("lies in the folder of the database"), "{error}");
+    }
+    assert!(before == place.files() && !place.path().join("new").exists());
+    take(&place, "data-beside", None);
+}
