@@ -100,39 +100,6 @@ def offsets_are_found_by_time(bootstrap):
     return "500 messages"
 
 
-def a_group_shares_the_partitions_while_members_join_and_leave(bootstrap):
-    topic = group = "python-group"
-    create(bootstrap, topic, 6)
-
-    def join():
-        member = reader(bootstrap, group_id=group, session_timeout_ms=6000, heartbeat_interval_ms=200)
-        member.subscribe([topic])
-        return member
-
-    def shared(members, sizes):
-        def all_there():
-            for member in members:
-                member.poll(50)
-            shares = [[place.partition for place in member.assignment()] for member in members]
-            whole = sorted(itertools.chain(*shares)) == list(range(6))
-            return whole and sorted(len(share) for share in shares) == sizes or None
-
-        until(all_there, f"the partitions were shared as {sizes}")
-
-    members = [join(), join()]
-    shared(members, [3, 3])
-    members.append(join())
-    shared(members, [2, 2, 2])
-    members.pop(0).close()
-    shared(members, [3, 3])
-    with admin(bootstrap) as administrator:
-        described = administrator.describe_groups([group])[group]
-    expect(described["group_state"] == "Stable" and len(described["members"]) == 2, described)
-    for member in members:
-        member.close()
-    return "2 members, 3, and 2 again"
-
-
 def committed_offsets_are_where_a_group_goes_on(bootstrap):
     topic = group = "python-offsets"
     create(bootstrap, topic)
@@ -195,7 +162,6 @@ CHECKS = [
     every_codec_is_read_back_with_every_acks,
     an_idempotent_producer_numbers_without_a_gap,
     offsets_are_found_by_time,
-    a_group_shares_the_partitions_while_members_join_and_leave,
     committed_offsets_are_where_a_group_goes_on,
     topics_are_created_described_altered_and_deleted,
 ]

@@ -12,7 +12,7 @@ pub struct Components {
     pub storage: Arc<dyn Storage>,
     /// Where it gets the time from. Default: [`SystemClock`].
     pub clock: Arc<dyn Clock>,
-    /// Who carries out its duties. Default: [`Background::Threads`].
+    /// Who carries out its duties. Default: [`Background::Threads`](crate::Background::Threads).
     pub background: Background,
 }
 
@@ -28,7 +28,7 @@ pub enum Background {
     /// Threads of its own.
     #[default]
     Threads,
-    /// Whoever calls [`Log::carry_out`], and nobody else: so that a simulation says what happens when. Nothing waits for
+    /// Whoever calls [`Log::carry_out`](crate::Log::carry_out), and nobody else: so that a simulation says what happens when. Nothing waits for
     /// what nobody does: a segment that is needed is made on the spot.
     Caller,
 }

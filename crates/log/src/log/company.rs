@@ -14,25 +14,25 @@ use crate::settings::Durability;
 /// Locked by whoever carries out the duties for all who have the log open.
 const DUTIES: &str = "duties";
 
-/// What [`Log::listen`] heard.
+/// What [`Log::listen`](crate::Log::listen) heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     /// Others have published what somebody here waits for: it is to be followed.
     Published,
     /// Others have opened the log, or the last of them has closed it.
     Company,
-    /// [`Log::stop_listening`] was called.
+    /// [`Log::stop_listening`](crate::Log::stop_listening) was called.
     Stop,
 }
 
 impl Log {
-    /// Whether others have published what is not taken in here: [`Writer::follow`] does that.
+    /// Whether others have published what is not taken in here: [`Writer::follow`](crate::Writer::follow) does that.
     pub fn is_behind(&self) -> bool {
         self.shared().is_behind()
     }
 
     /// Blocks until there is something to do about what others did. `company` is what the caller knows of
-    /// [`Log::has_company`]. For a thread that does nothing else.
+    /// [`Log::has_company`](crate::Log::has_company). For a thread that does nothing else.
     pub fn listen(&self, company: bool) -> Heard {
         let shared = self.shared();
         let mut seen = shared.control.arrivals();
@@ -57,7 +57,7 @@ impl Log {
         }
     }
 
-    /// Ends [`Log::listen`].
+    /// Ends [`Log::listen`](crate::Log::listen).
     pub fn stop_listening(&self) {
         let shared = self.shared();
         shared.listening.store(false, Ordering::SeqCst);

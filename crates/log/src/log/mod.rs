@@ -85,7 +85,7 @@ impl Log {
     /// Waits until a record is published. In a `sync` log it syncs, for itself and everyone else who waits.
     ///
     /// # Errors
-    /// [`Error::Failed`] when that will never be.
+    /// [`Error::Failed`](crate::Error::Failed) when that will never be.
     pub fn wait(&self, position: Position) -> Result<()> {
         let shared = self.shared();
         if shared.published.position() >= position {
@@ -100,7 +100,7 @@ impl Log {
     /// Waits, at most so long, until a record is published by somebody; says whether it is.
     ///
     /// # Errors
-    /// [`Error::Failed`] when that will never be.
+    /// [`Error::Failed`](crate::Error::Failed) when that will never be.
     pub fn wait_at_most(&self, position: Position, at_most: Duration) -> Result<bool> {
         let shared = self.shared();
         shared.published.wait(position, at_most, || shared.listen())
@@ -127,7 +127,7 @@ impl Log {
     /// Syncs every record appended so far, whatever the durability.
     ///
     /// # Errors
-    /// [`Error::Failed`].
+    /// [`Error::Failed`](crate::Error::Failed).
     pub fn sync(&self) -> Result<()> {
         let shared = self.shared();
         shared.sync_to(shared.syncer.last_appended())
@@ -145,7 +145,7 @@ impl Log {
     /// Keeps the models' state after a record. The log is synced up to there first.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] and [`Error::Io`]: the checkpoints that were there still count. [`Error::Failed`].
+    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io): the checkpoints that were there still count. [`Error::Failed`](crate::Error::Failed).
     pub fn save_checkpoint(&self, mark: Mark, payload: &[u8]) -> Result<()> {
         let shared = self.shared();
         shared.sync_to(mark.position)?;
@@ -158,11 +158,11 @@ impl Log {
     }
 
     /// Does now what there is to do of a duty; says whether there was anything. It is for who opened the log with
-    /// [`Background::Caller`], and harmless for others.
+    /// [`Background::Caller`](crate::Background::Caller), and harmless for others.
     ///
     /// # Errors
-    /// [`Error::Failed`] of a sync. A segment that could not be made is an error of the append that needs it. Of sealing also
-    /// [`Error::NoSpace`] and [`Error::Io`], after which it may be tried again, and [`Error::Damaged`].
+    /// [`Error::Failed`](crate::Error::Failed) of a sync. A segment that could not be made is an error of the append that needs it. Of sealing also
+    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io), after which it may be tried again, and [`Error::Damaged`](crate::Error::Damaged).
     pub fn carry_out(&self, duty: Duty) -> Result<bool> {
         let shared = self.shared();
         match duty {
@@ -176,7 +176,7 @@ impl Log {
     /// [`CompactionPlan`](crate::CompactionPlan) is made of. They end before the oldest checkpoint that is kept.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`](crate::Error::Io).
     pub fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<Share>> {
         self.shared().shares(samples_max, survives)
     }
@@ -189,8 +189,8 @@ impl Log {
     /// more; readers that were there before have them until they are dropped.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] when a record is not as it was written: the run stays as it is. [`Error::NoSpace`], [`Error::Io`] and
-    /// [`Error::Failed`].
+    /// [`Error::Unreadable`](crate::Error::Unreadable) when a record is not as it was written: the run stays as it is. [`Error::NoSpace`](crate::Error::NoSpace), [`Error::Io`](crate::Error::Io) and
+    /// [`Error::Failed`](crate::Error::Failed).
     pub fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
         self.shared().compact(run, survives)
     }

@@ -39,7 +39,7 @@ pub struct Opened {
     pub writer: Writer,
     /// What opening found.
     pub recovery: Recovery,
-    /// The newest checkpoint that belongs to this log; what follows [`Mark::position`] is to be replayed.
+    /// The newest checkpoint that belongs to this log; what follows [`Mark::position`](crate::Mark::position) is to be replayed.
     pub checkpoint: Option<Checkpoint>,
 }
 
@@ -47,15 +47,15 @@ impl Log {
     /// Opens the log in a directory that is there, and makes its files when it holds none.
     ///
     /// # Errors
-    /// [`Error::InUse`], [`Error::Damaged`], [`Error::NewerFormat`], [`Error::Settings`], [`Error::NoSpace`] and [`Error::Io`].
+    /// [`Error::InUse`](crate::Error::InUse), [`Error::Damaged`](crate::Error::Damaged), [`Error::NewerFormat`](crate::Error::NewerFormat), [`Error::Settings`](crate::Error::Settings), [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io).
     pub fn open(path: &Path, identity: Identity, settings: Settings, clock: Arc<dyn Clock>) -> Result<Opened> {
         Log::open_with(path, identity, settings, Components { clock, ..Components::default() })
     }
 
-    /// As [`Log::open`], with components of the caller's.
+    /// As [`Log::open`](crate::Log::open), with components of the caller's.
     ///
     /// # Errors
-    /// As [`Log::open`].
+    /// As [`Log::open`](crate::Log::open).
     pub fn open_with(path: &Path, identity: Identity, settings: Settings, components: Components) -> Result<Opened> {
         let Components { storage, clock, background } = components;
         let problems = settings.problems();

@@ -9,7 +9,7 @@ use super::Log;
 use crate::error::Result;
 use crate::settings::Durability;
 
-/// A future that is ready when a record is published. See [`Log::publication`].
+/// A future that is ready when a record is published. See [`Log::publication`](crate::Log::publication).
 #[derive(Debug)]
 pub struct Publication {
     pub(super) log: Log,

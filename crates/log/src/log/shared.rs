@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     pub(super) syncer: Syncer,
     pub(super) preparer: Preparer,
     pub(super) counters: Arc<Counters>,
-    /// Whether [`Log::listen`] is to go on.
+    /// Whether [`Log::listen`](crate::Log::listen) is to go on.
     pub(super) listening: AtomicBool,
     /// The lock on [`DUTIES`], once it was had.
     pub(super) duties: OnceLock<LockedFile>,
@@ -115,7 +115,7 @@ impl Shared {
     /// Seals the oldest segment that is full and synced; says whether there was one.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] and [`Error::Io`] of writing the index, and [`Error::Damaged`].
+    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io) of writing the index, and [`Error::Damaged`](crate::Error::Damaged).
     pub(crate) fn seal_oldest(&self) -> Result<bool> {
         let _alone = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
         let segments = self.segments();
