@@ -9,8 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(target_os = "linux")]
-use memmap2::Advice;
+use memmap2::{Advice, UncheckedAdvice};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
+
+/// What unmapping is rounded to: no smaller than the system's pages on any machine this runs on.
+#[cfg(target_os = "linux")]
+const PAGE_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 struct Region {
@@ -18,6 +22,10 @@ struct Region {
     /// Bytes below never change. Only the appender moves it, and only upwards; a reader that loads it with `Acquire` sees
     /// the bytes that were written before the `Release` store.
     settled: AtomicUsize,
+    /// Whether this is memory that a file holds too.
+    of_file: bool,
+    /// Bytes below were let go of by [`View::sync_to`], and are mapped again by whoever looks at them.
+    let_go: AtomicUsize,
 }
 
 impl Region {
@@ -58,7 +66,7 @@ impl Appender {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
         }
         let raw = MmapOptions::new().len(bytes).map_raw(file)?;
-        Ok(Self::new(raw, settled))
+        Ok(Self::new(raw, settled, true))
     }
 
     /// Memory of so many zero bytes that behaves like a mapped file: where there is no file, or it is not to be touched.
@@ -66,11 +74,12 @@ impl Appender {
     /// # Errors
     /// When the kernel has no such memory.
     pub fn in_memory(bytes: usize) -> io::Result<Self> {
-        Ok(Self::new(MmapRaw::from(MmapMut::map_anon(bytes)?), 0))
+        Ok(Self::new(MmapRaw::from(MmapMut::map_anon(bytes)?), 0, false))
     }
 
-    fn new(raw: MmapRaw, settled: usize) -> Self {
-        Appender { region: Arc::new(Region { raw, settled: AtomicUsize::new(settled) }) }
+    fn new(raw: MmapRaw, settled: usize, of_file: bool) -> Self {
+        let region = Region { raw, settled: AtomicUsize::new(settled), of_file, let_go: AtomicUsize::new(0) };
+        Appender { region: Arc::new(region) }
     }
 
     /// How many bytes are mapped.
@@ -168,7 +177,22 @@ impl View {
     /// When there are fewer bytes.
     pub fn sync_to(&self, end: usize) -> io::Result<()> {
         self.region.check(&(0..end));
+        #[cfg(target_os = "linux")]
+        self.let_go_of_settled(end);
         self.region.raw.flush_range(0, end)
+    }
+
+    /// Unmaps the whole pages of settled bytes below `end`, once each. A sync protects each page that is mapped for writing,
+    /// and interrupts for each the processors that may write to it; to unmap them all interrupts once.
+    #[cfg(target_os = "linux")]
+    fn let_go_of_settled(&self, end: usize) {
+        let end = end.min(self.settled()) / PAGE_BYTES * PAGE_BYTES;
+        let begin = self.region.let_go.fetch_max(end, Ordering::Relaxed);
+        if begin < end && self.region.of_file {
+            // SAFETY: The mapping is shared with its file. Whoever looks at an unmapped page, through a slice from before or after,
+            // has it mapped again from the file, with the same bytes: below the mark they never change (Settled).
+            let _ = unsafe { self.region.raw.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, end - begin) };
+        }
     }
 
     /// Makes the pages of a range ready to be written to, as if each had been, so that nobody who writes there waits for the
@@ -212,6 +236,35 @@ mod tests {
         view.sync_to(4102).unwrap();
         appender.settle(4102);
         assert_eq!(view.bytes(4090..4102), Some(&[7; 12][..]));
+    }
+
+    #[test]
+    fn what_is_let_go_of_reads_as_before() {
+        const BYTES: usize = 1 << 20;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(BYTES as u64).unwrap();
+        let mut appender = Appender::of_file(&file, BYTES, 0).unwrap();
+        let view = appender.view();
+        for (mark, byte) in [(300_000, 1), (700_000, 2), (BYTES, 3)] {
+            appender.bytes_mut(view.settled()..mark).fill(byte);
+            appender.settle(mark);
+            let before = view.bytes(0..mark).unwrap();
+            let copy = before.to_vec();
+            view.sync_to(mark).unwrap();
+            assert_eq!((before, view.bytes(0..mark).unwrap()), (&copy[..], &copy[..]));
+        }
+        assert_eq!(view.bytes(299_999..300_001), Some(&[1, 2][..]));
+    }
+
+    #[test]
+    fn memory_without_a_file_is_never_let_go_of() {
+        const BYTES: usize = 1 << 20;
+        let mut appender = Appender::in_memory(BYTES).unwrap();
+        appender.bytes_mut(0..BYTES).fill(7);
+        appender.settle(BYTES);
+        let view = appender.view();
+        view.sync_to(BYTES).unwrap();
+        assert!(view.bytes(0..BYTES).unwrap().iter().all(|byte| *byte == 7));
     }
 
     #[test]
