@@ -146,6 +146,11 @@ impl<'c> Commit<'c> {
     }
 }
 
+/// A time as batches have it: milliseconds since 1970.
+pub(crate) fn batch_time_ms(time: Timestamp) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// A message for a topic.
 #[derive(Debug, Clone, Default)]
 pub struct Message<'c> {
@@ -208,11 +213,10 @@ impl<'c> Message<'c> {
     }
 
     /// Adds it to a batch.
-    pub(crate) fn add_to(&self, batch: &mut BatchBuilder, now: Timestamp) -> crate::Result<()> {
-        let now_ms = || i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        let timestamp_ms = self.timestamp_ms.unwrap_or_else(now_ms);
+    #[inline]
+    pub(crate) fn add_to(&self, batch: &mut BatchBuilder, now_ms: i64) -> crate::Result<()> {
         batch
-            .add(self.key, self.value, &self.headers, timestamp_ms)
+            .add(self.key, self.value, &self.headers, self.timestamp_ms.unwrap_or(now_ms))
             .map_err(|error| crate::Error::new(crate::ErrorKind::Invalid, error.to_string()))
     }
 }

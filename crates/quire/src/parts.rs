@@ -4,7 +4,7 @@
 
 use quire_streams::wire::BatchBuilder;
 
-use crate::commit::Part;
+use crate::commit::{Part, batch_time_ms};
 use crate::decide::{Commands, Replies};
 use crate::outcome::{Reason, Refused, Reply};
 use crate::{Result, Timestamp, events, graph, jobs, streams};
@@ -34,7 +34,7 @@ impl Encoded {
         });
         let batches = messages.map(|message| {
             let mut batch = BatchBuilder::new();
-            message.add_to(&mut batch, now).map(|()| batch)
+            message.add_to(&mut batch, batch_time_ms(now)).map(|()| batch)
         });
         Ok(Encoded { batches: batches.collect::<Result<_>>()? })
     }
@@ -48,7 +48,10 @@ impl<'c> Sorted<'c> {
         for part in parts {
             match part {
                 Part::Produce { topic, message } => {
-                    let batch = batches.next().and_then(BatchBuilder::finish).expect("every message was encoded");
+                    let batch = batches
+                        .next()
+                        .and_then(BatchBuilder::finish_without_checksum)
+                        .expect("every message was encoded");
                     sorted.streams.push(message.command(streams::TopicRef::Name(topic), batch));
                 }
                 Part::Streams(command) => sorted.streams.push(*command),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use quire_model::Sequence;
 
-use crate::commit::Message;
+use crate::commit::{Message, batch_time_ms};
 use crate::compression::{open_batch, opened};
 use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::Database;
@@ -263,11 +263,12 @@ impl Producer<'_> {
         let first =
             messages.first().ok_or_else(|| Error::new(ErrorKind::Invalid, "a batch has at least one message"))?;
         let now = database.now();
+        let now_ms = batch_time_ms(now);
         self.batch.clear();
         for message in messages {
-            message.add_to(&mut self.batch, now)?;
+            message.add_to(&mut self.batch, now_ms)?;
         }
-        let batch = self.batch.finish().expect("at least one message was added");
+        let batch = self.batch.finish_without_checksum().expect("at least one message was added");
         let topic = self.id.map_or(TopicRef::Name(self.topic.name), TopicRef::Id);
         let command = first.command(topic, batch);
         let commands = Commands { streams: &[command], ..Commands::default() };
