@@ -12,10 +12,13 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 
 /// The CRC-32C of some bytes followed by others.
 pub(crate) fn crc32c_of_two(first: &[u8], second: &[u8]) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    digest.update(first);
-    digest.update(second);
-    u32::try_from(digest.finalize()).expect("a 32-bit checksum")
+    crc32c_append(crc32c(first), second)
+}
+
+/// The CRC-32C of some bytes, of which that was `crc`, followed by others.
+#[inline]
+pub(crate) fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    ::crc32c::crc32c_append(crc, bytes)
 }
 
 #[cfg(test)]
@@ -34,7 +37,8 @@ mod tests {
         fn both_libraries_have_the_same_opinion(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..3 * FEW_BYTES),
         ) {
-            proptest::prop_assert_eq!(crc32c(&bytes), crc32c_of_two(&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]));
+            let (first, second) = bytes.split_at(bytes.len() / 2);
+            proptest::prop_assert_eq!(crc32c(&bytes), crc32c_of_two(first, second));
             proptest::prop_assert_eq!(::crc32c::crc32c(&bytes), crc_fast::crc32_iscsi(&bytes));
         }
     }

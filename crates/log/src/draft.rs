@@ -4,11 +4,15 @@
 //! are many, into a buffer that is then written through the file. Until the header is sealed and the tail has moved they
 //! are nothing, so a draft that is dropped leaves the log as it was.
 
-use quire_model::{At, Effects, NewEntry, Place, Placed};
+use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};
 
+use crate::checksum::crc32c;
 use crate::error::{Error, Result};
 use crate::record::{ALIGNMENT, EntryLayout, HEADER_BYTES};
 use crate::writer::{Appended, Core};
+
+/// Of fewer bytes the record's checksum is computed again with the rest, which takes less time than to leave them out.
+const OWN_CHECKSUM_BYTES_MIN: usize = 256;
 
 /// See the module.
 #[derive(Debug)]
@@ -81,14 +85,30 @@ impl Effects for Draft<'_> {
 
     #[inline]
     fn push(&mut self, entry: NewEntry<'_>) -> Placed {
+        self.push_as(&entry, EntryLayout::of(&entry, None))
+    }
+
+    #[inline]
+    fn push_covered(&mut self, entry: NewEntry<'_>, covered: Covered) -> Placed {
+        debug_assert!(is_right(&entry, covered), "a checksum that an entry comes with is right");
+        let own = (covered.bytes >= OWN_CHECKSUM_BYTES_MIN).then_some(covered);
+        self.push_as(&entry, EntryLayout::of(&entry, own))
+    }
+}
+
+impl Draft<'_> {
+    #[inline]
+    fn push_as(&mut self, entry: &NewEntry<'_>, layout: EntryLayout) -> Placed {
         let place = self.next_place();
-        let layout = EntryLayout::of(&entry);
         let kept = (self.bytes + self.too_many + layout.length) as u64 <= self.core.record_bytes_max();
-        let sequence = self.core.note_entry(&entry, kept.then_some(self.bytes));
+        let sequence = self.core.note_entry(entry, kept.then_some(self.bytes));
         self.entries += 1;
         if kept {
             let room = self.room(layout.length);
-            layout.write(&entry, sequence, room);
+            layout.write(entry, sequence, room);
+            if let Some(own) = layout.own_checksum {
+                self.core.own_parts.push(self.bytes - own.bytes..self.bytes);
+            }
         } else {
             // The refusal is certain: the bytes are counted, so that it can say how many, and not kept. Whoever decides does
             // not know yet, and is told right numbers to the end.
@@ -96,6 +116,11 @@ impl Effects for Draft<'_> {
         }
         Placed { place, sequence }
     }
+}
+
+fn is_right(entry: &NewEntry<'_>, covered: Covered) -> bool {
+    let body = entry.body.concat();
+    body.len().checked_sub(covered.bytes).is_some_and(|at| crc32c(&body[at..]) == covered.crc32c)
 }
 
 impl Drop for Draft<'_> {

@@ -56,6 +56,8 @@ impl Core {
         if self.to_clear {
             self.clear_behind_tail()?;
             self.shared.control().set_active(self.active.segment.first);
+            // What a draft noted that was forgotten.
+            self.end_draft();
             self.to_clear = false;
         }
         if !self.shared.control().active_is(self.active.segment.first) {

@@ -56,6 +56,7 @@ impl Writer {
             active,
             sequences,
             tags: RecordTags::default(),
+            own_parts: Vec::new(),
             mark,
             time,
             last: 0..0,
@@ -204,6 +205,8 @@ pub(crate) struct Core {
     pub(crate) sequences: Sequences,
     /// The tags of the record in the making, or of one that is followed.
     pub(crate) tags: RecordTags,
+    /// What of the record in the making carries checksums of its own.
+    pub(crate) own_parts: Vec<Range<usize>>,
     pub(crate) mark: Mark,
     time: Timestamp,
     /// Where the last record stands in the active segment; empty before the first append.
@@ -270,6 +273,7 @@ impl Core {
     #[inline]
     pub(crate) fn end_draft(&mut self) {
         self.tags.clear();
+        self.own_parts.clear();
         self.sequences.give_back();
     }
 
@@ -318,11 +322,11 @@ impl Core {
         let chain = if !buffered {
             let place = self.active.appender.bytes_mut(tail..tail + bytes + terminator);
             place[bytes..].fill(0);
-            header.seal(&mut place[..bytes])
+            header.seal(&mut place[..bytes], &self.own_parts)
         } else {
             let whole = bytes + terminator;
             self.buffered(bytes..whole).fill(0);
-            let chain = header.seal(&mut self.buffer[..bytes]);
+            let chain = header.seal(&mut self.buffer[..bytes], &self.own_parts);
             if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer[..whole]) {
                 // Part of it may stand behind the tail, and what the device keeps of it is unknown.
                 self.shared.counters().error();

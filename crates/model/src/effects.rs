@@ -25,6 +25,15 @@ pub struct Sequenced {
     pub count: u32,
 }
 
+/// The end of a body that came with a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Covered {
+    /// Its CRC-32C (Castagnoli).
+    pub crc32c: u32,
+    /// How many bytes it covers: the last ones of the body.
+    pub bytes: usize,
+}
+
 /// Where the log put an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
@@ -48,4 +57,13 @@ pub trait Effects {
     /// The numbers it takes follow those of earlier entries of the same tag, in the log and in this record. An entry
     /// that makes the record larger than the log allows is taken all the same; the commit is then refused as a whole.
     fn push(&mut self, entry: NewEntry<'_>) -> Placed;
+
+    /// As [`Effects::push`], of an entry whose body came with a checksum, which was verified. The log keeps it, and may go by it
+    /// instead of going through the bytes again: it has to be right.
+    ///
+    /// What keeps nothing takes it as any other.
+    fn push_covered(&mut self, entry: NewEntry<'_>, covered: Covered) -> Placed {
+        let _ = covered;
+        self.push(entry)
+    }
 }

@@ -31,7 +31,7 @@ pub mod codec;
 pub mod memory;
 
 pub use contract::{At, Denied, Model};
-pub use effects::{Effects, NewEntry, Placed, Sequenced};
+pub use effects::{Covered, Effects, NewEntry, Placed, Sequenced};
 pub use entry::{Entry, EntryKind, ModelId, Tags};
 pub use history::{History, ReadError, ReadErrorKind};
 pub use position::{Place, Position, Sequence};

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use quire_model::{Denied, Effects, History, NewEntry, ReadError, Sequence, Sequenced, Tag};
+use quire_model::{Covered, Denied, Effects, History, NewEntry, ReadError, Sequence, Sequenced, Tag};
 
 use crate::added::{Added, TopicShape};
 use crate::codec::{
@@ -355,12 +355,17 @@ impl<'c> Draft<'_, 'c> {
         {
             return Ok(produced(base_offset, time, place, true));
         }
-        let placed = self.effects.push(NewEntry {
+        let tag = partition_tag(topic, partition);
+        let entry = NewEntry {
             kind: BATCH_PRODUCED,
-            tags: &[partition_tag(topic, partition).tag()],
+            tags: &[tag.tag()],
             sequenced: Some(Sequenced { origin: Sequence::new(0), count: last_offset_delta + 1 }),
             body: &[batch.bytes()],
-        });
+        };
+        let placed = match batch.verified_checksum() {
+            Some((crc32c, bytes)) => self.effects.push_covered(entry, Covered { crc32c, bytes }),
+            None => self.effects.push(entry),
+        };
         let base_offset = placed.sequence.expect("the log numbers an entry that asks for it");
         let produced = produced(base_offset, self.effects.at().time, placed.place, false);
         if let Some(stamp) = &stamp {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use quire_model::Sequence;
 use quire_streams::wire::{
     BATCH_BYTES_MAX, Batch, BatchBuilder, BatchError, BatchFull, Codec, Compressed, HEADER_BYTES, Header, PREFIX_BYTES,
-    RecordError, patch,
+    RecordError,
 };
 
 const TIME: i64 = 1_700_000_000_000;
@@ -196,14 +196,22 @@ fn records_with_append_time_all_have_the_time_of_the_append() {
 }
 
 #[test]
-fn what_stands_before_the_checksum_can_be_set_and_nothing_else_changes() {
+fn what_stands_before_the_checksum_is_set_when_a_batch_goes_out_and_nothing_else_changes() {
     let stored = known();
-    let mut sent = stored.clone();
-    patch(&mut sent, Sequence::new(41), 7);
+    let prefix = Batch::parse(&stored).unwrap().prefix(Sequence::new(41), 7);
+    let sent = [&prefix, &stored[PREFIX_BYTES..]].concat();
     let batch = Batch::parse(&sent).unwrap();
-    assert_eq!((batch.base_offset(), batch.leader_epoch()), (41, 7));
-    assert_eq!(sent[PREFIX_BYTES..], stored[PREFIX_BYTES..]);
-    assert_eq!(Batch::parse(&stored).unwrap().prefix(Sequence::new(41), 7), sent[..PREFIX_BYTES]);
+    assert_eq!((batch.base_offset(), batch.leader_epoch(), batch.checksum()), (41, 7, 0x3e76_def5));
+}
+
+#[test]
+fn a_checksum_that_was_left_out_is_there_when_a_batch_goes_out() {
+    let mut builder = BatchBuilder::new();
+    builder.add(Some(b"key"), Some(b"value"), &[], TIME).unwrap();
+    let stored = builder.finish_without_checksum().unwrap();
+    assert_eq!((stored.checksum(), Batch::parse(stored.bytes()).is_err()), (0, true));
+    let sent = [&stored.prefix(Sequence::new(0), -1), &stored.bytes()[PREFIX_BYTES..]].concat();
+    assert_eq!(Batch::parse(&sent).unwrap(), builder.finish().unwrap());
 }
 
 #[test]

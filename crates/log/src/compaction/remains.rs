@@ -2,6 +2,7 @@
 //! the numbers that the tags had reached, so that none is given twice though every entry of a tag may be gone.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::record::{ALIGNMENT, HEADER_BYTES, RecordHeader, RecordKind, RecordView};
 use crate::sealed::{Numbered, Numbers, numbers_encoded};
@@ -40,19 +41,21 @@ impl Remains {
             for entry in (0..record.header.entries).filter(|entry| survives[*entry as usize]) {
                 self.bytes.extend_from_slice(&record.index_of(entry).to_le_bytes());
             }
+            let mut own_parts = Vec::new();
             for ((offset, _), _) in record.entries().zip(survives).filter(|(_, survives)| **survives) {
+                own_parts.extend(record.own_part_at(offset, self.bytes.len() - begin));
                 self.bytes.extend_from_slice(record.entry_bytes(offset));
             }
-            self.seal(begin, RecordKind::Remains, RecordHeader { entries: kept, ..record.header });
+            self.seal(begin, RecordKind::Remains, RecordHeader { entries: kept, ..record.header }, &own_parts);
         }
         u64::from(record.header.entries - kept)
     }
 
-    fn seal(&mut self, begin: usize, kind: RecordKind, header: RecordHeader) {
+    fn seal(&mut self, begin: usize, kind: RecordKind, header: RecordHeader, own_parts: &[Range<usize>]) {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
         let record = &mut self.bytes[begin..];
         let length = u32::try_from(record.len()).expect("a compacted segment is shorter than 4 GiB");
-        self.chain = RecordHeader { length, previous: self.chain, ..header }.seal_as(kind, record);
+        self.chain = RecordHeader { length, previous: self.chain, ..header }.seal_as(kind, record, own_parts);
         self.records += 1;
     }
 
@@ -73,7 +76,7 @@ impl Remains {
             term: 0,
             entries: 0,
         };
-        self.seal(begin, RecordKind::Numbers, header);
+        self.seal(begin, RecordKind::Numbers, header, &[]);
         let bytes = self.bytes.len() as u64;
         let header = SegmentHeader { bytes, ..of }.encode_compacted(Compacted { records: self.records, ..compacted });
         self.bytes[..COMPACTED_HEADER_BYTES].copy_from_slice(&header);

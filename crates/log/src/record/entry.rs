@@ -1,10 +1,15 @@
 //! An entry as bytes.
 
-use quire_model::{Entry, EntryKind, ModelId, NewEntry, Place, Sequence, Tags, Timestamp};
+use std::ops::Range;
+
+use quire_model::{Covered, Entry, EntryKind, ModelId, NewEntry, Place, Sequence, Tags, Timestamp};
 
 const FLAG_SEQUENCED: u8 = 1;
+const FLAG_OWN_CHECKSUM: u8 = 2;
+const FLAGS: u8 = FLAG_SEQUENCED | FLAG_OWN_CHECKSUM;
 const PLAIN_BYTES: usize = 12;
-const SEQUENCED_BYTES: usize = 24;
+const NUMBERS_BYTES: usize = 12;
+const OWN_CHECKSUM_BYTES: usize = 8;
 
 /// The fixed part of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +19,7 @@ pub(crate) struct EntryHeader {
     kind: EntryKind,
     sequence: Option<Sequence>,
     count: u32,
+    own_checksum: Option<Covered>,
     /// Where the tags begin, and the body.
     tags_at: usize,
     body_at: usize,
@@ -25,6 +31,8 @@ impl EntryHeader {
         let header = EntryHeader::read(bytes)?;
         let sound = header.body_at <= header.length
             && header.length <= bytes.len()
+            && bytes[7] & !FLAGS == 0
+            && header.own_checksum.is_none_or(|own| own.bytes <= header.length - header.body_at)
             && tags_are_sound(&bytes[header.tags_at..header.body_at], bytes[6])
             && (header.sequence.is_none() || (header.count > 0 && bytes[6] > 0));
         sound.then_some(header)
@@ -36,15 +44,28 @@ impl EntryHeader {
         let length = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]) as usize;
         let kind = EntryKind { model: ModelId::new(fixed[4]), kind: fixed[5] };
         let tag_bytes = usize::from(u16::from_le_bytes([fixed[8], fixed[9]]));
-        let (sequence, count, tags_at) = if fixed[7] & FLAG_SEQUENCED == 0 {
-            (None, 0, PLAIN_BYTES)
-        } else {
-            let rest = bytes.get(PLAIN_BYTES..SEQUENCED_BYTES)?;
-            let count = u32::from_le_bytes(rest[..4].try_into().expect("four bytes"));
-            let sequence = u64::from_le_bytes(rest[4..].try_into().expect("eight bytes"));
-            (Some(Sequence::new(sequence)), count, SEQUENCED_BYTES)
-        };
-        Some(EntryHeader { length, kind, sequence, count, tags_at, body_at: tags_at + tag_bytes })
+        let (mut sequence, mut count, mut own_checksum) = (None, 0, None);
+        let mut tags_at = PLAIN_BYTES;
+        if fixed[7] & FLAG_SEQUENCED != 0 {
+            let numbers = bytes.get(tags_at..)?.first_chunk::<NUMBERS_BYTES>()?;
+            count = u32::from_le_bytes(numbers[..4].try_into().expect("four bytes"));
+            sequence = Some(Sequence::new(u64::from_le_bytes(numbers[4..].try_into().expect("eight bytes"))));
+            tags_at += NUMBERS_BYTES;
+        }
+        if fixed[7] & FLAG_OWN_CHECKSUM != 0 {
+            let own = bytes.get(tags_at..)?.first_chunk::<OWN_CHECKSUM_BYTES>()?;
+            let crc32c = u32::from_le_bytes(own[..4].try_into().expect("four bytes"));
+            let bytes = u32::from_le_bytes(own[4..].try_into().expect("four bytes"));
+            own_checksum = Some(Covered { crc32c, bytes: bytes as usize });
+            tags_at += OWN_CHECKSUM_BYTES;
+        }
+        Some(EntryHeader { length, kind, sequence, count, own_checksum, tags_at, body_at: tags_at + tag_bytes })
+    }
+
+    /// The bytes of an entry that stands at `offset` which carry a checksum of their own, and that checksum.
+    pub(crate) fn own_part(&self, offset: usize) -> Option<(Range<usize>, u32)> {
+        let end = offset + self.length;
+        self.own_checksum.map(|own| (end - own.bytes..end, own.crc32c))
     }
 }
 
@@ -67,15 +88,18 @@ pub(crate) struct EntryLayout {
     /// Bytes of the whole entry.
     pub(crate) length: usize,
     tag_bytes: usize,
+    pub(crate) own_checksum: Option<Covered>,
 }
 
 impl EntryLayout {
+    /// The layout of an entry, which keeps the checksum that its body came with, if any.
     #[inline]
-    pub(crate) fn of(entry: &NewEntry<'_>) -> Self {
-        let fixed = if entry.sequenced.is_some() { SEQUENCED_BYTES } else { PLAIN_BYTES };
+    pub(crate) fn of(entry: &NewEntry<'_>, own_checksum: Option<Covered>) -> Self {
+        let numbers = if entry.sequenced.is_some() { NUMBERS_BYTES } else { 0 };
+        let own = if own_checksum.is_some() { OWN_CHECKSUM_BYTES } else { 0 };
         let tag_bytes = entry.tags.iter().map(|tag| 2 + tag.as_bytes().len()).sum();
         let body_bytes: usize = entry.body.iter().map(|piece| piece.len()).sum();
-        EntryLayout { length: fixed + tag_bytes + body_bytes, tag_bytes }
+        EntryLayout { length: PLAIN_BYTES + numbers + own + tag_bytes + body_bytes, tag_bytes, own_checksum }
     }
 
     /// Writes the entry to its room, which has the length of the layout; `sequence` is its number when it is sequenced.
@@ -87,20 +111,24 @@ impl EntryLayout {
         let tag_count = u8::try_from(entry.tags.len()).expect("an entry has at most 255 tags");
         let tag_bytes =
             u16::try_from(self.tag_bytes).expect("the tags of an entry take less than 64 KiB").to_le_bytes();
-        let flags = if sequence.is_some() { FLAG_SEQUENCED } else { 0 };
+        let flags = if sequence.is_some() { FLAG_SEQUENCED } else { 0 }
+            | if self.own_checksum.is_some() { FLAG_OWN_CHECKSUM } else { 0 };
         // Longer ones do not fit a record, which the caller checks; the length is then never read.
-        let length = u32::try_from(self.length).unwrap_or(u32::MAX).to_le_bytes();
+        let narrow = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
+        let length = narrow(self.length);
         let (plain, rest) = out.split_first_chunk_mut::<PLAIN_BYTES>().expect("room for the whole entry");
         plain[0..4].copy_from_slice(&length);
         plain[4..8].copy_from_slice(&[entry.kind.model.get(), entry.kind.kind, tag_count, flags]);
         plain[8..12].copy_from_slice(&[tag_bytes[0], tag_bytes[1], 0, 0]);
         let mut rest = rest;
         if let (Some(sequence), Some(sequenced)) = (sequence, entry.sequenced) {
-            let (numbers, behind) =
-                rest.split_first_chunk_mut::<{ SEQUENCED_BYTES - PLAIN_BYTES }>().expect("room for the whole entry");
+            let (numbers, behind) = rest.split_first_chunk_mut::<NUMBERS_BYTES>().expect("room for the whole entry");
             numbers[0..4].copy_from_slice(&sequenced.count.to_le_bytes());
             numbers[4..12].copy_from_slice(&sequence.get().to_le_bytes());
             rest = behind;
+        }
+        if let Some(Covered { crc32c, bytes }) = self.own_checksum {
+            rest = put(put(rest, &crc32c.to_le_bytes()), &narrow(bytes));
         }
         for tag in entry.tags {
             let bytes = tag.as_bytes();

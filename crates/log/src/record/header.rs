@@ -1,11 +1,12 @@
 //! The 40 bytes in front of a record's entries.
 
 use std::fmt;
+use std::ops::Range;
 
 use quire_model::{Position, Timestamp};
 
 use super::ALIGNMENT;
-use crate::checksum::crc32c;
+use super::checksum::checksum;
 
 /// The bytes of a record's header.
 pub(crate) const HEADER_BYTES: usize = 40;
@@ -15,6 +16,9 @@ const KIND_COMMIT: u8 = 1;
 /// numbers of the tags of a compacted segment.
 const KIND_REMAINS: u8 = 2;
 const KIND_NUMBERS: u8 = 3;
+
+/// Some entry's body carries a checksum of its own.
+const FLAG_OWN_CHECKSUMS: u8 = 1;
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +31,7 @@ pub(crate) enum RecordKind {
 /// A record's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
-    /// CRC of everything behind it in the record.
+    /// CRC of what stands behind it in the record: see [`checksum`](super::checksum).
     pub(crate) crc: u32,
     /// Bytes of the whole record, padding included.
     pub(crate) length: u32,
@@ -80,15 +84,15 @@ impl fmt::Display for Fault {
 
 impl RecordHeader {
     /// Writes the header in front of a record whose entries and padding stand already, and seals it with the CRC,
-    /// which it returns.
+    /// which it returns. The parts of it that carry checksums of their own are `own_parts`, in order.
     #[inline]
-    pub(crate) fn seal(self, record: &mut [u8]) -> u32 {
-        self.seal_as(RecordKind::Commit, record)
+    pub(crate) fn seal(self, record: &mut [u8], own_parts: &[Range<usize>]) -> u32 {
+        self.seal_as(RecordKind::Commit, record, own_parts)
     }
 
     /// As [`RecordHeader::seal`], of another kind.
     #[inline]
-    pub(crate) fn seal_as(self, kind: RecordKind, record: &mut [u8]) -> u32 {
+    pub(crate) fn seal_as(self, kind: RecordKind, record: &mut [u8], own_parts: &[Range<usize>]) -> u32 {
         debug_assert_eq!(self.length as usize, record.len());
         let kind = match kind {
             RecordKind::Commit => KIND_COMMIT,
@@ -102,8 +106,9 @@ impl RecordHeader {
         fixed[24..28].copy_from_slice(&self.previous.to_le_bytes());
         fixed[28..32].copy_from_slice(&self.term.to_le_bytes());
         fixed[32..36].copy_from_slice(&self.entries.to_le_bytes());
-        fixed[36..40].copy_from_slice(&[kind, 0, 0, 0]);
-        let crc = crc32c(&record[4..]);
+        let flags = if own_parts.is_empty() { 0 } else { FLAG_OWN_CHECKSUMS };
+        fixed[36..40].copy_from_slice(&[kind, flags, 0, 0]);
+        let crc = checksum(record, own_parts.iter().cloned());
         record[0..4].copy_from_slice(&crc.to_le_bytes());
         crc
     }
@@ -125,8 +130,8 @@ impl RecordHeader {
         }
     }
 
-    /// Verifies length, checksum and kind of the record that these bytes begin with.
-    pub(super) fn verify(bytes: &[u8]) -> Result<Self, Fault> {
+    /// The header of the record that these bytes begin with, with a length that can be and everything else to be verified.
+    pub(super) fn framed(bytes: &[u8]) -> Result<Self, Fault> {
         if bytes.len() < 8 || bytes[..8] == [0; 8] {
             return Err(Fault::End);
         }
@@ -135,12 +140,12 @@ impl RecordHeader {
         if whole < HEADER_BYTES || !whole.is_multiple_of(ALIGNMENT) || whole > bytes.len() {
             return Err(Fault::Length(length));
         }
-        let header = RecordHeader::read(bytes);
-        let computed = crc32c(&bytes[4..whole]);
-        if computed != header.crc {
-            return Err(Fault::Checksum { stored: header.crc, computed });
-        }
-        Self::kind(bytes).map(|_| header)
+        Ok(RecordHeader::read(bytes))
+    }
+
+    /// Whether some entry of the record that these bytes begin with carries a checksum of its own.
+    pub(super) fn has_own_checksums(bytes: &[u8]) -> bool {
+        bytes[37] & FLAG_OWN_CHECKSUMS != 0
     }
 
     /// The kind of the record that these bytes begin with.

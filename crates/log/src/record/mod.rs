@@ -3,6 +3,7 @@
 //! The layout is drawn in `docs/file-format.md`. Reading verifies before it interprets: a [`RecordView`] exists only of
 //! bytes whose checksum is right.
 
+mod checksum;
 mod entry;
 mod header;
 #[cfg(test)]
@@ -10,6 +11,8 @@ mod tests;
 
 pub(crate) use entry::{EntryHeader, EntryLayout, entry_at};
 pub(crate) use header::{Fault, HEADER_BYTES, RecordHeader, RecordKind};
+
+use std::ops::Range;
 
 use quire_model::{Entry, Place};
 
@@ -38,8 +41,10 @@ impl<'a> RecordView<'a> {
     /// # Errors
     /// What is wrong with it, first things first: length, checksum, entries.
     pub(crate) fn verify(bytes: &'a [u8]) -> Result<Self, Fault> {
-        let header = RecordHeader::verify(bytes)?;
+        let header = RecordHeader::framed(bytes)?;
         let record = RecordView { header, bytes: &bytes[..header.length as usize] };
+        checksum::verify(&header, record.bytes)?;
+        RecordHeader::kind(record.bytes)?;
         if record.kind() == RecordKind::Numbers {
             return if header.entries == 0 { Ok(record) } else { Err(Fault::Entries) };
         }
@@ -75,6 +80,12 @@ impl<'a> RecordView<'a> {
         let bytes = &self.bytes[offset..];
         let length = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
         &bytes[..length as usize]
+    }
+
+    /// The bytes of the entry at `offset` which carry a checksum of their own, as they are numbered where it stands at `to`.
+    pub(crate) fn own_part_at(self, offset: usize, to: usize) -> Option<Range<usize>> {
+        let header = EntryHeader::parse(&self.bytes[offset..]).expect("the entries of a record are verified with it");
+        header.own_part(to).map(|(part, _)| part)
     }
 
     /// Whether it is whole, or what a compaction left of it.

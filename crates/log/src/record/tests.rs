@@ -1,7 +1,9 @@
 //! Records as bytes: what is written is what is read, and nothing else is taken for it.
 
 use proptest::prelude::*;
-use quire_model::{EntryKind, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag, Timestamp};
+use quire_model::{Covered, EntryKind, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag, Timestamp};
+
+use crate::checksum::crc32c;
 
 use super::{ALIGNMENT, EntryLayout, Fault, HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView};
 
@@ -11,6 +13,8 @@ struct Made {
     tags: Vec<Vec<u8>>,
     sequenced: Option<(u64, u32)>,
     body: Vec<Vec<u8>>,
+    /// Whether the last piece of the body comes with its checksum.
+    summed: bool,
 }
 
 fn bytes(lengths: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
@@ -21,15 +25,16 @@ fn made() -> impl Strategy<Value = Made> {
     let tags = proptest::collection::vec(prop_oneof![9 => bytes(1..30), 1 => bytes(510..513)], 0..4);
     let sequenced = proptest::option::of((any::<u64>(), 1..=u32::MAX));
     let body = proptest::collection::vec(bytes(0..60), 0..4);
-    (any::<(u8, u8)>(), tags, sequenced, body).prop_map(|(kind, tags, sequenced, body)| {
+    (any::<(u8, u8)>(), tags, sequenced, body, any::<bool>()).prop_map(|(kind, tags, sequenced, body, summed)| {
         let sequenced = sequenced.filter(|_| !tags.is_empty());
-        Made { kind, tags, sequenced, body }
+        Made { kind, tags, sequenced, body, summed }
     })
 }
 
 /// The sealed record of these entries.
 fn sealed(header: RecordHeader, entries: &[Made]) -> Vec<u8> {
     let mut record = vec![0; HEADER_BYTES];
+    let mut own_parts = Vec::new();
     for made in entries {
         let tags: Vec<Tag<'_>> = made.tags.iter().map(|tag| Tag::new(tag)).collect();
         let body: Vec<&[u8]> = made.body.iter().map(Vec::as_slice).collect();
@@ -39,13 +44,17 @@ fn sealed(header: RecordHeader, entries: &[Made]) -> Vec<u8> {
             sequenced: made.sequenced.map(|(_, count)| Sequenced { origin: Sequence::new(0), count }),
             body: &body,
         };
-        let layout = EntryLayout::of(&new);
+        let last = body.last().copied().unwrap_or_default();
+        let layout = EntryLayout::of(&new, made.summed.then(|| Covered { crc32c: crc32c(last), bytes: last.len() }));
         let mut encoded = vec![0xFF; layout.length];
         layout.write(&new, made.sequenced.map(|(first, _)| Sequence::new(first)), &mut encoded);
         record.extend(encoded);
+        if made.summed {
+            own_parts.push(record.len() - last.len()..record.len());
+        }
     }
     record.resize(record.len().next_multiple_of(ALIGNMENT), 0);
-    RecordHeader { length: record.len() as u32, entries: entries.len() as u32, ..header }.seal(&mut record);
+    RecordHeader { length: record.len() as u32, entries: entries.len() as u32, ..header }.seal(&mut record, &own_parts);
     record
 }
 
@@ -115,7 +124,7 @@ proptest! {
             record[HEADER_BYTES + at.index(behind)] = byte;
         }
         let length = record.len() as u32;
-        RecordHeader { length, entries: entries.len() as u32, ..header }.seal(&mut record);
+        RecordHeader { length, entries: entries.len() as u32, ..header }.seal(&mut record, &[]);
         match RecordView::verify(&record) {
             // The change was to what a model wrote, or made other entries that are sound.
             Ok(view) => prop_assert_eq!(view.entries().count(), entries.len()),

@@ -158,9 +158,7 @@ impl Run {
         let mut too_large = false;
         let mut bytes = 40;
         for item in items {
-            // As the format page counts them.
-            let tags: usize = item.tags.iter().map(|tag| 2 + tag.len()).sum();
-            bytes += if item.sequenced.is_some() { 24 } else { 12 } + tags + item.body.len();
+            bytes += item.bytes();
             too_large |= bytes.next_multiple_of(8) > 3900;
             let (given, expected) = (item.push(&mut draft), item.push(&mut naive));
             assert_eq!(given, expected, "also of what is too large to be kept");

@@ -6,8 +6,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use quire_log::{Durability, Error, Identity, Log, ManualClock, Opened, Reader, Settings, Writer};
-use quire_model::{Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag};
+use quire_log::{Durability, Error, Identity, Log, ManualClock, Opened, Reader, Settings, Writer, crc32c};
+use quire_model::{
+    Covered, Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag,
+};
 use tempfile::TempDir;
 
 pub(crate) const IDENTITY: Identity = Identity { database: 0x5eed_0000_0000_0000_0000_0000_0000_0001, shard: 0 };
@@ -151,6 +153,9 @@ impl Snapshot {
     }
 }
 
+/// The kind of the entries whose bodies come with a checksum.
+pub(crate) const COVERED: u8 = 8;
+
 /// An entry to push, and an entry as it is read: what can be said of it without borrowing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Item {
@@ -171,6 +176,19 @@ impl Item {
         Item { sequenced: Some((1, count)), ..Item::plain(&[tag], body) }
     }
 
+    /// One whose body comes with a checksum, which the log keeps when there are many bytes.
+    pub(crate) fn covered(tags: &[&str], body: impl Into<Vec<u8>>) -> Self {
+        Item { kind: COVERED, ..Item::plain(tags, body) }
+    }
+
+    /// What it takes in a record, as the format page counts.
+    pub(crate) fn bytes(&self) -> usize {
+        let tags: usize = self.tags.iter().map(|tag| 2 + tag.len()).sum();
+        let numbers = if self.sequenced.is_some() { 12 } else { 0 };
+        let checksum = if self.kind == COVERED && self.body.len() >= 256 { 8 } else { 0 };
+        12 + numbers + checksum + tags + self.body.len()
+    }
+
     /// Pushes it, the body in two pieces.
     pub(crate) fn push(&self, effects: &mut impl Effects) -> Option<Sequence> {
         let tags: Vec<Tag<'_>> = self.tags.iter().map(|tag| Tag::new(tag)).collect();
@@ -178,7 +196,9 @@ impl Item {
         let sequenced = self.sequenced.map(|(origin, count)| Sequenced { origin: Sequence::new(origin), count });
         let kind = EntryKind { model: ModelId::EVENTS, kind: self.kind };
         let expected = effects.next_place();
-        let placed = effects.push(NewEntry { kind, tags: &tags, sequenced, body: &[front, back] });
+        let entry = NewEntry { kind, tags: &tags, sequenced, body: &[front, back] };
+        let covered = Covered { crc32c: crc32c(&self.body), bytes: self.body.len() };
+        let placed = if self.kind == COVERED { effects.push_covered(entry, covered) } else { effects.push(entry) };
         assert_eq!(placed.place, expected);
         placed.sequence
     }
@@ -239,7 +259,7 @@ pub(crate) fn sample(number: u64) -> Vec<Item> {
     let body = format!("body of {number} ").into_bytes();
     vec![
         Item::numbered("numbers", 2, body.clone()),
-        Item::plain(&["even", "all"][(number % 2) as usize..], body.repeat(24)),
+        Item::covered(&["even", "all"][(number % 2) as usize..], body.repeat(24)),
         Item::plain(&[], Vec::new()),
     ]
 }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use quire_log::{Durability, Opened};
-use quire_model::Position;
+use quire_model::{History, Place, Position, Tag};
 
-use crate::shard::{BOTH, Item, Shard, Snapshot, append, assert_samples, extend, filled, sample, settings};
+use crate::shard::{BOTH, COVERED, Item, Shard, Snapshot, append, assert_samples, extend, filled, sample, settings};
 
 /// How the last record was lost.
 #[derive(Debug, Clone, Copy)]
@@ -206,15 +206,28 @@ fn a_dropped_draft_leaves_nothing_behind() {
     }
 }
 
+/// The places of the entries that carry a tag.
+fn walk(reader: &impl History, tag: &str) -> impl Iterator<Item = Place> {
+    let mut from = Place::START;
+    std::iter::from_fn(move || {
+        let found = reader.next(&[Tag::new(tag.as_bytes())], from).unwrap()?.place;
+        from = found.after();
+        Some(found)
+    })
+}
+
 #[test]
 fn a_forgotten_draft_leaves_nothing_behind() {
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 3);
         let (_, mut draft) = opened.writer.begin().unwrap();
-        Item::plain(&["forgotten"], vec![0xAB; 2000]).push(&mut draft);
+        Item { kind: COVERED, ..Item::numbered("numbers", 9, vec![0xAB; 2000]) }.push(&mut draft);
         // As a panic in a model that aborts, or a leak, would leave it.
         std::mem::forget(draft);
         extend(&mut opened, 4);
+        let numbered = (0..4).map(|record| Place::new(Position::new(record + 1), 0));
+        let reader = opened.writer.reader();
+        assert!(numbered.eq(walk(&reader, "numbers")), "as its index says");
         let crashed = shard.snapshot().shard();
         drop(opened);
         for shard in [crashed, shard] {

@@ -1,4 +1,5 @@
-//! A view of one batch. Whoever holds a [`Batch`] holds bytes whose length, format, checksum and counts agree.
+//! A view of one batch. Whoever holds a [`Batch`] holds bytes whose length, format, checksum and counts agree; the checksum of a
+//! batch that was put together here may be yet to come, and is 0 until then.
 //!
 //! The records inside are looked at only when they are asked for: what a producer put there is between it and its
 //! consumers, and [`Batch::records`] never goes beyond the bytes, whatever they say.
@@ -13,9 +14,11 @@ use super::layout::{
 use super::{Attributes, Codec, Records};
 
 /// One record batch of format v2, borrowed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Batch<'a> {
     bytes: &'a [u8],
+    /// Whether the checksum is known to be that of the bytes.
+    verified: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -35,7 +38,7 @@ impl<'a> Batch<'a> {
         if usize::try_from(length) != Ok(bytes.len() - LEADER_EPOCH) {
             return Err(BatchError::Length { length, length_met: bytes.len() - LEADER_EPOCH });
         }
-        let batch = Batch { bytes };
+        let batch = Batch { bytes, verified: true };
         let computed = checksum(bytes);
         if batch.checksum() != computed {
             return Err(BatchError::Checksum { stated: batch.checksum(), computed });
@@ -68,7 +71,12 @@ impl<'a> Batch<'a> {
     pub fn stored(bytes: &'a [u8]) -> Self {
         assert!(bytes.len() >= HEADER_BYTES, "a stored batch holds its header, not {} bytes", bytes.len());
         assert_eq!(bytes[MAGIC], MAGIC_V2, "a stored batch has format v2");
-        Batch { bytes }
+        Batch { bytes, verified: false }
+    }
+
+    /// A batch whose checksum was computed of these bytes.
+    pub(super) fn sealed(bytes: &'a [u8]) -> Self {
+        Batch { verified: true, ..Batch::stored(bytes) }
     }
 
     /// The whole batch, as it came in.
@@ -86,9 +94,14 @@ impl<'a> Batch<'a> {
         i32::from_be_bytes(field(self.bytes, LEADER_EPOCH))
     }
 
-    /// The CRC-32C in the header.
+    /// The CRC-32C in the header; 0 when it is yet to be computed, or happens to be that.
     pub fn checksum(&self) -> u32 {
         u32::from_be_bytes(field(self.bytes, CHECKSUM))
+    }
+
+    /// The CRC-32C in the header and how many bytes it covers, the last ones, when it was verified or computed in this process.
+    pub fn verified_checksum(&self) -> Option<(u32, usize)> {
+        self.verified.then(|| (self.checksum(), self.bytes.len() - ATTRIBUTES))
     }
 
     /// The attribute bits.
@@ -167,6 +180,14 @@ impl<'a> Batch<'a> {
         Records::new(self, decompressed)
     }
 }
+
+impl PartialEq for Batch<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Batch<'_> {}
 
 impl fmt::Debug for Batch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -107,8 +107,19 @@ impl BatchBuilder {
         self.length
     }
 
-    /// Completes the batch; `None` when no record was added. [`BatchBuilder::clear`] begins the next one.
+    /// Completes the batch, as it may be sent to anyone; `None` when no record was added. [`BatchBuilder::clear`] begins the
+    /// next one.
     pub fn finish(&mut self) -> Option<Batch<'_>> {
+        self.finish_without_checksum()?;
+        let batch = &mut self.buffer[..self.length];
+        let checksum = checksum(batch);
+        set_field(batch, CHECKSUM, checksum.to_be_bytes());
+        Some(Batch::sealed(batch))
+    }
+
+    /// Completes the batch for a log that is on this machine and has checksums of its own: the batch's is left to
+    /// [`Batch::prefix`], for when it goes out. `None` when no record was added.
+    pub fn finish_without_checksum(&mut self) -> Option<Batch<'_>> {
         if self.count == 0 {
             return None;
         }
@@ -126,8 +137,7 @@ impl BatchBuilder {
         set_field(batch, PRODUCER_EPOCH, (-1i16).to_be_bytes());
         set_field(batch, BASE_SEQUENCE, (-1i32).to_be_bytes());
         set_field(batch, RECORD_COUNT, self.count.to_be_bytes());
-        let checksum = checksum(batch);
-        set_field(batch, CHECKSUM, checksum.to_be_bytes());
+        set_field(batch, CHECKSUM, [0; 4]);
         Some(Batch::stored(batch))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! records ──BatchBuilder──▶ bytes ──Batch::parse──▶ Batch ──records()──▶ Record, Header
-//!                                                     └──prefix()/patch()──▶ the same bytes at their offset
+//!                                                     └──prefix()──▶ the same bytes at their offset
 //! ```
 //!
 //! What comes in is checked once, by [`Batch::parse`]; a [`Batch`] is the proof of it. Nothing here decompresses:
@@ -24,5 +24,5 @@ pub use attributes::{Attributes, Codec};
 pub use batch::{Batch, BatchError, Compressed};
 pub use builder::{BATCH_BYTES_MAX, BatchBuilder, BatchFull};
 pub use layout::HEADER_BYTES;
-pub use prefix::{PREFIX_BYTES, patch};
+pub use prefix::PREFIX_BYTES;
 pub use record::{Header, Headers, Record, RecordError, Records};
