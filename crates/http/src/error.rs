@@ -5,7 +5,8 @@
 //! what can't be, whatever is there.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quire::{ErrorKind, Reason};
 use serde::Serialize;
@@ -107,6 +108,7 @@ fn of_error(kind: ErrorKind) -> Code {
         ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
         ErrorKind::Refused => (StatusCode::CONFLICT, "refused"),
+        ErrorKind::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
         ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
         ErrorKind::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_space"),
         ErrorKind::Failed => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
@@ -168,6 +170,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             jobs::Refusal::WrongState { .. } => (REFUSED, "wrong_state"),
             jobs::Refusal::Duplicate { .. } => (REFUSED, "duplicate"),
             jobs::Refusal::QueueDraining { .. } => (REFUSED, "queue_draining"),
+            jobs::Refusal::Overloaded { .. } => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
             jobs::Refusal::InvalidWeights => (INVALID, "invalid_weights"),
             jobs::Refusal::NestedEach => (INVALID, "nested_each"),
             jobs::Refusal::OutOfRange { .. } => (INVALID, "out_of_range"),
@@ -183,6 +186,12 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (self.status, Json(self)).into_response()
+        // In whole seconds, as the header has it; the fact is the precise one.
+        let retry_s = self.facts.get("retry_after_ms").and_then(Value::as_u64).map(|ms| ms.div_ceil(1_000));
+        let mut response = (self.status, Json(self)).into_response();
+        if let Some(seconds) = retry_s {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
     }
 }

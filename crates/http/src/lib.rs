@@ -44,6 +44,7 @@ mod events;
 mod graph;
 mod groups;
 mod jobs;
+mod life;
 mod queues;
 mod topics;
 

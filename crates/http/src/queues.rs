@@ -72,7 +72,7 @@ impl QueueReply {
 
 /// The settings that are not the default.
 fn shown(settings: QueueSettings) -> Map<String, Value> {
-    let QueueSettings { paused, draining, active_max, group_active_max, group_rate, .. } = settings;
+    let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, group_rate, .. } = settings;
     let rate = |rate: Option<Rate>| match rate {
         None => Value::Null,
         Some(Rate::TokenBucket { count, per_micros, burst }) => {
@@ -85,6 +85,7 @@ fn shown(settings: QueueSettings) -> Map<String, Value> {
     let all = [
         ("paused", json!(paused.then_some(true))),
         ("draining", json!(draining.then_some(true))),
+        ("jobs_max", json!(jobs_max)),
         ("active_max", json!(active_max)),
         ("group_active_max", json!(group_active_max)),
         ("rate", rate(settings.rate)),
@@ -185,29 +186,17 @@ pub(crate) async fn fetch(
     let give_up = tokio::time::sleep(wait);
     tokio::pin!(give_up);
     loop {
-        // Taken before the fetch, so that what is published meanwhile is not slept through.
-        let mut seen = app.database.published();
         let jobs = fetch_now(&app, &part).await?;
         if !jobs.is_empty() || wait.is_zero() {
             return Ok(Answer::of(&FetchReply { jobs: jobs.iter().map(fetched).collect() }));
         }
-        // A fetch takes the writer's turn; a look does not. Only when a job may be had is a fetch worth it: because of a
-        // commit, or because a time has come.
-        loop {
-            let now = app.database.now();
-            let worth = app.database.read_published(|view| view.jobs.fetchable_at(&[&queue], now))?;
-            let rest = match worth {
-                Some(at) if at <= now => break,
-                Some(at) => Duration::from_micros(at.as_micros() - now.as_micros()),
-                None => wait,
-            };
+        while let Some(rest) = app.database.fetch_rest(&[&queue])? {
             tokio::select! {
-                published = app.database.arrival_after(seen) => published?,
-                () = tokio::time::sleep(rest.min(wait)) => {}
+                arrived = app.database.arrival_after(rest.seen) => arrived?,
+                () = tokio::time::sleep(rest.at_most) => {}
                 () = &mut give_up => return Ok(Answer::of(&FetchReply { jobs: Vec::new() })),
                 () = app.closing() => return Ok(Answer::of(&FetchReply { jobs: Vec::new() })),
             }
-            seen = app.database.published();
         }
     }
 }

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::{bulk, commit, events, graph, groups, health, jobs, metrics, queues, requests, stats, topics};
+use crate::{bulk, commit, events, graph, groups, health, jobs, life, metrics, queues, requests, stats, topics};
 
 /// All routes, over these components. Names in paths are percent-encoded: `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -38,6 +38,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/queues/{queue}/jobs", get(queues::jobs))
         .route("/v1/queues/{queue}/fetch", post(queues::fetch))
         .route("/v1/jobs", get(jobs::search))
+        .route("/v1/jobs/subscribe", get(life::subscribe))
         .route("/v1/jobs/{job}", get(jobs::job))
         .route("/v1/jobs/{job}/change", post(jobs::change))
         .route("/v1/jobs/{job}/snooze", post(jobs::snooze))

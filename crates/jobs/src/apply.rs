@@ -57,6 +57,8 @@ pub(crate) fn apply(state: &mut Jobs, entry: &Entry<'_>) {
         Effect::KeyHeld { job, scope, until, key } => {
             state.keys.take(key_in(*scope, key), Holder { job: *job, until: KeyEnd::At(*until) });
         }
+        // The edited entry behind it has it all.
+        Effect::MovedOut { .. } => {}
         Effect::BulkBegun(_) => state.bulks.begin(entry.place),
         Effect::BulkAdvanced(advanced) => state.bulks.advance(advanced),
     }

@@ -32,7 +32,7 @@ use crate::rate::Meter;
 use crate::state::{JobState, Jobs};
 use crate::{JobId, Priority};
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Whose turn it was in a queue: put right when its jobs are there.
 struct Turns {

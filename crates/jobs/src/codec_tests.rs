@@ -13,10 +13,10 @@ use quire_model::{Effects, Entry, EntryKind, Model, ModelId, Place, Position, Ti
 
 use crate::codec::{
     Advanced, Begun, Cause, Edited, Effect, Enqueued, Epitaph, Revived, Run, Step, To, UniqueKey, push_enqueued,
-    user_tags,
+    queue_of, user_tags,
 };
+use crate::cursor::Cursor;
 use crate::queue::QueueId;
-use crate::search::Cursor;
 use crate::{
     Backoff, Change, Clash, Command, Filter, JobId, JobState, Jobs, NewJob, Order, Priority, QueueChange,
     QueueSettings, Rate, States, Unique, UniqueHold, UniqueScope,
@@ -89,7 +89,7 @@ proptest! {
     ) {
         let (queue, job, before) = (QueueId(index), JobId::new(place), later(place, by, index));
         let settings = QueueSettings {
-            paused: flag, draining: !flag, active_max, group_active_max: None, rate, group_rate,
+            paused: flag, draining: !flag, jobs_max: rate.map(|_| 1 + index / 2), active_max, group_active_max: None, rate, group_rate,
         };
         let epitaph = Epitaph { queue, priority: Priority::new(number), attempts_max: 7, content: before };
         let payload = flag.then_some(bytes.as_slice());
@@ -103,6 +103,7 @@ proptest! {
             Effect::Noted { job, progress: payload, checkpoint: Some(&bytes) },
             Effect::Edited(Edited { job, before, epitaph, group: &text, payload }),
             Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, group: &text, payload }),
+            Effect::MovedOut { job, to: QueueId(7) },
             Effect::KeyHeld { job, scope: flag.then_some(queue), until: time, key: &bytes },
             Effect::BulkAdvanced(Advanced {
                 bulk: place, cursor, looked_at: 1, changed: 2, refused: u64::from(number), done: flag,
@@ -122,7 +123,8 @@ proptest! {
         effects.extend(changes(&text, &bytes, number, time).map(|change| Effect::BulkBegun(Begun::new(filter, change))));
         for effect in effects {
             // Written the same when it is read: there is no equality of steps that are still bytes.
-            stored(|effects| _ = effect.push(effects, &[queue]), |entry| {
+            stored(|effects| _ = effect.push(effects, Some(queue)), |entry| {
+                assert_eq!((queue_of(entry.tags), entry.count), (Some(queue), 1));
                 assert_eq!(format!("{:?}", Effect::of(&entry)), format!("{:?}", Ok::<_, ()>(&effect)));
             });
         }
@@ -135,7 +137,7 @@ proptest! {
         detail: Vec<u8>,
         shared in ".*",
     ) {
-        let mut run = Run::new(Cause::Failed, &shared);
+        let mut run = Run::new(Cause::Failed, QueueId(1), &shared);
         let mut steps = Vec::new();
         for (number, (place, by, index, attempt)) in places.into_iter().enumerate() {
             let before = later(place, by, index);
@@ -153,7 +155,7 @@ proptest! {
                 To::Deleted(epitaph),
             ][number % 10];
             let step = Step { job: JobId::new(place), before, attempt, to, detail: &detail };
-            run.add(QueueId(1), &step);
+            run.add(&step);
             steps.push(step);
         }
         stored(|effects| run.push(effects), |entry| {

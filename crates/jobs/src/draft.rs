@@ -1,7 +1,7 @@
 //! The state as the commands of one commit leave it, before anyone has applied them.
 //!
-//! What the draft knows of a job overrides the state. Steps of one cause that follow each other go into one entry, which is
-//! pushed when something else is, or at the end.
+//! What the draft knows of a job overrides the state. Steps of one cause in one queue that follow each other go into one entry,
+//! which is pushed when something else is, or at the end.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -64,38 +64,32 @@ impl<'d> Draft<'d> {
         self.flush();
     }
 
-    fn flush(&mut self) {
+    /// Pushes the entry that was begun, unless it got no steps: what follows goes into others.
+    pub(crate) fn flush(&mut self) {
         if let Some(run) = self.run.take().filter(|run| !run.is_empty()) {
             run.push(self.effects);
         }
     }
 
-    /// Pushes an effect that concerns these queues.
-    pub(crate) fn push(&mut self, effect: &Effect<'_>, queues: &[QueueId]) -> Place {
+    /// Pushes an effect, of a queue when it is one of its life-cycle events.
+    pub(crate) fn push(&mut self, effect: &Effect<'_>, queue: Option<QueueId>) -> Place {
         self.flush();
-        effect.push(self.effects, queues).place
+        effect.push(self.effects, queue).place
     }
 
     /// Where the entry will stand that a step of this cause goes into next.
-    fn place_of_step(&mut self, cause: Cause, shared: &str) -> Place {
-        if !self.run.as_ref().is_some_and(|run| run.takes(cause, shared)) {
+    fn place_of_step(&mut self, cause: Cause, queue: QueueId, shared: &str) -> Place {
+        if !self.run.as_ref().is_some_and(|run| run.takes(cause, queue, shared)) {
             self.flush();
-            self.run = Some(Run::new(cause, shared));
+            self.run = Some(Run::new(cause, queue, shared));
         }
         // A run is pushed before anything else is, so it stands where the next entry does.
         self.effects.next_place()
     }
 
-    /// The token of a lease that is granted next.
-    pub(crate) fn next_token(&mut self, worker: &str) -> LeaseToken {
-        // Each has an entry of its own, which is never full before its lease is granted.
-        self.flush();
-        LeaseToken::new(self.place_of_step(Cause::Leased, worker))
-    }
-
-    /// Drops the entry that was begun and got no steps.
-    pub(crate) fn drop_empty_run(&mut self) {
-        self.run.take_if(|run| run.is_empty());
+    /// The token of a lease in this queue that is granted next.
+    pub(crate) fn next_token(&mut self, queue: QueueId, worker: &str) -> LeaseToken {
+        LeaseToken::new(self.place_of_step(Cause::Leased, queue, worker))
     }
 
     /// The queue of this name, when it is there.
@@ -119,7 +113,7 @@ impl<'d> Draft<'d> {
     /// Adds a queue that was not there.
     pub(crate) fn create_queue(&mut self, name: &str) -> QueueId {
         let queue = QueueId(self.state.queues_created + self.created);
-        self.push(&Effect::QueueCreated { queue, name }, &[queue]);
+        self.push(&Effect::QueueCreated { queue, name }, Some(queue));
         self.created += 1;
         self.names.insert(String::from(name), Some(queue));
         queue
@@ -131,7 +125,7 @@ impl<'d> Draft<'d> {
     }
 
     pub(crate) fn set_queue(&mut self, queue: QueueId, settings: QueueSettings) {
-        self.push(&Effect::QueueSet { queue, settings }, &[queue]);
+        self.push(&Effect::QueueSet { queue, settings }, Some(queue));
         let before = self.settings(queue);
         self.draft_queue(queue).set(settings, &before);
     }
@@ -151,16 +145,23 @@ impl<'d> Draft<'d> {
             }
         }
         if destroyed {
-            self.push(&Effect::QueueDestroyed { queue }, &[queue]);
+            self.push(&Effect::QueueDestroyed { queue }, Some(queue));
             self.names.insert(String::from(name), None);
             self.destroyed += 1;
         } else {
-            self.push(&Effect::QueueCleared { queue }, &[queue]);
+            self.push(&Effect::QueueCleared { queue }, Some(queue));
         }
         let draft = self.draft_queue(queue);
+        draft.live -= i64::try_from(jobs).expect("jobs are counted in memory");
         draft.cleared = true;
         draft.destroyed |= destroyed;
         jobs
+    }
+
+    /// How many unfinished jobs a queue has.
+    pub(crate) fn live_count(&self, queue: QueueId) -> u64 {
+        let stored = self.stored_queue(queue).map_or(0, Queue::live_count);
+        stored.saturating_add_signed(self.queues.get(&queue).map_or(0, |draft| draft.live))
     }
 
     pub(crate) fn draft_queue(&mut self, queue: QueueId) -> &mut DraftQueue {
@@ -178,6 +179,7 @@ impl<'d> Draft<'d> {
             live.state = JobState::Scheduled;
             live.set_until(run_at);
         }
+        self.draft_queue(queue).live += 1;
         self.changed.insert(id, Standing::Live(live));
         if !job.group.is_empty() {
             self.groups.insert(id, String::from(job.group));
@@ -259,10 +261,10 @@ impl<'d> Draft<'d> {
     /// Takes a step of a live job into the record. `shared` is said once for all steps of an entry.
     pub(crate) fn step(&mut self, id: JobId, cause: Cause, to: To, attempt: u16, detail: &[u8], shared: &str) {
         let Some(Standing::Live(before)) = self.job(id) else { panic!("decided {cause:?} of job {id}, not live") };
-        let place = self.place_of_step(cause, shared);
+        let place = self.place_of_step(cause, before.queue, shared);
         let standing = before.after(cause, &to, attempt, place);
         let run = self.run.as_mut().expect("a step goes into a run");
-        run.add(before.queue, &Step { job: id, before: before.last(), attempt, to, detail });
+        run.add(&Step { job: id, before: before.last(), attempt, to, detail });
         match (cause, to) {
             (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) => {
                 self.over.insert(id, (place, epitaph, attempt));
@@ -279,10 +281,10 @@ impl<'d> Draft<'d> {
 
     /// Takes a job that was finished before this commit, or by it, out of what is known.
     pub(crate) fn delete_finished(&mut self, id: JobId, epitaph: Epitaph, before: Place, attempt: u16, from: JobState) {
-        self.place_of_step(Cause::Deleted, "");
+        self.place_of_step(Cause::Deleted, epitaph.queue, "");
         let run = self.run.as_mut().expect("a step goes into a run");
         let step = Step { job: id, before, attempt, to: To::Deleted(epitaph), detail: &[from as u8] };
-        run.add(epitaph.queue, &step);
+        run.add(&step);
         self.changed.insert(id, Standing::Deleted);
     }
 
@@ -297,6 +299,15 @@ impl<'d> Draft<'d> {
         if before.state == JobState::Pending {
             draft.withdraw(stored, id, before);
         }
+        match &after {
+            Standing::Live(job) if job.queue == before.queue => {}
+            Standing::Live(job) => {
+                draft.live -= 1;
+                self.queues.entry(job.queue).or_default().live += 1;
+            }
+            _ => draft.live -= 1,
+        }
+        let draft = self.queues.entry(before.queue).or_default();
         if let Standing::Live(job) = &after {
             if offered && job.state == JobState::Pending {
                 draft.offer(stored, id, job);
@@ -326,6 +337,7 @@ impl<'d> Draft<'d> {
         }
         self.groups.insert(id, group);
         self.extras.insert(id, extra);
+        self.draft_queue(job.queue).live += 1;
         self.changed.insert(id, Standing::Live(job));
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct DraftQueue {
     /// Whether its waiting jobs are cancelled; when it is destroyed, all.
     pub(crate) cleared: bool,
     pub(crate) destroyed: bool,
+    /// How many more unfinished jobs it has than in the state.
+    pub(crate) live: i64,
     /// How many more of its jobs are active than in the state.
     active: i64,
     /// How many have started; since a rate was set, if one was: the state's meter counts no longer then.

@@ -6,7 +6,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use quire_model::{History, ModelId, Place, ReadError, Timestamp};
+use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
 use crate::JobId;
 use crate::codec::{Cause, Effect, Step, To, unreadable};
@@ -45,15 +45,56 @@ pub enum Event {
     Edited,
     /// It was dead, and is pending again.
     Revived,
+    /// A heartbeat told how far it has come.
+    Progress,
+    /// It was moved to another queue, where it is edited.
+    MovedOut,
+    /// The queue was used for the first time.
+    QueueCreated,
+    /// A setting of the queue was changed.
+    QueueSet,
+    /// Every job of the queue that nobody worked on was cancelled.
+    QueueCleared,
+    /// The queue was removed, and all its jobs were cancelled.
+    QueueDestroyed,
 }
 
 impl Event {
+    /// All that a job's steps are not.
+    const OTHERS: [Event; 9] = [
+        Event::Enqueued,
+        Event::Edited,
+        Event::Revived,
+        Event::Progress,
+        Event::MovedOut,
+        Event::QueueCreated,
+        Event::QueueSet,
+        Event::QueueCleared,
+        Event::QueueDestroyed,
+    ];
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Event> {
+        Event::OTHERS.into_iter().chain(Cause::ALL.into_iter().map(Event::Step))
+    }
+
+    /// The event of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Event::all().find(|event| event.name() == name)
+    }
+
     /// The name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Event::Enqueued => "enqueued",
             Event::Edited => "edited",
             Event::Revived => "retried",
+            Event::Progress => "progress",
+            Event::MovedOut => "moved out",
+            Event::QueueCreated => "queue created",
+            Event::QueueSet => "queue set",
+            Event::QueueCleared => "queue cleared",
+            Event::QueueDestroyed => "queue destroyed",
             Event::Step(cause) => cause.name(),
         }
     }
@@ -116,16 +157,7 @@ impl Chain<'_> {
         let Some(entry) = self.history.entry(place)?.filter(|entry| entry.kind.model == ModelId::JOBS) else {
             return Ok(None);
         };
-        let plain = Transition {
-            place,
-            time: entry.time,
-            event: Event::Enqueued,
-            state: None,
-            attempt: 0,
-            until: None,
-            note: String::new(),
-            result: Vec::new(),
-        };
+        let plain = plain(&entry);
         Ok(match Effect::read(&entry)? {
             Effect::Enqueued(enqueued) if place == self.id.place() => {
                 let until = enqueued.run_at.filter(|run_at| *run_at > entry.time);
@@ -165,7 +197,21 @@ impl Chain<'_> {
     }
 }
 
-fn of_step(plain: Transition, cause: Cause, shared: &str, step: &Step<'_>) -> Transition {
+/// An enqueue, of which no more is known than where it stands.
+pub(crate) fn plain(entry: &Entry<'_>) -> Transition {
+    Transition {
+        place: entry.place,
+        time: entry.time,
+        event: Event::Enqueued,
+        state: None,
+        attempt: 0,
+        until: None,
+        note: String::new(),
+        result: Vec::new(),
+    }
+}
+
+pub(crate) fn of_step(plain: Transition, cause: Cause, shared: &str, step: &Step<'_>) -> Transition {
     let until = match step.to {
         To::Scheduled { at } | To::Retrying { at } => Some(at),
         To::Active { deadline, .. } => Some(deadline),

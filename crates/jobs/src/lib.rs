@@ -87,7 +87,9 @@ mod rate;
 mod state;
 mod survival;
 
+mod cursor;
 mod history;
+mod life;
 mod search;
 mod view;
 
@@ -95,10 +97,12 @@ pub use backoff::Backoff;
 pub use bulk::BulkProgress;
 pub use codec::Cause;
 pub use command::{Change, Command, FetchedJob, Order, Reply, Retry};
+pub use cursor::Cursor;
 pub use history::{Event, HistoryPage, Transition};
 pub use id::{BulkId, JobId, LeaseToken, ParseIdError};
+pub use life::{LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueLog};
 pub use refusal::{Limit, Refusal};
-pub use search::{Cursor, Filter, Page, SEARCH_LOOKED_AT_MAX, States};
+pub use search::{Filter, Page, SEARCH_LOOKED_AT_MAX, States};
 pub use settings::{QueueChange, QueueSettings, Rate};
 pub use spec::{ATTEMPTS_MAX_DEFAULT, Clash, NewJob, Priority, Unique, UniqueHold, UniqueScope};
 pub use state::{JobState, Jobs, QueueStats};

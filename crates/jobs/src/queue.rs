@@ -57,6 +57,12 @@ impl Queue {
         }
     }
 
+    /// How many unfinished jobs it has.
+    pub(crate) fn live_count(&self) -> u64 {
+        let live = JobState::ALL.iter().filter(|state| !state.is_finished());
+        live.map(|state| self.counts[*state as usize]).sum()
+    }
+
     /// Takes in what time changes without an entry: rates that open.
     pub(crate) fn pass(&mut self, now: Timestamp) {
         if now > self.time {

@@ -48,6 +48,16 @@ pub enum Refusal {
         /// The queue.
         queue: String,
     },
+    /// The queue has as many unfinished jobs as it may: see [`QueueSettings::jobs_max`](crate::QueueSettings::jobs_max). Nothing is
+    /// wrong with the job: enqueue it again later.
+    Overloaded {
+        /// The queue.
+        queue: String,
+        /// How many unfinished jobs it may have.
+        jobs_max: u32,
+        /// After how many microseconds to try again.
+        retry_after_micros: u64,
+    },
     /// The weights of a fetch are not one for each queue, all at least 1.
     InvalidWeights,
     /// An `Each` within an `Each`.
@@ -75,6 +85,13 @@ impl fmt::Display for Refusal {
             Refusal::WrongState { job, state } => write!(f, "job {job} is {state}: it can't be changed so"),
             Refusal::Duplicate { job } => write!(f, "job {job} has this key"),
             Refusal::QueueDraining { queue } => write!(f, "queue {queue:?} is draining: it takes no new jobs"),
+            Refusal::Overloaded { queue, jobs_max, retry_after_micros } => {
+                let after_ms = retry_after_micros / 1_000;
+                write!(
+                    f,
+                    "queue {queue:?} has {jobs_max} unfinished jobs, as many as it may: try again after {after_ms} ms"
+                )
+            }
             Refusal::InvalidWeights => f.write_str("a weighted fetch needs one weight for each queue, all at least 1"),
             Refusal::NestedEach => f.write_str("the commands of an `each` can't be an `each` themselves"),
             Refusal::OutOfRange { limit, given } => {
@@ -126,6 +143,8 @@ pub enum Limit {
     CheckpointBytes,
     /// The bytes of a reason.
     ReasonBytes,
+    /// How many jobs may be unfinished.
+    JobsMax,
     /// How many jobs may be active.
     ActiveMax,
     /// How many jobs may start within a period, or at once.
@@ -161,7 +180,7 @@ impl Limit {
             Limit::ProgressBytes => (0, 64 << 10),
             Limit::CheckpointBytes => (0, 1 << 20),
             Limit::ReasonBytes => (0, 1_024),
-            Limit::ActiveMax => (1, 4_294_967_295),
+            Limit::JobsMax | Limit::ActiveMax => (1, 4_294_967_295),
             Limit::RateCount => (1, 1_000_000),
             Limit::WindowCount => (1, 10_000),
             Limit::RateMicros => (1, DAY_MICROS),
@@ -203,6 +222,7 @@ impl fmt::Display for Limit {
             Limit::ProgressBytes => "the bytes of a progress",
             Limit::CheckpointBytes => "the bytes of a checkpoint",
             Limit::ReasonBytes => "the bytes of a reason",
+            Limit::JobsMax => "the unfinished jobs of a limit",
             Limit::ActiveMax => "the active jobs of a limit",
             Limit::RateCount => "the starts of a rate",
             Limit::WindowCount => "the starts of a sliding window",

@@ -6,19 +6,17 @@
 //! looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Bound;
-use core::str::FromStr;
 
-use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Entry, History, Place, ReadError, TagBuf, Timestamp};
 
-use crate::codec::{Effect, finished_tag, jobs_of, queue_tag, read_id, unreadable, user_tag, user_tags, write_id};
+use crate::codec::{Effect, finished_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
+use crate::cursor::Cursor;
 use crate::history::Chain;
 use crate::queue::QueueId;
 use crate::state::{JobState, Jobs};
 use crate::view::{ended, enqueued_at};
-use crate::{JobId, Limit, ParseIdError, QueueSettings, QueueStats, Refusal};
+use crate::{JobId, Limit, QueueSettings, QueueStats, Refusal};
 
 /// How many jobs one page looks at.
 pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
@@ -79,15 +77,6 @@ impl Default for States {
     }
 }
 
-/// Where a search goes on. Written `position-index-item`; good for the same filter only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cursor {
-    /// The last entry that was looked at: a job's enqueue, or one that finished jobs.
-    place: Place,
-    /// How many of that entry's jobs were looked at.
-    items: u32,
-}
-
 /// Some jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
@@ -106,42 +95,6 @@ pub(crate) struct Bounds {
     pub(crate) up_to: Place,
     pub(crate) count_max: usize,
     pub(crate) looked_at_max: usize,
-}
-
-impl Cursor {
-    /// At the beginning.
-    pub(crate) const START: Cursor = Cursor { place: Place::START, items: 0 };
-
-    pub(crate) fn write(self, out: &mut Encoder) {
-        write_id(self.place, out);
-        out.varint(u64::from(self.items));
-    }
-
-    pub(crate) fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        Ok(Cursor { place: read_id(from)?, items: from.varint_u32()? })
-    }
-}
-
-impl From<JobId> for Cursor {
-    /// Behind this job, in a search that goes by id.
-    fn from(job: JobId) -> Self {
-        Cursor { place: job.place(), items: 1 }
-    }
-}
-
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", JobId::new(self.place), self.items)
-    }
-}
-
-impl FromStr for Cursor {
-    type Err = ParseIdError;
-
-    fn from_str(text: &str) -> Result<Self, ParseIdError> {
-        let (place, items) = text.rsplit_once('-').ok_or(ParseIdError)?;
-        Ok(Cursor { place: place.parse::<JobId>()?.place(), items: items.parse().map_err(|_| ParseIdError)? })
-    }
 }
 
 impl Filter<'_> {

@@ -7,6 +7,8 @@ pub struct QueueSettings {
     pub paused: bool,
     /// Takes no new jobs.
     pub draining: bool,
+    /// At most so many jobs are not finished: then it takes no more, neither new ones nor moved or retried ones.
+    pub jobs_max: Option<u32>,
     /// At most so many jobs are active at a time.
     pub active_max: Option<u32>,
     /// At most so many jobs of one group are active at a time.
@@ -24,6 +26,8 @@ pub enum QueueChange {
     Paused(bool),
     /// See [`QueueSettings::draining`].
     Draining(bool),
+    /// See [`QueueSettings::jobs_max`]; at least 1. What is there already stays.
+    JobsMax(Option<u32>),
     /// See [`QueueSettings::active_max`]; at least 1.
     ActiveMax(Option<u32>),
     /// See [`QueueSettings::group_active_max`]; at least 1.
@@ -62,6 +66,7 @@ impl QueueSettings {
         match change {
             QueueChange::Paused(paused) => self.paused = paused,
             QueueChange::Draining(draining) => self.draining = draining,
+            QueueChange::JobsMax(most) => self.jobs_max = most,
             QueueChange::ActiveMax(most) => self.active_max = most,
             QueueChange::GroupActiveMax(most) => self.group_active_max = most,
             QueueChange::Rate(rate) => self.rate = rate,

@@ -21,7 +21,7 @@ impl Jobs {
             Ok(Effect::Steps(steps)) => {
                 steps.iter().any(|step| step.is_err() || step.is_ok_and(|step| is_there(step.job)))
             }
-            Ok(Effect::Noted { job, .. }) => is_there(job),
+            Ok(Effect::Noted { job, .. } | Effect::MovedOut { job, .. }) => is_there(job),
             Ok(Effect::Edited(edited)) => is_there(edited.job),
             Ok(Effect::Revived(revived)) => is_there(revived.job),
             Ok(Effect::BulkBegun(_)) => self.bulks.get(entry.place).is_some_and(|bulk| !bulk.progress.done),

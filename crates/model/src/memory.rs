@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 
 use crate::codec::{Decoder, Encoder};
 use crate::{
-    At, Denied, Effects, Entry, EntryKind, History, Model, NewEntry, Place, Placed, Position, ReadError, Sequence, Tag,
-    Tags, Timestamp,
+    At, Denied, Effects, Entry, EntryKind, History, Model, NewEntry, Place, Placed, Position, ReadError, Sequence,
+    Sequenced, Tag, Tags, Timestamp,
 };
 
 /// Every entry of a log, in order.
@@ -60,7 +60,7 @@ impl MemoryLog {
     /// Begins the next record; the time never runs backwards.
     pub fn draft(&self, time: Timestamp) -> MemoryDraft<'_> {
         let at = At { position: self.tail.next(), time: time.max(self.time) };
-        MemoryDraft { log: self, at, entries: Vec::new() }
+        MemoryDraft { log: self, at, entries: Vec::new(), numbers: BTreeMap::new() }
     }
 
     /// Appends the entries of a finished draft and gives them back as they stand in the log.
@@ -68,11 +68,7 @@ impl MemoryLog {
         let from = self.entries.len();
         self.tail = draft.at.position;
         self.time = draft.at.time;
-        for stored in draft.entries.iter().filter(|stored| stored.sequence.is_some()) {
-            let entry = stored.view();
-            let tag = entry.tags.first().expect("it takes numbers of a tag");
-            self.numbers.insert(tag.as_bytes().to_vec(), entry.next_sequence());
-        }
+        self.numbers.extend(draft.numbers);
         self.entries.extend(draft.entries);
         self.entries[from..].iter().map(Stored::view)
     }
@@ -120,6 +116,8 @@ pub struct MemoryDraft<'l> {
     log: &'l MemoryLog,
     at: At,
     entries: Vec<Stored>,
+    /// The next numbers of the tags that took some.
+    numbers: BTreeMap<Vec<u8>, Sequence>,
 }
 
 /// A draft that no longer borrows its log, ready to be appended to it.
@@ -127,18 +125,21 @@ pub struct MemoryDraft<'l> {
 pub struct FinishedDraft {
     at: At,
     entries: Vec<Stored>,
+    numbers: BTreeMap<Vec<u8>, Sequence>,
 }
 
 impl MemoryDraft<'_> {
     /// Ends the record.
     pub fn finish(self) -> FinishedDraft {
-        FinishedDraft { at: self.at, entries: self.entries }
+        FinishedDraft { at: self.at, entries: self.entries, numbers: self.numbers }
     }
 
-    fn next_sequence(&self, tag: Tag<'_>) -> Option<Sequence> {
-        let of_tag = |stored: &&Stored| stored.sequence.is_some() && stored.view().tags.first() == Some(tag);
-        let own = self.entries.iter().rev().find(of_tag).map(|stored| stored.view().next_sequence());
-        own.or_else(|| self.log.numbers.get(tag.as_bytes()).copied())
+    /// Takes so many numbers of a tag, and says which is the first.
+    fn take(&mut self, tag: Tag<'_>, sequenced: Sequenced) -> Sequence {
+        let tag = tag.as_bytes();
+        let next = self.numbers.get(tag).or_else(|| self.log.numbers.get(tag)).copied().unwrap_or(sequenced.origin);
+        self.numbers.insert(tag.to_vec(), Sequence::new(next.get() + u64::from(sequenced.count)));
+        next
     }
 }
 
@@ -153,7 +154,7 @@ impl Effects for MemoryDraft<'_> {
 
     fn push(&mut self, entry: NewEntry<'_>) -> Placed {
         let place = self.next_place();
-        let sequence = entry.sequenced.map(|sequenced| self.next_sequence(entry.tags[0]).unwrap_or(sequenced.origin));
+        let sequence = entry.sequenced.map(|sequenced| self.take(entry.tags[0], sequenced));
         let mut tags = Vec::new();
         for tag in entry.tags {
             tags.extend_from_slice(&u16::try_from(tag.as_bytes().len()).expect("a tag is short").to_le_bytes());

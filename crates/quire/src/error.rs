@@ -4,8 +4,9 @@ use std::fmt;
 
 use quire_model::{Position, ReadError, ReadErrorKind};
 
+use crate::jobs;
 use crate::models::UnknownModel;
-use crate::outcome::Refused;
+use crate::outcome::{Reason, Refused};
 
 /// The result of an operation on a database.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -30,6 +31,8 @@ pub enum ErrorKind {
     TooLarge,
     /// Decide again: a part of the commit was refused, and nothing was done. Only from [`Outcome::committed`](crate::Outcome::committed).
     Refused,
+    /// Wait a moment, as long as the message says, and do it again: a queue has as many jobs as it may.
+    Overloaded,
     /// Mend the handler, or give the consumer a dead-letter topic: records could not be handled, and were not noted as read.
     Handler,
     /// Free disk space; reads work, and writes work again when there is space.
@@ -121,6 +124,8 @@ fn kind_of(error: &ReadError) -> ErrorKind {
 
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
-        Error::new(ErrorKind::Refused, refused.to_string())
+        let is_overload = matches!(refused.reason, Reason::Jobs(jobs::Refusal::Overloaded { .. }));
+        let kind = if is_overload { ErrorKind::Overloaded } else { ErrorKind::Refused };
+        Error::new(kind, refused.to_string())
     }
 }

@@ -93,8 +93,8 @@ pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{
-    Done, Event, EventStore, Events, Fact, Graph, GraphSnapshot, Producer, Progress, Project, Projected, Projection,
-    Queue, Record, Records, Stop, Subscription, Topic, Worker,
+    Done, Event, EventStore, Events, Fact, Graph, GraphSnapshot, LifeEvents, Producer, Progress, Project, Projected,
+    Projection, Queue, Record, Records, Rest, Stop, Subscription, Topic, Worker,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use profile::Profile;

@@ -44,6 +44,10 @@ const READS: &[(&[&str], &[&[&str]])] = &[
     (&["jobs", "queues"], &[&["q", "pending 1", "completed 0"]]),
     (&["jobs", "list", "q"], &[&["pending", "mail", "[to:me]", "hello"]]),
     (&["jobs", "list", "q", "--state", "dead"], &[]),
+    (
+        &["jobs", "tail", "--after", "start", "--limit", "2"],
+        &[&["q", "queue_created"], &["q", "enqueued", "mail", "payload hello"]],
+    ),
     (&["graph", "list"], &[&["g", "2 blocks, 1 edge"]]),
     (&["graph", "neighbours", "g", "a"], &[&["--likes-> b"]]),
     (&["graph", "neighbours", "g", "b"], &[&["<-likes-- a"]]),
@@ -295,4 +299,19 @@ fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told()
     verb(&["topics", "delete", "t"]);
     assert_eq!(verb(&["topics", "list"]), "");
     assert_eq!(verb(&["groups", "describe", "g"]), "");
+}
+
+#[test]
+fn a_command_is_killed_with_all_that_it_started_when_its_job_is_cancelled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["jobs"][..], arguments, &["--http", &server.http]].concat()).succeeded();
+    let job = quire(&["enqueue", "q", "hello"]).trim().to_owned();
+    let arguments = ["jobs", "work", "q", "--exec", "sleep 600; echo", "--lease-ms", "300", "--http", &server.http];
+    let worker = Running::start(&arguments);
+    let tail = Running::start(&["jobs", "tail", "--event", "leased", "--after", "start", "--http", &server.http]);
+    assert!(tail.line().contains(&job));
+    quire(&["cancel", &job]);
+    let line = worker.line();
+    assert!(line.contains(&job) && line.contains("killed"), "{line}");
 }

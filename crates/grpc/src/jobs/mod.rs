@@ -2,13 +2,12 @@
 //!
 //! ```text
 //! Enqueue, Report ─▶ request ─▶ Database::submit (one Each) ─▶ the ticket ─▶ reply: a result for each item
-//! Fetch ─▶ waiting, until a fetch is worth while ─▶ Database::submit ─▶ jobs
+//! Fetch ─▶ rest, until a fetch is worth while ─▶ Database::submit ─▶ jobs
 //! Work ─▶ work: frames in, answers and jobs out
 //! ```
 
 mod reply;
 mod request;
-mod waiting;
 mod work;
 
 use std::sync::Arc;
@@ -80,6 +79,18 @@ async fn fetched(app: &App, fetch: &request::Fetch, count: u32) -> Result<Vec<Fe
     }
 }
 
+/// Waits until a fetch may give a job.
+async fn until_fetchable(app: &App, fetch: &request::Fetch) -> Result<(), Status> {
+    let queues: Vec<&str> = fetch.queues.iter().map(String::as_str).collect();
+    while let Some(rest) = app.database.fetch_rest(&queues).map_err(failed)? {
+        tokio::select! {
+            arrived = app.database.arrival_after(rest.seen) => arrived.map_err(failed)?,
+            () = tokio::time::sleep(rest.at_most) => {}
+        }
+    }
+    Ok(())
+}
+
 #[tonic::async_trait]
 impl Jobs for Service {
     type WorkStream = ReceiverStream<Result<WorkResponse, Status>>;
@@ -100,14 +111,12 @@ impl Jobs for Service {
         let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
         tokio::pin!(give_up);
         loop {
-            // Taken before the fetch, so that what is published meanwhile is not slept through.
-            let seen = self.app.database.published();
             let jobs = fetched(&self.app, &fetch, count).await?;
             if !jobs.is_empty() || wait_us == 0 {
                 return Ok(Response::new(reply::fetched(jobs)));
             }
             tokio::select! {
-                worth = waiting::until_fetchable(&self.app, &fetch, seen) => worth?,
+                worth = until_fetchable(&self.app, &fetch) => worth?,
                 () = &mut give_up => return Ok(Response::new(FetchJobsResponse::default())),
                 () = self.app.closing() => return Ok(Response::new(FetchJobsResponse::default())),
             }

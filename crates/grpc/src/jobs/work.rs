@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::{each_answered, fetched, reply, request, submit, waiting};
+use super::{each_answered, fetched, reply, request, submit, until_fetchable};
 use crate::app::App;
 use crate::error::{failed, invalid, stopping};
 use crate::proto::job_report::What;
@@ -168,8 +168,6 @@ impl Stream {
             };
             let Ok(place) = place else { return Ok(()) };
             let more = self.credits.available_permits().min(FETCH_MAX - 1);
-            // Taken before the fetch, so that what is published meanwhile is not slept through.
-            let seen = self.app.database.published();
             let jobs = fetched(&self.app, fetch, u32::try_from(1 + more).expect("few")).await?;
             if *stopped.borrow() {
                 return self.give_back(&jobs).await;
@@ -178,7 +176,7 @@ impl Stream {
                 drop((place, credit));
                 tokio::select! {
                     _ = stopped.wait_for(|stop| *stop) => return Ok(()),
-                    worth = waiting::until_fetchable(&self.app, fetch, seen) => worth?,
+                    worth = until_fetchable(&self.app, fetch) => worth?,
                 }
                 continue;
             }

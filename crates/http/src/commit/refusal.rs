@@ -97,6 +97,11 @@ fn jobs_facts(refusal: &jobs::Refusal) -> Map<String, Value> {
         }
         Refusal::UnknownJob { job } | Refusal::Duplicate { job } => facts([("job", json!(job.to_string()))]),
         Refusal::UnknownQueue { queue } | Refusal::QueueDraining { queue } => facts([("queue", json!(queue))]),
+        Refusal::Overloaded { queue, jobs_max, retry_after_micros } => facts([
+            ("queue", json!(queue)),
+            ("jobs_max", json!(jobs_max)),
+            ("retry_after_ms", json!(retry_after_micros / 1_000)),
+        ]),
         Refusal::OutOfRange { limit, given } => {
             let (least, most) = in_ms(*limit).unwrap_or(limit.range());
             let given = if limit.is_micros() { given / 1_000 } else { *given };

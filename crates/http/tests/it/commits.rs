@@ -190,7 +190,7 @@ fn a_part_is_an_object_with_exactly_one_command() {
     for body in [r#"{"parts":[{}]}"#, r#"{"parts":[{"tick":{},"append":{"store":"s"}}]}"#, r#"{"parts":["tick"]}"#] {
         let problem = served.fails("POST", "/v1/commit", body, 400, "invalid");
         let message = problem["message"].as_str().expect("text");
-        assert!(message.contains("a part names exactly one of append, produce, "), "{message}");
+        assert!(message.contains("a part names exactly one of append, upstream, "), "{message}");
     }
     served.fails("POST", "/v1/commit", r#"[[{"tick":{}}]]"#, 400, "invalid");
     served.write("/v1/commit", r#"{"parts":[{"tick":{}}]}"#);

@@ -3,6 +3,7 @@
 mod commits;
 mod events;
 mod graphs;
+mod life;
 mod page;
 mod reads;
 mod served;

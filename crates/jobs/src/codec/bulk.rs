@@ -15,7 +15,8 @@ use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use super::{expected, read_id, time, varint_u16, write_id};
-use crate::search::{Cursor, Filter, States};
+use crate::cursor::Cursor;
+use crate::search::{Filter, States};
 use crate::{Change, Priority};
 
 const QUEUE: u8 = 1;

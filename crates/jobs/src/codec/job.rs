@@ -71,7 +71,7 @@ pub(crate) fn push_enqueued(
     }
     let mut head = Encoder::new();
     write_head(&mut head, queue, run_at, job);
-    JobId::new(tags.with(|tags| push(effects, ENQUEUED, tags, &[head.as_slice(), job.payload])).place)
+    JobId::new(tags.with(|tags| push(effects, ENQUEUED, tags, 1, &[head.as_slice(), job.payload])).place)
 }
 
 fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job: &NewJob<'_>) {

@@ -7,14 +7,15 @@
 //! | 3    | queue set       | queue                                  | `queue varint · settings`, see [`settings`] |
 //! | 4    | queue cleared   | queue                                  | `queue varint`: its waiting jobs are cancelled |
 //! | 5    | queue destroyed | queue                                  | `queue varint`: it is gone, and its jobs are cancelled |
-//! | 6    | extended        | queue                                  | `count varint · per job: id · deadline u64` |
-//! | 7    | noted           | queue                                  | `id · flags u8 · [progress bytes] [checkpoint bytes]` |
-//! | 8    | edited          | queue, of a move both; job             | see [`edit`] |
+//! | 6    | extended        | none                                   | `count varint · per job: id · deadline u64` |
+//! | 7    | noted           | queue, when it has progress            | `id · flags u8 · [progress bytes] [checkpoint bytes]` |
+//! | 8    | edited          | queue, of a move the new one; job      | see [`edit`] |
 //! | 9    | revived         | queue, job                             | see [`edit`] |
 //! | 10   | bulk begun      | none                                   | see [`bulk`] |
 //! | 11   | bulk advanced   | none                                   | see [`bulk`] |
 //! | 12   | key held        | none                                   | `id · 0 everywhere │ 1 · queue varint · until u64 · key…` |
-//! | 16 … | steps of jobs   | queues; of finished jobs: finished, job | see [`step`]; the kind is the cause |
+//! | 13   | moved out       | queue, the one that it leaves          | `id · queue varint`: where to; the edited entry follows |
+//! | 16 … | steps of jobs   | queue; of finished jobs: finished, job | see [`step`]; the kind is the cause |
 //!
 //! `…` takes the rest of the body. Times are microseconds since the epoch. An id is a place: `position varint · index varint`.
 //!
@@ -28,7 +29,8 @@
 //! ```
 //!
 //! A job's enqueue entry is found by its id, every later step by the chain: each names the place of the step before. The last
-//! step of a finished job carries its tag.
+//! step of a finished job carries its tag. An entry with a queue's tag takes numbers of it, from 0: one a step, and one for an entry
+//! that is no steps. They are the numbers of the queue's life-cycle events ([`life`](crate::life)).
 
 mod bulk;
 mod edit;
@@ -41,7 +43,10 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Place, Placed, Position, ReadError, Tag, Timestamp};
+use quire_model::{
+    Effects, Entry, EntryKind, ModelId, NewEntry, Place, Placed, Position, ReadError, Sequence, Sequenced, Tag,
+    Timestamp,
+};
 
 use crate::queue::QueueId;
 use crate::{JobId, QueueSettings};
@@ -50,8 +55,8 @@ pub(crate) use bulk::{Advanced, Begun};
 pub(crate) use edit::{Edited, Revived};
 pub(crate) use job::{Enqueued, UniqueKey, push_enqueued};
 pub use step::Cause;
-pub(crate) use step::{Epitaph, Run, STEPS_MAX, Step, Steps, To, read_later, write_later};
-pub(crate) use tags::{TagList, finished_tag, job_tag, jobs_of, queue_tag, user_tag, user_tags};
+pub(crate) use step::{Epitaph, Run, Step, Steps, To, read_later, write_later};
+pub(crate) use tags::{TagList, finished_tag, job_tag, jobs_of, queue_of, queue_tag, user_tag, user_tags};
 
 const QUEUE_CREATED: u8 = 1;
 const ENQUEUED: u8 = 2;
@@ -66,6 +71,7 @@ const BULK_BEGUN: u8 = 10;
 const BULK_ADVANCED: u8 = 11;
 
 const KEY_HELD: u8 = 12;
+const MOVED_OUT: u8 = 13;
 
 const PROGRESS: u8 = 1;
 const CHECKPOINT: u8 = 2;
@@ -82,25 +88,28 @@ pub(crate) enum Effect<'a> {
     Noted { job: JobId, progress: Option<&'a [u8]>, checkpoint: Option<&'a [u8]> },
     Edited(Edited<'a>),
     Revived(Revived<'a>),
+    MovedOut { job: JobId, to: QueueId },
     KeyHeld { job: JobId, scope: Option<QueueId>, until: Timestamp, key: &'a [u8] },
     BulkBegun(Begun<'a>),
     BulkAdvanced(Advanced),
     Steps(Steps<'a>),
 }
 
-/// Pushes an entry of this model.
-pub(crate) fn push(effects: &mut dyn Effects, kind: u8, tags: &[Tag<'_>], body: &[&[u8]]) -> Placed {
-    effects.push(NewEntry { kind: EntryKind { model: ModelId::JOBS, kind }, tags, sequenced: None, body })
+/// Pushes an entry of this model, which takes so many numbers of its first tag.
+pub(crate) fn push(effects: &mut dyn Effects, kind: u8, tags: &[Tag<'_>], numbers: usize, body: &[&[u8]]) -> Placed {
+    let count = u32::try_from(numbers).expect("an entry has few steps");
+    let sequenced = (count > 0).then_some(Sequenced { origin: Sequence::new(0), count });
+    effects.push(NewEntry { kind: EntryKind { model: ModelId::JOBS, kind }, tags, sequenced, body })
 }
 
 impl<'a> Effect<'a> {
-    /// Pushes the entry that says this of jobs in these queues.
+    /// Pushes the entry that says this, of a queue when it is one of its life-cycle events.
     ///
     /// # Panics
     /// Of enqueued entries and of steps: [`push_enqueued`] and [`Run`] have what they need.
-    pub(crate) fn push(&self, effects: &mut dyn Effects, queues: &[QueueId]) -> Placed {
+    pub(crate) fn push(&self, effects: &mut dyn Effects, queue: Option<QueueId>) -> Placed {
         let mut tags = TagList::default();
-        queues.iter().for_each(|queue| tags.queue(*queue));
+        queue.iter().for_each(|queue| tags.queue(*queue));
         let mut head = Encoder::new();
         let (kind, rest): (u8, &[u8]) = match self {
             Effect::QueueCreated { queue, name } => {
@@ -146,6 +155,11 @@ impl<'a> Effect<'a> {
                 revived.write(&mut head);
                 (REVIVED, &[])
             }
+            Effect::MovedOut { job, to } => {
+                write_id(job.place(), &mut head);
+                head.varint(u64::from(to.0));
+                (MOVED_OUT, &[])
+            }
             Effect::KeyHeld { job, scope, until, key } => {
                 write_id(job.place(), &mut head);
                 match scope {
@@ -165,7 +179,7 @@ impl<'a> Effect<'a> {
             }
             Effect::Enqueued(_) | Effect::Steps(_) => panic!("these are pushed with their own tags"),
         };
-        tags.with(|tags| push(effects, kind, tags, &[head.as_slice(), rest]))
+        tags.with(|tags| push(effects, kind, tags, usize::from(queue.is_some()), &[head.as_slice(), rest]))
     }
 
     /// What this entry of the model says.
@@ -191,6 +205,7 @@ impl<'a> Effect<'a> {
             }
             EDITED => Effect::Edited(Edited::read(body)?),
             REVIVED => Effect::Revived(Revived::read(body)?),
+            MOVED_OUT => Effect::MovedOut { job: JobId::new(read_id(body)?), to: queue(body)? },
             KEY_HELD => {
                 let job = JobId::new(read_id(body)?);
                 let scope = match body.u8()? {

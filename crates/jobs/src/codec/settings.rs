@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! flags u8: 1 paused · 2 draining
-//! limit active max │ limit group active max   varint: 0 none, else the limit
+//! jobs max │ active max │ group active max     varint: 0 none, else the limit
 //! rate │ group rate                           0 none │ 1 bucket · count varint · per varint · burst varint │ 2 window · count varint · window varint
 //! ```
 
@@ -12,9 +12,11 @@ use super::expected;
 use crate::{QueueSettings, Rate};
 
 pub(crate) fn write(settings: &QueueSettings, out: &mut Encoder) {
-    let QueueSettings { paused, draining, active_max, group_active_max, rate, group_rate } = *settings;
+    let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate } = *settings;
     out.u8(u8::from(paused) | u8::from(draining) << 1);
-    out.varint(active_max.map_or(0, u64::from)).varint(group_active_max.map_or(0, u64::from));
+    for most in [jobs_max, active_max, group_active_max] {
+        out.varint(most.map_or(0, u64::from));
+    }
     for rate in [rate, group_rate] {
         match rate {
             None => out.u8(0),
@@ -34,6 +36,7 @@ pub(crate) fn read(from: &mut Decoder<'_>) -> Result<QueueSettings, CodecError> 
     Ok(QueueSettings {
         paused: flags & 1 != 0,
         draining: flags & 2 != 0,
+        jobs_max: limit(from)?,
         active_max: limit(from)?,
         group_active_max: limit(from)?,
         rate: read_rate(from)?,

@@ -1,4 +1,4 @@
-//! Steps of jobs from one state to the next: any number of jobs, of one cause, in one entry.
+//! Steps of jobs from one state to the next: any number of jobs of one queue, of one cause, in one entry.
 //!
 //! ```text
 //! shared str                 of a lease its worker, of a cancel or hold its reason; of the others empty
@@ -23,7 +23,7 @@ use crate::queue::QueueId;
 use crate::{JobId, JobState, Priority};
 
 /// How many steps one entry has at most: an entry has at most 255 tags.
-pub(crate) const STEPS_MAX: usize = 200;
+const STEPS_MAX: usize = 200;
 
 const KIND_FIRST: u8 = 16;
 
@@ -63,7 +63,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    const ALL: [Cause; 15] = [
+    pub(crate) const ALL: [Cause; 15] = [
         Cause::Due,
         Cause::Leased,
         Cause::Completed,
@@ -268,59 +268,56 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Steps of one cause in the making. They stand in the order in which they were decided, at one place.
+/// Steps of one cause in one queue in the making. They stand in the order in which they were decided, at one place.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) cause: Cause,
+    cause: Cause,
+    queue: QueueId,
     shared: String,
     steps: Encoder,
     count: usize,
-    queues: Vec<QueueId>,
-    finished: Vec<(JobId, Option<(QueueId, JobState)>)>,
+    finished: Vec<(JobId, Option<JobState>)>,
 }
 
 impl Run {
-    pub(crate) fn new(cause: Cause, shared: &str) -> Self {
+    pub(crate) fn new(cause: Cause, queue: QueueId, shared: &str) -> Self {
         let shared = String::from(shared);
-        Run { cause, shared, steps: Encoder::new(), count: 0, queues: Vec::new(), finished: Vec::new() }
+        Run { cause, queue, shared, steps: Encoder::new(), count: 0, finished: Vec::new() }
     }
 
-    /// Whether a step of this cause, which says this, can go along.
-    pub(crate) fn takes(&self, cause: Cause, shared: &str) -> bool {
-        self.cause == cause && self.shared == shared && self.count < STEPS_MAX
+    /// Whether a step of this cause in this queue, which says this, can go along.
+    pub(crate) fn takes(&self, cause: Cause, queue: QueueId, shared: &str) -> bool {
+        self.cause == cause && self.queue == queue && self.shared == shared && self.count < STEPS_MAX
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds a step of a job in a queue.
-    pub(crate) fn add(&mut self, queue: QueueId, step: &Step<'_>) {
+    /// Adds a step of a job of the queue.
+    pub(crate) fn add(&mut self, step: &Step<'_>) {
         step.write(&mut self.steps);
         self.count += 1;
-        if !self.queues.contains(&queue) {
-            self.queues.push(queue);
-        }
         if step.to.epitaph().is_some() {
-            self.finished.push((step.job, step.to.state().map(|state| (queue, state))));
+            self.finished.push((step.job, step.to.state()));
         }
     }
 
     /// Pushes the entry.
     pub(crate) fn push(&self, effects: &mut dyn Effects) {
         let mut tags = TagList::default();
-        self.queues.iter().for_each(|queue| tags.queue(*queue));
-        let mut kinds: Vec<(QueueId, JobState)> = Vec::new();
-        for kind in self.finished.iter().filter_map(|(_, kind)| *kind) {
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
+        tags.queue(self.queue);
+        let mut states: Vec<JobState> = Vec::new();
+        for state in self.finished.iter().filter_map(|(_, state)| *state) {
+            if !states.contains(&state) {
+                states.push(state);
             }
         }
-        kinds.iter().for_each(|(queue, state)| tags.finished(*queue, *state));
+        states.iter().for_each(|state| tags.finished(self.queue, *state));
         self.finished.iter().for_each(|(job, _)| tags.job(*job));
         let mut head = Encoder::new();
         head.str(&self.shared);
-        tags.with(|tags| push(effects, self.cause.kind(), tags, &[head.as_slice(), self.steps.as_slice()]));
+        tags.with(|tags| push(effects, self.cause.kind(), tags, self.count, &[head.as_slice(), self.steps.as_slice()]));
     }
 }
 

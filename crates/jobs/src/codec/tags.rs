@@ -13,6 +13,12 @@ pub(crate) fn queue_tag(queue: QueueId) -> TagBuf {
     TagBuf::new(ModelId::JOBS, b'q').number(queue.0)
 }
 
+/// The queue whose numbers an entry takes.
+pub(crate) fn queue_of(tags: Tags<'_>) -> Option<QueueId> {
+    let number = tags.first()?.as_bytes().strip_prefix(&[ModelId::JOBS.get(), b'q'])?;
+    Decoder::new(number).u32().ok().map(QueueId)
+}
+
 pub(crate) fn finished_tag(queue: QueueId, state: JobState) -> TagBuf {
     TagBuf::new(ModelId::JOBS, b'f').number(queue.0).bytes(&[state as u8])
 }

@@ -16,7 +16,7 @@ impl Decision<'_> {
         super::change::check(&change)?;
         filter.check()?;
         Limit::Bulks.check(self.state.bulks.under_way() as u64 + 1)?;
-        let place = self.draft.push(&Effect::BulkBegun(Begun::new(filter, change)), &[]);
+        let place = self.draft.push(&Effect::BulkBegun(Begun::new(filter, change)), None);
         Ok(Reply::BulkBegun { bulk: BulkId::new(place) })
     }
 
@@ -43,7 +43,7 @@ impl Decision<'_> {
         let done = found.next.is_none();
         let looked_at = found.looked_at as u64;
         let advanced = Advanced { bulk: place, cursor, looked_at, changed, refused, done };
-        self.draft.push(&Effect::BulkAdvanced(advanced), &[]);
+        self.draft.push(&Effect::BulkAdvanced(advanced), None);
         Ok((changed as usize, !done || self.state.bulks.under_way() > 1))
     }
 }

@@ -78,15 +78,19 @@ impl Decision<'_> {
                 if known.is_some_and(|queue| queue != job.queue && self.draft.settings(queue).draining) {
                     return Err(Refusal::QueueDraining { queue: String::from(name) });
                 }
+                if known != Some(job.queue) {
+                    self.check_room(name, 0)?;
+                }
                 self.queue_for(name)?
             }
         };
         let content = self.draft.epitaph(id, &job).content;
         let epitaph = Epitaph { queue, priority, attempts_max, content };
         let edited = Edited { job: id, before: job.last(), epitaph, group: &group, payload };
-        let both = [job.queue, queue];
-        let queues = if queue == job.queue { &both[..1] } else { &both[..] };
-        let place = self.draft.push(&Effect::Edited(edited), queues);
+        if queue != job.queue {
+            self.draft.push(&Effect::MovedOut { job: id, to: queue }, Some(job.queue));
+        }
+        let place = self.draft.push(&Effect::Edited(edited), Some(queue));
         let mut after = job;
         (after.queue, after.priority, after.attempts_max) = (queue, priority, attempts_max);
         after.set_last_unless_active(place);
@@ -109,16 +113,17 @@ impl Decision<'_> {
                     // Destroyed by this commit.
                     self.draft.queue(&stored.name) == Some(epitaph.queue)
                 });
-                if queue.is_none() {
+                let Some(queue) = queue else {
                     return Err(Refusal::UnknownQueue { queue: String::from("that it was in") }.into());
-                }
+                };
+                self.check_room(&queue.name, 0)?;
                 let entry = self.history.entry(id.place())?;
                 let group = match entry.map(|entry| Effect::read(&entry)).transpose()? {
                     Some(Effect::Enqueued(enqueued)) => String::from(enqueued.group),
                     _ => return Err(Refusal::UnknownJob { job: id }.into()),
                 };
                 let revived = Revived { job: id, before: place, epitaph, from: state, group: &group, payload };
-                let at = self.draft.push(&Effect::Revived(revived), &[epitaph.queue]);
+                let at = self.draft.push(&Effect::Revived(revived), Some(epitaph.queue));
                 let mut job = Job::enqueued(id, epitaph.queue, GROUP_UNKNOWN, epitaph.priority, epitaph.attempts_max);
                 job.set_last(at);
                 let content = if payload.is_some() { at } else { epitaph.content };

@@ -49,11 +49,12 @@ impl Decision<'_> {
             let taker = key.as_ref().and_then(|key| self.draft.key_taker(key)).map(|holder| holder.job);
             self.settle(taker.filter(|job| !self.draft.has_changed(*job)));
             if let Some((key, holder)) = key.and_then(|key| self.draft.key_holder(&key).map(|holder| (key, holder)))
-                && let Some(reply) = self.clash(unique.clash, key, holder, job)?
+                && let Some(reply) = self.clash(name, unique.clash, key, holder, job)?
             {
                 return Ok(reply);
             }
         }
+        self.check_room(name, 0)?;
         let queue = self.queue_for(name)?;
         let (id, state) = self.draft.enqueue(queue, job);
         if let Some(unique) = job.unique {
@@ -65,7 +66,14 @@ impl Decision<'_> {
     }
 
     /// What becomes of a job whose key another has: `None` when it is enqueued all the same.
-    fn clash(&mut self, clash: Clash, key: Key, holder: Holder, job: &NewJob<'_>) -> Result<Option<Reply>, Stop> {
+    fn clash(
+        &mut self,
+        name: &str,
+        clash: Clash,
+        key: Key,
+        holder: Holder,
+        job: &NewJob<'_>,
+    ) -> Result<Option<Reply>, Stop> {
         let standing = self.draft.job(holder.job);
         let state = match standing.and_then(|standing| standing.state()) {
             Some(state) => state,
@@ -80,6 +88,8 @@ impl Decision<'_> {
             (Clash::Replace, None) => Ok(None),
             (Clash::Replace, Some(held)) if held.state == JobState::Active => Ok(Some(duplicate)),
             (Clash::Replace, Some(held)) => {
+                // Before anything is done: a refusal leaves the job that is there.
+                self.check_room(name, u64::from(self.draft.queue(name) == Some(held.queue)))?;
                 let to = To::Cancelled(self.draft.epitaph(holder.job, &held));
                 self.draft.step(holder.job, Cause::Replaced, to, held.attempt, b"", "");
                 Ok(None)
@@ -90,7 +100,7 @@ impl Decision<'_> {
                 {
                     let until = self.now.plus_micros(micros);
                     let effect = Effect::KeyHeld { job: holder.job, scope: key.queue, until, key: &key.bytes };
-                    self.draft.push(&effect, &[]);
+                    self.draft.push(&effect, None);
                     self.draft.take_key(key, Holder { job: holder.job, until: KeyEnd::At(until) });
                 }
                 if let Some(held) = live.filter(|held| held.state == JobState::Scheduled) {

@@ -10,11 +10,11 @@ use quire_model::{ReadError, ReadErrorKind};
 
 use super::{Decision, Stop};
 use crate::backoff::draw;
-use crate::codec::{Cause, Effect, Enqueued, STEPS_MAX, To};
+use crate::codec::{Cause, Effect, Enqueued, To};
 use crate::job::{Extra, Job};
 use crate::name::check_queue_name;
 use crate::queue::QueueId;
-use crate::{FetchedJob, JobId, LeaseToken, Limit, Order, Refusal};
+use crate::{FetchedJob, JobId, Limit, Order, Refusal};
 
 impl Decision<'_> {
     pub(super) fn fetch(
@@ -47,26 +47,23 @@ impl Decision<'_> {
         let mut fetched: Vec<FetchedJob> = Vec::new();
         let mut unreadable = Vec::new();
         let mut tries = 0;
-        while fetched.len() < count as usize && !queues.is_empty() {
-            // An entry holds so many steps; a lease is named by its entry.
-            let token = self.draft.next_token(worker);
-            for _ in 0..STEPS_MAX {
-                let Some(next) = self.next_queue(&queues, order, tries) else { break };
-                tries += 1;
-                match self.draft.take_pending(queues[next].0) {
-                    None => drop(queues.remove(next)),
-                    Some(id) => match self.lease(id, token, lease_micros, worker) {
-                        Ok(job) => fetched.push(job),
-                        Err(error) if error.kind == ReadErrorKind::Damaged => unreadable.push((id, error.to_string())),
-                        Err(error) => return Err(error.into()),
-                    },
-                }
-                if fetched.len() == count as usize {
-                    break;
-                }
+        // No two fetches share a token.
+        self.draft.flush();
+        while fetched.len() < count as usize
+            && let Some(next) = self.next_queue(&queues, order, tries)
+        {
+            tries += 1;
+            let queue = queues[next].0;
+            match self.draft.take_pending(queue) {
+                None => drop(queues.remove(next)),
+                Some(id) => match self.lease(id, queue, lease_micros, worker) {
+                    Ok(job) => fetched.push(job),
+                    Err(error) if error.kind == ReadErrorKind::Damaged => unreadable.push((id, error.to_string())),
+                    Err(error) => return Err(error.into()),
+                },
             }
         }
-        self.draft.drop_empty_run();
+        self.draft.flush();
         for (id, reason) in unreadable {
             self.draft.step(id, Cause::Unreadable, To::Held, self.live(id).attempt, reason.as_bytes(), "");
         }
@@ -93,13 +90,7 @@ impl Decision<'_> {
     ///
     /// # Errors
     /// Why its payload can't be read; then nothing was done.
-    fn lease(
-        &mut self,
-        id: JobId,
-        token: LeaseToken,
-        lease_micros: u64,
-        worker: &str,
-    ) -> Result<FetchedJob, ReadError> {
+    fn lease(&mut self, id: JobId, queue: QueueId, lease_micros: u64, worker: &str) -> Result<FetchedJob, ReadError> {
         let job = self.live(id);
         let mut extra = self.draft.extra(id, &job);
         let (entry, group) = (self.history.entry(id.place()), self.draft.group_name(id, &job));
@@ -113,6 +104,7 @@ impl Decision<'_> {
         let run_until = enqueued.timeout_micros.map(|micros| self.now.plus_micros(micros));
         let lease_until = self.now.plus_micros(lease_micros);
         let deadline = run_until.map_or(lease_until, |until| until.min(lease_until));
+        let token = self.draft.next_token(queue, worker);
         self.draft.step(id, Cause::Leased, To::Active { deadline, run_until }, attempt, b"", worker);
         if run_until.is_some() {
             extra.run_until = run_until;

@@ -73,13 +73,14 @@ impl Decision<'_> {
         if let Some(micros) = lease_micros {
             let deadline = self.now.plus_micros(micros);
             let deadline = extra.run_until.map_or(deadline, |until| until.min(deadline));
-            self.draft.push(&Effect::Extended { jobs: vec![(id, deadline)] }, &[job.queue]);
+            self.draft.push(&Effect::Extended { jobs: vec![(id, deadline)] }, None);
             let before = job;
             job.set_until(deadline);
             self.draft.set(id, &before, Standing::Live(job), false);
         }
         if progress.is_some() || checkpoint.is_some() {
-            let place = self.draft.push(&Effect::Noted { job: id, progress, checkpoint }, &[job.queue]);
+            let told = progress.map(|_| job.queue);
+            let place = self.draft.push(&Effect::Noted { job: id, progress, checkpoint }, told);
             extra.progress = progress.map(|_| place).or(extra.progress);
             extra.checkpoint = checkpoint.map(|_| place).or(extra.checkpoint);
             self.draft.set_extra(id, extra);

@@ -3,7 +3,12 @@
 use alloc::string::String;
 
 use super::Decision;
+use crate::draft::Draft;
 use crate::{Limit, QueueChange, Rate, Refusal, Reply};
+
+/// After how long a producer should try again whom a full queue has refused: long enough for workers to make room, short enough that
+/// they do not run dry meanwhile.
+const OVERLOADED_RETRY_MICROS: u64 = 100_000;
 
 fn check_rate(rate: Option<Rate>) -> Result<(), Refusal> {
     match rate {
@@ -23,6 +28,7 @@ fn check_rate(rate: Option<Rate>) -> Result<(), Refusal> {
 impl Decision<'_> {
     pub(super) fn set_queue(&mut self, name: &str, change: QueueChange) -> Result<Reply, Refusal> {
         match change {
+            QueueChange::JobsMax(Some(most)) => Limit::JobsMax.check(u64::from(most))?,
             QueueChange::ActiveMax(Some(most)) | QueueChange::GroupActiveMax(Some(most)) => {
                 Limit::ActiveMax.check(u64::from(most))?;
             }
@@ -35,6 +41,22 @@ impl Decision<'_> {
             self.draft.set_queue(queue, settings);
         }
         Ok(Reply::QueueSet)
+    }
+
+    /// Refuses a job that is to come into a queue which has as many as it may. `leaving`: how many leave it with that.
+    pub(super) fn check_room(&mut self, name: &str, leaving: u64) -> Result<(), Refusal> {
+        let Some(queue) = self.draft.queue(name) else { return Ok(()) };
+        let Some(jobs_max) = self.draft.settings(queue).jobs_max else { return Ok(()) };
+        let is_full = |draft: &Draft<'_>| draft.live_count(queue).saturating_sub(leaving) >= u64::from(jobs_max);
+        if is_full(&self.draft) {
+            // Time may have ended some.
+            self.sweep(queue);
+            if is_full(&self.draft) {
+                let (queue, retry_after_micros) = (String::from(name), OVERLOADED_RETRY_MICROS);
+                return Err(Refusal::Overloaded { queue, jobs_max, retry_after_micros });
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn clear(&mut self, name: &str, destroyed: bool) -> Result<Reply, Refusal> {

@@ -64,7 +64,7 @@ fn step() -> BoxedStrategy<Step> {
         2 => (lease(), 0..5u64).prop_map(|(lease, delay)| Step::Snooze { lease, delay }),
         2 => heartbeat.prop_map(|(lease, lease_micros, says)| Step::Heartbeat { lease, lease_micros, says }),
         6 => (0..9usize, 0..10usize, 0..4u8).prop_map(|(job, change, number)| Step::Change { job, change, number }),
-        3 => (0..2usize, 0..6usize, 0..4u8).prop_map(|(queue, change, number)| Step::Set { queue, change, number }),
+        3 => (0..2usize, 0..7usize, 0..4u8).prop_map(|(queue, change, number)| Step::Set { queue, change, number }),
         1 => (0..2usize, any::<bool>()).prop_map(|(queue, destroy)| Step::Clear { queue, destroy }),
         1 => Just(Step::Tick),
     ];
@@ -162,6 +162,7 @@ fn command(step: &Step, naive: &Naive, now: Timestamp) -> Command<'static> {
                 2 => QueueChange::ActiveMax(most),
                 3 => QueueChange::GroupActiveMax(most),
                 4 => QueueChange::Rate(rate(*number)),
+                5 => QueueChange::JobsMax(most.map(|most| most * 3)),
                 _ => QueueChange::GroupRate(rate(*number)),
             };
             Command::SetQueue { queue: QUEUES[*queue], change }
@@ -260,6 +261,7 @@ proptest! {
             commit(&mut yard, &mut naive, &commands);
         }
         compare_reads(&mut yard, &mut naive);
+        crate::life::assert_told(&yard, &QUEUES, naive.all().map(|(id, state, ..)| (id, state)));
         naive.assert_tokens_unique();
 
         for position in 0..=yard.world.log.tail().get() {

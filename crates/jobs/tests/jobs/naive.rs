@@ -61,6 +61,16 @@ fn window(rate: Option<Rate>, starts: &[Timestamp], now: Timestamp) -> bool {
     starts.iter().filter(|start| start.plus_micros(window_micros) > now).count() < count as usize
 }
 
+/// Whether a queue with so many unfinished jobs takes one more.
+fn room(queue: &str, live: u64, jobs_max: Option<u32>) -> Result<(), Refusal> {
+    match jobs_max {
+        Some(jobs_max) if live >= u64::from(jobs_max) => {
+            Err(Refusal::Overloaded { queue: queue.into(), jobs_max, retry_after_micros: 100_000 })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Naive {
     pub(crate) fn begin_commit(&mut self, now: Timestamp) {
         self.now = now;
@@ -148,6 +158,8 @@ impl Naive {
         if self.queues.get(queue).is_some_and(|queue| queue.settings.draining) {
             return Err(Refusal::QueueDraining { queue: queue.into() });
         }
+        let (live, jobs_max) = (self.live(queue), self.jobs_max(queue));
+        let room = |leaving| room(queue, live - leaving, jobs_max);
         if let Some(unique) = spec.unique {
             let same = |job: &&mut Job| {
                 let own = job.spec.unique.expect("a key");
@@ -163,6 +175,8 @@ impl Naive {
                     Clash::Keep => return Ok(duplicate),
                     Clash::Replace if holder.state == JobState::Active => return Ok(duplicate),
                     Clash::Replace => {
+                        let leaves = !holder.state.is_finished() && holder.queue == queue;
+                        room(u64::from(leaves))?;
                         if !holder.state.is_finished() {
                             holder.finish(JobState::Cancelled);
                         }
@@ -180,6 +194,7 @@ impl Naive {
                 }
             }
         }
+        self.room(queue)?;
         let id = match real {
             Some(Reply::Enqueued { job, .. }) => *job,
             _ => JobId::new(Place::END),
@@ -289,6 +304,19 @@ impl Naive {
         Reply::Fetched(fetched)
     }
 
+    /// How many unfinished jobs a queue has.
+    fn live(&self, queue: &str) -> u64 {
+        self.jobs.iter().filter(|job| job.queue == queue && !job.state.is_finished()).count() as u64
+    }
+
+    fn jobs_max(&self, queue: &str) -> Option<u32> {
+        self.queues.get(queue).and_then(|queue| queue.settings.jobs_max)
+    }
+
+    fn room(&self, queue: &str) -> Result<(), Refusal> {
+        room(queue, self.live(queue), self.jobs_max(queue))
+    }
+
     fn find(&mut self, id: JobId) -> Result<&mut Job, Refusal> {
         self.jobs.iter_mut().find(|job| job.id == id).ok_or(Refusal::UnknownJob { job: id })
     }
@@ -317,6 +345,9 @@ impl Naive {
                 if job.orphan {
                     return Err(Refusal::UnknownQueue { queue: "that it was in".into() });
                 }
+                let queue = job.queue;
+                self.room(queue)?;
+                let job = self.find(id)?;
                 job.spec.payload = payload.unwrap_or(job.spec.payload);
                 (job.state, job.attempt, job.spec.expires_at, job.checkpoint) = (Pending, 0, None, None);
                 (job.key, job.fresh) = (job.key.filter(|key| matches!(key, Hold::At(_))), true);
@@ -335,6 +366,9 @@ impl Naive {
                 if from != queue && is_draining {
                     return Err(Refusal::QueueDraining { queue: queue.into() });
                 }
+                if from != queue {
+                    self.room(queue)?;
+                }
                 self.queues.entry(queue).or_default();
                 let job = self.find(id)?;
                 (job.queue, job.fresh) = (queue, true);
@@ -349,6 +383,7 @@ impl Naive {
         match change {
             QueueChange::Paused(paused) => queue.settings.paused = paused,
             QueueChange::Draining(draining) => queue.settings.draining = draining,
+            QueueChange::JobsMax(most) => queue.settings.jobs_max = most,
             QueueChange::ActiveMax(most) => queue.settings.active_max = most,
             QueueChange::GroupActiveMax(most) => queue.settings.group_active_max = most,
             QueueChange::Rate(rate) => {

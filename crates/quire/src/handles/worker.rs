@@ -14,9 +14,6 @@ use crate::error::{ErrorKind, Result};
 use crate::handles::Queue;
 use crate::jobs::{FetchedJob, JobId, LeaseToken, Retry};
 
-/// How long a thread sleeps at most: a clock that was set is noticed after it.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
-
 /// How a worker is to work. See [`Queue::worker`].
 #[derive(Debug, Clone)]
 pub struct Worker<'a> {
@@ -109,15 +106,12 @@ impl<'a> Worker<'a> {
     fn work(&self, leases: &Leases, handler: &(impl Fn(&FetchedJob) -> Done + Sync)) -> Result<()> {
         let database = self.queue.database();
         while !self.stop.is_asked() {
-            // Taken before the fetch, so that what is published meanwhile is not slept through.
-            let seen = database.published();
             match self.queue.fetch(self.name, 1)?.pop() {
                 Some(job) => self.work_on(&job, leases, handler)?,
                 None => {
-                    let now = database.now();
-                    let worth = database.read(|view| view.jobs.fetchable_at(&[self.queue.name()], now))?.wait()?;
-                    let until = worth.map(|at| Duration::from_micros(at.as_micros() - now.as_micros()));
-                    database.wait_after(seen, until.unwrap_or(SLEEP_MAX).min(SLEEP_MAX))?;
+                    if let Some(rest) = database.fetch_rest(&[self.queue.name()])? {
+                        database.wait_after(rest.seen, rest.at_most)?;
+                    }
                 }
             }
         }

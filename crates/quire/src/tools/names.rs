@@ -69,6 +69,7 @@ const JOBS: &[&str] = &[
     "bulk begun",
     "bulk advanced",
     "key held",
+    "moved out",
 ];
 /// The kind of the first of [`JOB_STEPS`].
 const FIRST_STEP: u8 = 16;

@@ -1,5 +1,6 @@
 //! `quire jobs`: queues and jobs, read, written and worked on.
 
+mod tail;
 mod work;
 mod write;
 
@@ -8,6 +9,7 @@ use std::io::Write;
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+use self::tail::Tail;
 use self::work::Work;
 use self::write::{Bulk, Enqueue, One};
 use super::client::{Client, Path};
@@ -86,6 +88,8 @@ pub(crate) enum Jobs {
     Delete(One),
     /// Change many jobs at once, and wait until that is done
     Bulk(Bulk),
+    /// Print what happens to jobs, as it happens
+    Tail(Tail),
     /// Run a command for each job of a queue, until it is stopped
     Work(Work),
 }
@@ -149,6 +153,7 @@ impl Jobs {
             Jobs::Move { to, one } => one.run(out, &json!({ "move": { "queue": to } })),
             Jobs::Delete(one) => one.run(out, &json!({ "delete": {} })),
             Jobs::Bulk(bulk) => bulk.run(out),
+            Jobs::Tail(tail) => tail.run(out),
             Jobs::Work(work) => work.run(out),
         }
     }
@@ -204,7 +209,7 @@ fn whole_job(job: &Value) -> String {
 }
 
 /// What a step of a job's life says beyond its name.
-fn details(step: &Value) -> String {
+pub(super) fn details(step: &Value) -> String {
     let mut details = Vec::new();
     for name in ["attempt", "worker", "error", "reason"] {
         if !step[name].is_null() {

@@ -2,6 +2,7 @@
 //! standard error why it did not.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Result};
@@ -66,7 +68,10 @@ impl Work {
 
     fn work_on(&self, client: &Client, job: &Value, out: &mut dyn Write) -> Result {
         let (id, token) = (word(job, "job"), &job["token"]);
-        let output = self.execute(client, job)?;
+        let Some(output) = self.execute(client, job)? else {
+            writeln!(out, "{id}  killed: the job is no longer this worker's")?;
+            return Ok(out.flush()?);
+        };
         let (verb, body) = if output.status.success() {
             ("ack", json!({ "token": token, "result_base64": STANDARD.encode(&output.stdout) }))
         } else {
@@ -83,38 +88,52 @@ impl Work {
         Ok(out.flush()?)
     }
 
-    /// Runs the command, and extends the lease while it runs.
-    fn execute(&self, client: &Client, job: &Value) -> Result<Output> {
+    /// Runs the command, and extends the lease while it runs. When the lease is lost, the command is killed, and there is no output.
+    fn execute(&self, client: &Client, job: &Value) -> Result<Option<Output>> {
         let failed = |error: std::io::Error| Failure::at("run sh", error);
         let mut command = Command::new("sh");
         command.args(["-c", &self.exec]);
         for (name, field) in [("QUIRE_JOB", "job"), ("QUIRE_KIND", "kind"), ("QUIRE_ATTEMPT", "attempt")] {
             command.env(name, word(job, field));
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: what the shell has started is killed with it, and a Ctrl-C here leaves it to its end.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let mut input = child.stdin.take().expect("it is piped");
         let payload = payload(job);
         let (done, over) = mpsc::channel::<()>();
-        let output = std::thread::scope(|scope| {
+        let group = Pid::from_child(&child);
+        let (output, kept) = std::thread::scope(|scope| {
             // A command that does not read all of it is no failure.
             scope.spawn(move || drop(input.write_all(&payload)));
-            scope.spawn(move || self.keep_lease(client, job, &over));
+            let keeper = scope.spawn(move || {
+                let kept = self.keep_lease(client, job, &over);
+                if !kept {
+                    // It may have ended this moment.
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                kept
+            });
             let output = child.wait_with_output();
             drop(done);
-            output
+            (output, keeper.join().expect("the keeper of a lease does not panic"))
         });
-        output.map_err(failed)
+        Ok(Some(output.map_err(failed)?).filter(|_| kept))
     }
 
-    /// Extends the lease each third of it, until the command is over. A lease that is lost is told at the end.
-    fn keep_lease(&self, client: &Client, job: &Value, over: &mpsc::Receiver<()>) {
-        let path = Path::new(&["jobs", &word(job, "job"), "heartbeat"]);
-        let beat = json!({ "token": job["token"], "lease_ms": self.lease_ms });
+    /// Extends the lease each third of it, until the command is over; says whether it holds still, as far as the server has told.
+    fn keep_lease(&self, client: &Client, job: &Value, over: &mpsc::Receiver<()>) -> bool {
+        let beat = json!({ "heartbeat": { "job": job["job"], "token": job["token"], "lease_ms": self.lease_ms } });
+        let commit = json!({ "parts": [{ "each": [beat] }] });
         while over.recv_timeout(Duration::from_millis(self.lease_ms / 3)) == Err(RecvTimeoutError::Timeout) {
-            // One that fails is followed by another in time.
-            let _ = client.post(&path, &beat);
+            // One that fails is followed by another in time; one that is refused says that the lease is lost.
+            if let Ok(answer) = client.post(&Path::new(&["commit"]), &commit)
+                && !answer["replies"][0]["each"][0]["refused"].is_null()
+            {
+                return false;
+            }
         }
+        true
     }
 }
 

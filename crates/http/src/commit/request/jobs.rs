@@ -69,8 +69,7 @@ struct UniqueRequest<'r> {
     key: Text<'r>,
     #[serde(default)]
     scope: Scope,
-    #[serde(default)]
-    hold: Hold,
+    hold: Option<Hold>,
     hold_ms: Option<u64>,
     #[serde(default)]
     clash: ClashRequest,
@@ -84,10 +83,9 @@ enum Scope {
     Everywhere,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Hold {
-    #[default]
     UntilFinished,
     UntilStarted,
 }
@@ -199,6 +197,12 @@ pub(super) const fn micros(ms: u64) -> u64 {
     ms.saturating_mul(1_000)
 }
 
+/// So many milliseconds from some microseconds on, in microseconds.
+fn time_micros(name: &str, from_micros: u64, ms: u64) -> Result<u64, Problem> {
+    let micros = ms.checked_mul(1_000).and_then(|micros| micros.checked_add(from_micros));
+    micros.ok_or_else(|| Problem::invalid(format!("{name} is {ms} ms away, further than times go")))
+}
+
 /// A time that is given as such, or as a distance from now.
 pub(super) fn time(
     name: &str,
@@ -208,8 +212,8 @@ pub(super) fn time(
 ) -> Result<Option<Timestamp>, Problem> {
     match (at_ms, delay_ms) {
         (None, None) => Ok(None),
-        (Some(at_ms), None) => Ok(Some(Timestamp::from_millis(at_ms))),
-        (None, Some(delay_ms)) => Ok(Some(now.plus_micros(micros(delay_ms)))),
+        (Some(at_ms), None) => Ok(Some(Timestamp::from_micros(time_micros(name, 0, at_ms)?))),
+        (None, Some(delay_ms)) => Ok(Some(Timestamp::from_micros(time_micros(name, now.as_micros(), delay_ms)?))),
         (Some(_), Some(_)) => Err(Problem::invalid(format!("give {name} as a time or as a delay, not as both"))),
     }
 }
@@ -239,7 +243,7 @@ impl Enqueue<'_> {
             backoff: self.backoff(waits)?,
             jitter_percent: self.jitter_percent,
             group: self.group.as_deref().unwrap_or_default(),
-            unique: self.unique.as_ref().map(UniqueRequest::unique),
+            unique: self.unique.as_ref().map(UniqueRequest::unique).transpose()?,
             tags,
         };
         Ok(Command::Enqueue { queue: &self.queue, job })
@@ -264,17 +268,18 @@ impl Enqueue<'_> {
 }
 
 impl UniqueRequest<'_> {
-    fn unique(&self) -> Unique<'_> {
-        Unique {
+    fn unique(&self) -> Result<Unique<'_>, Problem> {
+        Ok(Unique {
             key: self.key.as_bytes(),
             scope: match self.scope {
                 Scope::Queue => UniqueScope::Queue,
                 Scope::Everywhere => UniqueScope::Everywhere,
             },
             hold: match (self.hold_ms, self.hold) {
-                (Some(ms), _) => UniqueHold::For(micros(ms)),
-                (None, Hold::UntilFinished) => UniqueHold::UntilFinished,
-                (None, Hold::UntilStarted) => UniqueHold::UntilStarted,
+                (Some(ms), None) => UniqueHold::For(micros(ms)),
+                (None, None | Some(Hold::UntilFinished)) => UniqueHold::UntilFinished,
+                (None, Some(Hold::UntilStarted)) => UniqueHold::UntilStarted,
+                (Some(_), Some(_)) => return Err(Problem::invalid("give hold, or hold_ms for a time, not both")),
             },
             clash: match self.clash {
                 ClashRequest::Reject => Clash::Reject,
@@ -282,7 +287,7 @@ impl UniqueRequest<'_> {
                 ClashRequest::Replace => Clash::Replace,
                 ClashRequest::Extend => Clash::Extend,
             },
-        }
+        })
     }
 }
 

@@ -1,53 +1,90 @@
-//! A part as JSON: an object with exactly one field, the command.
+//! One of several things as JSON: an object with exactly one field, which says which.
+//!
+//! It is what serde derives for an enum, but for an object without a field and one with several, which are told what they should be.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::PartRequest;
+use super::queues::{ChangeRequest, RateRequest, Setting};
 
-const EXPECTED: &str = "a part names exactly one of append, produce, create_topic, commit_offset, enqueue, fetch, ack, fail, \
-    snooze, heartbeat, change, set_queue, clear, destroy, bulk, each, tick, put_block, delete_block, put_edge, delete_edge";
+/// An enum that derives its reading with `remote = "Self"`, which puts it beside the trait.
+trait One<'de>: Sized {
+    const EXPECTED: &'static str;
 
-impl<'de: 'r, 'r> Deserialize<'de> for PartRequest<'r> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(OneCommand)
-    }
+    /// The derived reading.
+    fn derived<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
-struct OneCommand;
+macro_rules! one {
+    ($one:ident $(<$life:lifetime>)?, $expected:literal) => {
+        impl<'de $(: $life, $life)?> One<'de> for $one $(<$life>)? {
+            const EXPECTED: &'static str = $expected;
 
-impl<'de> Visitor<'de> for OneCommand {
-    type Value = PartRequest<'de>;
+            fn derived<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $one::deserialize(deserializer)
+            }
+        }
+
+        impl<'de $(: $life, $life)?> Deserialize<'de> for $one $(<$life>)? {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_map(OneField(PhantomData))
+            }
+        }
+    };
+}
+
+one!(
+    PartRequest<'r>,
+    "a part names exactly one of append, upstream, produce, create_topic, delete_topic, alter_topic, \
+    delete_records, commit_offset, delete_offset, delete_group, enqueue, fetch, ack, fail, snooze, heartbeat, change, \
+    set_queue, clear, destroy, bulk, each, tick, put_block, delete_block, put_edge, delete_edge"
+);
+one!(
+    ChangeRequest<'r>,
+    "a change names exactly one of cancel, hold, release, reschedule, retry, delete, move, priority, \
+    attempts_max, payload"
+);
+one!(Setting, "a setting is exactly one of paused, draining, jobs_max, active_max, group_active_max, rate, group_rate");
+one!(RateRequest, "a rate is exactly one of token_bucket, sliding_window");
+
+struct OneField<T>(PhantomData<T>);
+
+impl<'de, T: One<'de>> Visitor<'de> for OneField<T> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object: ")?;
-        f.write_str(EXPECTED)
+        f.write_str(T::EXPECTED)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
-        // The derived reading of an enum, which `remote` puts beside the trait.
-        let part = PartRequest::deserialize(MapAccessDeserializer::new(NotEmpty(&mut fields)))?;
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<T, A::Error> {
+        let one = T::derived(MapAccessDeserializer::new(NotEmpty { fields: &mut fields, expected: T::EXPECTED }))?;
         match fields.next_key::<IgnoredAny>()? {
-            None => Ok(part),
-            Some(_) => Err(A::Error::custom(EXPECTED)),
+            None => Ok(one),
+            Some(_) => Err(A::Error::custom(T::EXPECTED)),
         }
     }
 }
 
 /// Fields of which there has to be one.
-struct NotEmpty<'a, A>(&'a mut A);
+struct NotEmpty<'a, A> {
+    fields: &'a mut A,
+    expected: &'static str,
+}
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for NotEmpty<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        self.0.next_key_seed(seed)?.map_or_else(|| Err(A::Error::custom(EXPECTED)), |key| Ok(Some(key)))
+        self.fields.next_key_seed(seed)?.map_or_else(|| Err(A::Error::custom(self.expected)), |key| Ok(Some(key)))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        self.0.next_value_seed(seed)
+        self.fields.next_value_seed(seed)
     }
 }

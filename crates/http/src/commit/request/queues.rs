@@ -20,7 +20,7 @@ pub(crate) struct ChangeJob<'r> {
 
 /// How a job is changed: `{"cancel": {"reason": "..."}}`.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub(crate) enum ChangeRequest<'r> {
     #[serde(borrow)]
     Cancel(Why<'r>),
@@ -72,10 +72,11 @@ pub(crate) struct SetQueue<'r> {
 
 /// A setting; `null` takes a limit away.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", remote = "Self")]
 pub(crate) enum Setting {
     Paused(bool),
     Draining(bool),
+    JobsMax(Option<u32>),
     ActiveMax(Option<u32>),
     GroupActiveMax(Option<u32>),
     Rate(Option<RateRequest>),
@@ -95,6 +96,8 @@ impl<'de> Deserialize<'de> for Settings {
             paused: Option<bool>,
             draining: Option<bool>,
             #[serde(deserialize_with = "given_or_null")]
+            jobs_max: Option<Option<u32>>,
+            #[serde(deserialize_with = "given_or_null")]
             active_max: Option<Option<u32>>,
             #[serde(deserialize_with = "given_or_null")]
             group_active_max: Option<Option<u32>>,
@@ -107,12 +110,17 @@ impl<'de> Deserialize<'de> for Settings {
         let settings = [
             fields.paused.map(Setting::Paused),
             fields.draining.map(Setting::Draining),
+            fields.jobs_max.map(Setting::JobsMax),
             fields.active_max.map(Setting::ActiveMax),
             fields.group_active_max.map(Setting::GroupActiveMax),
             fields.rate.map(Setting::Rate),
             fields.group_rate.map(Setting::GroupRate),
         ];
-        Ok(Settings(settings.into_iter().flatten().collect()))
+        let settings: Vec<Setting> = settings.into_iter().flatten().collect();
+        if settings.is_empty() {
+            return Err(serde::de::Error::custom("give at least one setting"));
+        }
+        Ok(Settings(settings))
     }
 }
 
@@ -124,7 +132,7 @@ fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub(crate) enum RateRequest {
     TokenBucket { count: u32, per_ms: u64, burst: u32 },
     SlidingWindow { count: u32, window_ms: u64 },
@@ -215,6 +223,7 @@ impl Setting {
         match self {
             Setting::Paused(paused) => QueueChange::Paused(paused),
             Setting::Draining(draining) => QueueChange::Draining(draining),
+            Setting::JobsMax(most) => QueueChange::JobsMax(most),
             Setting::ActiveMax(most) => QueueChange::ActiveMax(most),
             Setting::GroupActiveMax(most) => QueueChange::GroupActiveMax(most),
             Setting::Rate(given) => QueueChange::Rate(rate(given)),

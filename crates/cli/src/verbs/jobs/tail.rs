@@ -1,0 +1,92 @@
+//! `quire jobs tail`: the life-cycle events of jobs, as they come.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::details;
+use crate::failure::{Failure, Result};
+use crate::verbs::client::Path;
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, bytes, time, word};
+
+/// What `quire jobs tail` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    /// Those of this queue; may be given several times
+    #[arg(long = "queue", value_name = "QUEUE")]
+    queues: Vec<String>,
+    /// Those of this job; may be given several times
+    #[arg(long = "job", value_name = "ID")]
+    jobs: Vec<String>,
+    /// Those of jobs of this handler; may be given several times
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+    /// Those of jobs with this tag; may be given several times
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Those of this name, like completed; may be given several times
+    #[arg(long = "event", value_name = "NAME")]
+    events: Vec<String>,
+    /// Begin behind the event that named this cursor, or with `start` at the oldest that is there [default: what comes]
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    /// End after so many
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Tail {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        self.place.visit(|client| {
+            let path = Path::new(&["jobs", "subscribe"]).with_all("queue", &self.queues).with_all("job", &self.jobs);
+            let path = path.with_all("kind", &self.kinds).with_all("tag", &self.tags).with_all("event", &self.events);
+            let path = self.after.iter().fold(path, |path, after| path.with("after", after));
+            let mut left = self.limit.unwrap_or(u64::MAX);
+            if left == 0 {
+                return Ok(());
+            }
+            let mut name = String::new();
+            client.lines(&path, |line_of_answer| {
+                // Server-sent events: a line says what the data on the next one is.
+                match line_of_answer.split_once(": ") {
+                    Some(("event", event)) => event.clone_into(&mut name),
+                    Some(("data", data)) if name == "error" => {
+                        return Err(Failure::new(word(&client.json(data.as_bytes())?, "message")));
+                    }
+                    Some(("data", data)) if name != "caught_up" => {
+                        let event = client.json(data.as_bytes())?;
+                        self.form.print(out, std::slice::from_ref(&event), line)?;
+                        out.flush()?;
+                        left -= 1;
+                    }
+                    _ => {}
+                }
+                Ok(left > 0)
+            })
+        })
+    }
+}
+
+fn line(event: &Value) -> String {
+    let (at, queue, job) = (time(event, "time_ms"), word(event, "queue"), word(event, "job"));
+    let (name, kind) = (word(event, "event"), word(event, "kind"));
+    let mut line = format!("{at}  {queue:<16} {job:<10} {name:<13} {kind}");
+    let details = details(event);
+    if !details.is_empty() {
+        line.push_str("  ");
+        line.push_str(&details);
+    }
+    for brought in ["payload", "result", "progress"] {
+        let shown = bytes(event, brought);
+        if shown != "-" {
+            line.push_str(&format!("  {brought} {shown}"));
+        }
+    }
+    line
+}

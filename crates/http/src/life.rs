@@ -1,0 +1,203 @@
+//! Life-cycle events of jobs as server-sent events: those of the past, if asked for, then those to come, until the client leaves.
+//!
+//! Every event has a cursor as its id, so a client that comes back with `Last-Event-ID`, as browsers do by themselves, goes on where
+//! it was. A client that takes nothing holds neither a thread nor a writer.
+
+use std::convert::Infallible;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event as Sent, KeepAlive, KeepAliveStream, Sse};
+use quire::LifeEvents;
+use quire::jobs::{Cause, Cursor, Event, JobState, LifeEvent, LifeFilter};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::bytes::Shown;
+use crate::error::Problem;
+use crate::params::{Params, parse};
+
+/// How many events are read at a time, and how many may wait for the client.
+const BATCH_EVENTS_MAX: usize = 256;
+
+/// A batch ends with the event that takes it to so many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// After how much silence a comment says that the connection is alive, in seconds.
+const KEEPALIVE_S: u64 = 15;
+
+type Message = Result<Sent, Infallible>;
+
+/// An event. Fields that it does not have are left out.
+#[derive(Debug, Serialize)]
+struct EventReply {
+    after: String,
+    number: u64,
+    queue: String,
+    event: String,
+    time_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(flatten)]
+    data: Option<Shown<'static>>,
+}
+
+impl From<LifeEvent> for EventReply {
+    fn from(event: LifeEvent) -> Self {
+        let LifeEvent { after, number, queue, job, kind, step, data } = event;
+        let is = |cause| step.event == Event::Step(cause);
+        let note = |shown: bool| Some(step.note.clone()).filter(|note| shown && !note.is_empty());
+        let (leased, failed) = (is(Cause::Leased), step.event.is_failure() || is(Cause::Unreadable));
+        let named = match step.event {
+            Event::Step(Cause::Completed) => Some("result"),
+            Event::Progress => Some("progress"),
+            _ => (!data.is_empty()).then_some("payload"),
+        };
+        EventReply {
+            after: after.to_string(),
+            number: number.get(),
+            queue: queue.to_string(),
+            event: word(step.event),
+            time_ms: step.time.as_millis(),
+            job: job.map(|job| job.to_string()),
+            kind,
+            state: step.state.map(JobState::name),
+            attempt: Some(step.attempt).filter(|attempt| *attempt > 0),
+            until_ms: step.until.map(quire::Timestamp::as_millis),
+            worker: note(leased),
+            error: note(failed),
+            reason: note(!leased && !failed),
+            data: named.map(|name| Shown::value(name, data)),
+        }
+    }
+}
+
+/// The word for what happened.
+pub(crate) fn word(event: Event) -> String {
+    event.name().replace(' ', "_")
+}
+
+fn filter(params: &mut Params) -> Result<LifeFilter, Problem> {
+    let event = |given: String| {
+        let unknown = || Problem::invalid(format!("there is no event {given:?}"));
+        Event::from_name(&given.replace('_', " ")).ok_or_else(unknown)
+    };
+    Ok(LifeFilter {
+        queues: params.all("queue"),
+        jobs: params.all("job").iter().map(|job| parse("a job's id", job)).collect::<Result<_, _>>()?,
+        kinds: params.all("kind"),
+        tags: params.all("tag"),
+        events: params.all("event").into_iter().map(event).collect::<Result<_, _>>()?,
+    })
+}
+
+/// From where on a client wants events.
+#[derive(Debug, Clone, Copy)]
+enum Begin {
+    Start,
+    Cursor(Cursor),
+}
+
+impl FromStr for Begin {
+    type Err = quire::jobs::ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "start" { Ok(Begin::Start) } else { text.parse().map(Begin::Cursor) }
+    }
+}
+
+/// `GET /v1/jobs/subscribe`: what happens to jobs and queues.
+pub(crate) async fn subscribe(
+    State(app): State<Arc<App>>,
+    mut params: Params,
+    headers: HeaderMap,
+) -> Result<Sse<KeepAliveStream<ReceiverStream<Message>>>, Problem> {
+    let filter = filter(&mut params)?;
+    let asked: Option<Begin> = params.one("after")?;
+    params.end()?;
+    let last: Option<Cursor> = match headers.get("last-event-id") {
+        Some(id) => Some(parse("Last-Event-ID", &String::from_utf8_lossy(id.as_bytes()))?),
+        None => None,
+    };
+    let after = match (last, asked) {
+        (Some(cursor), _) | (None, Some(Begin::Cursor(cursor))) => cursor,
+        (None, Some(Begin::Start)) => Cursor::START,
+        (None, None) => Cursor::behind(app.database.published()),
+    };
+    let events = app.database.life_events(filter, after)?;
+    let (sender, stream) = mpsc::channel(BATCH_EVENTS_MAX);
+    tokio::spawn(async move {
+        tokio::select! {
+            // A client that has left needs no reason, and one whose read fails learns it when it comes back.
+            _ = follow(events, &sender) => {}
+            () = app.closing() => {}
+        }
+    });
+    let keep_alive = KeepAlive::new().interval(Duration::from_secs(KEEPALIVE_S));
+    Ok(Sse::new(ReceiverStream::new(stream)).keep_alive(keep_alive))
+}
+
+/// Sends what there is, and then what comes. Ends when the client has left.
+async fn follow(mut events: LifeEvents, sender: &mpsc::Sender<Message>) -> Result<(), Problem> {
+    let mut is_told = false;
+    loop {
+        let look = move || {
+            let mut messages = Vec::new();
+            let look = events.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
+                let (after, name) = (event.after.to_string(), word(event.step.event));
+                let data = Answer::of(&EventReply::from(event)).into_text();
+                messages.push(Sent::default().id(after).event(name).data(data));
+            });
+            look.map(|progress| (events, messages, progress)).map_err(Problem::from)
+        };
+        let (next, messages, progress) = match aside(look).await {
+            Ok(found) => found,
+            Err(problem) => {
+                let data = Answer::of(&problem).into_text();
+                let _ = sender.send(Ok(Sent::default().event("error").data(data))).await;
+                return Err(problem);
+            }
+        };
+        events = next;
+        for message in messages {
+            if sender.send(Ok(message)).await.is_err() {
+                return Ok(());
+            }
+        }
+        if !progress.is_caught_up {
+            continue;
+        }
+        if !is_told {
+            is_told = true;
+            let data = json!({ "after": events.after().to_string() }).to_string();
+            if sender.send(Ok(Sent::default().event("caught_up").data(data))).await.is_err() {
+                return Ok(());
+            }
+        }
+        tokio::select! {
+            arrived = events.arrival() => arrived?,
+            () = sender.closed() => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Life-cycle events over HTTP, and queues that are full.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::served::Served;
+
+/// Reads events until there are so many; each as its id, its name and its data. `meanwhile` is done when all of the past is told.
+fn subscribe(
+    served: &Served,
+    parameters: &str,
+    header: &str,
+    count: usize,
+    mut meanwhile: impl FnMut(),
+) -> Vec<(String, String, Value)> {
+    let mut stream = TcpStream::connect(served.address).expect("it listens");
+    let request = format!("GET /v1/jobs/subscribe{parameters} HTTP/1.1\r\nHost: test\r\n{header}\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut found = Vec::new();
+    let (mut id, mut event) = (String::new(), String::new());
+    for line in BufReader::new(stream).lines() {
+        let line = line.expect("a line");
+        match line.split_once(": ") {
+            Some(("id", given)) => id = given.to_owned(),
+            Some(("event", given)) => event = given.to_owned(),
+            Some(("data", _)) if event == "caught_up" => meanwhile(),
+            Some(("data", data)) => {
+                found.push((id.clone(), event.clone(), serde_json::from_str(data).expect("JSON")));
+            }
+            _ => {}
+        }
+        if found.len() == count {
+            break;
+        }
+    }
+    found
+}
+
+fn enqueue(served: &Served, job: Value) -> String {
+    let answer = served.write("/v1/commit", json!({"parts": [{"enqueue": job}]}));
+    answer["replies"][0]["enqueued"]["job"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn what_happens_to_jobs_is_told_filtered_and_goes_on_where_it_was() {
+    let served = Served::new();
+    enqueue(&served, json!({"queue": "mail", "kind": "welcome", "payload": {"to": 1}, "tags": ["vip"]}));
+    let live = || {
+        let jobs = served.write("/v1/queues/mail/fetch", json!({"worker": "w1"}));
+        let job = &jobs["jobs"][0];
+        let path = format!("/v1/jobs/{}/ack", job["job"].as_str().expect("an id"));
+        served.write(&path, json!({"token": job["token"], "result": "sent"}));
+    };
+    let told = subscribe(&served, "?queue=mail&after=start", "", 4, live);
+    let names: Vec<_> = told.iter().map(|(_, name, _)| name.as_str()).collect();
+    assert_eq!(names, ["queue_created", "enqueued", "leased", "completed"]);
+    let (enqueued, leased, completed) = (&told[1].2, &told[2].2, &told[3].2);
+    assert_eq!((&enqueued["payload"], &enqueued["state"]), (&json!({"to": 1}), &json!("pending")));
+    assert_eq!((&leased["worker"], &leased["attempt"], &leased["kind"]), (&json!("w1"), &json!(1), &json!("welcome")));
+    assert_eq!((&completed["result"], &completed["number"]), (&json!("sent"), &json!(3)));
+    assert_eq!(completed["after"], told[3].0);
+
+    let header = format!("Last-Event-ID: {}\r\n", told[1].0);
+    let again = subscribe(&served, "?queue=mail&after=start", &header, 2, || ());
+    assert_eq!(again, told[2..], "the header goes first");
+    let other = || drop(enqueue(&served, json!({"queue": "other", "kind": "sms"})));
+    let comes = subscribe(&served, "?event=enqueued", "", 1, other);
+    assert_eq!((&comes[0].2["queue"], &comes[0].2["kind"]), (&json!("other"), &json!("sms")));
+    let tagged = subscribe(&served, "?tag=vip&event=completed&after=start", "", 1, || ());
+    assert_eq!(tagged[0], told[3]);
+    for wrong in ["?event=finished", "?job=1", "?after=7", "?queue=no%20queue", "?kin=welcome"] {
+        served.fails("GET", &format!("/v1/jobs/subscribe{wrong}"), "", 400, "invalid");
+    }
+}
+
+#[test]
+fn a_full_queue_answers_that_it_is_overloaded_and_when_to_come_back() {
+    let served = Served::new();
+    served.write("/v1/queues/q/settings", json!({"jobs_max": 1}));
+    assert_eq!(served.read("/v1/queues/q")["settings"], json!({"jobs_max": 1}));
+    enqueue(&served, json!({"queue": "q"}));
+    let body = json!({"parts": [{"enqueue": {"queue": "q"}}]}).to_string();
+    let problem = served.fails("POST", "/v1/commit", &body, 429, "overloaded");
+    assert_eq!(
+        (&problem["retry_after_ms"], &problem["jobs_max"], &problem["queue"]),
+        (&json!(100), &json!(1), &json!("q"))
+    );
+    assert!(served.post("/v1/commit", &body).head.contains("retry-after: 1"));
+    let each = served.write("/v1/commit", json!({"parts": [{"each": [{"enqueue": {"queue": "q"}}]}]}));
+    assert_eq!(each["replies"][0]["each"][0]["refused"]["code"], "overloaded");
+    served.write("/v1/queues/q/settings", json!({"jobs_max": null}));
+    served.write("/v1/commit", &body);
+}
+
+#[test]
+fn what_says_nothing_or_two_things_is_refused() {
+    let served = Served::new();
+    let job = enqueue(&served, json!({"queue": "q"}));
+    let change = format!("/v1/jobs/{job}/change");
+    served.fails("POST", "/v1/queues/new/settings", "{}", 400, "invalid");
+    served.fails("POST", &change, "{}", 400, "invalid");
+    served.fails("POST", &change, r#"{"release": {}, "delete": {}}"#, 400, "invalid");
+    served.fails("POST", "/v1/queues/q/settings", r#"{"rate": {}}"#, 400, "invalid");
+    let enqueue = |job: &str| format!(r#"{{"parts": [{{"enqueue": {job}}}]}}"#);
+    for wrong in [
+        r#"{"queue": "q", "unique": {"key": "k", "hold": "until_started", "hold_ms": 5}}"#,
+        r#"{"queue": "q", "run_at_ms": 4611686018427387904}"#,
+        r#"{"queue": "q", "delay_ms": 4611686018427387904}"#,
+        r#"{"queue": "q", "expires_in_ms": 18446744073709551615}"#,
+    ] {
+        served.fails("POST", "/v1/commit", &enqueue(wrong), 400, "invalid");
+    }
+}

@@ -1,0 +1,60 @@
+//! Where a walk over the log's entries goes on: a search, or a reading of life-cycle events.
+
+use core::fmt;
+use core::str::FromStr;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{Place, Position};
+
+use crate::codec::{read_id, write_id};
+use crate::{JobId, ParseIdError};
+
+/// Where a search or a reading goes on. Written `position-index-item`; good for the same filter only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// An entry of the log.
+    pub(crate) place: Place,
+    /// How many of that entry's items were looked at: jobs that it enqueues or finishes, or events.
+    pub(crate) items: u32,
+}
+
+impl Cursor {
+    /// Before everything.
+    pub const START: Cursor = Cursor { place: Place::START, items: 0 };
+
+    /// Behind the record at this position: of life-cycle events, those to come.
+    pub const fn behind(position: Position) -> Self {
+        Cursor { place: Place::new(Position::new(position.get().saturating_add(1)), 0), items: 0 }
+    }
+
+    pub(crate) fn write(self, out: &mut Encoder) {
+        write_id(self.place, out);
+        out.varint(u64::from(self.items));
+    }
+
+    pub(crate) fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Cursor { place: read_id(from)?, items: from.varint_u32()? })
+    }
+}
+
+impl From<JobId> for Cursor {
+    /// Behind this job, in a search that goes by id.
+    fn from(job: JobId) -> Self {
+        Cursor { place: job.place(), items: 1 }
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", JobId::new(self.place), self.items)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let (place, items) = text.rsplit_once('-').ok_or(ParseIdError)?;
+        Ok(Cursor { place: place.parse::<JobId>()?.place(), items: items.parse().map_err(|_| ParseIdError)? })
+    }
+}

@@ -1,0 +1,145 @@
+//! An entry as the events that it is.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use quire_model::{Entry, History, ModelId, Place, ReadError, Sequence};
+
+use crate::JobId;
+use crate::codec::{Effect, queue_of, queue_tag, unreadable, user_tags};
+use crate::cursor::Cursor;
+use crate::history::{Event, Transition, of_step, plain};
+use crate::queue::QueueId;
+use crate::state::JobState;
+use crate::view::enqueued_at;
+
+/// Something that happened to a job, or to a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LifeEvent {
+    /// Where a reading goes on behind it.
+    pub after: Cursor,
+    /// Its number among those of its queue, from 0.
+    pub number: Sequence,
+    /// The queue that it happened in.
+    pub queue: Arc<str>,
+    /// The job; `None` when it happened to the queue.
+    pub job: Option<JobId>,
+    /// The name of the job's handler; empty when the job's enqueue is gone from the log, too.
+    pub kind: String,
+    /// What happened, when, and to which state it led.
+    pub step: Transition,
+    /// The payload of an enqueued job, and of one that got another; the result of a completed one; what a heartbeat said of its progress.
+    pub data: Vec<u8>,
+}
+
+/// An event without what the job's enqueue has to say.
+pub(super) struct Told {
+    pub(super) after: Cursor,
+    pub(super) number: Sequence,
+    pub(super) job: Option<JobId>,
+    step: Transition,
+    data: Vec<u8>,
+}
+
+/// The names of queues, those that are gone too: from the log, where each queue's first entry has its name.
+#[derive(Debug, Default)]
+pub(super) struct Names(BTreeMap<QueueId, Arc<str>>);
+
+impl Names {
+    fn of(&mut self, history: &dyn History, queue: QueueId) -> Result<Arc<str>, ReadError> {
+        if let Some(name) = self.0.get(&queue) {
+            return Ok(Arc::clone(name));
+        }
+        let created = history.next(&[queue_tag(queue).tag()], Place::START)?;
+        let name: Arc<str> = match created.map(|entry| Effect::read(&entry)).transpose()? {
+            Some(Effect::QueueCreated { name, .. }) => Arc::from(name),
+            _ => Arc::from(""),
+        };
+        self.0.insert(queue, Arc::clone(&name));
+        Ok(name)
+    }
+}
+
+/// The wanted events of an entry behind the first `skip`, in order; of one that is none of a queue, none.
+pub(super) fn told(
+    entry: &Entry<'_>,
+    skip: u32,
+    wanted: impl Fn(Event, Option<JobId>) -> bool,
+) -> Result<Vec<Told>, ReadError> {
+    let Some(first) = entry.sequence.filter(|_| entry.kind.model == ModelId::JOBS) else { return Ok(Vec::new()) };
+    let plain = plain(entry);
+    let mut all = Vec::new();
+    let mut add = |index: u32, job: Option<JobId>, step: Transition, data: &[u8]| {
+        if index < skip || !wanted(step.event, job) {
+            return;
+        }
+        let (place, items) = if index + 1 < entry.count { (entry.place, index + 1) } else { (entry.place.after(), 0) };
+        let number = Sequence::new(first.get() + u64::from(index));
+        all.push(Told { after: Cursor { place, items }, number, job, step, data: data.to_vec() });
+    };
+    match Effect::read(entry)? {
+        Effect::Enqueued(enqueued) => {
+            let until = enqueued.run_at.filter(|run_at| *run_at > entry.time);
+            let state = Some(if until.is_some() { JobState::Scheduled } else { JobState::Pending });
+            add(0, Some(JobId::new(entry.place)), Transition { state, until, ..plain }, enqueued.payload);
+        }
+        Effect::Steps(steps) => {
+            for (index, step) in (0..).zip(steps.iter()) {
+                let step = step.map_err(|error| unreadable(entry.place, &error))?;
+                let job = Some(step.job);
+                let mut step = of_step(plain.clone(), steps.cause, steps.shared, &step);
+                let data = core::mem::take(&mut step.result);
+                add(index, job, step, &data);
+            }
+        }
+        Effect::Noted { job, progress, .. } => {
+            add(0, Some(job), Transition { event: Event::Progress, ..plain }, progress.unwrap_or_default());
+        }
+        Effect::Edited(edited) => {
+            let step = Transition { event: Event::Edited, ..plain };
+            add(0, Some(edited.job), step, edited.payload.unwrap_or_default());
+        }
+        Effect::Revived(revived) => {
+            let step = Transition { event: Event::Revived, state: Some(JobState::Pending), ..plain };
+            add(0, Some(revived.job), step, revived.payload.unwrap_or_default());
+        }
+        Effect::MovedOut { job, .. } => add(0, Some(job), Transition { event: Event::MovedOut, ..plain }, b""),
+        Effect::QueueCreated { .. } => add(0, None, Transition { event: Event::QueueCreated, ..plain }, b""),
+        Effect::QueueSet { .. } => add(0, None, Transition { event: Event::QueueSet, ..plain }, b""),
+        Effect::QueueCleared { .. } => add(0, None, Transition { event: Event::QueueCleared, ..plain }, b""),
+        Effect::QueueDestroyed { .. } => add(0, None, Transition { event: Event::QueueDestroyed, ..plain }, b""),
+        Effect::Extended { .. } | Effect::KeyHeld { .. } | Effect::BulkBegun(_) | Effect::BulkAdvanced(_) => {}
+    }
+    Ok(all)
+}
+
+impl Told {
+    /// The event, with what its job's enqueue has to say; `None` when that is not as `wanted`: the kind and the tags.
+    pub(super) fn whole(
+        self,
+        history: &dyn History,
+        names: &mut Names,
+        entry: &Entry<'_>,
+        wanted: impl Fn(&str, &[&str]) -> bool,
+    ) -> Result<Option<LifeEvent>, ReadError> {
+        let Told { after, number, job, step, data } = self;
+        let enqueued = match job {
+            Some(job) => enqueued_at(history, job)?,
+            None => None,
+        };
+        let (kind, tags) = match &enqueued {
+            Some((entry, enqueued)) => (enqueued.kind, user_tags(entry.tags).collect()),
+            None => ("", Vec::new()),
+        };
+        if !wanted(kind, &tags) {
+            return Ok(None);
+        }
+        let queue = match queue_of(entry.tags) {
+            Some(queue) => names.of(history, queue)?,
+            None => Arc::from(""),
+        };
+        Ok(Some(LifeEvent { after, number, queue, job, kind: String::from(kind), step, data }))
+    }
+}

@@ -1,0 +1,76 @@
+//! The events of one queue by their numbers: what a topic of a queue is.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use quire_model::{History, Place, ReadError, Sequence, TagBuf};
+
+use super::event::{LifeEvent, Names, told};
+use crate::codec::queue_tag;
+use crate::queue::QueueId;
+use crate::state::Jobs;
+
+/// The life-cycle events of a queue, dense but for those that are gone.
+#[derive(Debug, Clone)]
+pub struct QueueLog {
+    queue: QueueId,
+    name: Arc<str>,
+}
+
+impl Jobs {
+    /// The events of a queue; `None` when nobody has used it.
+    pub fn queue_log(&self, queue: &str) -> Option<QueueLog> {
+        let (name, queue) = self.queue_ids.get_key_value(queue)?;
+        Some(QueueLog { queue: *queue, name: Arc::clone(name) })
+    }
+
+    /// The events of every queue, by name.
+    pub fn queue_logs(&self) -> impl Iterator<Item = QueueLog> {
+        self.queue_ids.iter().map(|(name, queue)| QueueLog { queue: *queue, name: Arc::clone(name) })
+    }
+}
+
+impl QueueLog {
+    /// The queue's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of the queue, never given twice: one that is made anew under the name has another.
+    pub fn number(&self) -> u32 {
+        self.queue.0
+    }
+
+    /// The tag that the events stand under.
+    pub fn tag(&self) -> TagBuf {
+        queue_tag(self.queue)
+    }
+
+    /// The number of the first event that is there, and that of the next to come.
+    ///
+    /// # Errors
+    /// When the first or last entry can't be read.
+    pub fn bounds(&self, history: &dyn History) -> Result<(Sequence, Sequence), ReadError> {
+        let tag = self.tag();
+        let Some(last) = history.previous(&[tag.tag()], Place::END)? else { return Ok(Default::default()) };
+        let next = last.next_sequence();
+        let first = history.next(&[tag.tag()], Place::START)?.and_then(|entry| entry.sequence);
+        Ok((first.unwrap_or(next), next))
+    }
+
+    /// The events of the entry that holds this number, or of the first behind it, from this number on; none at the end.
+    ///
+    /// # Errors
+    /// When the entry can't be read.
+    pub fn events_from(&self, history: &dyn History, number: Sequence) -> Result<Vec<LifeEvent>, ReadError> {
+        let Some(entry) = history.seek(self.tag().tag(), number)? else { return Ok(Vec::new()) };
+        let first = entry.sequence.unwrap_or_default();
+        let skip = u32::try_from(number.get().saturating_sub(first.get())).unwrap_or(u32::MAX);
+        let mut names = Names::default();
+        let mut events = Vec::new();
+        for told in told(&entry, skip, |_, _| true)? {
+            events.extend(told.whole(history, &mut names, &entry, |_, _| true)?);
+        }
+        Ok(events)
+    }
+}
