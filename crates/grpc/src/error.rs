@@ -43,7 +43,21 @@ pub(crate) fn refused_item(refusal: &jobs::Refusal) -> JobRefusal {
         jobs::Refusal::Duplicate { job } | jobs::Refusal::UnknownJob { job } => (job.to_string(), String::new()),
         _ => (String::new(), String::new()),
     };
-    JobRefusal { reason: reason.to_owned(), message: refusal.to_string(), job, state }
+    JobRefusal {
+        reason: reason.to_owned(),
+        message: refusal.to_string(),
+        job,
+        state,
+        retry_after_us: retry_after_micros(refusal),
+    }
+}
+
+/// After how long to try again what an overloaded queue has refused.
+fn retry_after_micros(refusal: &jobs::Refusal) -> Option<u64> {
+    match refusal {
+        jobs::Refusal::Overloaded { retry_after_micros, .. } => Some(*retry_after_micros),
+        _ => None,
+    }
 }
 
 /// A field that can't be.

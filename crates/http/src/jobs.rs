@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::jobs::{Cause, Command, Cursor, Event, Filter, JobId, JobState, JobView, States, Status, Transition};
+use quire::jobs::{Command, Cursor, Filter, JobId, JobState, JobView, States, Status, Transition};
 use quire::{Commit, Database, Part, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -148,18 +148,16 @@ impl From<JobView> for JobReply {
 
 impl From<Transition> for Step {
     fn from(step: Transition) -> Self {
-        let is = |cause| step.event == Event::Step(cause);
-        let note = |shown: bool| Some(step.note.clone()).filter(|note| shown && !note.is_empty());
-        let (leased, failed) = (is(Cause::Leased), step.event.is_failure() || is(Cause::Unreadable));
+        let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
         Step {
             position: step.place.position.get(),
             time_ms: step.time.as_millis(),
             what: step.event.name().replace(' ', "_"),
             state: step.state.map(JobState::name),
             attempt: Some(step.attempt).filter(|attempt| *attempt > 0),
-            worker: note(leased),
-            error: note(failed),
-            reason: note(!leased && !failed),
+            worker: note("worker"),
+            error: note("error"),
+            reason: note("reason"),
             until_ms: step.until.map(Timestamp::as_millis),
         }
     }

@@ -66,9 +66,7 @@ struct EventReply {
 impl From<LifeEvent> for EventReply {
     fn from(event: LifeEvent) -> Self {
         let LifeEvent { after, number, queue, job, kind, step, data } = event;
-        let is = |cause| step.event == Event::Step(cause);
-        let note = |shown: bool| Some(step.note.clone()).filter(|note| shown && !note.is_empty());
-        let (leased, failed) = (is(Cause::Leased), step.event.is_failure() || is(Cause::Unreadable));
+        let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
         let named = match step.event {
             Event::Step(Cause::Completed) => Some("result"),
             Event::Progress => Some("progress"),
@@ -85,9 +83,9 @@ impl From<LifeEvent> for EventReply {
             state: step.state.map(JobState::name),
             attempt: Some(step.attempt).filter(|attempt| *attempt > 0),
             until_ms: step.until.map(quire::Timestamp::as_millis),
-            worker: note(leased),
-            error: note(failed),
-            reason: note(!leased && !failed),
+            worker: note("worker"),
+            error: note("error"),
+            reason: note("reason"),
             data: named.map(|name| Shown::value(name, data)),
         }
     }

@@ -99,6 +99,15 @@ impl Event {
         }
     }
 
+    /// What the note of such a step is: `worker`, `error` or `reason`.
+    pub const fn note_name(self) -> &'static str {
+        match self {
+            Event::Step(Cause::Leased) => "worker",
+            Event::Step(Cause::Failed | Cause::LeaseExpired | Cause::TimedOut | Cause::Unreadable) => "error",
+            _ => "reason",
+        }
+    }
+
     /// Whether an attempt went wrong.
     pub const fn is_failure(self) -> bool {
         matches!(self, Event::Step(Cause::Failed | Cause::LeaseExpired | Cause::TimedOut))

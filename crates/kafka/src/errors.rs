@@ -47,6 +47,12 @@ impl Failure {
         let message = format!("topic {topic} is the event store {store}, and read-only; append events to it instead");
         Failure::new(ResponseError::PolicyViolation, message)
     }
+
+    pub(crate) fn queue_is_read_only(topic: &str, queue: &str) -> Self {
+        let message =
+            format!("topic {topic} tells what happens in queue {queue}, and is read-only; enqueue jobs instead");
+        Failure::new(ResponseError::PolicyViolation, message)
+    }
 }
 
 impl From<Error> for Failure {

@@ -17,6 +17,7 @@ use quire::streams::wire::{BatchBuilder, Header};
 use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
 use quire::{Error, History, Sequence, View};
 
+use crate::by_time::{at, first_at, latest};
 use crate::errors::Failure;
 use crate::partition::{Room, put};
 
@@ -90,50 +91,28 @@ impl EventTopic {
         Ok(())
     }
 
-    /// The first event that is not earlier, found by halving: events of one store never go back in time.
+    /// The first event that is not earlier: events of one store never go back in time.
     pub(crate) fn offset_at_time(
         &self,
         history: &dyn History,
         timestamp_ms: i64,
     ) -> Result<Option<TimeOffset>, Failure> {
-        let offsets = self.offsets(history)?;
-        let (mut low, mut high) = (offsets.start.get(), offsets.next.get());
-        let mut found = None;
-        // Every event below `low` is earlier; the first event from `high` on, if there is one, is `found`.
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.first_from(history, EventPosition::new(middle))? {
-                Some(event) if time_ms(&event) < timestamp_ms => low = event.position.get() + 1,
-                Some(event) => {
-                    found =
-                        Some(TimeOffset { offset: Sequence::new(event.position.get()), timestamp_ms: time_ms(&event) });
-                    high = middle;
-                }
-                None => high = middle,
-            }
-        }
-        Ok(found)
+        let PartitionOffsets { start, next } = self.offsets(history)?;
+        first_at((start.get(), next.get()), timestamp_ms, |position| self.first_from(history, position))
     }
 
     /// The first event with the latest time.
     pub(crate) fn latest_record(&self, history: &dyn History) -> Result<Option<TimeOffset>, Failure> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
-        if start == next {
-            return Ok(None);
-        }
-        let last = self.first_from(history, EventPosition::new(next.get() - 1))?;
-        let Some(last) = last else { return Ok(None) };
-        self.offset_at_time(history, time_ms(&last))
+        latest((start.get(), next.get()), |position| self.first_from(history, position))
     }
 
-    fn first_from<'h>(
-        &self,
-        history: &'h dyn History,
-        position: EventPosition,
-    ) -> Result<Option<EventView<'h>>, Failure> {
-        let after = EventPosition::new(position.get() - 1);
+    fn first_from(&self, history: &dyn History, position: u64) -> Result<Option<TimeOffset>, Failure> {
+        let after = EventPosition::new(position - 1);
         let options = ReadOptions { after, limit: Some(1), ..ReadOptions::default() };
-        self.selection.read(history, options).map_err(unreadable)?.next().transpose().map_err(unreadable)
+        let event =
+            self.selection.read(history, options).map_err(unreadable)?.next().transpose().map_err(unreadable)?;
+        Ok(event.map(|event| at(event.position.get(), time_ms(&event))))
     }
 }
 

@@ -36,8 +36,10 @@ mod groups;
 mod sessions;
 mod waiting;
 
+mod by_time;
 mod configs;
 mod event_topics;
+mod job_topics;
 mod partition;
 mod topics;
 

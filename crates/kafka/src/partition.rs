@@ -1,4 +1,4 @@
-//! A partition to be read: of a topic, or the only one of an event store. Both are read from the log alone.
+//! A partition to be read: of a topic, or the only one of an event store or a queue. All are read from the log alone.
 
 use std::ops::ControlFlow;
 
@@ -10,6 +10,7 @@ use quire::{History, Sequence, View, streams};
 use crate::broker::LEADER_EPOCH;
 use crate::errors::Failure;
 use crate::event_topics::EventTopic;
+use crate::job_topics::JobTopic;
 use crate::topics::{Kind, Topic};
 
 /// A partition that is there.
@@ -17,6 +18,7 @@ use crate::topics::{Kind, Topic};
 pub(crate) enum Partition {
     Stream(streams::Partition),
     Events(EventTopic),
+    Jobs(JobTopic),
 }
 
 /// How many bytes of batches a fetch may still take.
@@ -44,7 +46,8 @@ impl Partition {
         match &topic.kind {
             Kind::Stream { id, .. } => Ok(Partition::Stream(view.streams.partition(*id, number)?)),
             Kind::Events { store, .. } if number == 0 => Ok(Partition::Events(EventTopic::of(view, store)?)),
-            Kind::Events { .. } => Err(Failure::unknown_partition(partition)),
+            Kind::Jobs { queue, .. } if number == 0 => Ok(Partition::Jobs(JobTopic::of(view, queue)?)),
+            Kind::Events { .. } | Kind::Jobs { .. } => Err(Failure::unknown_partition(partition)),
         }
     }
 
@@ -53,6 +56,7 @@ impl Partition {
         match self {
             Partition::Stream(partition) => Some(partition.tag().tag().as_bytes().into()),
             Partition::Events(topic) => topic.tag(),
+            Partition::Jobs(topic) => Some(topic.tag()),
         }
     }
 
@@ -61,6 +65,7 @@ impl Partition {
         match self {
             Partition::Stream(partition) => Ok(partition.offsets(history).map_err(StreamReadError::from)?),
             Partition::Events(topic) => Ok(topic.offsets(history)?),
+            Partition::Jobs(topic) => topic.offsets(history),
         }
     }
 
@@ -87,6 +92,7 @@ impl Partition {
                 })?;
             }
             Partition::Events(topic) => topic.fetch(history, from, room, out)?,
+            Partition::Jobs(topic) => topic.fetch(history, from, room, out)?,
         }
         Ok(())
     }
@@ -106,7 +112,7 @@ impl Partition {
             Kind::Stream { id, .. } => {
                 Ok(Partition::Stream(view.streams.partition_from_time(*id, number, timestamp_ms)?))
             }
-            Kind::Events { .. } => Partition::of(view, topic, partition),
+            Kind::Events { .. } | Kind::Jobs { .. } => Partition::of(view, topic, partition),
         }
     }
 
@@ -122,6 +128,7 @@ impl Partition {
                 Ok(partition.offset_at_time(history, timestamp_ms, &mut open).map_err(StreamReadError::from)?)
             }
             Partition::Events(topic) => Ok(topic.offset_at_time(history, timestamp_ms)?),
+            Partition::Jobs(topic) => topic.offset_at_time(history, timestamp_ms),
         }
     }
 
@@ -137,6 +144,7 @@ impl Partition {
                 Ok(partition.latest_record(history, hint, &mut open).map_err(StreamReadError::from)?)
             }
             Partition::Events(topic) => topic.latest_record(history),
+            Partition::Jobs(topic) => topic.latest_record(history),
         }
     }
 }

@@ -11,14 +11,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quire::{Database, Position};
+use quire::{Database, ModelId, Position};
 use tokio::sync::Notify;
 
 /// How many records are gone through before other tasks have a turn.
 const RECORDS_AT_ONCE: u64 = 256;
 
-/// What an entry may take in an answer besides its bytes in the log: an event becomes a record with headers.
-const ENTRY_BYTES: u64 = 256;
+/// What an entry may take in an answer besides its bytes in the log: an event becomes a record with headers. An entry of a queue is as many events
+/// as it takes numbers.
+const ENTRY_BYTES: u64 = 512;
 
 /// Who waits, and for what.
 #[derive(Debug, Default)]
@@ -119,7 +120,8 @@ impl Waiting {
                     let registry = self.lock();
                     for entry in entries.filter(|entry| entry.sequence.is_some()) {
                         let Some(tag) = entry.tags.first() else { continue };
-                        let bytes = entry.body.len() as u64 + ENTRY_BYTES;
+                        let events = if entry.kind.model == ModelId::JOBS { u64::from(entry.count) } else { 1 };
+                        let bytes = entry.body.len() as u64 + ENTRY_BYTES * events;
                         for arrived in registry.by_tag.get(tag.as_bytes()).into_iter().flat_map(HashMap::values) {
                             arrived.add(bytes);
                         }

@@ -1,13 +1,19 @@
-//! The service `Jobs`: enqueues, fetches, reports, and the stream of a worker.
+//! The service `Jobs`: enqueues, fetches, reports, the stream of a worker; changes, reads, queues, and the stream of what happens.
 //!
 //! ```text
 //! Enqueue, Report ─▶ request ─▶ Database::submit (one Each) ─▶ the ticket ─▶ reply: a result for each item
 //! Fetch ─▶ rest, until a fetch is worth while ─▶ Database::submit ─▶ jobs
 //! Work ─▶ work: frames in, answers and jobs out
+//! Change, BeginBulk, Bulks ─▶ change · Get, Search ─▶ read · Queues, SetQueue, ClearQueue, DestroyQueue ─▶ queues
+//! Subscribe ─▶ subscribe: pages of life-cycle events
 //! ```
 
+mod change;
+mod queues;
+mod read;
 mod reply;
 mod request;
+mod subscribe;
 mod work;
 
 use std::sync::Arc;
@@ -15,7 +21,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use quire::jobs::FetchedJob;
-use quire::{Outcome, Ticket, jobs};
+use quire::{Commit, Outcome, Part, Ticket, jobs};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -24,8 +30,11 @@ use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, refused};
 use crate::proto::jobs_server::Jobs;
 use crate::proto::{
-    EnqueueJobsRequest, EnqueueJobsResponse, FetchJobsRequest, FetchJobsResponse, ReportJobsRequest,
-    ReportJobsResponse, WorkRequest, WorkResponse,
+    BeginBulkRequest, BeginBulkResponse, BulksRequest, BulksResponse, ChangeJobsRequest, ChangeJobsResponse,
+    ClearQueueRequest, ClearQueueResponse, DestroyQueueRequest, DestroyQueueResponse, EnqueueJobsRequest,
+    EnqueueJobsResponse, FetchJobsRequest, FetchJobsResponse, GetJobsRequest, GetJobsResponse, QueuesRequest,
+    QueuesResponse, ReportJobsRequest, ReportJobsResponse, SearchJobsRequest, SearchJobsResponse, SetQueueRequest,
+    SetQueueResponse, SubscribeJobsRequest, SubscribeJobsResponse, WorkRequest, WorkResponse,
 };
 
 /// The longest a fetch waits.
@@ -50,6 +59,11 @@ async fn submit(app: &Arc<App>, items: request::Items, bytes: usize) -> Result<T
     }
     let app = Arc::clone(app);
     aside(move || items.submit(&app.database)).await
+}
+
+/// Commits one command.
+fn one(app: &App, command: jobs::Command<'_>) -> Result<Ticket<Outcome>, Status> {
+    app.database.submit(&Commit::new().part(Part::Jobs(command))).map_err(failed)
 }
 
 /// The answer to the one command of a commit.
@@ -94,6 +108,7 @@ async fn until_fetchable(app: &App, fetch: &request::Fetch) -> Result<(), Status
 #[tonic::async_trait]
 impl Jobs for Service {
     type WorkStream = ReceiverStream<Result<WorkResponse, Status>>;
+    type SubscribeStream = ReceiverStream<Result<SubscribeJobsResponse, Status>>;
 
     async fn enqueue(&self, request: Request<EnqueueJobsRequest>) -> Result<Response<EnqueueJobsResponse>, Status> {
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
@@ -132,5 +147,57 @@ impl Jobs for Service {
 
     async fn work(&self, request: Request<Streaming<WorkRequest>>) -> Result<Response<Self::WorkStream>, Status> {
         Ok(Response::new(work::begin(Arc::clone(&self.app), request.into_inner())))
+    }
+
+    async fn change(&self, request: Request<ChangeJobsRequest>) -> Result<Response<ChangeJobsResponse>, Status> {
+        let results = change::change(&self.app, request.into_inner()).await?;
+        Ok(Response::new(ChangeJobsResponse { results }))
+    }
+
+    async fn get(&self, request: Request<GetJobsRequest>) -> Result<Response<GetJobsResponse>, Status> {
+        Ok(Response::new(GetJobsResponse { jobs: read::get(&self.app, request.into_inner()).await? }))
+    }
+
+    async fn search(&self, request: Request<SearchJobsRequest>) -> Result<Response<SearchJobsResponse>, Status> {
+        Ok(Response::new(read::search(&self.app, request.into_inner()).await?))
+    }
+
+    async fn begin_bulk(&self, request: Request<BeginBulkRequest>) -> Result<Response<BeginBulkResponse>, Status> {
+        Ok(Response::new(BeginBulkResponse { bulk: change::begin_bulk(&self.app, request.into_inner()).await? }))
+    }
+
+    async fn bulks(&self, request: Request<BulksRequest>) -> Result<Response<BulksResponse>, Status> {
+        Ok(Response::new(BulksResponse { bulks: change::bulks(&self.app, request.into_inner()).await? }))
+    }
+
+    async fn queues(&self, request: Request<QueuesRequest>) -> Result<Response<QueuesResponse>, Status> {
+        Ok(Response::new(QueuesResponse { queues: queues::queues(&self.app, request.into_inner()).await? }))
+    }
+
+    async fn set_queue(&self, request: Request<SetQueueRequest>) -> Result<Response<SetQueueResponse>, Status> {
+        queues::set(&self.app, request.into_inner()).await?;
+        Ok(Response::new(SetQueueResponse {}))
+    }
+
+    async fn clear_queue(&self, request: Request<ClearQueueRequest>) -> Result<Response<ClearQueueResponse>, Status> {
+        let queue = request.into_inner().queue;
+        let jobs = queues::clear(&self.app, jobs::Command::Clear { queue: &queue }).await?;
+        Ok(Response::new(ClearQueueResponse { jobs }))
+    }
+
+    async fn destroy_queue(
+        &self,
+        request: Request<DestroyQueueRequest>,
+    ) -> Result<Response<DestroyQueueResponse>, Status> {
+        let queue = request.into_inner().queue;
+        let jobs = queues::clear(&self.app, jobs::Command::Destroy { queue: &queue }).await?;
+        Ok(Response::new(DestroyQueueResponse { jobs }))
+    }
+
+    async fn subscribe(
+        &self,
+        request: Request<SubscribeJobsRequest>,
+    ) -> Result<Response<Self::SubscribeStream>, Status> {
+        Ok(Response::new(subscribe::begin(Arc::clone(&self.app), request.into_inner())?))
     }
 }

@@ -59,16 +59,13 @@ impl Fetch {
 
 fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, Status> {
     let or = NewJob::new(&job.payload);
-    let small = |name: &str, number: u32| u8::try_from(number).map_err(|_| out_of_range(name, number, 255));
     let new = NewJob {
         kind: &job.kind,
         priority: job.priority.map_or(Ok(or.priority), |number| small("priority", number).map(Priority::new))?,
         run_at: job.run_at_us.map(Timestamp::from_micros),
         expires_at: job.expires_at_us.map(Timestamp::from_micros),
         timeout_micros: job.timeout_us,
-        attempts_max: job.attempts_max.map_or(Ok(or.attempts_max), |number| {
-            u16::try_from(number).map_err(|_| out_of_range("attempts_max", number, u32::from(u16::MAX)))
-        })?,
+        attempts_max: job.attempts_max.map_or(Ok(or.attempts_max), attempts)?,
         backoff: job.backoff.as_ref().map_or(or.backoff, backoff_of),
         jitter_percent: small("jitter_percent", job.jitter_percent)?,
         group: &job.group,
@@ -77,6 +74,16 @@ fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r
         ..or
     };
     Ok(Command::Enqueue { queue: &job.queue, job: new })
+}
+
+/// A number of at most 8 bits.
+pub(super) fn small(name: &str, number: u32) -> Result<u8, Status> {
+    u8::try_from(number).map_err(|_| out_of_range(name, number, 255))
+}
+
+/// A number of attempts.
+pub(super) fn attempts(number: u32) -> Result<u16, Status> {
+    u16::try_from(number).map_err(|_| out_of_range("attempts_max", number, u32::from(u16::MAX)))
 }
 
 fn out_of_range(name: &str, number: u32, most: u32) -> Status {

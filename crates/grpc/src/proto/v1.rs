@@ -973,6 +973,9 @@ pub struct JobRefusal {
     /// The state that it is in.
     #[prost(string, tag = "4")]
     pub state: ::prost::alloc::string::String,
+    /// Of an overloaded queue: after how long to try again.
+    #[prost(uint64, optional, tag = "5")]
+    pub retry_after_us: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EnqueueJobsRequest {
@@ -1207,6 +1210,440 @@ pub mod work_response {
         Lost(LostLeases),
     }
 }
+/// How a job is changed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobChange {
+    #[prost(oneof = "job_change::What", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    pub what: ::core::option::Option<job_change::What>,
+}
+/// Nested message and enum types in `JobChange`.
+pub mod job_change {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Reason {
+        #[prost(string, tag = "1")]
+        pub reason: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Retry {
+        /// Another payload than before.
+        #[prost(bytes = "bytes", optional, tag = "1")]
+        pub payload: ::core::option::Option<::prost::bytes::Bytes>,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        /// Ends an unfinished job; who works on it is refused from then on.
+        #[prost(message, tag = "1")]
+        Cancel(Reason),
+        /// Keeps a waiting job from being fetched.
+        #[prost(message, tag = "2")]
+        Hold(Reason),
+        /// Makes a held job pending.
+        #[prost(bool, tag = "3")]
+        Release(bool),
+        /// Has a waiting job run from this time on; at once when it is past.
+        #[prost(uint64, tag = "4")]
+        RunAtUs(u64),
+        /// Makes a dead job pending again, with all its attempts before it.
+        #[prost(message, tag = "5")]
+        Retry(Retry),
+        #[prost(bool, tag = "6")]
+        Delete(bool),
+        /// Puts an unfinished job into another queue.
+        #[prost(string, tag = "7")]
+        MoveTo(::prost::alloc::string::String),
+        /// 0 to 255.
+        #[prost(uint32, tag = "8")]
+        Priority(u32),
+        #[prost(uint32, tag = "9")]
+        AttemptsMax(u32),
+        /// Of a job that waits.
+        #[prost(bytes, tag = "10")]
+        Payload(::prost::bytes::Bytes),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ChangeJobsRequest {
+    /// At most 1,024.
+    #[prost(message, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<change_jobs_request::Item>,
+}
+/// Nested message and enum types in `ChangeJobsRequest`.
+pub mod change_jobs_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Item {
+        #[prost(string, tag = "1")]
+        pub job: ::prost::alloc::string::String,
+        #[prost(message, optional, tag = "2")]
+        pub change: ::core::option::Option<super::JobChange>,
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ChangeJobsResponse {
+    /// One for each, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub results: ::prost::alloc::vec::Vec<ChangeResult>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeResult {
+    /// The state that it is in; empty when it is deleted.
+    #[prost(string, tag = "1")]
+    pub state: ::prost::alloc::string::String,
+    /// Then it is not changed.
+    #[prost(message, optional, tag = "2")]
+    pub refused: ::core::option::Option<JobRefusal>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetJobsRequest {
+    /// At most 1,024.
+    #[prost(string, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many of its last steps to tell of each: at most 1,000.
+    #[prost(uint32, tag = "2")]
+    pub steps: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetJobsResponse {
+    /// Those that are there, in the order in which they were asked for.
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<Job>,
+}
+/// A job with all that is known of it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Job {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub queue: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub state: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "6")]
+    pub priority: u32,
+    #[prost(string, repeated, tag = "7")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "8")]
+    pub unique_key: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(uint64, tag = "9")]
+    pub enqueued_at_us: u64,
+    #[prost(uint64, tag = "10")]
+    pub run_at_us: u64,
+    #[prost(uint64, optional, tag = "11")]
+    pub expires_at_us: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "12")]
+    pub timeout_us: ::core::option::Option<u64>,
+    #[prost(uint32, tag = "13")]
+    pub attempt: u32,
+    #[prost(uint32, tag = "14")]
+    pub attempts_max: u32,
+    #[prost(bytes = "bytes", tag = "15")]
+    pub payload: ::prost::bytes::Bytes,
+    /// What its worker said of it.
+    #[prost(bytes = "bytes", optional, tag = "16")]
+    pub progress: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "17")]
+    pub checkpoint: ::core::option::Option<::prost::bytes::Bytes>,
+    /// Who holds an active job.
+    #[prost(string, tag = "18")]
+    pub worker: ::prost::alloc::string::String,
+    /// When the state ends by itself: the lease of an active job, the wait of a scheduled or retrying one.
+    #[prost(uint64, optional, tag = "19")]
+    pub until_us: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "20")]
+    pub finished_at_us: ::core::option::Option<u64>,
+    /// Why it is held, was cancelled or is dead.
+    #[prost(string, tag = "21")]
+    pub reason: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "22")]
+    pub last_error: ::core::option::Option<::prost::alloc::string::String>,
+    /// What came out of a completed job.
+    #[prost(bytes = "bytes", optional, tag = "23")]
+    pub result: ::core::option::Option<::prost::bytes::Bytes>,
+    /// Its last steps, oldest first.
+    #[prost(message, repeated, tag = "24")]
+    pub steps: ::prost::alloc::vec::Vec<JobStep>,
+}
+/// A step of a job's life.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobStep {
+    /// What happened; see docs/jobs.md.
+    #[prost(string, tag = "1")]
+    pub event: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub time_us: u64,
+    /// The state that it led to, if to another.
+    #[prost(string, tag = "3")]
+    pub state: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "4")]
+    pub attempt: u32,
+    #[prost(string, tag = "5")]
+    pub worker: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub error: ::prost::alloc::string::String,
+    #[prost(string, tag = "7")]
+    pub reason: ::prost::alloc::string::String,
+    /// When the state ends by itself.
+    #[prost(uint64, optional, tag = "8")]
+    pub until_us: ::core::option::Option<u64>,
+}
+/// Which jobs. Every condition that is given must hold.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobFilter {
+    #[prost(string, optional, tag = "1")]
+    pub queue: ::core::option::Option<::prost::alloc::string::String>,
+    /// Any of them; of all when there are none.
+    #[prost(string, repeated, tag = "2")]
+    pub states: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub kind: ::core::option::Option<::prost::alloc::string::String>,
+    /// All of them.
+    #[prost(string, repeated, tag = "4")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint64, optional, tag = "5")]
+    pub enqueued_from_us: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub enqueued_before_us: ::core::option::Option<u64>,
+    #[prost(uint32, optional, tag = "7")]
+    pub attempts_min: ::core::option::Option<u32>,
+    /// A text that the last error holds.
+    #[prost(string, optional, tag = "8")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SearchJobsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<JobFilter>,
+    /// The `next` of the page before.
+    #[prost(string, tag = "2")]
+    pub after: ::prost::alloc::string::String,
+    /// At most so many: 100 when 0, at most 1,000.
+    #[prost(uint32, tag = "3")]
+    pub limit: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SearchJobsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<Job>,
+    /// Where the next page goes on; empty after the last. A page may be short, even empty, and still have a next one.
+    #[prost(string, tag = "2")]
+    pub next: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BeginBulkRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<JobFilter>,
+    #[prost(message, optional, tag = "2")]
+    pub change: ::core::option::Option<JobChange>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BeginBulkResponse {
+    #[prost(string, tag = "1")]
+    pub bulk: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BulksRequest {
+    /// Only this one; all when it is empty.
+    #[prost(string, tag = "1")]
+    pub bulk: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BulksResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub bulks: ::prost::alloc::vec::Vec<bulks_response::Bulk>,
+}
+/// Nested message and enum types in `BulksResponse`.
+pub mod bulks_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Bulk {
+        #[prost(string, tag = "1")]
+        pub bulk: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "2")]
+        pub looked_at: u64,
+        #[prost(uint64, tag = "3")]
+        pub changed: u64,
+        /// Jobs that matched and could not be changed so.
+        #[prost(uint64, tag = "4")]
+        pub refused: u64,
+        #[prost(bool, tag = "5")]
+        pub done: bool,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueuesRequest {
+    /// Only these; all when there are none.
+    #[prost(string, repeated, tag = "1")]
+    pub queues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueuesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub queues: ::prost::alloc::vec::Vec<queues_response::Queue>,
+}
+/// Nested message and enum types in `QueuesResponse`.
+pub mod queues_response {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Queue {
+        #[prost(string, tag = "1")]
+        pub queue: ::prost::alloc::string::String,
+        /// By the name of the state.
+        #[prost(map = "string, uint64", tag = "2")]
+        pub jobs: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
+        #[prost(message, optional, tag = "3")]
+        pub settings: ::core::option::Option<super::QueueSettings>,
+    }
+}
+/// What holds for a queue as a whole. In an answer, what is absent is not set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueueSettings {
+    /// Gives no jobs.
+    #[prost(bool, optional, tag = "1")]
+    pub paused: ::core::option::Option<bool>,
+    /// Takes no jobs.
+    #[prost(bool, optional, tag = "2")]
+    pub draining: ::core::option::Option<bool>,
+    /// How many unfinished jobs it may have; one more is OVERLOADED. Here and below, 0 takes the limit away.
+    #[prost(uint32, optional, tag = "3")]
+    pub jobs_max: ::core::option::Option<u32>,
+    /// How many jobs are active at a time, in all and of one group.
+    #[prost(uint32, optional, tag = "4")]
+    pub active_max: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "5")]
+    pub group_active_max: ::core::option::Option<u32>,
+    /// How often jobs start, in all and of one group.
+    #[prost(message, optional, tag = "6")]
+    pub rate: ::core::option::Option<StartRate>,
+    #[prost(message, optional, tag = "7")]
+    pub group_rate: ::core::option::Option<StartRate>,
+}
+/// How often jobs start. One that is neither takes the rate away.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartRate {
+    #[prost(oneof = "start_rate::Kind", tags = "1, 2")]
+    pub kind: ::core::option::Option<start_rate::Kind>,
+}
+/// Nested message and enum types in `StartRate`.
+pub mod start_rate {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct TokenBucket {
+        #[prost(uint32, tag = "1")]
+        pub count: u32,
+        #[prost(uint64, tag = "2")]
+        pub per_us: u64,
+        /// How many at once after a rest.
+        #[prost(uint32, tag = "3")]
+        pub burst: u32,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct SlidingWindow {
+        /// Never more within any window.
+        #[prost(uint32, tag = "1")]
+        pub count: u32,
+        #[prost(uint64, tag = "2")]
+        pub window_us: u64,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "1")]
+        TokenBucket(TokenBucket),
+        #[prost(message, tag = "2")]
+        SlidingWindow(SlidingWindow),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetQueueRequest {
+    #[prost(string, tag = "1")]
+    pub queue: ::prost::alloc::string::String,
+    /// What is absent stays as it is; one at least is given.
+    #[prost(message, optional, tag = "2")]
+    pub settings: ::core::option::Option<QueueSettings>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetQueueResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClearQueueRequest {
+    #[prost(string, tag = "1")]
+    pub queue: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ClearQueueResponse {
+    /// How many jobs were cancelled.
+    #[prost(uint64, tag = "1")]
+    pub jobs: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DestroyQueueRequest {
+    #[prost(string, tag = "1")]
+    pub queue: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DestroyQueueResponse {
+    /// How many jobs were cancelled.
+    #[prost(uint64, tag = "1")]
+    pub jobs: u64,
+}
+/// Of each list that is not empty, one has to fit; of the tags all.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SubscribeJobsRequest {
+    #[prost(string, repeated, tag = "1")]
+    pub queues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "2")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub kinds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "4")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The names of docs/jobs.md, such as `completed`.
+    #[prost(string, repeated, tag = "5")]
+    pub events: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// From where on: from now on when absent.
+    #[prost(oneof = "subscribe_jobs_request::Begin", tags = "6, 7")]
+    pub begin: ::core::option::Option<subscribe_jobs_request::Begin>,
+}
+/// Nested message and enum types in `SubscribeJobsRequest`.
+pub mod subscribe_jobs_request {
+    /// From where on: from now on when absent.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Begin {
+        /// From the oldest that is there.
+        #[prost(bool, tag = "6")]
+        Start(bool),
+        /// Behind this cursor.
+        #[prost(string, tag = "7")]
+        After(::prost::alloc::string::String),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SubscribeJobsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub events: ::prost::alloc::vec::Vec<JobEvent>,
+    /// Up to where everything that fits was told, also when nothing did: go on from it, or from the last event, after a break.
+    #[prost(string, tag = "2")]
+    pub caught_up: ::prost::alloc::string::String,
+}
+/// Something that happened to a job, or to a queue.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobEvent {
+    /// The cursor behind it.
+    #[prost(string, tag = "1")]
+    pub after: ::prost::alloc::string::String,
+    /// Its number in the queue, from 0.
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+    #[prost(string, tag = "3")]
+    pub queue: ::prost::alloc::string::String,
+    /// Empty when it happened to the queue.
+    #[prost(string, tag = "4")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "6")]
+    pub step: ::core::option::Option<JobStep>,
+    /// The payload of an enqueued job, the result of a completed one, what a heartbeat said of its progress.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub data: ::prost::bytes::Bytes,
+}
 /// Generated client implementations.
 pub mod jobs_client {
     #![allow(
@@ -1387,6 +1824,223 @@ pub mod jobs_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Work"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Changes jobs, whoever holds them, each by itself, in one commit.
+        pub async fn change(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChangeJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeJobsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Change");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Change"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Jobs by their ids, with their last steps.
+        pub async fn get(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetJobsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Get");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Get"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Jobs by what they are and where they stand, a page at a time.
+        pub async fn search(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SearchJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SearchJobsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Search");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Search"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Begins to change every job that a filter matches now; the work goes on in the background, also after a crash.
+        pub async fn begin_bulk(
+            &mut self,
+            request: impl tonic::IntoRequest<super::BeginBulkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::BeginBulkResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/BeginBulk");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "BeginBulk"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// How far bulk changes have come: those under way, and the last that are done.
+        pub async fn bulks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::BulksRequest>,
+        ) -> std::result::Result<tonic::Response<super::BulksResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Bulks");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Bulks"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The queues, with how many jobs are in which state, and their settings.
+        pub async fn queues(
+            &mut self,
+            request: impl tonic::IntoRequest<super::QueuesRequest>,
+        ) -> std::result::Result<tonic::Response<super::QueuesResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Queues");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Queues"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Changes settings of a queue, all or none; creates it when it is new.
+        pub async fn set_queue(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetQueueRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetQueueResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/SetQueue");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "SetQueue"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Cancels every job of a queue that nobody works on.
+        pub async fn clear_queue(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ClearQueueRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ClearQueueResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/ClearQueue");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "ClearQueue"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a queue with its settings, and cancels all its jobs.
+        pub async fn destroy_queue(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DestroyQueueRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DestroyQueueResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Jobs/DestroyQueue",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Jobs", "DestroyQueue"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What happens to jobs and queues: what the log still has of the past, if asked for, and then what comes.
+        pub async fn subscribe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SubscribeJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::SubscribeJobsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Jobs/Subscribe");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Jobs", "Subscribe"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1437,6 +2091,80 @@ pub mod jobs_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::WorkRequest>>,
         ) -> std::result::Result<tonic::Response<Self::WorkStream>, tonic::Status>;
+        /// Changes jobs, whoever holds them, each by itself, in one commit.
+        async fn change(
+            &self,
+            request: tonic::Request<super::ChangeJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeJobsResponse>,
+            tonic::Status,
+        >;
+        /// Jobs by their ids, with their last steps.
+        async fn get(
+            &self,
+            request: tonic::Request<super::GetJobsRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetJobsResponse>, tonic::Status>;
+        /// Jobs by what they are and where they stand, a page at a time.
+        async fn search(
+            &self,
+            request: tonic::Request<super::SearchJobsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SearchJobsResponse>,
+            tonic::Status,
+        >;
+        /// Begins to change every job that a filter matches now; the work goes on in the background, also after a crash.
+        async fn begin_bulk(
+            &self,
+            request: tonic::Request<super::BeginBulkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::BeginBulkResponse>,
+            tonic::Status,
+        >;
+        /// How far bulk changes have come: those under way, and the last that are done.
+        async fn bulks(
+            &self,
+            request: tonic::Request<super::BulksRequest>,
+        ) -> std::result::Result<tonic::Response<super::BulksResponse>, tonic::Status>;
+        /// The queues, with how many jobs are in which state, and their settings.
+        async fn queues(
+            &self,
+            request: tonic::Request<super::QueuesRequest>,
+        ) -> std::result::Result<tonic::Response<super::QueuesResponse>, tonic::Status>;
+        /// Changes settings of a queue, all or none; creates it when it is new.
+        async fn set_queue(
+            &self,
+            request: tonic::Request<super::SetQueueRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetQueueResponse>,
+            tonic::Status,
+        >;
+        /// Cancels every job of a queue that nobody works on.
+        async fn clear_queue(
+            &self,
+            request: tonic::Request<super::ClearQueueRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ClearQueueResponse>,
+            tonic::Status,
+        >;
+        /// Removes a queue with its settings, and cancels all its jobs.
+        async fn destroy_queue(
+            &self,
+            request: tonic::Request<super::DestroyQueueRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DestroyQueueResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Subscribe method.
+        type SubscribeStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::SubscribeJobsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// What happens to jobs and queues: what the log still has of the past, if asked for, and then what comes.
+        async fn subscribe(
+            &self,
+            request: tonic::Request<super::SubscribeJobsRequest>,
+        ) -> std::result::Result<tonic::Response<Self::SubscribeStream>, tonic::Status>;
     }
     /// Queues with fenced leases.
     #[derive(Debug)]
@@ -1684,6 +2412,439 @@ pub mod jobs_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Change" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangeSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::ChangeJobsRequest>
+                    for ChangeSvc<T> {
+                        type Response = super::ChangeJobsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChangeJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::change(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Get" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::GetJobsRequest>
+                    for GetSvc<T> {
+                        type Response = super::GetJobsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::get(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Search" => {
+                    #[allow(non_camel_case_types)]
+                    struct SearchSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::SearchJobsRequest>
+                    for SearchSvc<T> {
+                        type Response = super::SearchJobsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SearchJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::search(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SearchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/BeginBulk" => {
+                    #[allow(non_camel_case_types)]
+                    struct BeginBulkSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::BeginBulkRequest>
+                    for BeginBulkSvc<T> {
+                        type Response = super::BeginBulkResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::BeginBulkRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::begin_bulk(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = BeginBulkSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Bulks" => {
+                    #[allow(non_camel_case_types)]
+                    struct BulksSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::BulksRequest>
+                    for BulksSvc<T> {
+                        type Response = super::BulksResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::BulksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::bulks(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = BulksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Queues" => {
+                    #[allow(non_camel_case_types)]
+                    struct QueuesSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::QueuesRequest>
+                    for QueuesSvc<T> {
+                        type Response = super::QueuesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::QueuesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::queues(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = QueuesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/SetQueue" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetQueueSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::SetQueueRequest>
+                    for SetQueueSvc<T> {
+                        type Response = super::SetQueueResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetQueueRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::set_queue(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetQueueSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/ClearQueue" => {
+                    #[allow(non_camel_case_types)]
+                    struct ClearQueueSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::ClearQueueRequest>
+                    for ClearQueueSvc<T> {
+                        type Response = super::ClearQueueResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ClearQueueRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::clear_queue(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ClearQueueSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/DestroyQueue" => {
+                    #[allow(non_camel_case_types)]
+                    struct DestroyQueueSvc<T: Jobs>(pub Arc<T>);
+                    impl<T: Jobs> tonic::server::UnaryService<super::DestroyQueueRequest>
+                    for DestroyQueueSvc<T> {
+                        type Response = super::DestroyQueueResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DestroyQueueRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::destroy_queue(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DestroyQueueSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Jobs/Subscribe" => {
+                    #[allow(non_camel_case_types)]
+                    struct SubscribeSvc<T: Jobs>(pub Arc<T>);
+                    impl<
+                        T: Jobs,
+                    > tonic::server::ServerStreamingService<super::SubscribeJobsRequest>
+                    for SubscribeSvc<T> {
+                        type Response = super::SubscribeJobsResponse;
+                        type ResponseStream = T::SubscribeStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SubscribeJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Jobs>::subscribe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SubscribeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -2,5 +2,6 @@
 
 mod events;
 mod jobs;
+mod queues;
 mod served;
 mod server;

@@ -48,6 +48,11 @@ pub(super) struct Told {
 pub(super) struct Names(BTreeMap<QueueId, Arc<str>>);
 
 impl Names {
+    /// Of which one is known.
+    pub(super) fn with(queue: QueueId, name: Arc<str>) -> Self {
+        Names(BTreeMap::from([(queue, name)]))
+    }
+
     fn of(&mut self, history: &dyn History, queue: QueueId) -> Result<Arc<str>, ReadError> {
         if let Some(name) = self.0.get(&queue) {
             return Ok(Arc::clone(name));

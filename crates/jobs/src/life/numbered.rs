@@ -66,7 +66,7 @@ impl QueueLog {
         let Some(entry) = history.seek(self.tag().tag(), number)? else { return Ok(Vec::new()) };
         let first = entry.sequence.unwrap_or_default();
         let skip = u32::try_from(number.get().saturating_sub(first.get())).unwrap_or(u32::MAX);
-        let mut names = Names::default();
+        let mut names = Names::with(self.queue, Arc::clone(&self.name));
         let mut events = Vec::new();
         for told in told(&entry, skip, |_, _| true)? {
             events.extend(told.whole(history, &mut names, &entry, |_, _| true)?);

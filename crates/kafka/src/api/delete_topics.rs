@@ -63,5 +63,6 @@ async fn delete(broker: &Broker, topic: &Topic) -> Result<(), Failure> {
     match &topic.kind {
         Kind::Stream { id, .. } => broker.commit(Command::DeleteTopic { topic: TopicRef::Id(*id) }).await.map(|_| ()),
         Kind::Events { store, .. } => Err(Failure::read_only(&topic.name, store)),
+        Kind::Jobs { queue, .. } => Err(Failure::queue_is_read_only(&topic.name, queue)),
     }
 }

@@ -72,7 +72,7 @@ async fn shown(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Re
                 let topic = topics::named(database, view, name)?;
                 Some(match topic.kind {
                     Kind::Stream { id, .. } => view.streams.topic(id)?.settings,
-                    Kind::Events { .. } => TopicSettings::default(),
+                    Kind::Events { .. } | Kind::Jobs { .. } => TopicSettings::default(),
                 })
             });
             settings.await?.map(|settings| configs::of_topic(&settings)).ok_or_else(Failure::unknown_topic)

@@ -78,7 +78,7 @@ fn list(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<L
             Kind::Stream { id, .. } => u32::try_from(wanted.partition_index)
                 .ok()
                 .and_then(|partition| view.streams.latest_batch(id, partition)),
-            Kind::Events { .. } => None,
+            Kind::Events { .. } | Kind::Jobs { .. } => None,
         };
         let partition = match wanted.timestamp {
             time_ms @ 0.. => Partition::from_time(view, &topic, wanted.partition_index, time_ms),

@@ -119,7 +119,7 @@ impl Topic {
     pub(crate) fn committed_as(&self) -> TopicRef<'static> {
         match &self.kind {
             topics::Kind::Stream { id, .. } => TopicRef::Id(*id),
-            topics::Kind::Events { number, .. } => TopicRef::Outside(number.get()),
+            kind => TopicRef::Outside(kind.outside().expect("what is no stream lies outside")),
         }
     }
 }

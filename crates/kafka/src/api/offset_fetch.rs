@@ -114,7 +114,7 @@ fn look(database: u128, view: &View<'_>, asked: &Asked) -> Vec<(String, Vec<Foun
     let topics = topics.iter().map(|(name, partitions)| {
         let topic = topics::named(database, view, name).map(|topic| match topic.kind {
             Kind::Stream { id, .. } => id,
-            Kind::Events { number, .. } => TopicId::outside(number.get()),
+            kind => TopicId::outside(kind.outside().expect("what is no stream lies outside")),
         });
         let partitions = partitions.iter().map(|&partition| {
             let place = topic.zip(u32::try_from(partition).ok());

@@ -121,7 +121,7 @@ fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRe
     let database = broker.database.id();
     match Numbered::of(database, topic.topic_id) {
         Some(Numbered::Stream(id)) => Ok(TopicRef::Id(id)),
-        Some(Numbered::Events(_)) => {
+        Some(Numbered::Events(_) | Numbered::Jobs(_)) => {
             let topic = broker.database.read_published(|view| topics::with_uuid(database, view, topic.topic_id))?;
             Err(topic.map_or_else(Failure::unknown_topic_id, |topic| refuse_to_produce(&topic)))
         }
@@ -190,6 +190,7 @@ async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, Failure
 fn refuse_to_produce(topic: &topics::Topic) -> Failure {
     match &topic.kind {
         Kind::Events { store, .. } => Failure::read_only(&topic.name, store),
+        Kind::Jobs { queue, .. } => Failure::queue_is_read_only(&topic.name, queue),
         Kind::Stream { .. } => Failure::unknown_topic(),
     }
 }

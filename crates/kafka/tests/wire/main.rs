@@ -8,6 +8,7 @@ mod event_topics;
 mod fetch;
 mod groups;
 mod idempotence;
+mod job_topics;
 mod metadata;
 mod offsets;
 mod produce;

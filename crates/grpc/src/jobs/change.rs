@@ -1,0 +1,114 @@
+//! Changes of jobs by who does not hold them: one by one, and all that a filter matches.
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priority, Refusal, Reply, States};
+use quire::{Commit, Part, Timestamp};
+use tonic::Status;
+
+use super::{answered, each_answered, one};
+use crate::app::App;
+use crate::aside::{INLINE_BYTES_MAX, aside};
+use crate::error::{failed, invalid, refused_item};
+use crate::proto::bulks_response::Bulk;
+use crate::proto::job_change::{Retry, What};
+use crate::proto::{
+    BeginBulkRequest, BulksRequest, ChangeJobsRequest, ChangeResult, JobChange, JobFilter, change_jobs_request,
+};
+
+/// The change that a message stands for.
+fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, Status> {
+    Ok(match change.and_then(|change| change.what.as_ref()) {
+        Some(What::Cancel(why)) => Change::Cancel { reason: &why.reason },
+        Some(What::Hold(why)) => Change::Hold { reason: &why.reason },
+        Some(What::Release(_)) => Change::Release,
+        Some(What::RunAtUs(at)) => Change::Reschedule { run_at: Timestamp::from_micros(*at) },
+        Some(What::Retry(Retry { payload })) => Change::Retry { payload: payload.as_deref() },
+        Some(What::Delete(_)) => Change::Delete,
+        Some(What::MoveTo(queue)) => Change::Move { queue },
+        Some(What::Priority(priority)) => {
+            Change::Priority(Priority::new(super::request::small("priority", *priority)?))
+        }
+        Some(What::AttemptsMax(attempts)) => Change::AttemptsMax(super::request::attempts(*attempts)?),
+        Some(What::Payload(payload)) => Change::Payload(payload),
+        None => return Err(invalid("the change does not say how")),
+    })
+}
+
+/// Changes jobs, each by itself.
+pub(super) async fn change(app: &Arc<App>, request: ChangeJobsRequest) -> Result<Vec<ChangeResult>, Status> {
+    let bytes = request.encoded_len();
+    let theirs = Arc::clone(app);
+    let submit = move || {
+        let command = |item: &'_ change_jobs_request::Item| -> Result<JobId, Status> { job_id(&item.job) };
+        let ids = request.items.iter().map(command).collect::<Result<Vec<_>, _>>()?;
+        let changes =
+            request.items.iter().map(|item| change_of(item.change.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let commands: Vec<Command<'_>> =
+            ids.into_iter().zip(changes).map(|(job, change)| Command::Change { job, change }).collect();
+        theirs.database.submit(&Commit::new().part(Part::Jobs(Command::Each(&commands)))).map_err(failed)
+    };
+    let ticket = if bytes <= INLINE_BYTES_MAX { submit()? } else { aside(submit).await? };
+    Ok(each_answered(ticket).await?.into_iter().map(changed).collect())
+}
+
+fn changed(answer: Result<Reply, Refusal>) -> ChangeResult {
+    match answer {
+        Ok(Reply::Changed { state }) => {
+            ChangeResult { state: state.map(JobState::name).unwrap_or_default().to_owned(), refused: None }
+        }
+        Ok(other) => unreachable!("a change is answered by a state, not by {other:?}"),
+        Err(refusal) => ChangeResult { state: String::new(), refused: Some(refused_item(&refusal)) },
+    }
+}
+
+/// The job that a text names.
+pub(super) fn job_id(text: &str) -> Result<JobId, Status> {
+    text.parse().map_err(|_| invalid(format!("{text:?} is not the id of a job")))
+}
+
+/// Does something with the filter that a message stands for.
+pub(super) fn with_filter<T>(
+    filter: Option<&JobFilter>,
+    act: impl FnOnce(&Filter<'_>) -> Result<T, Status>,
+) -> Result<T, Status> {
+    let none = JobFilter::default();
+    let filter = filter.unwrap_or(&none);
+    let state = |name: &String| JobState::from_name(name).ok_or_else(|| invalid(format!("there is no state {name:?}")));
+    let states = filter.states.iter().map(state).collect::<Result<Vec<_>, _>>()?;
+    let tags: Vec<&str> = filter.tags.iter().map(String::as_str).collect();
+    act(&Filter {
+        queue: filter.queue.as_deref(),
+        states: if states.is_empty() { States::default() } else { States::of(states) },
+        kind: filter.kind.as_deref(),
+        tags: &tags,
+        enqueued_from: filter.enqueued_from_us.map(Timestamp::from_micros),
+        enqueued_before: filter.enqueued_before_us.map(Timestamp::from_micros),
+        attempts_min: filter.attempts_min.map(super::request::attempts).transpose()?,
+        error: filter.error.as_deref(),
+    })
+}
+
+/// Begins to change all that a filter matches; gives the name of the bulk change.
+pub(super) async fn begin_bulk(app: &App, request: BeginBulkRequest) -> Result<String, Status> {
+    let ticket = with_filter(request.filter.as_ref(), |filter| {
+        one(app, Command::Bulk { filter: *filter, change: change_of(request.change.as_ref())? })
+    })?;
+    match answered(ticket).await? {
+        Reply::BulkBegun { bulk } => Ok(bulk.to_string()),
+        other => unreachable!("a bulk change is answered by its name, not by {other:?}"),
+    }
+}
+
+/// How far bulk changes have come.
+pub(super) async fn bulks(app: &App, request: BulksRequest) -> Result<Vec<Bulk>, Status> {
+    let of = |(bulk, progress): (quire::jobs::BulkId, BulkProgress)| {
+        let BulkProgress { looked_at, changed, refused, done } = progress;
+        Bulk { bulk: bulk.to_string(), looked_at, changed, refused, done }
+    };
+    let ticket = app.database.read(|view| view.jobs.bulks().map(of).collect::<Vec<_>>()).map_err(failed)?;
+    let mut all = ticket.await.map_err(failed)?;
+    all.retain(|bulk| request.bulk.is_empty() || bulk.bulk == request.bulk);
+    Ok(all)
+}

@@ -1,0 +1,99 @@
+//! Queues as a whole: their counts and settings.
+
+use quire::jobs::{Command, JobState, QueueChange, QueueStats, Rate, Reply};
+use quire::{Commit, Outcome, Part, jobs};
+use tonic::Status;
+
+use super::{answered, one};
+use crate::app::App;
+use crate::error::{failed, invalid, refused};
+use crate::proto::queues_response::Queue;
+use crate::proto::start_rate::{Kind, SlidingWindow, TokenBucket};
+use crate::proto::{QueueSettings, QueuesRequest, SetQueueRequest, StartRate};
+
+/// The queues that are there, of those that are asked for.
+pub(super) async fn queues(app: &App, request: QueuesRequest) -> Result<Vec<Queue>, Status> {
+    let ticket = app.database.read(|view| {
+        let all = view
+            .jobs
+            .queues()
+            .filter(|(name, _)| request.queues.is_empty() || request.queues.iter().any(|wanted| wanted == name));
+        all.map(|(name, stats)| queue(name, stats, view.jobs.queue_settings(name).unwrap_or_default())).collect()
+    });
+    ticket.map_err(failed)?.await.map_err(failed)
+}
+
+fn queue(name: &str, stats: QueueStats, settings: jobs::QueueSettings) -> Queue {
+    let jobs = JobState::ALL.into_iter().map(|state| (state.name().to_owned(), stats.of(state))).collect();
+    let jobs::QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate } = settings;
+    let settings = QueueSettings {
+        paused: Some(paused),
+        draining: Some(draining),
+        jobs_max,
+        active_max,
+        group_active_max,
+        rate: rate.map(rate_told),
+        group_rate: group_rate.map(rate_told),
+    };
+    Queue { queue: name.to_owned(), jobs, settings: Some(settings) }
+}
+
+fn rate_told(rate: Rate) -> StartRate {
+    let kind = match rate {
+        Rate::TokenBucket { count, per_micros, burst } => {
+            Kind::TokenBucket(TokenBucket { count, per_us: per_micros, burst })
+        }
+        Rate::SlidingWindow { count, window_micros } => {
+            Kind::SlidingWindow(SlidingWindow { count, window_us: window_micros })
+        }
+    };
+    StartRate { kind: Some(kind) }
+}
+
+fn rate_of(rate: &StartRate) -> Option<Rate> {
+    match rate.kind {
+        None => None,
+        Some(Kind::TokenBucket(TokenBucket { count, per_us, burst })) => {
+            Some(Rate::TokenBucket { count, per_micros: per_us, burst })
+        }
+        Some(Kind::SlidingWindow(SlidingWindow { count, window_us })) => {
+            Some(Rate::SlidingWindow { count, window_micros: window_us })
+        }
+    }
+}
+
+/// Changes settings, all that are given or none.
+pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Status> {
+    let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate } =
+        request.settings.unwrap_or_default();
+    let most = |most: u32| (most > 0).then_some(most);
+    let changes = [
+        paused.map(QueueChange::Paused),
+        draining.map(QueueChange::Draining),
+        jobs_max.map(|limit| QueueChange::JobsMax(most(limit))),
+        active_max.map(|limit| QueueChange::ActiveMax(most(limit))),
+        group_active_max.map(|limit| QueueChange::GroupActiveMax(most(limit))),
+        rate.map(|rate| QueueChange::Rate(rate_of(&rate))),
+        group_rate.map(|rate| QueueChange::GroupRate(rate_of(&rate))),
+    ];
+    let changes: Vec<QueueChange> = changes.into_iter().flatten().collect();
+    if changes.is_empty() {
+        return Err(invalid("give at least one setting"));
+    }
+    let mut commit = Commit::new();
+    for change in changes {
+        commit = commit.part(Part::Jobs(Command::SetQueue { queue: &request.queue, change }));
+    }
+    match app.database.submit(&commit).map_err(failed)?.await.map_err(failed)? {
+        Outcome::Committed(_) => Ok(()),
+        Outcome::Refused(refusal) => Err(refused(&refusal)),
+    }
+}
+
+/// Cancels the jobs of a queue that nobody works on, or removes it with all of them; says how many.
+pub(super) async fn clear(app: &App, command: Command<'_>) -> Result<u64, Status> {
+    match answered(one(app, command)?).await? {
+        Reply::Cleared { jobs } => Ok(jobs),
+        other => unreachable!("a cleared queue is answered by a count, not by {other:?}"),
+    }
+}

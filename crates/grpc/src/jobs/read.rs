@@ -1,0 +1,147 @@
+//! Jobs as they can be read: by their ids, and by what they are.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quire::jobs::{Cursor, Event, HistoryPage, JobId, JobState, JobView, Status as Standing, Transition};
+use quire::{Database, Timestamp};
+use tonic::Status;
+
+use super::change::{job_id, with_filter};
+use crate::app::App;
+use crate::aside::aside;
+use crate::error::{failed, invalid};
+use crate::proto::{GetJobsRequest, Job, JobStep, SearchJobsRequest, SearchJobsResponse};
+
+/// How many jobs one call asks for by their ids at most.
+const JOBS_MAX: usize = 1_024;
+
+/// How many steps of each job are told at most, and how many jobs a page has.
+const STEPS_MAX: u32 = 1_000;
+const LIMIT_MAX: u32 = 1_000;
+const LIMIT_DEFAULT: u32 = 100;
+
+/// How many jobs are looked up before writers get their turn.
+const JOBS_AT_ONCE: usize = 64;
+
+/// The word for what happened.
+pub(super) fn word(event: Event) -> String {
+    event.name().replace(' ', "_")
+}
+
+/// A step, as it is told.
+pub(super) fn step(step: Transition) -> JobStep {
+    let named = |name: &str| if step.event.note_name() == name { step.note.clone() } else { String::new() };
+    JobStep {
+        event: word(step.event),
+        time_us: step.time.as_micros(),
+        state: step.state.map(JobState::name).unwrap_or_default().to_owned(),
+        attempt: u32::from(step.attempt),
+        worker: named("worker"),
+        error: named("error"),
+        reason: named("reason"),
+        until_us: step.until.map(Timestamp::as_micros),
+    }
+}
+
+fn message(job: JobView, history: HistoryPage) -> Job {
+    let state = job.state().name().to_owned();
+    let mut message = Job {
+        job: job.id.to_string(),
+        queue: job.queue,
+        kind: job.kind,
+        group: job.group,
+        state,
+        priority: u32::from(job.priority.get()),
+        tags: job.tags,
+        unique_key: job.unique_key.map(Bytes::from),
+        enqueued_at_us: job.enqueued_at.as_micros(),
+        run_at_us: job.run_at.as_micros(),
+        expires_at_us: job.expires_at.map(Timestamp::as_micros),
+        timeout_us: job.timeout_micros,
+        attempt: u32::from(job.attempt),
+        attempts_max: u32::from(job.attempts_max),
+        payload: Bytes::from(job.payload),
+        progress: job.progress.map(Bytes::from),
+        checkpoint: job.checkpoint.map(Bytes::from),
+        last_error: job.last_error,
+        steps: history.steps.into_iter().rev().map(step).collect(),
+        ..Job::default()
+    };
+    match job.status {
+        Standing::Pending => {}
+        Standing::Scheduled { run_at } => {
+            (message.run_at_us, message.until_us) = (run_at.as_micros(), Some(run_at.as_micros()));
+        }
+        // The token is the worker's alone.
+        Standing::Active { deadline, worker, .. } => {
+            (message.until_us, message.worker) = (Some(deadline.as_micros()), worker);
+        }
+        Standing::Retrying { due } => message.until_us = Some(due.as_micros()),
+        Standing::Held { reason } => message.reason = reason,
+        Standing::Completed { at, result } => {
+            (message.finished_at_us, message.result) = (Some(at.as_micros()), Some(Bytes::from(result)));
+        }
+        Standing::Cancelled { at, reason } => {
+            (message.finished_at_us, message.reason) = (at.map(Timestamp::as_micros), reason);
+        }
+        Standing::Dead { at, cause } => {
+            (message.finished_at_us, message.reason) = (Some(at.as_micros()), cause.name().to_owned());
+        }
+    }
+    message
+}
+
+/// These jobs with so many steps, as far as they are there.
+fn jobs(database: &Database, ids: &[JobId], steps: usize) -> Result<Vec<Job>, Status> {
+    let mut jobs = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(JOBS_AT_ONCE) {
+        let found = database.read(|view| -> quire::Result<Vec<Job>> {
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                if let Some(job) = view.jobs.job(view.history, *id)? {
+                    let history = match steps {
+                        0 => HistoryPage::default(),
+                        steps => view.jobs.history(view.history, *id, None, steps)?,
+                    };
+                    found.push(message(job, history));
+                }
+            }
+            Ok(found)
+        });
+        jobs.extend(found.and_then(|ticket| ticket.wait()).and_then(|found| found).map_err(failed)?);
+    }
+    Ok(jobs)
+}
+
+/// Jobs by their ids.
+pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<Job>, Status> {
+    if request.jobs.len() > JOBS_MAX || request.steps > STEPS_MAX {
+        return Err(invalid(format!("a call asks for at most {JOBS_MAX} jobs, with at most {STEPS_MAX} steps")));
+    }
+    let ids = request.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
+    let app = Arc::clone(app);
+    aside(move || jobs(&app.database, &ids, request.steps as usize)).await
+}
+
+/// A page of the jobs that a filter matches.
+pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result<SearchJobsResponse, Status> {
+    let limit = if request.limit == 0 { LIMIT_DEFAULT } else { request.limit };
+    if limit > LIMIT_MAX {
+        return Err(invalid(format!("limit is {limit}, and at most {LIMIT_MAX}")));
+    }
+    let after: Option<Cursor> = match request.after.as_str() {
+        "" => None,
+        after => Some(after.parse().map_err(|_| invalid(format!("{after:?} is not the next of a page")))?),
+    };
+    let app = Arc::clone(app);
+    aside(move || {
+        let page = with_filter(request.filter.as_ref(), |filter| {
+            let page = app.database.read(|view| view.jobs.search(view.history, filter, after, limit as usize));
+            page.and_then(|ticket| ticket.wait()).and_then(|page| Ok(page?)).map_err(failed)
+        })?;
+        let jobs = jobs(&app.database, &page.jobs, 0)?;
+        Ok(SearchJobsResponse { jobs, next: page.next.map(|next| next.to_string()).unwrap_or_default() })
+    })
+    .await
+}
