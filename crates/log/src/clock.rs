@@ -1,10 +1,11 @@
 //! Where a log gets its time from: the one place in the core that may read the system's clock.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use quire_model::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
 
 /// A source of time. It may step backwards; the log does not, and goes on at its pace: see [`SteadyClock`](crate::SteadyClock).
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -21,15 +22,18 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        // Within 64 bits all along, and not by way of a duration: every commit looks at the clock.
-        let now = clock_gettime(ClockId::Realtime);
-        let micros = (now.tv_sec as u64).saturating_mul(1_000_000);
-        Timestamp::from_micros(if now.tv_sec < 0 { 0 } else { micros.saturating_add(now.tv_nsec as u64 / 1000) })
+        #[expect(clippy::disallowed_methods, reason = "this is the component that everyone else is to use")]
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Within 64 bits all along: every commit looks at the clock.
+        let micros = since_epoch.as_secs().saturating_mul(1_000_000);
+        Timestamp::from_micros(micros.saturating_add(since_epoch.subsec_micros().into()))
     }
 
     fn monotonic_ns(&self) -> u64 {
-        let now = clock_gettime(ClockId::Monotonic);
-        (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
+        static BEGINNING: OnceLock<Instant> = OnceLock::new();
+        #[expect(clippy::disallowed_methods, reason = "this is the component that everyone else is to use")]
+        let now = Instant::now();
+        u64::try_from(now.duration_since(*BEGINNING.get_or_init(|| now)).as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
