@@ -4,12 +4,20 @@ use std::ops::Range;
 
 use quire_model::{Covered, Entry, EntryKind, ModelId, NewEntry, Place, Sequence, Tags, Timestamp};
 
+use crate::checksum::crc32c_append;
+
 const FLAG_SEQUENCED: u8 = 1;
 const FLAG_OWN_CHECKSUM: u8 = 2;
 const FLAGS: u8 = FLAG_SEQUENCED | FLAG_OWN_CHECKSUM;
 const PLAIN_BYTES: usize = 12;
 const NUMBERS_BYTES: usize = 12;
 const OWN_CHECKSUM_BYTES: usize = 8;
+
+/// From so many bytes on, they are gone through for their checksum while they are copied, and not again with their record.
+const COMPUTED_BYTES_MIN: usize = 64 << 10;
+
+/// So many bytes are summed and then copied: half of what the fastest cache holds.
+const SUMMED_AT_ONCE: usize = 16 << 10;
 
 /// The fixed part of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,17 +97,24 @@ pub(crate) struct EntryLayout {
     pub(crate) length: usize,
     tag_bytes: usize,
     pub(crate) own_checksum: Option<Covered>,
+    /// Whether the checksum is yet to be computed, of the last piece of the body, while it is copied.
+    computes: bool,
 }
 
 impl EntryLayout {
-    /// The layout of an entry, which keeps the checksum that its body came with, if any.
+    /// The layout of an entry, which keeps the checksum that its body came with, if any. A body that ends with many bytes has
+    /// one in any case.
     #[inline]
-    pub(crate) fn of(entry: &NewEntry<'_>, own_checksum: Option<Covered>) -> Self {
+    pub(crate) fn of(entry: &NewEntry<'_>, given: Option<Covered>) -> Self {
+        let last = entry.body.last().map_or(0, |piece| piece.len());
+        let computes = given.is_none() && last >= COMPUTED_BYTES_MIN;
+        let own_checksum = if computes { Some(Covered { crc32c: 0, bytes: last }) } else { given };
         let numbers = if entry.sequenced.is_some() { NUMBERS_BYTES } else { 0 };
         let own = if own_checksum.is_some() { OWN_CHECKSUM_BYTES } else { 0 };
         let tag_bytes = entry.tags.iter().map(|tag| 2 + tag.as_bytes().len()).sum();
         let body_bytes: usize = entry.body.iter().map(|piece| piece.len()).sum();
-        EntryLayout { length: PLAIN_BYTES + numbers + own + tag_bytes + body_bytes, tag_bytes, own_checksum }
+        let length = PLAIN_BYTES + numbers + own + tag_bytes + body_bytes;
+        EntryLayout { length, tag_bytes, own_checksum, computes }
     }
 
     /// Writes the entry to its room, which has the length of the layout; `sequence` is its number when it is sequenced.
@@ -127,16 +142,26 @@ impl EntryLayout {
             numbers[4..12].copy_from_slice(&sequence.get().to_le_bytes());
             rest = behind;
         }
+        let mut own = None;
         if let Some(Covered { crc32c, bytes }) = self.own_checksum {
-            rest = put(put(rest, &crc32c.to_le_bytes()), &narrow(bytes));
+            let (checksum, behind) = rest.split_first_chunk_mut::<4>().expect("room for the whole entry");
+            *checksum = crc32c.to_le_bytes();
+            own = Some(checksum);
+            rest = put(behind, &narrow(bytes));
         }
         for tag in entry.tags {
             let bytes = tag.as_bytes();
             let length = u16::try_from(bytes.len()).expect("a tag is at most 512 bytes");
             rest = put(put(rest, &length.to_le_bytes()), bytes);
         }
-        for piece in entry.body {
-            rest = put(rest, piece);
+        match (entry.body, own) {
+            ([pieces @ .., last], Some(checksum)) if self.computes => {
+                rest = pieces.iter().fold(rest, |rest, piece| put(rest, piece));
+                let (crc, behind) = put_summed(rest, last);
+                *checksum = crc.to_le_bytes();
+                rest = behind;
+            }
+            (pieces, _) => rest = pieces.iter().fold(rest, |rest, piece| put(rest, piece)),
         }
         debug_assert!(rest.is_empty(), "an entry fills its room");
     }
@@ -148,6 +173,16 @@ fn put<'o>(out: &'o mut [u8], bytes: &[u8]) -> &'o mut [u8] {
     let (room, rest) = out.split_at_mut(bytes.len());
     room.copy_from_slice(bytes);
     rest
+}
+
+/// As [`put`], with the checksum of the bytes: a little at a time, so that they are in the cache for both.
+fn put_summed<'o>(mut out: &'o mut [u8], bytes: &[u8]) -> (u32, &'o mut [u8]) {
+    let mut crc = 0;
+    for piece in bytes.chunks(SUMMED_AT_ONCE) {
+        crc = crc32c_append(crc, piece);
+        out = put(out, piece);
+    }
+    (crc, out)
 }
 
 /// The entry that these verified bytes begin with, and how many bytes it takes.
