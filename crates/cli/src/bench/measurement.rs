@@ -79,6 +79,13 @@ impl Recorder {
         self.pending.drain(..).for_each(|latency| self.latencies.record(latency));
     }
 
+    /// How long an operation took so far, on average.
+    pub(super) fn mean(&mut self) -> Duration {
+        self.count();
+        let count = u32::try_from(self.latencies.count()).unwrap_or(u32::MAX);
+        self.latencies.total() / count.max(1)
+    }
+
     /// What one client alone comes to.
     pub(super) fn finish(mut self) -> Measured {
         self.count();

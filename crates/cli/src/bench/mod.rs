@@ -9,6 +9,7 @@ mod calibration;
 mod case;
 mod compare;
 mod events;
+mod graph;
 mod heading;
 mod jobs;
 mod kafka;
@@ -39,7 +40,7 @@ use page::Page;
 use scratch::Scratch;
 
 /// Every suite's cases, in the order in which they run.
-const SUITES: &[&[Case]] = &[log::CASES, streams::CASES, events::CASES, jobs::CASES, kafka::CASES];
+const SUITES: &[&[Case]] = &[log::CASES, streams::CASES, events::CASES, jobs::CASES, graph::CASES, kafka::CASES];
 
 /// What `quire bench` takes.
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ pub(crate) struct Bench {
     #[command(subcommand)]
     reports: Option<Reports>,
     /// The suite to run
-    #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "jobs", "kafka"])]
+    #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "jobs", "graph", "kafka"])]
     suite: Option<String>,
     /// Print the cases there are, and run nothing
     #[arg(long)]

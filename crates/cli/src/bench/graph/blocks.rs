@@ -1,0 +1,200 @@
+//! Blocks: put by one and by many, read from memory and from disk, looked for where they are not; sealed, and opened again.
+
+use std::hint::black_box;
+use std::thread;
+
+use quire::graph::{Graph, PutBlock};
+use quire::{Background, Database, Duty, View};
+
+use super::made::{GRAPH, KIND, builder, create, id, put_blocks, spread};
+use crate::bench::case::Run;
+use crate::bench::measurement::{Measured, Recorder};
+use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
+use crate::opening::open;
+use crate::stopwatch::Stopwatch;
+
+/// The content of the blocks that are there before those of a case, in bytes.
+const FILLED_BYTES: usize = 16;
+
+/// How many segments a database is spread over in which absent blocks are looked for.
+const SEGMENTS: u64 = 20;
+
+/// Puts blocks that are new, one by one, into a graph that has so many.
+pub(super) fn put<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    put_blocks(run, &database, BLOCKS, FILLED_BYTES)?;
+    let warm_up = (run.ops / 10).clamp(1, 10_000);
+    puts(run, &database, BLOCKS..BLOCKS + warm_up)?;
+    let latencies = puts(run, &database, BLOCKS + warm_up..BLOCKS + warm_up + run.ops)?;
+    let elapsed = latencies.total();
+    Ok(Measured::of_clients([latencies], elapsed))
+}
+
+/// As many threads as the case has clients put blocks of their own.
+pub(super) fn put_in_threads(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    put_blocks(run, &database, 1_000, FILLED_BYTES)?;
+    let before = database.statistics();
+    let each = run.ops.div_ceil(run.case.clients.into());
+    let watch = Stopwatch::start();
+    let clients: Vec<Result<Latencies>> = thread::scope(|scope| {
+        let database = &database;
+        let first = |client: u64| 1_000 + client * each;
+        let start = |client| scope.spawn(move || puts(run, database, first(client)..first(client + 1)));
+        let running: Vec<_> = (0..run.case.clients.into()).map(start).collect();
+        running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+    });
+    let elapsed = watch.elapsed();
+    let after = database.statistics();
+    let measured = Measured::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed);
+    let syncs = (after.syncs - before.syncs).max(1);
+    Ok(measured.with("commits_per_sync", (after.commits - before.commits) as f64 / syncs as f64))
+}
+
+fn puts(run: &Run<'_>, database: &Database, blocks: std::ops::Range<u64>) -> Result<Latencies> {
+    let content = vec![b'q'; run.case.payload_bytes];
+    let graph = database.graph(GRAPH);
+    let mut recorder = Recorder::start();
+    for (op, block) in (0..).zip(blocks) {
+        run.go_on(op)?;
+        graph.put_block(PutBlock { content: &content, ..PutBlock::new(GRAPH, id(block), KIND) })?;
+        recorder.lap();
+    }
+    Ok(recorder.into_latencies())
+}
+
+/// Reads blocks in place, many a look at the graph, of so many that there are.
+pub(super) fn read<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    put_blocks(run, &database, BLOCKS, run.case.payload_bytes)?;
+    let segments = database.statistics().segments as f64;
+    Ok(looks(run, &database, |graph, view, op| read_block(run, graph, view, spread(op, BLOCKS)))?
+        .with("segments", segments))
+}
+
+fn read_block(run: &Run<'_>, graph: &Graph, view: &View<'_>, block: u64) -> Result {
+    let found = graph.block(view.history, id(block)).map_err(quire::Error::from)?;
+    let found = found.ok_or_else(|| Failure::new("a block that was put is not there"))?;
+    assert_eq!(black_box(found.content).len(), run.case.payload_bytes, "the content is the block's");
+    Ok(())
+}
+
+/// Looks for blocks that are not there, in a graph whose blocks are in many sealed segments.
+pub(super) fn absent(run: &Run<'_>) -> Result<Measured> {
+    let blocks = 100_000;
+    let bytes = run.case.payload_bytes;
+    let segment_bytes = (blocks * (bytes as u64 + 150) / SEGMENTS).max(1 << 20);
+    let database = open(builder(run).segment_bytes(segment_bytes))?.database;
+    put_blocks(run, &database, blocks, bytes)?;
+    let segments = database.statistics().segments;
+    assert!(segments >= SEGMENTS, "{segments} segments");
+    let measured = looks(run, &database, |graph, view, op| {
+        let found = graph.block(view.history, id(blocks + op)).map_err(quire::Error::from)?;
+        assert!(black_box(found).is_none(), "it was never put");
+        Ok(())
+    })?;
+    Ok(measured.with("segments", segments as f64))
+}
+
+/// Does something with the graph, as many times at once as the case has in a batch.
+pub(super) fn looks(
+    run: &Run<'_>,
+    database: &Database,
+    mut look: impl FnMut(&Graph, &View<'_>, u64) -> Result,
+) -> Result<Measured> {
+    let batch = run.case.batch as u64;
+    let mut recorder = Recorder::start();
+    // The tenth before the first warms up.
+    for op in 0..run.ops / 10 + run.ops {
+        run.go_on(op)?;
+        if op == run.ops / 10 {
+            recorder = Recorder::start();
+        }
+        database.read_published(|view| {
+            let graph = view.graphs.graph(GRAPH).expect("it was filled");
+            (op * batch..(op + 1) * batch).try_for_each(|number| look(graph, view, number))
+        })??;
+        recorder.lap();
+    }
+    Ok(recorder.finish())
+}
+
+/// Reads blocks one by one that neither the process nor the kernel has in memory.
+pub(super) fn read_cold(run: &Run<'_>) -> Result<Measured> {
+    let blocks = 1_000_000;
+    let database = create(run)?;
+    put_blocks(run, &database, blocks, run.case.payload_bytes)?;
+    database.sync()?;
+    drop(database);
+    let database = open(builder(run))?.database;
+    forget_files()?;
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        recorder.restart();
+        database.read_published(|view| {
+            let graph = view.graphs.graph(GRAPH).expect("it was filled");
+            read_block(run, graph, view, spread(op + 1, blocks))
+        })??;
+        recorder.lap();
+    }
+    Ok(recorder.finish())
+}
+
+/// Has the kernel forget what it has of files.
+fn forget_files() -> Result {
+    let path = "/proc/sys/vm/drop_caches";
+    let written = std::fs::write(path, "1\n");
+    written.map_err(|error| Failure::at(format_args!("write {path}, which takes the rights of root"), error))
+}
+
+/// Makes the index of a segment of as many blocks as the case has in a batch.
+pub(super) fn seal(run: &Run<'_>) -> Result<Measured> {
+    let (batch, bytes) = (run.case.batch as u64, run.case.payload_bytes);
+    // A block takes its content and about a hundred bytes more, and its segment ends where the next does not fit.
+    let segment_bytes = batch * (bytes as u64 + 104);
+    let background = builder(run).segment_bytes(segment_bytes).commit_bytes_max(segment_bytes / 4);
+    let database = open(background.background(Background::Caller))?.database;
+    let graph = database.graph(GRAPH);
+    let content = vec![b'q'; bytes];
+    let mut block = 0;
+    let mut recorder = Recorder::start();
+    let mut sealed_blocks = 0;
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        let segments = database.statistics().segments;
+        let first = block;
+        while database.statistics().segments == segments {
+            graph.put_block(PutBlock { content: &content, ..PutBlock::new(GRAPH, id(block), KIND) })?;
+            block += 1;
+            database.carry_out(Duty::Prepare)?;
+        }
+        database.carry_out(Duty::Sync)?;
+        sealed_blocks += block - first;
+        recorder.restart();
+        let sealed = database.carry_out(Duty::Seal)?;
+        recorder.lap();
+        assert!(sealed, "a full segment is sealed");
+    }
+    Ok(recorder.finish().with("blocks_per_segment", sealed_blocks as f64 / run.ops as f64))
+}
+
+/// Opens a database with a graph of so many blocks that was closed in order.
+pub(super) fn reopen<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    put_blocks(run, &database, BLOCKS, FILLED_BYTES)?;
+    database.checkpoint()?;
+    let memory = database.read_published(|view| view.graphs.graph(GRAPH).expect("it was filled").memory_bytes())?;
+    drop(database);
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        recorder.restart();
+        let database = open(builder(run))?.database;
+        recorder.lap();
+        let blocks = database.read_published(|view| view.graphs.graph(GRAPH).map(Graph::block_count))?;
+        assert_eq!(blocks, Some(BLOCKS as usize), "every block is there");
+    }
+    Ok(recorder.finish().with("memory_bytes_per_block", memory as f64 / BLOCKS as f64))
+}
