@@ -32,12 +32,18 @@ pub(crate) struct Serve {
     /// What it is to be good at
     #[arg(long, value_enum, default_value = "balanced")]
     profile: Profile,
+    /// How many bytes of blocks and edges graphs keep on the heap; what is beyond is kept in mapped files [default: no bound]
+    #[arg(long, value_name = "BYTES")]
+    graph_memory: Option<u64>,
 }
 
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let builder = Database::builder(&self.data).durability(self.durability.into());
-        let opening = open(builder.profile(self.profile.into()))?;
+        let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
+        let opening = open(match self.graph_memory {
+            Some(bytes) => builder.graph_memory_bytes(bytes),
+            None => builder,
+        })?;
         let database = opening.database;
         let kafka = Settings { advertised: self.kafka_advertised, ..Settings::default() };
         let servers = Servers::start(&database, self.addresses, kafka)?;

@@ -19,7 +19,7 @@ pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>) {
     match Effect::of(entry) {
         Effect::GraphNamed { graph, name } => {
             graphs.names.add(graph, name);
-            graphs.graphs.push(Graph::new(graph, graphs.seed));
+            graphs.graphs.push(Graph::new(graph, graphs.seed, &graphs.memory));
         }
         Effect::KindNamed { graph, number, name } => graphs.numbered(graph).kinds.add(number, name),
         Effect::EdgeTypeNamed { graph, number, name } => graphs.numbered(graph).edge_types.add(number, name),

@@ -13,25 +13,58 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::Version;
 use crate::adjacency::Adjacency;
+use crate::memory::Source;
 use crate::names::Names;
 use crate::state::{Graph, Graphs};
 
 const FORMAT: u8 = 2;
 
-/// Writes the state.
-pub(crate) fn save(graphs: &Graphs, out: &mut Encoder) {
-    out.u8(FORMAT);
-    graphs.names.save(out);
-    for graph in &graphs.graphs {
-        graph.kinds.save(out);
-        graph.edge_types.save(out);
-        out.varint(graph.deleted_version_max.get());
-        graph.adjacency.save(out);
+/// How many bytes are written before they are passed on.
+const PART_BYTES: usize = 1 << 20;
+
+/// Bytes that are passed on in parts, so that no more of them than a part are ever in memory.
+pub(crate) struct Parts<'s> {
+    part: Encoder,
+    sink: &'s mut dyn FnMut(&[u8]),
+}
+
+impl<'s> Parts<'s> {
+    pub(crate) fn to(sink: &'s mut dyn FnMut(&[u8])) -> Self {
+        Parts { part: Encoder::new(), sink }
+    }
+
+    /// What the next few bytes are to be written to.
+    #[inline]
+    pub(crate) fn next(&mut self) -> &mut Encoder {
+        if self.part.as_slice().len() >= PART_BYTES {
+            self.end();
+        }
+        &mut self.part
+    }
+
+    /// Passes on what is left.
+    fn end(&mut self) {
+        (self.sink)(self.part.as_slice());
+        self.part.clear();
     }
 }
 
+/// Writes the state, in parts.
+pub(crate) fn save(graphs: &Graphs, sink: &mut dyn FnMut(&[u8])) {
+    let mut out = Parts::to(sink);
+    out.next().u8(FORMAT);
+    graphs.names.save(out.next());
+    for graph in &graphs.graphs {
+        graph.kinds.save(out.next());
+        graph.edge_types.save(out.next());
+        out.next().varint(graph.deleted_version_max.get());
+        graph.adjacency.save(&mut out);
+    }
+    out.end();
+}
+
 /// Reads the state.
-pub(crate) fn load(from: &mut Decoder<'_>, seed: u64) -> Result<Graphs, CodecError> {
+pub(crate) fn load(from: &mut Decoder<'_>, seed: u64, memory: Source) -> Result<Graphs, CodecError> {
     if from.u8()? != FORMAT {
         let bytes_left = from.clone().rest().len();
         return Err(CodecError { expected: "checkpoint format 2 of the graphs", bytes_left });
@@ -41,8 +74,8 @@ pub(crate) fn load(from: &mut Decoder<'_>, seed: u64) -> Result<Graphs, CodecErr
     for number in 0..names.count() {
         let (kinds, edge_types) = (Names::load(from)?, Names::load(from)?);
         let deleted_version_max = Version::new(from.varint()?);
-        let adjacency = Adjacency::load(from, seed, kinds.count(), edge_types.count())?;
+        let adjacency = Adjacency::load(from, seed, &memory, kinds.count(), edge_types.count())?;
         graphs.push(Graph { number, adjacency, kinds, edge_types, deleted_version_max });
     }
-    Ok(Graphs { seed, names, graphs })
+    Ok(Graphs { seed, memory, names, graphs })
 }

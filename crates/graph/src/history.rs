@@ -153,19 +153,23 @@ impl Graph {
         Ok(found)
     }
 
-    /// Shows every change of the graph from a place on, in order, until `show` breaks off. Says where to go on.
+    /// Shows every change of the graph from a place on up to a position, in order, until `show` breaks off. Says where to go on.
     ///
     /// # Errors
     /// When an entry can't be read.
     pub fn changes(
         &self,
         history: &dyn History,
+        at: Position,
         from: Place,
         show: &mut dyn FnMut(&Change<'_>) -> Wants,
     ) -> Result<Place, ReadError> {
         let tag = tags::graph(self.number);
         let mut from = from;
         while let Some(entry) = history.next(&[tag.tag()], from)? {
+            if entry.place.position > at {
+                break;
+            }
             from = entry.place.after();
             if show(&self.change(entry)).is_break() {
                 break;

@@ -54,6 +54,7 @@ mod tags;
 mod adjacency;
 mod apply;
 mod checkpoint;
+mod memory;
 mod names;
 mod state;
 
@@ -68,6 +69,7 @@ pub use command::{BlockRef, Command, DeleteBlock, DeleteEdge, PutBlock, PutEdge,
 pub use find::{ListCursor, ListPlan, Wants};
 pub use history::{Change, Changed};
 pub use id::{BlockId, ParseBlockIdError, Version};
+pub use memory::{Lender, Memory, Piece};
 pub use neighbours::{Direction, End, Neighbour};
 pub use read::{Block, Edge};
 pub use refusal::{Limit, Refusal};

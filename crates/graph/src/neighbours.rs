@@ -83,7 +83,7 @@ impl Graph {
                 types.clone().into_iter().filter(move |(_, last)| after.is_none_or(|(after, _)| after <= *last));
             types.flat_map(move |types| {
                 self.adjacency.hops(slot, end, types, after).map(move |hop| Neighbour {
-                    block: self.adjacency.node(hop.far).id(),
+                    block: self.adjacency.id(hop.far),
                     edge_type: self.edge_types.name(u32::from(hop.edge_type)),
                     end,
                 })

@@ -8,12 +8,14 @@
 //! Nothing that a user can see depends on the seed of the hash tables; it is drawn by whoever opens a database, so that
 //! nobody can choose ids that collide.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId};
 
 use crate::adjacency::Adjacency;
+use crate::memory::{Memory, Source};
 use crate::names::Names;
 use crate::{Command, Refusal, Reply, Version, apply, checkpoint, decide};
 
@@ -21,23 +23,31 @@ use crate::{Command, Refusal, Reply, Version, apply, checkpoint, decide};
 #[derive(Debug, Default)]
 pub struct Graphs {
     pub(crate) seed: u64,
+    /// Where large arrays are; nothing bounds them when it is absent.
+    pub(crate) memory: Source,
     pub(crate) names: Names,
     /// By number.
     pub(crate) graphs: Vec<Graph>,
 }
 
 impl Graphs {
-    /// No graphs yet; hash tables are seeded with this number, which users should not know.
-    pub fn with_seed(seed: u64) -> Self {
-        Graphs { seed, ..Graphs::default() }
+    /// No graphs yet; hash tables are seeded with this number, which users should not know. `memory` bounds what is kept on
+    /// the heap.
+    pub fn new(seed: u64, memory: Option<Arc<Memory>>) -> Self {
+        Graphs { seed, memory, ..Graphs::default() }
     }
 
-    /// [`Model::load`], with a seed.
+    /// [`Model::load`], with a seed, and a bound on memory.
     ///
     /// # Errors
     /// As [`Model::load`].
-    pub fn load_with_seed(from: &mut Decoder<'_>, seed: u64) -> Result<Self, CodecError> {
-        checkpoint::load(from, seed)
+    pub fn load_with(from: &mut Decoder<'_>, seed: u64, memory: Option<Arc<Memory>>) -> Result<Self, CodecError> {
+        checkpoint::load(from, seed, memory)
+    }
+
+    /// [`Model::save`], in parts of about a megabyte, so that the bytes of a large state are never in memory all at once.
+    pub fn save_in_parts(&self, sink: &mut dyn FnMut(&[u8])) {
+        checkpoint::save(self, sink);
     }
 
     /// The graph with this name; `None` when nothing was ever put into one.
@@ -63,10 +73,10 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(number: u32, seed: u64) -> Self {
+    pub(crate) fn new(number: u32, seed: u64, memory: &Source) -> Self {
         Graph {
             number,
-            adjacency: Adjacency::new(seed),
+            adjacency: Adjacency::new(seed, memory),
             kinds: Names::default(),
             edge_types: Names::default(),
             deleted_version_max: Version::ABSENT,
@@ -86,6 +96,11 @@ impl Graph {
     /// How much memory the graph takes, in bytes: about 62 a block and 38 an edge.
     pub fn memory_bytes(&self) -> usize {
         self.adjacency.memory_bytes()
+    }
+
+    /// How many of these bytes are not on the heap but in pieces that were lent: see [`Memory`].
+    pub fn memory_lent_bytes(&self) -> usize {
+        self.adjacency.lent_bytes()
     }
 }
 
@@ -111,10 +126,12 @@ impl Model for Graphs {
     }
 
     fn save(&self, out: &mut Encoder) {
-        checkpoint::save(self, out);
+        checkpoint::save(self, &mut |part| {
+            out.raw(part);
+        });
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        checkpoint::load(from, 0)
+        checkpoint::load(from, 0, None)
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! The log keeps the payload as bytes. A checkpoint counts only when the log still holds the record it was taken after,
 //! with the same checksum: one of another past is passed over, and an older one, or none, is used instead.
+//!
+//! A large payload is written as it is made and mapped as it is read: it is never in memory as a whole.
 
+use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use quire_mapped::View;
 use quire_model::Position;
 
-use crate::checksum::crc32c_of_two;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::storage::Disk;
@@ -19,6 +23,8 @@ const HEADER_BYTES: usize = 40;
 const SUFFIX: &str = ".checkpoint";
 /// The newest, and one to fall back on.
 const KEPT: usize = 2;
+/// A file of so many bytes is mapped, and not read into memory.
+const MAPPED_FROM: u64 = 16 << 20;
 
 /// A record, known by its position and its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,20 +41,85 @@ pub struct Checkpoint {
     /// The record it was taken after.
     pub mark: Mark,
     /// What was saved.
-    pub payload: Vec<u8>,
+    pub payload: Payload,
 }
 
-/// Writes a checkpoint and removes those that are no longer needed.
-pub(crate) fn save(directory: &Directory, mark: Mark, payload: &[u8]) -> Result<()> {
+/// What was saved: bytes, in memory or in a mapped file.
+#[derive(Clone)]
+pub struct Payload {
+    bytes: Bytes,
+    /// How many bytes stand before it.
+    from: usize,
+}
+
+#[derive(Clone)]
+enum Bytes {
+    Read(Vec<u8>),
+    Mapped(View),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Read(bytes) => bytes,
+            Bytes::Mapped(view) => view.bytes(0..view.len()).expect("all of it is settled"),
+        }
+    }
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.from..]
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Payload { bytes: Bytes::Read(bytes), from: 0 }
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Payload {}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} bytes)", self.len())
+    }
+}
+
+/// Writes a checkpoint of so many bytes, which `write` passes on in pieces, and removes those that are no longer needed.
+pub(crate) fn save(directory: &Directory, mark: Mark, bytes: u64, write: &dyn Fn(&mut dyn FnMut(&[u8]))) -> Result<()> {
     let mut header = [0; HEADER_BYTES];
     header[0..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&mark.position.get().to_le_bytes());
     header[24..28].copy_from_slice(&mark.chain.to_le_bytes());
-    header[32..40].copy_from_slice(&(payload.len() as u64).to_le_bytes());
-    let crc = checksum(&header, payload);
-    header[12..16].copy_from_slice(&crc.to_le_bytes());
-    directory.write_whole(&format!("{:020}{SUFFIX}", mark.position), &[&header, payload])?;
+    header[32..40].copy_from_slice(&bytes.to_le_bytes());
+    directory.write_whole_in_pieces(&format!("{:020}{SUFFIX}", mark.position), |file| {
+        let mut crc = checksum_of(&header);
+        let (mut offset, mut written) = (HEADER_BYTES as u64, Ok(()));
+        write(&mut |piece| {
+            if written.is_ok() {
+                crc.update(piece);
+                written = file.write_at(piece, offset);
+                offset += piece.len() as u64;
+            }
+        });
+        written?;
+        assert_eq!(offset - HEADER_BYTES as u64, bytes, "as many bytes as were announced");
+        header[12..16].copy_from_slice(&finished(&crc).to_le_bytes());
+        file.write_at(&header, 0)
+    })?;
     let names = names(directory)?;
     names.iter().skip(KEPT).try_for_each(|name| directory.remove(name))
 }
@@ -57,7 +128,7 @@ pub(crate) fn save(directory: &Directory, mark: Mark, payload: &[u8]) -> Result<
 /// `alone`: they would count among those that are kept.
 pub(crate) fn newest(directory: &Directory, alone: bool, holds: impl Fn(Mark) -> bool) -> Result<Option<Checkpoint>> {
     for name in names(directory)? {
-        let bytes = match directory.read(&name) {
+        let bytes = match contents(directory, &name) {
             // Somebody else, who has a newer one, has removed it.
             Err(Error::Io { source, .. }) if !alone && source.kind() == std::io::ErrorKind::NotFound => continue,
             read => read?,
@@ -85,7 +156,15 @@ pub(crate) fn oldest(directory: &Directory) -> Result<Position> {
 pub fn read(path: &Path) -> Result<Option<Checkpoint>> {
     let directory = Directory::open(Arc::new(Disk), path.parent().unwrap_or(Path::new(".")))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    decode(directory.read(name)?, name, &directory)
+    decode(contents(&directory, name)?, name, &directory)
+}
+
+/// The bytes of a file: a large one is mapped.
+fn contents(directory: &Directory, name: &str) -> Result<Bytes> {
+    match directory.read_up_to(name, MAPPED_FROM)? {
+        Ok(bytes) => Ok(Bytes::Read(bytes)),
+        Err(bytes) => directory.map_whole(name, bytes).map(Bytes::Mapped),
+    }
 }
 
 /// The names of the checkpoint files, newest first.
@@ -97,7 +176,7 @@ fn names(directory: &Directory) -> Result<Vec<String>> {
 }
 
 /// A file that does not verify is no checkpoint; one of a newer version is an error, for its log may be, too.
-fn decode(mut bytes: Vec<u8>, name: &str, directory: &Directory) -> Result<Option<Checkpoint>> {
+fn decode(bytes: Bytes, name: &str, directory: &Directory) -> Result<Option<Checkpoint>> {
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>().copied() else { return Ok(None) };
     let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
     let u64_at = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
@@ -111,14 +190,23 @@ fn decode(mut bytes: Vec<u8>, name: &str, directory: &Directory) -> Result<Optio
         return Err(Error::NewerFormat { path: directory.path_of(name), version: u32_at(8), supported: VERSION });
     }
     let mark = Mark { position: Position::new(u64_at(16)), chain: u32_at(24) };
-    bytes.drain(..HEADER_BYTES);
-    Ok(Some(Checkpoint { mark, payload: bytes }))
+    Ok(Some(Checkpoint { mark, payload: Payload { bytes, from: HEADER_BYTES } }))
 }
 
 fn checksum(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
-    // The fields around the checksum's own place are brought together first.
-    let mut fields = [0; HEADER_BYTES - 4];
-    fields[..12].copy_from_slice(&header[..12]);
-    fields[12..].copy_from_slice(&header[16..]);
-    crc32c_of_two(&fields, payload)
+    let mut crc = checksum_of(header);
+    crc.update(payload);
+    finished(&crc)
+}
+
+/// The checksum of the fields around its own place, to be gone on with.
+fn checksum_of(header: &[u8; HEADER_BYTES]) -> crc_fast::Digest {
+    let mut crc = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    crc.update(&header[..12]);
+    crc.update(&header[16..]);
+    crc
+}
+
+fn finished(crc: &crc_fast::Digest) -> u32 {
+    u32::try_from(crc.finalize()).expect("a 32-bit checksum")
 }

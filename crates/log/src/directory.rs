@@ -87,6 +87,33 @@ impl Directory {
         self.storage.read(&path).map_err(|error| Error::io("read", &path, error))
     }
 
+    /// The bytes of a file, unless it has more than so many; then, how many.
+    pub(crate) fn read_up_to(&self, name: &str, bytes_max: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        let path = self.path_of(name);
+        let read = || -> io::Result<std::result::Result<Vec<u8>, u64>> {
+            let file = self.storage.open(&path, Access::Read)?;
+            let length = file.bytes()?;
+            if length > bytes_max {
+                return Ok(Err(length));
+            }
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+            let read = file.read_at(&mut bytes, 0)?;
+            bytes.truncate(read);
+            Ok(Ok(bytes))
+        };
+        read().map_err(|error| Error::io("read", &path, error))
+    }
+
+    /// The bytes of a file that nobody writes to any more, mapped.
+    pub(crate) fn map_whole(&self, name: &str, bytes: u64) -> Result<View> {
+        let path = self.path_of(name);
+        let map = || -> io::Result<View> {
+            let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            Ok(self.storage.open(&path, Access::Write)?.map(bytes, bytes)?.view())
+        };
+        map().map_err(|error| Error::io("map", &path, error))
+    }
+
     /// The first bytes of a file, fewer when it is shorter.
     pub(crate) fn read_head(&self, name: &str, bytes: usize) -> Result<Vec<u8>> {
         let path = self.path_of(name);
@@ -116,15 +143,27 @@ impl Directory {
 
     /// Writes a file of its own, whole and durable before it has its name.
     pub(crate) fn write_whole(&self, name: &str, pieces: &[&[u8]]) -> Result<()> {
-        let beside = format!("{name}.new");
-        let path = self.path_of(&beside);
-        let write = || -> io::Result<()> {
-            let file = self.storage.open(&path, Access::CreateEmpty)?;
+        self.write_whole_in_pieces(name, |file| {
             let mut offset = 0;
             for piece in pieces {
                 file.write_at(piece, offset)?;
                 offset += piece.len() as u64;
             }
+            Ok(())
+        })
+    }
+
+    /// The same, of what `fill` writes into the file.
+    pub(crate) fn write_whole_in_pieces(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&dyn StoredFile) -> io::Result<()>,
+    ) -> Result<()> {
+        let beside = format!("{name}.new");
+        let path = self.path_of(&beside);
+        let write = || -> io::Result<()> {
+            let file = self.storage.open(&path, Access::CreateEmpty)?;
+            fill(&*file)?;
             file.sync_all()
         };
         write().map_err(|error| Error::io("write", &path, error))?;

@@ -126,6 +126,26 @@ impl Appender {
         unsafe { std::slice::from_raw_parts_mut(self.region.raw.as_mut_ptr().wrapping_add(range.start), range.len()) }
     }
 
+    /// Everything, as words of the machine's order; what is left of the last one is left out.
+    pub fn words(&self) -> &[u32] {
+        let words = self.len() / size_of::<u32>();
+        // SAFETY: As in `bytes` of the whole (Bounds); a mapping begins at a page, which is aligned for words, and any four
+        // bytes are one.
+        unsafe { std::slice::from_raw_parts(self.region.raw.as_ptr().cast(), words) }
+    }
+
+    /// Everything, as words to write to.
+    ///
+    /// # Panics
+    /// When anything is settled.
+    pub fn words_mut(&mut self) -> &mut [u32] {
+        assert_eq!(self.settled(), 0, "settled bytes never change");
+        let words = self.len() / size_of::<u32>();
+        // SAFETY: As in `bytes_mut` of the whole (Bounds, One appender), where nothing is settled that a view could read; a
+        // mapping begins at a page, which is aligned for words, and any four bytes are one.
+        unsafe { std::slice::from_raw_parts_mut(self.region.raw.as_mut_ptr().cast(), words) }
+    }
+
     /// Moves the mark up: what lies below is from now on readable by every view, and never changes again.
     ///
     /// # Panics
@@ -221,6 +241,21 @@ mod tests {
         assert_eq!(view.bytes(0..5), Some(&b"quire"[..]));
         assert_eq!(view.bytes(0..6), None);
         assert_eq!(appender.bytes(5..7), [0, 0]);
+    }
+
+    #[test]
+    fn words_are_the_bytes_of_the_mapping() {
+        let mut appender = Appender::in_memory(4096).unwrap();
+        appender.words_mut()[1] = u32::from_le_bytes(*b"quir");
+        assert_eq!((appender.words().len(), appender.bytes(4..8)), (1024, &b"quir"[..]));
+    }
+
+    #[test]
+    #[should_panic(expected = "settled bytes never change")]
+    fn words_are_not_handed_out_for_writing_once_any_are_settled() {
+        let mut appender = Appender::in_memory(64).unwrap();
+        appender.settle(8);
+        appender.words_mut();
     }
 
     #[test]

@@ -93,6 +93,11 @@ impl Encoder {
         self
     }
 
+    /// Forgets what was written, and keeps the memory for more.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
     /// What was written.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes

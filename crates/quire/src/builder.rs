@@ -10,8 +10,9 @@ use crate::checkpoint::{self, Base, Checkpoints, replay};
 use crate::database::Database;
 use crate::decide::State;
 use crate::error::{Error, ErrorKind};
+use crate::graph_memory;
 use crate::meta::{Meta, SHARD};
-use crate::models::seed_of;
+use crate::models::{Ground, seed_of};
 use crate::profile::Profile;
 use crate::shared::{Restored, Retention, Shared};
 
@@ -28,6 +29,7 @@ pub struct Builder {
     commit_bytes_max: Option<u64>,
     checkpoints: checkpoint::Settings,
     retention: Retention,
+    graph_memory_bytes: Option<u64>,
     id: Option<u128>,
     components: Components,
 }
@@ -50,6 +52,7 @@ impl Builder {
             commit_bytes_max: None,
             checkpoints: checkpoint::Settings { interval_bytes: 64 << 20, pause_bytes: 1 << 20 },
             retention: Retention { history_ms: WEEK_MS, compact_interval_ms: 60_000, compact_percent_min: 50 },
+            graph_memory_bytes: None,
             id: None,
             components: Components::default(),
         }
@@ -136,6 +139,17 @@ impl Builder {
         self
     }
 
+    /// How many bytes of blocks and edges graphs keep on the heap, all of them together. What is beyond is kept in mapped files
+    /// without a name in the database's folder, of which the kernel keeps in memory what it has room for: a graph larger than
+    /// memory works, slower. Default: no bound, and everything is on the heap; a block takes about 62 bytes, an edge 38.
+    ///
+    /// A checkpoint of a large state is made beside it and shares the bound. What does not count: the names of graphs, kinds and
+    /// edge types, slots that are free, and what a walk remembers, which its own bounds limit.
+    pub fn graph_memory_bytes(mut self, bytes: u64) -> Self {
+        self.graph_memory_bytes = Some(bytes);
+        self
+    }
+
     /// How many sealed segments stay mapped though nobody reads them, at most. Default: 1,024; at least 1.
     pub fn segments_open_max(mut self, segments: usize) -> Self {
         self.log.segments_open_max = segments;
@@ -205,8 +219,10 @@ impl Builder {
         }
         let identity = Identity { database: meta.database, shard: 0 };
         let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
-        let seed = seed_of(meta.database);
-        let Some(mut base) = Base::of(opened.checkpoint, &opened.log, seed) else {
+        let storage = &self.components.storage;
+        let bounded = |bytes| Arc::new(graph_memory::bounded(Arc::clone(storage), &self.path, bytes));
+        let ground = Ground { seed: seed_of(meta.database), graph_memory: self.graph_memory_bytes.map(bounded) };
+        let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground) else {
             let message = format!(
                 "{} was compacted up to record {}, and no checkpoint of its state is left from there on; restore it from a backup",
                 self.path.display(),
@@ -216,7 +232,7 @@ impl Builder {
         };
         let reader = opened.writer.reader();
         let replayed_bytes = replay(&mut base.models, base.position, opened.writer.mark().position, &reader)?;
-        let checkpoints = Checkpoints::new(self.checkpoints, seed, base.position, base.bytes, replayed_bytes);
+        let checkpoints = Checkpoints::new(self.checkpoints, ground, base.position, base.bytes, replayed_bytes);
         let state = State {
             writer: opened.writer,
             models: base.models,

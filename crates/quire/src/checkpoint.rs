@@ -12,7 +12,7 @@ use quire_model::Position;
 
 use crate::decide::State;
 use crate::error::{Error, Result};
-use crate::models::Models;
+use crate::models::{Ground, Models};
 
 /// When checkpoints are taken, and how.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +28,7 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     settings: Settings,
-    /// What hash tables are seeded with.
-    seed: u64,
+    ground: Ground,
     /// The position of the newest. Locked while one is taken, for two of one position are one file.
     newest: Mutex<Position>,
     /// How many bytes the newest has.
@@ -53,13 +52,13 @@ pub(crate) struct Base {
 
 impl Base {
     /// The state that was saved, or an empty one. `None`: the log that would have to be replayed on it was compacted.
-    pub(crate) fn of(saved: Option<Checkpoint>, log: &Log, seed: u64) -> Option<Base> {
+    pub(crate) fn of(saved: Option<Checkpoint>, log: &Log, ground: &Ground) -> Option<Base> {
         // One that an older or newer program wrote in another way is passed over: the log has everything.
         let loaded = saved.and_then(|saved| {
-            let models = Models::load(&saved.payload, seed).ok()?;
+            let models = Models::load(&saved.payload, ground).ok()?;
             Some(Base { models, position: saved.mark.position, bytes: saved.payload.len() as u64 })
         });
-        let base = loaded.unwrap_or_else(|| Base { models: Models::new(seed), position: Position::ZERO, bytes: 0 });
+        let base = loaded.unwrap_or_else(|| Base { models: Models::new(ground), position: Position::ZERO, bytes: 0 });
         (base.position.next() >= log.compacted_end()).then_some(base)
     }
 }
@@ -71,18 +70,43 @@ enum Seen {
     Large(Mark, Reader),
 }
 
-/// The models' state after a record, as bytes.
+/// The models' state after a record.
 struct Taken {
     mark: Mark,
-    payload: Vec<u8>,
+    state: Saving,
+}
+
+enum Saving {
+    /// As bytes, for it goes on changing.
+    Bytes(Vec<u8>),
+    /// Made again, and written as it is encoded: its bytes are never in memory as a whole.
+    Models(Box<Models>),
+}
+
+impl Taken {
+    /// Writes it; says how many bytes it has.
+    fn save(&self, log: &Log) -> Result<u64> {
+        let bytes = match &self.state {
+            Saving::Bytes(bytes) => {
+                log.save_checkpoint(self.mark, bytes)?;
+                bytes.len() as u64
+            }
+            Saving::Models(models) => {
+                let (graphs, bytes) = models.saved_bytes();
+                log.save_checkpoint_in_pieces(self.mark, bytes, &|sink| models.save_in_parts(graphs, sink))?;
+                bytes
+            }
+        };
+        Ok(bytes)
+    }
 }
 
 impl Checkpoints {
     /// Those of a database that went on from `base` and replayed so much.
-    pub(crate) fn new(settings: Settings, seed: u64, position: Position, bytes: u64, replayed_bytes: u64) -> Self {
+    pub(crate) fn new(settings: Settings, ground: Ground, position: Position, bytes: u64, replayed_bytes: u64) -> Self {
         Checkpoints {
             settings,
-            seed,
+            ground,
             newest: Mutex::new(position),
             newest_bytes: AtomicU64::new(bytes),
             replayed_bytes,
@@ -115,7 +139,7 @@ impl Checkpoints {
                 return Ok(());
             }
             if state.models.weight() <= self.settings.pause_bytes {
-                Seen::Saved(Taken { mark, payload: state.models.save() })
+                Seen::Saved(Taken { mark, state: Saving::Bytes(state.models.save()) })
             } else {
                 Seen::Large(mark, state.writer.reader())
             }
@@ -128,18 +152,18 @@ impl Checkpoints {
                     *newest = saved.mark.position;
                     return Ok(());
                 }
-                saved => match Base::of(saved, log, self.seed) {
+                saved => match Base::of(saved, log, &self.ground) {
                     Some(base) => again(base, mark, &reader)?,
                     None => {
                         let state = now()?;
-                        Taken { mark: state.writer.mark(), payload: state.models.save() }
+                        Taken { mark: state.writer.mark(), state: Saving::Bytes(state.models.save()) }
                     }
                 },
             },
         };
-        log.save_checkpoint(taken.mark, &taken.payload)?;
+        let bytes = taken.save(log)?;
         *newest = taken.mark.position;
-        self.newest_bytes.store(taken.payload.len() as u64, Ordering::Relaxed);
+        self.newest_bytes.store(bytes, Ordering::Relaxed);
         self.saved.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -148,7 +172,7 @@ impl Checkpoints {
 /// Makes the state after a record once more.
 fn again(mut base: Base, mark: Mark, reader: &Reader) -> Result<Taken> {
     replay(&mut base.models, base.position, mark.position, reader)?;
-    Ok(Taken { mark, payload: base.models.save() })
+    Ok(Taken { mark, state: Saving::Models(Box::new(base.models)) })
 }
 
 /// Takes in every record behind `from` up to `to`: what a restart does with the log behind its checkpoint. Says how many bytes of

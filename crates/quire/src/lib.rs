@@ -73,6 +73,7 @@ mod models;
 
 mod checkpoint;
 mod duties;
+mod graph_memory;
 mod meta;
 
 mod builder;
@@ -93,8 +94,8 @@ pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{
-    Done, Event, EventStore, Events, Fact, Graph, GraphSnapshot, LifeEvents, Producer, Progress, Project, Projected,
-    Projection, Queue, Record, Records, Rest, Stop, Subscription, Topic, Worker,
+    Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot, LifeEvents, Producer, Progress, Project,
+    Projected, Projection, Queue, Record, Records, Rest, Stop, Subscription, Topic, Worker,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use profile::Profile;

@@ -1,5 +1,7 @@
 //! The four models together: the state of a shard.
 
+use std::sync::Arc;
+
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Entry, Model, ModelId, Timestamp};
 
@@ -18,6 +20,15 @@ pub(crate) struct Models {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnknownModel(pub(crate) ModelId);
 
+/// What every state of a database is made with.
+#[derive(Debug, Clone)]
+pub(crate) struct Ground {
+    /// What hash tables over what users choose are seeded with: see [`seed_of`].
+    pub(crate) seed: u64,
+    /// What bounds the memory of graphs, for all states together; nothing does when it is absent.
+    pub(crate) graph_memory: Option<Arc<graph::Memory>>,
+}
+
 /// What the hash tables of a database are seeded with: drawn at random when it was created, and told to nobody who may put
 /// blocks.
 pub(crate) fn seed_of(database: u128) -> u64 {
@@ -25,9 +36,9 @@ pub(crate) fn seed_of(database: u128) -> u64 {
 }
 
 impl Models {
-    /// No state yet. Hash tables over what users choose are seeded with this number, which they don't know.
-    pub(crate) fn new(seed: u64) -> Self {
-        Models { graphs: graph::Graphs::with_seed(seed), ..Models::default() }
+    /// No state yet.
+    pub(crate) fn new(ground: &Ground) -> Self {
+        Models { graphs: graph::Graphs::new(ground.seed, ground.graph_memory.clone()), ..Models::default() }
     }
 
     /// About how many bytes it takes to save the state, from counts alone.
@@ -62,18 +73,41 @@ impl Models {
 
     /// Writes the state of every model, as sections.
     pub(crate) fn save(&self) -> Vec<u8> {
-        let mut out = Encoder::new();
-        section(&mut out, &self.streams);
-        section(&mut out, &self.events);
-        section(&mut out, &self.jobs);
-        section(&mut out, &self.graphs);
-        out.into_bytes()
+        let mut bytes = Vec::new();
+        self.save_in_parts(self.graphs_bytes(), &mut |part| bytes.extend_from_slice(part));
+        bytes
+    }
+
+    /// How many bytes [`Models::save`] writes of the graphs, and the whole of it.
+    pub(crate) fn saved_bytes(&self) -> (u64, u64) {
+        let (graphs, mut bytes) = (self.graphs_bytes(), 0);
+        self.save_others(&mut |part| bytes += part.len() as u64);
+        (graphs, bytes + SECTION_BYTES + graphs)
+    }
+
+    /// [`Models::save`], a part at a time, with as many bytes of the graphs as were counted.
+    pub(crate) fn save_in_parts(&self, graphs: u64, sink: &mut dyn FnMut(&[u8])) {
+        self.save_others(sink);
+        begin_section(ModelId::GRAPH, graphs, sink);
+        self.graphs.save_in_parts(sink);
+    }
+
+    fn graphs_bytes(&self) -> u64 {
+        let mut bytes = 0;
+        self.graphs.save_in_parts(&mut |part| bytes += part.len() as u64);
+        bytes
+    }
+
+    fn save_others(&self, sink: &mut dyn FnMut(&[u8])) {
+        section(&self.streams, sink);
+        section(&self.events, sink);
+        section(&self.jobs, sink);
     }
 
     /// Reads what [`Models::save`] wrote.
-    pub(crate) fn load(bytes: &[u8], seed: u64) -> Result<Self, CodecError> {
+    pub(crate) fn load(bytes: &[u8], ground: &Ground) -> Result<Self, CodecError> {
         let mut from = Decoder::new(bytes);
-        let mut models = Models::new(seed);
+        let mut models = Models::new(ground);
         while !from.is_empty() {
             let model = ModelId::new(from.u8()?);
             let length = from.u64()?;
@@ -83,7 +117,10 @@ impl Models {
                 ModelId::STREAMS => models.streams = Model::load(&mut section)?,
                 ModelId::EVENTS => models.events = Model::load(&mut section)?,
                 ModelId::JOBS => models.jobs = Model::load(&mut section)?,
-                ModelId::GRAPH => models.graphs = graph::Graphs::load_with_seed(&mut section, seed)?,
+                ModelId::GRAPH => {
+                    let memory = ground.graph_memory.clone();
+                    models.graphs = graph::Graphs::load_with(&mut section, ground.seed, memory)?;
+                }
                 _ => return Err(CodecError { expected: "a model that is known", bytes_left: section.rest().len() }),
             }
             section.end()?;
@@ -92,8 +129,16 @@ impl Models {
     }
 }
 
-fn section<M: Model>(out: &mut Encoder, model: &M) {
+/// How many bytes stand before a section: its model, and how many bytes it has.
+const SECTION_BYTES: u64 = 9;
+
+fn section<M: Model>(model: &M, sink: &mut dyn FnMut(&[u8])) {
     let mut state = Encoder::new();
     model.save(&mut state);
-    out.u8(M::ID.get()).u64(state.as_slice().len() as u64).raw(state.as_slice());
+    begin_section(M::ID, state.as_slice().len() as u64, sink);
+    sink(state.as_slice());
+}
+
+fn begin_section(model: ModelId, bytes: u64, sink: &mut dyn FnMut(&[u8])) {
+    sink(Encoder::new().u8(model.get()).u64(bytes).as_slice());
 }

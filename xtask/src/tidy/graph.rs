@@ -16,7 +16,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-events", &["quire-model"]),
     ("quire-jobs", &["quire-model"]),
     ("quire-graph", &["quire-model"]),
-    ("quire", &["quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"]),
+    (
+        "quire",
+        &["quire-mapped", "quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"],
+    ),
     ("quire-kafka", &["quire"]),
     ("quire-http", &["quire"]),
     ("quire-grpc", &["quire"]),
@@ -53,7 +56,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("roxmltree", &["quire-http"], "files are read where they come in"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
     ("serde", &["quire-http", "quire-cli"], "stored formats are written by hand"),
-    ("serde_json", &["quire-http", "quire-cli", "xtask"], "stored formats are written by hand"),
+    ("serde_json", &["quire-http", "quire-grpc", "quire-cli", "xtask"], "stored formats are written by hand"),
     ("clap", &["quire-cli", "quire-sim"], "flags are read in one place"),
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
 ];

@@ -22,17 +22,43 @@ mod stored;
 
 use quire_model::{Place, Position};
 
+use crate::memory::Source;
 use crate::{BlockId, End};
 use index::Index;
 use lists::{Elements, List, Lists, Probe, edge_type};
-use node::PackedPlace;
 pub(crate) use node::{Facts, INDEX_MAX, Node, POSITION_MAX};
+use node::{NODE_WORDS, PackedPlace};
 use pages::Pages;
 
 /// Words of an outgoing edge: key, target's slot, place.
 const OUTGOING: usize = 5;
 /// Words of an incoming edge: key, source's slot.
 const INCOMING: usize = 3;
+
+/// Nodes by slot.
+type Nodes = Pages<NODE_WORDS, 13>;
+
+impl Nodes {
+    #[inline]
+    fn id(&self, slot: u32) -> BlockId {
+        node::id_of(self.get(slot))
+    }
+
+    #[inline]
+    fn node(&self, slot: u32) -> Node {
+        Node::of(self.get(slot))
+    }
+
+    fn set(&mut self, slot: u32, node: Node) {
+        *self.get_mut(slot) = node.packed();
+    }
+
+    fn change(&mut self, slot: u32, change: impl FnOnce(&mut Node)) {
+        let mut node = self.node(slot);
+        change(&mut node);
+        self.set(slot, node);
+    }
+}
 
 /// An edge by its ends' slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +68,10 @@ pub(crate) struct Hop {
 }
 
 /// See the module.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Adjacency {
     index: Index,
-    nodes: Pages<Node, 12>,
+    nodes: Nodes,
     /// Slots to be had; the last is the next.
     free: alloc::vec::Vec<u32>,
     outgoing: Lists<OUTGOING>,
@@ -57,13 +83,13 @@ pub(crate) struct Adjacency {
 }
 
 impl Adjacency {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, source: &Source) -> Self {
         Adjacency {
-            index: Index::new(seed, 0),
-            nodes: Pages::default(),
+            index: Index::new(seed, 0, source.clone()),
+            nodes: Pages::new(source.clone()),
             free: alloc::vec::Vec::new(),
-            outgoing: Lists::default(),
-            incoming: Lists::default(),
+            outgoing: Lists::new(source.clone()),
+            incoming: Lists::new(source.clone()),
             blocks: 0,
             edges: 0,
             slots_freed: Position::ZERO,
@@ -72,7 +98,7 @@ impl Adjacency {
 
     /// The slot of a block that is there or has edges.
     pub(crate) fn slot(&self, id: BlockId) -> Option<u32> {
-        self.index.find(id, |slot| self.nodes[slot].id)
+        self.index.find(id, |slot| self.nodes.id(slot))
     }
 
     /// The hash of an id, under the seed.
@@ -81,13 +107,20 @@ impl Adjacency {
     }
 
     /// The node in a slot.
-    pub(crate) fn node(&self, slot: u32) -> &Node {
-        &self.nodes[slot]
+    #[inline]
+    pub(crate) fn node(&self, slot: u32) -> Node {
+        self.nodes.node(slot)
+    }
+
+    /// The id of the block in a slot.
+    #[inline]
+    pub(crate) fn id(&self, slot: u32) -> BlockId {
+        self.nodes.id(slot)
     }
 
     /// The node of a block that is there or has edges.
-    pub(crate) fn find(&self, id: BlockId) -> Option<&Node> {
-        self.slot(id).map(|slot| &self.nodes[slot])
+    pub(crate) fn find(&self, id: BlockId) -> Option<Node> {
+        self.slot(id).map(|slot| self.nodes.node(slot))
     }
 
     /// How many slots there are, taken or not.
@@ -98,7 +131,7 @@ impl Adjacency {
     /// Where the entry of an edge is; `None` when the edge is not there.
     pub(crate) fn edge(&self, source: BlockId, edge_type: u16, target: BlockId) -> Option<Place> {
         let list = self.find(source)?.outgoing;
-        let spot = self.outgoing.seek(list, &Probe::new(edge_type, target), |slot| self.nodes[slot].id).ok()?;
+        let spot = self.outgoing.seek(list, &Probe::new(edge_type, target), |slot| self.nodes.id(slot)).ok()?;
         let [.., low, high] = *self.outgoing.element(list, spot);
         Some(PackedPlace::from_bits((u64::from(high) << 32) | u64::from(low)).get())
     }
@@ -111,7 +144,7 @@ impl Adjacency {
         (first, last): (u16, u16),
         after: Option<(u16, BlockId)>,
     ) -> impl Iterator<Item = Hop> + use<'_> {
-        let node = &self.nodes[slot];
+        let node = self.nodes.node(slot);
         let hops = match end {
             End::Target => Hops::Outgoing(from(&self.outgoing, node.outgoing, &self.nodes, first, after)),
             End::Source => Hops::Incoming(from(&self.incoming, node.incoming, &self.nodes, first, after)),
@@ -121,7 +154,7 @@ impl Adjacency {
 
     /// How many edges of these types there are in this direction.
     pub(crate) fn degree(&self, slot: u32, end: End, (first, last): (u16, u16)) -> usize {
-        let node = &self.nodes[slot];
+        let node = self.nodes.node(slot);
         match end {
             End::Target => count(&self.outgoing, node.outgoing, &self.nodes, first, last),
             End::Source => count(&self.incoming, node.incoming, &self.nodes, first, last),
@@ -131,9 +164,8 @@ impl Adjacency {
     /// Takes in a block.
     pub(crate) fn put_block(&mut self, id: BlockId, facts: Facts) {
         let slot = self.slot_or_new(id);
-        let node = &mut self.nodes[slot];
-        self.blocks += usize::from(!node.is_block());
-        node.put(facts);
+        self.blocks += usize::from(!self.nodes.node(slot).is_block());
+        self.nodes.change(slot, |node| node.put(facts));
     }
 
     /// Takes in an edge.
@@ -141,23 +173,25 @@ impl Adjacency {
         let (near, far) = (self.slot_or_new(source), self.slot_or_new(target));
         let position = place.position;
         let place = PackedPlace::new(place).bits();
-        let (probe, list) = (Probe::new(edge_type, target), self.nodes[near].outgoing);
+        let (probe, list) = (Probe::new(edge_type, target), self.nodes.node(near).outgoing);
         let [key, prefix] = probe.words();
         let element = [key, prefix, far, place as u32, (place >> 32) as u32];
-        match self.outgoing.seek(list, &probe, |slot| self.nodes[slot].id) {
+        match self.outgoing.seek(list, &probe, |slot| self.nodes.id(slot)) {
             Ok(spot) => self.outgoing.replace(list, spot, element),
             Err(spot) => {
-                self.nodes[near].outgoing = self.outgoing.insert(list, spot, element);
-                let (probe, list) = (Probe::new(edge_type, source), self.nodes[far].incoming);
+                let list = self.outgoing.insert(list, spot, element);
+                self.nodes.change(near, |node| node.outgoing = list);
+                let (probe, list) = (Probe::new(edge_type, source), self.nodes.node(far).incoming);
                 let [key, prefix] = probe.words();
-                let spot = self.incoming.seek(list, &probe, |slot| self.nodes[slot].id);
+                let spot = self.incoming.seek(list, &probe, |slot| self.nodes.id(slot));
                 let spot = spot.expect_err("an edge is in both lists or in none");
-                self.nodes[far].incoming = self.incoming.insert(list, spot, [key, prefix, near]);
+                let list = self.incoming.insert(list, spot, [key, prefix, near]);
+                self.nodes.change(far, |node| node.incoming = list);
                 self.edges += 1;
             }
         }
-        self.nodes[near].touch(position);
-        self.nodes[far].touch(position);
+        self.nodes.change(near, |node| node.touch(position));
+        self.nodes.change(far, |node| node.touch(position));
     }
 
     /// Takes out an edge that is there.
@@ -169,7 +203,7 @@ impl Adjacency {
         self.edges -= 1;
         let ends = [near, far];
         for slot in &ends[..if near == far { 1 } else { 2 }] {
-            self.nodes[*slot].touch(position);
+            self.nodes.change(*slot, |node| node.touch(position));
             self.release(*slot, position);
         }
     }
@@ -177,23 +211,28 @@ impl Adjacency {
     /// Takes out a block that is there, and its edges.
     pub(crate) fn delete_block(&mut self, id: BlockId, position: Position) -> Facts {
         let slot = self.slot(id).expect("only a block that is there is deleted");
-        let facts = self.nodes[slot].facts().expect("only a block that is there is deleted");
+        let facts = self.nodes.node(slot).facts().expect("only a block that is there is deleted");
         let all = (u16::MIN, u16::MAX);
         let outgoing: alloc::vec::Vec<Hop> = self.hops(slot, End::Target, all, None).collect();
         for hop in outgoing {
             self.remove_incoming(hop.far, hop.edge_type, id);
             self.cut(slot, hop.far, position);
         }
-        self.outgoing.clear(&mut self.nodes[slot].outgoing);
+        self.outgoing.clear(self.nodes.node(slot).outgoing);
+        self.nodes.change(slot, |node| node.outgoing = List::NONE);
         // Those to itself are gone with the outgoing ones.
         let incoming: alloc::vec::Vec<Hop> = self.hops(slot, End::Source, all, None).collect();
         for hop in incoming {
             self.remove_outgoing(hop.far, hop.edge_type, id);
             self.cut(slot, hop.far, position);
         }
-        self.incoming.clear(&mut self.nodes[slot].incoming);
-        self.nodes[slot].delete();
-        self.nodes[slot].touch(position);
+        // What is there by now: those to itself are gone.
+        self.incoming.clear(self.nodes.node(slot).incoming);
+        self.nodes.change(slot, |node| {
+            node.incoming = List::NONE;
+            node.delete();
+            node.touch(position);
+        });
         self.blocks -= 1;
         self.release(slot, position);
         facts
@@ -203,21 +242,23 @@ impl Adjacency {
     fn cut(&mut self, deleted: u32, far: u32, position: Position) {
         self.edges -= 1;
         if far != deleted {
-            self.nodes[far].touch(position);
+            self.nodes.change(far, |node| node.touch(position));
             self.release(far, position);
         }
     }
 
     fn remove_outgoing(&mut self, near: u32, edge_type: u16, target: BlockId) {
-        let list = self.nodes[near].outgoing;
-        let spot = self.outgoing.seek(list, &Probe::new(edge_type, target), |slot| self.nodes[slot].id);
-        self.nodes[near].outgoing = self.outgoing.remove(list, spot.expect("an edge is in both lists"));
+        let list = self.nodes.node(near).outgoing;
+        let spot = self.outgoing.seek(list, &Probe::new(edge_type, target), |slot| self.nodes.id(slot));
+        let list = self.outgoing.remove(list, spot.expect("an edge is in both lists"));
+        self.nodes.change(near, |node| node.outgoing = list);
     }
 
     fn remove_incoming(&mut self, near: u32, edge_type: u16, source: BlockId) {
-        let list = self.nodes[near].incoming;
-        let spot = self.incoming.seek(list, &Probe::new(edge_type, source), |slot| self.nodes[slot].id);
-        self.nodes[near].incoming = self.incoming.remove(list, spot.expect("an edge is in both lists"));
+        let list = self.nodes.node(near).incoming;
+        let spot = self.incoming.seek(list, &Probe::new(edge_type, source), |slot| self.nodes.id(slot));
+        let list = self.incoming.remove(list, spot.expect("an edge is in both lists"));
+        self.nodes.change(near, |node| node.incoming = list);
     }
 
     fn slot_or_new(&mut self, id: BlockId) -> u32 {
@@ -225,25 +266,28 @@ impl Adjacency {
             return slot;
         }
         let slot = match self.free.pop() {
-            Some(slot) => {
-                self.nodes[slot] = Node::end(id);
-                slot
-            }
-            None => self.nodes.extend(Node::end(id), 1),
+            Some(slot) => slot,
+            None => self.nodes.extend(1),
         };
-        self.index.add(id, slot, |slot| self.nodes[slot].id);
+        self.nodes.set(slot, Node::end(id));
+        self.index.add(id, slot, |slot| self.nodes.id(slot));
         slot
     }
 
     /// Frees the slot of what is no block and has no edges.
     fn release(&mut self, slot: u32, position: Position) {
-        let node = &self.nodes[slot];
+        let node = self.nodes.node(slot);
         if node.is_used() && !node.is_block() && !node.has_edges() {
             self.index.remove(node.id, slot);
-            self.nodes[slot] = Node::FREE;
+            self.nodes.set(slot, Node::FREE);
             self.free.push(slot);
             self.slots_freed = position;
         }
+    }
+
+    /// How much of its memory is lent, in bytes.
+    pub(crate) fn lent_bytes(&self) -> usize {
+        self.index.lent_bytes() + self.nodes.lent_bytes() + self.outgoing.lent_bytes() + self.incoming.lent_bytes()
     }
 
     /// How much memory it takes, in bytes.
@@ -260,11 +304,11 @@ impl Adjacency {
 fn from<'a, const WORDS: usize>(
     lists: &'a Lists<WORDS>,
     list: List,
-    nodes: &'a Pages<Node, 12>,
+    nodes: &'a Nodes,
     first: u16,
     after: Option<(u16, BlockId)>,
 ) -> Elements<'a, WORDS> {
-    let id_of = |slot| nodes[slot].id;
+    let id_of = |slot| nodes.id(slot);
     let spot = match after {
         Some((edge_type, id)) if edge_type >= first => {
             let probe = Probe::new(edge_type, id);
@@ -284,19 +328,13 @@ fn from<'a, const WORDS: usize>(
 }
 
 /// Where the edges of a type begin.
-fn begin<const WORDS: usize>(lists: &Lists<WORDS>, list: List, nodes: &Pages<Node, 12>, edge_type: u16) -> lists::Spot {
-    match lists.seek(list, &Probe::new(edge_type, BlockId::MIN), |slot| nodes[slot].id) {
+fn begin<const WORDS: usize>(lists: &Lists<WORDS>, list: List, nodes: &Nodes, edge_type: u16) -> lists::Spot {
+    match lists.seek(list, &Probe::new(edge_type, BlockId::MIN), |slot| nodes.id(slot)) {
         Ok(spot) | Err(spot) => spot,
     }
 }
 
-fn count<const WORDS: usize>(
-    lists: &Lists<WORDS>,
-    list: List,
-    nodes: &Pages<Node, 12>,
-    first: u16,
-    last: u16,
-) -> usize {
+fn count<const WORDS: usize>(lists: &Lists<WORDS>, list: List, nodes: &Nodes, first: u16, last: u16) -> usize {
     let before = |edge_type: u16| lists.rank(list, begin(lists, list, nodes, edge_type));
     let end = last.checked_add(1).map_or(list.length as usize, before);
     end - if first == 0 { 0 } else { before(first) }

@@ -44,8 +44,12 @@ impl PackedPlace {
     }
 }
 
-/// A block, or the end of an edge that is not there.
-#[derive(Debug, Clone)]
+/// How many words a node takes.
+pub(super) const NODE_WORDS: usize = 14;
+
+/// A block, or the end of an edge that is not there. It is copied out of the words that it is kept as, of which the compiler
+/// leaves alone what is not looked at.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
     pub(super) id: BlockId,
     place: PackedPlace,
@@ -55,7 +59,7 @@ pub(crate) struct Node {
     pub(super) incoming: List,
 }
 
-const _: () = assert!(size_of::<Node>() == 56);
+const _: () = assert!(size_of::<Node>() == NODE_WORDS * size_of::<u32>());
 
 const IS_USED: u64 = 1;
 const IS_BLOCK: u64 = 2;
@@ -83,23 +87,52 @@ impl Node {
         incoming: List::NONE,
     };
 
+    /// The node that these words are.
+    #[inline]
+    pub(super) fn of(words: &[u32; NODE_WORDS]) -> Self {
+        let long = |at: usize| u64::from(words[at]) | (u64::from(words[at + 1]) << 32);
+        Node {
+            id: id_of(words),
+            place: PackedPlace(long(4)),
+            version_and_kind: long(6),
+            changed_and_flags: long(8),
+            outgoing: List::of(words[10], words[11]),
+            incoming: List::of(words[12], words[13]),
+        }
+    }
+
+    /// The words that it is kept as.
+    pub(super) fn packed(&self) -> [u32; NODE_WORDS] {
+        let mut words = [0; NODE_WORDS];
+        for (word, bytes) in words.iter_mut().zip(self.id.as_bytes().as_chunks::<4>().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        for (at, long) in [(4, self.place.0), (6, self.version_and_kind), (8, self.changed_and_flags)] {
+            words[at] = long as u32;
+            words[at + 1] = (long >> 32) as u32;
+        }
+        words[10..12].copy_from_slice(&self.outgoing.words());
+        words[12..].copy_from_slice(&self.incoming.words());
+        words
+    }
+
     /// The end of an edge, where no block is.
     pub(super) fn end(id: BlockId) -> Self {
         Node { id, changed_and_flags: IS_USED, ..Node::FREE }
     }
 
     /// Whether the slot is taken.
-    pub(super) fn is_used(&self) -> bool {
+    pub(super) fn is_used(self) -> bool {
         self.changed_and_flags & IS_USED != 0
     }
 
     /// Which block it is, or would be.
-    pub(crate) fn id(&self) -> BlockId {
+    pub(crate) fn id(self) -> BlockId {
         self.id
     }
 
     /// What the newest put says; `None` when there is no block.
-    pub(crate) fn facts(&self) -> Option<Facts> {
+    pub(crate) fn facts(self) -> Option<Facts> {
         self.is_block().then(|| Facts {
             version: Version::new(self.version_and_kind >> 16),
             place: self.place.get(),
@@ -109,22 +142,22 @@ impl Node {
     }
 
     /// Whether there is a block.
-    pub(crate) fn is_block(&self) -> bool {
+    pub(crate) fn is_block(self) -> bool {
         self.changed_and_flags & IS_BLOCK != 0
     }
 
     /// Whether it is the end of edges, and there is no block.
-    pub(crate) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(self) -> bool {
         self.is_used() && !self.is_block()
     }
 
     /// Whether it has edges.
-    pub(crate) fn has_edges(&self) -> bool {
+    pub(crate) fn has_edges(self) -> bool {
         self.outgoing.length + self.incoming.length > 0
     }
 
     /// The last record that changed the block or its edges.
-    pub(crate) fn changed(&self) -> Position {
+    pub(crate) fn changed(self) -> Position {
         Position::new(self.changed_and_flags >> 8)
     }
 
@@ -160,4 +193,14 @@ impl Node {
         let place = PackedPlace::from_bits(place);
         (is_free || is_end || is_block).then(|| Node { place, version_and_kind, changed_and_flags, ..Node::end(id) })
     }
+}
+
+/// Which block a node is, of its words.
+#[inline]
+pub(super) fn id_of(words: &[u32; NODE_WORDS]) -> BlockId {
+    let mut bytes = [0; 16];
+    for (bytes, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+    BlockId::new(bytes)
 }

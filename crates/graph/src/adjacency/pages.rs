@@ -1,89 +1,104 @@
-//! A vector that grows a page at a time.
+//! A vector of elements of a few words each, that grows a page at a time.
 //!
 //! A plain vector of gigabytes copies them all when it grows, and needs twice the memory meanwhile: a writer would stand
-//! still for a second. Here no element ever moves but within the first page, which grows as a vector does, so that a small
-//! one stays small.
+//! still for a second. Here no element ever moves but within the first page, which doubles until it is full, so that a small
+//! graph stays small.
 
 use alloc::vec::Vec;
-use core::ops::{Index, IndexMut};
 
-/// Elements by number, in pages of `1 << BITS`.
-#[derive(Debug, Clone)]
-pub(super) struct Pages<T, const BITS: u32> {
-    pages: Vec<Vec<T>>,
+use crate::memory::{Source, Words};
+
+/// Elements by number, of `WORDS` words each, in pages of `1 << BITS`.
+#[derive(Debug)]
+pub(super) struct Pages<const WORDS: usize, const BITS: u32> {
+    pages: Vec<Words>,
+    length: u32,
+    source: Source,
 }
 
-impl<T, const BITS: u32> Default for Pages<T, BITS> {
-    fn default() -> Self {
-        Pages { pages: Vec::new() }
-    }
-}
-
-impl<T: Clone, const BITS: u32> Pages<T, BITS> {
+impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
     /// How many elements a page has.
     pub(super) const PAGE: usize = 1 << BITS;
 
+    /// None yet.
+    pub(super) fn new(source: Source) -> Self {
+        Pages { pages: Vec::new(), length: 0, source }
+    }
+
     /// How many there are.
+    #[inline]
     pub(super) fn len(&self) -> u32 {
-        let full = self.pages.len().saturating_sub(1) * Self::PAGE;
-        (full + self.pages.last().map_or(0, Vec::len)) as u32
+        self.length
     }
 
     /// How many the last page can still take; 0 when a new page has to be begun.
     pub(super) fn room(&self) -> usize {
-        self.pages.last().map_or(0, |page| Self::PAGE - page.len())
+        self.pages.len() * Self::PAGE - self.length as usize
     }
 
-    /// Adds as many copies of an element as stand together in one page, and says the number of the first.
+    /// Adds as many elements of zeros as stand together in one page, and says the number of the first.
     ///
     /// # Panics
     /// When the page has no [`room`](Pages::room) for them, and is not full.
-    pub(super) fn extend(&mut self, element: T, count: usize) -> u32 {
+    pub(super) fn extend(&mut self, count: usize) -> u32 {
         if self.room() == 0 {
-            let capacity = if self.pages.is_empty() { 0 } else { Self::PAGE };
-            self.pages.push(Vec::with_capacity(capacity));
+            let elements = if self.pages.is_empty() { count.next_power_of_two().max(4) } else { Self::PAGE };
+            self.pages.push(Words::new(elements * WORDS, &self.source));
         }
         assert!(count <= self.room(), "a run stands in one page");
-        let first = self.len();
-        let page = self.pages.last_mut().expect("there is one");
-        page.resize(page.len() + count, element);
+        let first = self.length;
+        self.length += count as u32;
+        if self.pages.len() == 1 {
+            self.grow_first();
+        }
         first
     }
 
-    /// The elements from `first` on, all in one page.
-    pub(super) fn run(&self, first: u32, count: usize) -> &[T] {
-        let from = first as usize & (Self::PAGE - 1);
-        &self.pages[(first >> BITS) as usize][from..from + count]
+    /// Sees to it that the first page has all its elements.
+    fn grow_first(&mut self) {
+        let (length, page) = (self.length as usize * WORDS, &self.pages[0]);
+        let has = page.get().len();
+        if has < length {
+            let mut larger = Words::new((has * 2).max(length).min(Self::PAGE * WORDS), &self.source);
+            larger.get_mut()[..has].copy_from_slice(page.get());
+            self.pages[0] = larger;
+        }
+    }
+
+    /// The element with this number.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &[u32; WORDS] {
+        &self.run(number, 1)[0]
+    }
+
+    /// The element with this number.
+    #[inline]
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut [u32; WORDS] {
+        &mut self.run_mut(number, 1)[0]
     }
 
     /// The elements from `first` on, all in one page.
-    pub(super) fn run_mut(&mut self, first: u32, count: usize) -> &mut [T] {
-        let from = first as usize & (Self::PAGE - 1);
-        &mut self.pages[(first >> BITS) as usize][from..from + count]
+    #[inline]
+    pub(super) fn run(&self, first: u32, count: usize) -> &[[u32; WORDS]] {
+        let from = (first as usize & (Self::PAGE - 1)) * WORDS;
+        self.pages[(first >> BITS) as usize].get()[from..from + count * WORDS].as_chunks().0
     }
 
-    /// Every element, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.pages.iter().flatten()
+    /// The elements from `first` on, all in one page.
+    #[inline]
+    pub(super) fn run_mut(&mut self, first: u32, count: usize) -> &mut [[u32; WORDS]] {
+        let from = (first as usize & (Self::PAGE - 1)) * WORDS;
+        self.pages[(first >> BITS) as usize].get_mut()[from..from + count * WORDS].as_chunks_mut().0
+    }
+
+    /// How much of their memory is lent, in bytes.
+    pub(super) fn lent_bytes(&self) -> usize {
+        self.pages.iter().map(Words::lent_bytes).sum()
     }
 
     /// How much memory they take, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let pages: usize = self.pages.iter().map(|page| page.capacity() * size_of::<T>()).sum();
-        pages + self.pages.capacity() * size_of::<Vec<T>>()
-    }
-}
-
-impl<T, const BITS: u32> Index<u32> for Pages<T, BITS> {
-    type Output = T;
-
-    fn index(&self, number: u32) -> &T {
-        &self.pages[(number >> BITS) as usize][number as usize & ((1 << BITS) - 1)]
-    }
-}
-
-impl<T, const BITS: u32> IndexMut<u32> for Pages<T, BITS> {
-    fn index_mut(&mut self, number: u32) -> &mut T {
-        &mut self.pages[(number >> BITS) as usize][number as usize & ((1 << BITS) - 1)]
+        let pages: usize = self.pages.iter().map(Words::bytes).sum();
+        pages + self.pages.capacity() * size_of::<Words>()
     }
 }

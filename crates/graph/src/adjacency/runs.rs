@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::pages::Pages;
+use crate::memory::Source;
 
 /// The most elements of a run.
 pub(super) const RUN_MAX: usize = 512;
@@ -32,14 +33,19 @@ const CLASS_OF: [u8; RUN_MAX + 1] = {
 };
 
 /// Elements of `WORDS` numbers each, in runs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(super) struct Runs<const WORDS: usize> {
-    elements: Pages<[u32; WORDS], 13>,
+    elements: Pages<WORDS, 15>,
     /// The runs to be had, by class.
     free: [Vec<u32>; CLASSES.len()],
 }
 
 impl<const WORDS: usize> Runs<WORDS> {
+    /// None yet.
+    pub(super) fn new(source: Source) -> Self {
+        Runs { elements: Pages::new(source), free: Default::default() }
+    }
+
     /// A run of this length, its elements undefined; says where it begins. Of no length, it is nowhere.
     pub(super) fn take(&mut self, length: usize) -> u32 {
         if length == 0 {
@@ -54,12 +60,12 @@ impl<const WORDS: usize> Runs<WORDS> {
         if rest < capacity {
             while rest > 0 {
                 let class = CLASSES.iter().rposition(|class| *class as usize <= rest).expect("one element is a run");
-                let first = self.elements.extend([0; WORDS], CLASSES[class] as usize);
+                let first = self.elements.extend(CLASSES[class] as usize);
                 self.free[class].push(first);
                 rest -= CLASSES[class] as usize;
             }
         }
-        self.elements.extend([0; WORDS], capacity)
+        self.elements.extend(capacity)
     }
 
     /// Gives a run of this length back.
@@ -91,10 +97,15 @@ impl<const WORDS: usize> Runs<WORDS> {
         }
         let new = self.take(new_length);
         for index in 0..length.min(new_length) as u32 {
-            self.elements[new + index] = self.elements[first + index];
+            *self.elements.get_mut(new + index) = *self.elements.get(first + index);
         }
         self.give(first, length);
         new
+    }
+
+    /// How much of their memory is lent, in bytes.
+    pub(super) fn lent_bytes(&self) -> usize {
+        self.elements.lent_bytes()
     }
 
     /// How much memory they take, in bytes.

@@ -7,90 +7,115 @@
 //! ```
 //!
 //! Numbers and words are those in memory, so that ten million blocks are read at the speed of a copy. Loading checks what
-//! would lead out of bounds or into disorder. That the bytes are the ones written is the log's affair.
+//! would lead out of bounds or into disorder. That the bytes are the ones written is the log's affair. Neither takes memory
+//! that grows with the graph, but the graph itself.
 
 use alloc::vec::Vec;
 
-use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::codec::{CodecError, Decoder};
 
 use super::index::Index;
 use super::lists::{self, List, Lists};
 use super::{Adjacency, Node};
+use crate::checkpoint::Parts;
 use crate::codec::decode_id;
+use crate::memory::Source;
 
 /// The shortest a slot is.
 const SLOT_BYTES_LEAST: usize = 42;
 
 impl Adjacency {
     /// Writes it.
-    pub(crate) fn save(&self, out: &mut Encoder) {
-        out.varint(u64::from(self.slots()));
-        for node in self.nodes.iter() {
+    pub(crate) fn save(&self, out: &mut Parts<'_>) {
+        out.next().varint(u64::from(self.slots()));
+        for slot in 0..self.slots() {
+            let (node, out) = (self.node(slot), out.next());
             out.raw(node.id.as_bytes());
             for word in node.words() {
                 out.u64(word);
             }
             out.varint(u64::from(node.outgoing.length)).varint(u64::from(node.incoming.length));
         }
-        out.varint(self.free.len() as u64);
+        out.next().varint(self.free.len() as u64);
         for slot in &self.free {
-            out.u32(*slot);
+            out.next().u32(*slot);
         }
-        self.nodes.iter().for_each(|node| save_list(&self.outgoing, node.outgoing, out));
-        self.nodes.iter().for_each(|node| save_list(&self.incoming, node.incoming, out));
+        (0..self.slots()).for_each(|slot| save_list(&self.outgoing, self.node(slot).outgoing, out));
+        (0..self.slots()).for_each(|slot| save_list(&self.incoming, self.node(slot).incoming, out));
     }
 
     /// Reads what [`Adjacency::save`] wrote, when there are so many kinds and edge types.
-    pub(crate) fn load(from: &mut Decoder<'_>, seed: u64, kinds: u32, edge_types: u32) -> Result<Self, CodecError> {
+    pub(crate) fn load(
+        from: &mut Decoder<'_>,
+        seed: u64,
+        source: &Source,
+        kinds: u32,
+        edge_types: u32,
+    ) -> Result<Self, CodecError> {
         let count = from.varint_u32()?;
         check((count as usize) <= from.clone().rest().len() / SLOT_BYTES_LEAST, "as many slots as it says", from)?;
-        let mut this = Adjacency::new(seed);
-        this.index = Index::new(seed, count as usize);
-        let mut lengths = Vec::with_capacity(count as usize);
+        let mut this = Adjacency::new(seed, source);
+        this.index = Index::new(seed, count as usize, source.clone());
         let mut free = 0;
         for slot in 0..count {
             let id = decode_id(from)?;
             let words = [from.u64()?, from.u64()?, from.u64()?];
-            let of_length = [from.varint_u32()?, from.varint_u32()?];
+            // Where the lists are is known when they are read.
+            let [outgoing, incoming] = [from.varint_u32()?, from.varint_u32()?].map(|length| List::of(0, length));
             let node = Node::of_words(id, words);
             check(node.is_some(), "a slot", from)?;
-            let node = node.expect("just checked");
+            let mut node = node.expect("just checked");
+            (node.outgoing, node.incoming) = (outgoing, incoming);
             check(node.facts().is_none_or(|facts| u32::from(facts.kind) < kinds), "a kind of the catalogue", from)?;
-            let has_edges = of_length != [0, 0];
-            check(node.is_block() || node.is_used() == has_edges, "a block, an edge's end or a free slot", from)?;
+            check(
+                node.is_block() || node.is_used() == node.has_edges(),
+                "a block, an edge's end or a free slot",
+                from,
+            )?;
             this.blocks += usize::from(node.is_block());
             free += usize::from(!node.is_used());
-            lengths.push(of_length);
-            let is_used = node.is_used();
-            this.nodes.extend(node, 1);
-            if is_used {
-                check(this.index.find(id, |slot| this.nodes[slot].id).is_none(), "an id once", from)?;
-                this.index.add(id, slot, |slot| this.nodes[slot].id);
+            this.nodes.extend(1);
+            this.nodes.set(slot, node);
+            if node.is_used() {
+                check(this.slot(id).is_none(), "an id once", from)?;
+                this.index.add(id, slot, |slot| this.nodes.id(slot));
             }
         }
-        check(from.varint()? == free as u64, "every free slot", from)?;
-        for _ in 0..free {
-            let slot = from.u32()?;
-            check(slot < count && !this.nodes[slot].is_used() && !this.free.contains(&slot), "a free slot", from)?;
-            this.free.push(slot);
-        }
-        for (slot, [length, _]) in (0..).zip(&lengths) {
-            this.nodes[slot].outgoing = this.load_list(*length, edge_types, from, |this| &mut this.outgoing)?;
-            this.edges += *length as usize;
+        this.load_free(free, from)?;
+        for slot in 0..count {
+            let list = this.load_list(this.nodes.node(slot).outgoing, edge_types, from, |this| &mut this.outgoing)?;
+            this.nodes.change(slot, |node| node.outgoing = list);
+            this.edges += list.length as usize;
         }
         let mut incoming = 0;
-        for (slot, [_, length]) in (0..).zip(&lengths) {
-            this.nodes[slot].incoming = this.load_list(*length, edge_types, from, |this| &mut this.incoming)?;
-            incoming += *length as usize;
+        for slot in 0..count {
+            let list = this.load_list(this.nodes.node(slot).incoming, edge_types, from, |this| &mut this.incoming)?;
+            this.nodes.change(slot, |node| node.incoming = list);
+            incoming += list.length as usize;
         }
         check(this.edges == incoming, "every edge at both its ends", from)?;
         Ok(this)
     }
 
-    /// Reads a list of so many elements.
+    /// Reads the free slots, of which there are so many.
+    fn load_free(&mut self, count: usize, from: &mut Decoder<'_>) -> Result<(), CodecError> {
+        check(from.varint()? == count as u64, "every free slot", from)?;
+        let mut seen: Vec<u64> = alloc::vec![0; if count == 0 { 0 } else { self.slots().div_ceil(64) as usize }];
+        for _ in 0..count {
+            let slot = from.u32()?;
+            check(slot < self.slots() && !self.nodes.node(slot).is_used(), "a free slot", from)?;
+            let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
+            check(seen[word] & bit == 0, "a free slot once", from)?;
+            seen[word] |= bit;
+            self.free.push(slot);
+        }
+        Ok(())
+    }
+
+    /// Reads a list of as many elements as it has.
     fn load_list<const WORDS: usize>(
         &mut self,
-        length: u32,
+        List { length, .. }: List,
         edge_types: u32,
         from: &mut Decoder<'_>,
         lists: impl Fn(&mut Self) -> &mut Lists<WORDS>,
@@ -100,7 +125,7 @@ impl Adjacency {
         for element in elements::<WORDS>(bytes) {
             check(element[2] < self.slots(), "an edge to a slot that there is", from)?;
             check(u32::from(lists::edge_type(&element)) < edge_types, "an edge type of the catalogue", from)?;
-            let id = |element: &[u32; WORDS]| self.nodes[element[2]].id;
+            let id = |element: &[u32; WORDS]| self.nodes.id(element[2]);
             let in_order = before.is_none_or(|before| {
                 let keys = before[..2].cmp(&element[..2]);
                 keys.then_with(|| id(&before).cmp(&id(&element))).is_lt()
@@ -112,8 +137,9 @@ impl Adjacency {
     }
 }
 
-fn save_list<const WORDS: usize>(lists: &Lists<WORDS>, list: List, out: &mut Encoder) {
+fn save_list<const WORDS: usize>(lists: &Lists<WORDS>, list: List, out: &mut Parts<'_>) {
     for element in lists.iter(list, None) {
+        let out = out.next();
         for word in element {
             out.u32(*word);
         }

@@ -34,7 +34,7 @@ impl<'g> Ground<'g> {
     }
 
     /// The block's node, when it tells what was so at the position.
-    fn settled(self, id: BlockId, at: quire_model::Position) -> Option<&'g Node> {
+    fn settled(self, id: BlockId, at: quire_model::Position) -> Option<Node> {
         self.graph.adjacency.find(id).filter(|node| node.changed() <= at)
     }
 
@@ -108,7 +108,7 @@ impl Walker<'_> {
                 }
                 *left -= 1;
                 if *left == 0 {
-                    self.cursor.after = Some((hop.edge_type, adjacency.node(hop.far).id()));
+                    self.cursor.after = Some((hop.edge_type, adjacency.id(hop.far)));
                     return Ok(false);
                 }
             }
@@ -160,7 +160,7 @@ impl Walker<'_> {
         // By slot: the id is looked up only of what is new. By id: lists give slots, the log gives ids.
         let is_by_slot = self.tokens.is_by_slot();
         let id_of = |far: Far| {
-            if far.id == BlockId::MIN && far.slot != NONE { ground.graph.adjacency.node(far.slot).id() } else { far.id }
+            if far.id == BlockId::MIN && far.slot != NONE { ground.graph.adjacency.id(far.slot) } else { far.id }
         };
         let id = if is_by_slot { BlockId::MIN } else { id_of(far) };
         if let Some(number) = self.number(id, far.slot, ground.graph) {

@@ -304,13 +304,25 @@ impl Walk {
 
     /// The blocks that match the plan's filter, in the order of the visits.
     pub fn visits(&self) -> impl Iterator<Item = Visit> {
-        self.order.iter().filter(|number| self.met[**number as usize].is_given()).map(|number| self.visit_of(*number))
+        self.visits_from(0).map(|(_, visit)| visit)
+    }
+
+    /// The same, from the visit with this number on, each with its number: visits that are not given are numbered, too.
+    pub fn visits_from(&self, first: usize) -> impl Iterator<Item = (usize, Visit)> {
+        let order = self.order.get(first..).unwrap_or_default();
+        let given = (first..).zip(order).filter(|(_, number)| self.met[**number as usize].is_given());
+        given.map(|(index, number)| (index, self.visit_of(*number)))
     }
 
     /// The edges between the visited blocks, when the plan asked for them.
     pub fn edges(&self) -> impl Iterator<Item = WalkedEdge> {
+        self.edges_from(0)
+    }
+
+    /// The same, from the edge with this number on.
+    pub fn edges_from(&self, first: usize) -> impl Iterator<Item = WalkedEdge> {
         let id = |number: u32| self.met[number as usize].id;
-        self.edges.iter().map(move |link| WalkedEdge {
+        self.edges.get(first..).unwrap_or_default().iter().map(move |link| WalkedEdge {
             source: id(link.source),
             edge_type: link.edge_type,
             target: id(link.target),

@@ -147,12 +147,28 @@ impl Log {
     /// # Errors
     /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io): the checkpoints that were there still count. [`Error::Failed`](crate::Error::Failed).
     pub fn save_checkpoint(&self, mark: Mark, payload: &[u8]) -> Result<()> {
+        self.save_checkpoint_in_pieces(mark, payload.len() as u64, &|write| write(payload))
+    }
+
+    /// The same, of a payload of so many bytes that `write` passes on in pieces, in order, to be called once.
+    ///
+    /// # Errors
+    /// As [`Log::save_checkpoint`].
+    ///
+    /// # Panics
+    /// When it passes on more bytes, or fewer.
+    pub fn save_checkpoint_in_pieces(
+        &self,
+        mark: Mark,
+        bytes: u64,
+        write: &dyn Fn(&mut dyn FnMut(&[u8])),
+    ) -> Result<()> {
         let shared = self.shared();
         shared.sync_to(mark.position)?;
         // Two processes would remove each other's.
         let _one_at_a_time = shared.directory.lock_file_in_turn(CHECKPOINTING)?;
         let begun = shared.counters.now_ns();
-        checkpoint::save(&shared.directory, mark, payload).inspect_err(|_| shared.counters.error())?;
+        checkpoint::save(&shared.directory, mark, bytes, write).inspect_err(|_| shared.counters.error())?;
         shared.counters.checkpoint(mark.position, begun);
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! A graph, by name.
 
+use quire_model::Place;
+
 use crate::Position;
 use crate::database::{Database, View};
 use crate::decide::Commands;
 use crate::error::Result;
 use crate::graph::{BlockRef, Command, DeleteBlock, DeleteEdge, Graph as State, PutBlock, PutEdge, Reply};
-use crate::handles::{GraphSnapshot, only};
+use crate::handles::{GraphChanges, GraphSnapshot, only};
 
 /// A graph. See [`Database::graph`].
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +75,11 @@ impl<'a> Graph<'a> {
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn snapshot_at(&self, at: Position) -> Result<Option<GraphSnapshot<'a>>> {
         GraphSnapshot::of(self.database, self.name, Some(at))
+    }
+
+    /// The changes from a place on, those of the past and those to come. [`Place::START`](crate::Place::START): all of them.
+    pub fn changes(&self, from: Place) -> GraphChanges {
+        GraphChanges::new(self.database, self.name, from)
     }
 
     /// Looks something up in the graph; `None` when it is not there. The answer is told once all it may rest on is durable.

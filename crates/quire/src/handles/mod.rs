@@ -3,6 +3,7 @@
 mod decision;
 mod events;
 mod graph;
+mod graph_changes;
 mod graph_snapshot;
 mod life;
 mod projection;
@@ -15,6 +16,7 @@ mod worker;
 pub use decision::Fact;
 pub use events::{Event, EventStore, Events};
 pub use graph::Graph;
+pub use graph_changes::GraphChanges;
 pub use graph_snapshot::GraphSnapshot;
 pub use life::LifeEvents;
 pub use projection::{Project, Projected, Projection};

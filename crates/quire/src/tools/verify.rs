@@ -12,7 +12,7 @@ use quire_model::Position;
 use super::manifest::refuse_backup;
 use crate::error::{ErrorKind, Result};
 use crate::meta::Meta;
-use crate::models::{Models, UnknownModel, seed_of};
+use crate::models::{Ground, Models, UnknownModel, seed_of};
 
 /// What verifying a database came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,10 +56,10 @@ pub fn verify(database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
         inspect::Survey::of(&shard, identity)?.checkpoints().map(|(_, position)| position).collect();
     // Before the log is surveyed, so that it holds what they were taken after.
     let saved = checkpoints(&shard, identity, &mut verification.findings)?;
-    let seed = seed_of(identity.database);
+    let ground = Ground { seed: seed_of(identity.database), graph_memory: None };
     let mut replay = Replay {
-        models: Some(Models::new(seed)),
-        seed,
+        models: Some(Models::new(&ground)),
+        ground,
         saved,
         usable: Position::ZERO,
         compacted: Position::ZERO,
@@ -154,7 +154,7 @@ fn is_checkpointed_since(shard: &Path, identity: Identity, before: &[Position]) 
 struct Replay<'p> {
     /// The state after the last record; `None` where records before it are missing.
     models: Option<Models>,
-    seed: u64,
+    ground: Ground,
     saved: Vec<Saved>,
     /// The newest record after which a checkpoint was taken that the database can be opened from.
     usable: Position,
@@ -179,14 +179,14 @@ impl Replay<'_> {
                 saved.checkpoint.mark.chain
             ))
         } else {
-            match (Models::load(&saved.checkpoint.payload, self.seed), &mut self.models) {
+            match (Models::load(&saved.checkpoint.payload, &self.ground), &mut self.models) {
                 (Err(error), _) => Some(format!("the models' state can't be read: {error}; opening replays instead")),
                 (Ok(state), models @ None) => {
                     *models = Some(state);
                     self.usable = position;
                     None
                 }
-                (Ok(_), Some(models)) if models.save() != saved.checkpoint.payload => {
+                (Ok(_), Some(models)) if models.save() != *saved.checkpoint.payload => {
                     Some("it holds another state than the log comes to".to_owned())
                 }
                 (Ok(_), Some(_)) => {

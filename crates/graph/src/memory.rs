@@ -1,0 +1,141 @@
+//! Where the large arrays of graphs are kept: on the heap up to a bound, and beyond it where whoever opened the database says.
+//!
+//! Invariant: all states that share a [`Memory`] together hold no more than its bound on the heap, as long as it has pieces to
+//! lend; when it has none (a full disk) the heap is gone on with, for what was appended has to be taken in.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Words that are not on the heap: a mapped file, say.
+pub trait Piece: Send + Sync {
+    /// The words.
+    fn words(&self) -> &[u32];
+    /// The words, to be written.
+    fn words_mut(&mut self) -> &mut [u32];
+}
+
+/// Lends pieces of exactly so many words, all zero; `None` when it has none.
+pub type Lender = dyn Fn(usize) -> Option<Box<dyn Piece>> + Send + Sync;
+
+/// A bound on what graphs keep on the heap, and what is used beyond it. See the module.
+pub struct Memory {
+    heap_bytes_max: usize,
+    heap_bytes: AtomicUsize,
+    lent_bytes: AtomicUsize,
+    lender: Box<Lender>,
+}
+
+impl Memory {
+    /// At most so many bytes on the heap, and pieces of this lender beyond.
+    pub fn bounded(heap_bytes_max: usize, lender: Box<Lender>) -> Self {
+        let (heap_bytes, lent_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Memory { heap_bytes_max, heap_bytes, lent_bytes, lender }
+    }
+
+    /// How many bytes of arrays are on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.heap_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes are in pieces that were lent.
+    pub fn lent_bytes(&self) -> usize {
+        self.lent_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("heap_bytes_max", &self.heap_bytes_max)
+            .field("heap_bytes", &self.heap_bytes)
+            .field("lent_bytes", &self.lent_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What to take memory of: nothing bounds it when there is no [`Memory`].
+pub(crate) type Source = Option<Arc<Memory>>;
+
+/// An array of words, all zero at first.
+pub(crate) struct Words {
+    store: Store,
+    /// Who is told when they are given back.
+    source: Source,
+}
+
+enum Store {
+    Heap(Vec<u32>),
+    Lent(Box<dyn Piece>),
+}
+
+impl Words {
+    /// So many words.
+    pub(crate) fn new(count: usize, source: &Source) -> Self {
+        let heap = || Store::Heap(alloc::vec![0; count]);
+        let Some(memory) = source else { return Words { store: heap(), source: None } };
+        let bytes = count * size_of::<u32>();
+        let before = memory.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes <= memory.heap_bytes_max {
+            return Words { store: heap(), source: Some(Arc::clone(memory)) };
+        }
+        let store = match (memory.lender)(count) {
+            Some(piece) => {
+                assert_eq!(piece.words().len(), count, "a piece has as many words as were asked for");
+                memory.heap_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                memory.lent_bytes.fetch_add(bytes, Ordering::Relaxed);
+                Store::Lent(piece)
+            }
+            None => heap(),
+        };
+        Words { store, source: Some(Arc::clone(memory)) }
+    }
+
+    /// The words.
+    #[inline]
+    pub(crate) fn get(&self) -> &[u32] {
+        match &self.store {
+            Store::Heap(words) => words,
+            Store::Lent(piece) => piece.words(),
+        }
+    }
+
+    /// The words, to be written.
+    #[inline]
+    pub(crate) fn get_mut(&mut self) -> &mut [u32] {
+        match &mut self.store {
+            Store::Heap(words) => words,
+            Store::Lent(piece) => piece.words_mut(),
+        }
+    }
+
+    /// How much memory they take, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(self.get())
+    }
+
+    /// How much of it is lent, in bytes.
+    pub(crate) fn lent_bytes(&self) -> usize {
+        if matches!(self.store, Store::Lent(_)) { self.bytes() } else { 0 }
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        let Some(memory) = &self.source else { return };
+        let counter = match &self.store {
+            Store::Heap(_) => &memory.heap_bytes,
+            Store::Lent(_) => &memory.lent_bytes,
+        };
+        counter.fetch_sub(self.bytes(), Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if matches!(self.store, Store::Heap(_)) { "heap" } else { "lent" };
+        f.debug_struct("Words").field("bytes", &self.bytes()).field("place", &place).finish()
+    }
+}

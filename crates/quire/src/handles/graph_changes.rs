@@ -1,0 +1,70 @@
+//! The feed of a graph's changes: those of the past from a place on, and then those to come.
+//!
+//! It reads by place alone, so nothing is left out or told twice where the past becomes the present. It holds no place in any
+//! queue: a slow subscriber holds up nobody.
+
+use std::time::Duration;
+
+use quire_model::{Place, Position};
+
+use crate::database::{Arrival, Database};
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{Change, Wants};
+use crate::handles::GraphSnapshot;
+
+/// See [`Graph::changes`](crate::Graph::changes).
+#[derive(Debug)]
+pub struct GraphChanges {
+    database: Database,
+    graph: String,
+    from: Place,
+    /// What was published when it last looked.
+    seen: Position,
+}
+
+impl GraphChanges {
+    pub(crate) fn new(database: &Database, graph: &str, from: Place) -> Self {
+        GraphChanges { database: database.clone(), graph: graph.to_owned(), from, seen: Position::ZERO }
+    }
+
+    /// Every change before this place was shown: where to go on after a break.
+    pub fn next(&self) -> Place {
+        self.from
+    }
+
+    /// Shows the next changes that are there, in order, until `show` breaks off; says whether there are no more by now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when there is no such graph; [`ErrorKind::Damaged`], [`ErrorKind::Io`] and
+    /// [`ErrorKind::Failed`].
+    pub fn visit_next(&mut self, mut show: impl FnMut(&Change<'_>) -> Wants) -> Result<bool> {
+        // Before the look: what is published meanwhile is not slept through.
+        self.seen = self.database.published();
+        let snapshot = GraphSnapshot::of(&self.database, &self.graph, None)?;
+        let missing = || Error::new(ErrorKind::NotFound, format!("there is no graph {:?}", self.graph));
+        let snapshot = snapshot.ok_or_else(missing)?;
+        let mut is_broken_off = false;
+        self.from = snapshot.look(|graph| {
+            let mut show = |change: &Change<'_>| {
+                let wants = show(change);
+                is_broken_off = wants.is_break();
+                wants
+            };
+            Ok(graph.changes(snapshot.history(), snapshot.at(), self.from, &mut show)?)
+        })?;
+        Ok(!is_broken_off)
+    }
+
+    /// A future that is ready when there may be more than the last look found.
+    pub fn arrival(&self) -> Arrival {
+        self.database.arrival_after(self.seen)
+    }
+
+    /// Waits until there may be more than the last look found, at most so long; says whether there may be.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`].
+    pub fn wait(&self, at_most: Duration) -> Result<bool> {
+        self.database.wait_after(self.seen, at_most)
+    }
+}
