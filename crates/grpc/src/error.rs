@@ -33,6 +33,14 @@ pub(crate) fn refused(refused: &Refused) -> Status {
     status(of_refusal(&refused.reason), refused.reason.to_string(), facts(&refused.reason))
 }
 
+/// A refused commit of several parts: the part is told.
+pub(crate) fn refused_part(refused: &Refused) -> Status {
+    let mut facts = facts(&refused.reason);
+    facts.push(("command", refused.part.to_string()));
+    let message = format!("command {}: {}", refused.part, refused.reason);
+    status(of_refusal(&refused.reason), message, facts)
+}
+
 /// Why an item of a call was refused, the others of which were not.
 pub(crate) fn refused_item(refusal: &jobs::Refusal) -> JobRefusal {
     let (_, reason) = of_jobs(refusal);
@@ -63,6 +71,11 @@ fn retry_after_micros(refusal: &jobs::Refusal) -> Option<u64> {
 /// A field that can't be.
 pub(crate) fn invalid(message: impl Into<String>) -> Status {
     status((Code::InvalidArgument, "INVALID"), message, Vec::new())
+}
+
+/// What a request names is not there.
+pub(crate) fn not_found(message: impl Into<String>) -> Status {
+    status(of_error(ErrorKind::NotFound), message, Vec::new())
 }
 
 /// The server is about to stop.
@@ -162,6 +175,10 @@ fn facts(reason: &Reason) -> Facts {
             ("expected", expected.get().to_string()),
             ("found", found.get().to_string()),
         ],
+        Reason::Graph(graph::Refusal::MissingBlock { block, name, .. }) => {
+            let name = name.as_ref().map(|name| ("name", name.clone()));
+            [("block", block.to_string())].into_iter().chain(name).collect()
+        }
         Reason::Streams(_) | Reason::Jobs(_) | Reason::Graph(_) => Vec::new(),
     }
 }

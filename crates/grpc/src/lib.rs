@@ -15,7 +15,7 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ tonic (HTTP/2, protobuf) ─▶ events, jobs ─▶ Database ─▶ the answer, or a status (error)
+//! Server ─▶ tonic (HTTP/2, protobuf) ─▶ events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
 //!                                           ├───────▶ pages, each read aside, sent as the client takes them
 //!                                           └───────▶ work: a worker's stream, frames in, answers and jobs out
 //! ```
@@ -33,6 +33,7 @@ mod aside;
 mod error;
 
 mod events;
+mod graph;
 mod jobs;
 
 mod worker;

@@ -6,8 +6,9 @@ use tonic::service::Routes;
 
 use crate::app::App;
 use crate::proto::events_server::EventsServer;
+use crate::proto::graph_server::GraphServer;
 use crate::proto::jobs_server::JobsServer;
-use crate::{events, jobs};
+use crate::{events, graph, jobs};
 
 /// The descriptors of `proto/quire/v1`, which reflection serves.
 const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
@@ -26,8 +27,10 @@ pub(crate) async fn routes(app: Arc<App>) -> Routes {
         .expect("the descriptors were generated");
     let (health, health_service) = tonic_health::server::health_reporter();
     let jobs = JobsServer::new(jobs::Service::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
+    let graph = GraphServer::new(graph::Service::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
     let events = EventsServer::new(events::Service::new(app)).max_decoding_message_size(request_bytes_max);
     health.set_serving::<EventsServer<events::Service>>().await;
     health.set_serving::<JobsServer<jobs::Service>>().await;
-    Routes::new(health_service).add_service(reflection).add_service(events).add_service(jobs)
+    health.set_serving::<GraphServer<graph::Service>>().await;
+    Routes::new(health_service).add_service(reflection).add_service(events).add_service(jobs).add_service(graph)
 }

@@ -815,6 +815,1911 @@ pub mod events_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Names a block.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BlockRef {
+    #[prost(oneof = "block_ref::Ref", tags = "1, 2")]
+    pub r#ref: ::core::option::Option<block_ref::Ref>,
+}
+/// Nested message and enum types in `BlockRef`.
+pub mod block_ref {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Ref {
+        /// The 16 bytes of its id.
+        #[prost(bytes, tag = "1")]
+        Id(::prost::bytes::Bytes),
+        /// The name that its id is the hash of.
+        #[prost(string, tag = "2")]
+        Name(::prost::alloc::string::String),
+    }
+}
+/// Puts a block: creates it, or replaces all of it but its name.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PutBlock {
+    #[prost(message, optional, tag = "1")]
+    pub block: ::core::option::Option<BlockRef>,
+    /// What it is, like `function`: 1 to 255 bytes.
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    /// Where it comes from, like `file://src/main.rs#L10`.
+    #[prost(string, tag = "3")]
+    pub source: ::prost::alloc::string::String,
+    /// A set of tags.
+    #[prost(string, repeated, tag = "4")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// By convention JSON; kept to the byte.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub metadata: ::prost::bytes::Bytes,
+    /// Kept to the byte.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub content: ::prost::bytes::Bytes,
+    /// The version that the block must have; 0: it must not be there. Absent: put in any case.
+    #[prost(uint64, optional, tag = "7")]
+    pub expect_version: ::core::option::Option<u64>,
+}
+/// Deletes a block and its edges, if it is there.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteBlock {
+    #[prost(message, optional, tag = "1")]
+    pub block: ::core::option::Option<BlockRef>,
+}
+/// Puts an edge: creates it, or replaces its properties.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PutEdge {
+    #[prost(message, optional, tag = "1")]
+    pub source: ::core::option::Option<BlockRef>,
+    /// What it says, like `calls`: 1 to 255 bytes.
+    #[prost(string, tag = "2")]
+    pub r#type: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub target: ::core::option::Option<BlockRef>,
+    /// By convention JSON; kept to the byte.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub properties: ::prost::bytes::Bytes,
+    /// Whether the edge may be put although one of its blocks is not there.
+    #[prost(bool, tag = "5")]
+    pub allow_missing: bool,
+}
+/// Deletes an edge, if it is there.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteEdge {
+    #[prost(message, optional, tag = "1")]
+    pub source: ::core::option::Option<BlockRef>,
+    #[prost(string, tag = "2")]
+    pub r#type: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub target: ::core::option::Option<BlockRef>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GraphCommand {
+    #[prost(oneof = "graph_command::Kind", tags = "1, 2, 3, 4")]
+    pub kind: ::core::option::Option<graph_command::Kind>,
+}
+/// Nested message and enum types in `GraphCommand`.
+pub mod graph_command {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "1")]
+        PutBlock(super::PutBlock),
+        #[prost(message, tag = "2")]
+        DeleteBlock(super::DeleteBlock),
+        #[prost(message, tag = "3")]
+        PutEdge(super::PutEdge),
+        #[prost(message, tag = "4")]
+        DeleteEdge(super::DeleteEdge),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CommitGraphRequest {
+    /// The first put creates the graph.
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    /// In this order: each sees what those before it do.
+    #[prost(message, repeated, tag = "2")]
+    pub commands: ::prost::alloc::vec::Vec<GraphCommand>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CommitGraphResponse {
+    /// The position of the commit: what reads go by that are to see it, with `at`.
+    #[prost(uint64, tag = "1")]
+    pub position: u64,
+    /// One a command, in their order.
+    #[prost(message, repeated, tag = "2")]
+    pub replies: ::prost::alloc::vec::Vec<GraphReply>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GraphReply {
+    #[prost(oneof = "graph_reply::Kind", tags = "1, 2, 3, 4")]
+    pub kind: ::core::option::Option<graph_reply::Kind>,
+}
+/// Nested message and enum types in `GraphReply`.
+pub mod graph_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct BlockPut {
+        #[prost(bytes = "bytes", tag = "1")]
+        pub id: ::prost::bytes::Bytes,
+        #[prost(uint64, tag = "2")]
+        pub version: u64,
+        /// Whether it was not there before.
+        #[prost(bool, tag = "3")]
+        pub created: bool,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct BlockDeleted {
+        #[prost(bytes = "bytes", tag = "1")]
+        pub id: ::prost::bytes::Bytes,
+        /// The version that was deleted; 0 when the block was not there.
+        #[prost(uint64, tag = "2")]
+        pub version: u64,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct EdgePut {
+        /// Whether it was not there before.
+        #[prost(bool, tag = "1")]
+        pub created: bool,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct EdgeDeleted {
+        /// Whether it was there before.
+        #[prost(bool, tag = "1")]
+        pub existed: bool,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "1")]
+        BlockPut(BlockPut),
+        #[prost(message, tag = "2")]
+        BlockDeleted(BlockDeleted),
+        #[prost(message, tag = "3")]
+        EdgePut(EdgePut),
+        #[prost(message, tag = "4")]
+        EdgeDeleted(EdgeDeleted),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeGraphRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeGraphResponse {
+    #[prost(uint64, tag = "1")]
+    pub blocks: u64,
+    #[prost(uint64, tag = "2")]
+    pub edges: u64,
+    /// What is kept of it in memory, in bytes.
+    #[prost(uint64, tag = "3")]
+    pub memory_bytes: u64,
+    /// The last position: what was told is as of it.
+    #[prost(uint64, tag = "4")]
+    pub position: u64,
+}
+/// A block as it was put.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Block {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: ::prost::bytes::Bytes,
+    /// Empty when it was never put by name.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub version: u64,
+    #[prost(string, tag = "4")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub source: ::prost::alloc::string::String,
+    /// In order, each once.
+    #[prost(string, repeated, tag = "6")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", tag = "7")]
+    pub metadata: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "8")]
+    pub content: ::prost::bytes::Bytes,
+    /// When this version was put, in microseconds since 1970.
+    #[prost(uint64, tag = "9")]
+    pub time_us: u64,
+    /// The position of the commit that put it.
+    #[prost(uint64, tag = "10")]
+    pub position: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetBlocksRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub blocks: ::prost::alloc::vec::Vec<BlockRef>,
+    #[prost(uint64, optional, tag = "3")]
+    pub at: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetBlocksResponse {
+    /// One a block that was asked for, in their order.
+    #[prost(message, repeated, tag = "1")]
+    pub blocks: ::prost::alloc::vec::Vec<get_blocks_response::FoundBlock>,
+    /// The position that was read at.
+    #[prost(uint64, tag = "2")]
+    pub position: u64,
+}
+/// Nested message and enum types in `GetBlocksResponse`.
+pub mod get_blocks_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct FoundBlock {
+        /// Absent when it was not there.
+        #[prost(message, optional, tag = "1")]
+        pub block: ::core::option::Option<super::Block>,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetVersionsRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<BlockRef>,
+    /// Only those before this position.
+    #[prost(uint64, optional, tag = "3")]
+    pub before: ::core::option::Option<u64>,
+    /// At most so many, and at most 1,000; 100 when absent.
+    #[prost(uint32, optional, tag = "4")]
+    pub limit: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetVersionsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub versions: ::prost::alloc::vec::Vec<get_versions_response::BlockChange>,
+}
+/// Nested message and enum types in `GetVersionsResponse`.
+pub mod get_versions_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct BlockChange {
+        #[prost(uint64, tag = "1")]
+        pub position: u64,
+        #[prost(uint64, tag = "2")]
+        pub time_us: u64,
+        /// Absent: the block was deleted.
+        #[prost(message, optional, tag = "3")]
+        pub put: ::core::option::Option<super::Block>,
+    }
+}
+/// Which blocks: those that match all that is said.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GraphBlockFilter {
+    /// Of one of these kinds; any when empty.
+    #[prost(string, repeated, tag = "1")]
+    pub kinds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// With all of these tags.
+    #[prost(string, repeated, tag = "2")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// With all of these fields in their metadata, as JSON.
+    #[prost(message, repeated, tag = "3")]
+    pub metadata: ::prost::alloc::vec::Vec<MetadataField>,
+}
+/// A field of a block's metadata.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MetadataField {
+    /// Its name, or a JSON pointer (RFC 6901) when it begins with `/`.
+    #[prost(string, tag = "1")]
+    pub field: ::prost::alloc::string::String,
+    /// What it has to be: the text of a string, or the JSON of anything else.
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListBlocksRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub filter: ::core::option::Option<GraphBlockFilter>,
+    /// Only blocks whose source begins like this.
+    #[prost(string, tag = "3")]
+    pub source_prefix: ::prost::alloc::string::String,
+    /// At most so many blocks.
+    #[prost(uint64, optional, tag = "4")]
+    pub limit: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "5")]
+    pub at: ::core::option::Option<u64>,
+}
+/// A page of blocks, which may be empty: much was passed over.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListBlocksResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub blocks: ::prost::alloc::vec::Vec<Block>,
+    /// The position of the list, the same on every page.
+    #[prost(uint64, tag = "2")]
+    pub position: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEdgeRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub source: ::core::option::Option<BlockRef>,
+    #[prost(string, tag = "3")]
+    pub r#type: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "4")]
+    pub target: ::core::option::Option<BlockRef>,
+    #[prost(uint64, optional, tag = "5")]
+    pub at: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEdgeResponse {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub properties: ::prost::bytes::Bytes,
+    /// When it was last put, in microseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub time_us: u64,
+    /// The position of the commit that put it last.
+    #[prost(uint64, tag = "3")]
+    pub position: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NeighboursRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<BlockRef>,
+    #[prost(enumeration = "GraphDirection", tag = "3")]
+    pub direction: i32,
+    /// Only along edges of these types; of every type when empty.
+    #[prost(string, repeated, tag = "4")]
+    pub types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// At most so many.
+    #[prost(uint64, optional, tag = "5")]
+    pub limit: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub at: ::core::option::Option<u64>,
+}
+/// A page of neighbours, one for each edge: outgoing edges before incoming ones, then types in the order in which the graph
+/// first saw them, then ids.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NeighboursResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub neighbours: ::prost::alloc::vec::Vec<neighbours_response::Neighbour>,
+    /// The position that is read at, the same on every page.
+    #[prost(uint64, tag = "2")]
+    pub position: u64,
+}
+/// Nested message and enum types in `NeighboursResponse`.
+pub mod neighbours_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Neighbour {
+        #[prost(bytes = "bytes", tag = "1")]
+        pub id: ::prost::bytes::Bytes,
+        /// The type of the edge.
+        #[prost(string, tag = "2")]
+        pub r#type: ::prost::alloc::string::String,
+        /// Whether the neighbour is the edge's source, and not its target.
+        #[prost(bool, tag = "3")]
+        pub incoming: bool,
+    }
+}
+/// Where a walk goes, and where it ends.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WalkRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub starts: ::prost::alloc::vec::Vec<BlockRef>,
+    #[prost(enumeration = "GraphDirection", tag = "3")]
+    pub direction: i32,
+    /// Only along edges of these types; of every type when empty.
+    #[prost(string, repeated, tag = "4")]
+    pub types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Depth first instead of breadth first.
+    #[prost(bool, tag = "5")]
+    pub depth_first: bool,
+    /// Which blocks to tell. The starts are told in any case.
+    #[prost(message, optional, tag = "6")]
+    pub filter: ::core::option::Option<GraphBlockFilter>,
+    /// Do not go on from blocks that the filter does not match.
+    #[prost(bool, tag = "7")]
+    pub only_through_matches: bool,
+    /// How many edges away from the starts to go at most; 1 when absent, for `Order` and `Components` as far as edges go.
+    #[prost(uint32, optional, tag = "8")]
+    pub depth_max: ::core::option::Option<u32>,
+    /// How many blocks to visit at most: up to 10,000,000; 100,000 when absent.
+    #[prost(uint32, optional, tag = "9")]
+    pub visited_max: ::core::option::Option<u32>,
+    /// How many blocks to tell at most.
+    #[prost(uint32, optional, tag = "10")]
+    pub results_max: ::core::option::Option<u32>,
+    /// How long to walk at most, in milliseconds: up to 60,000; 10,000 when absent.
+    #[prost(uint32, optional, tag = "11")]
+    pub time_ms_max: ::core::option::Option<u32>,
+    /// Tell the edges between the visited blocks, too. Breadth first only.
+    #[prost(bool, tag = "12")]
+    pub with_edges: bool,
+    /// Tell the blocks with all that is in them, and not their ids alone.
+    #[prost(bool, tag = "13")]
+    pub with_blocks: bool,
+    #[prost(uint64, optional, tag = "14")]
+    pub at: ::core::option::Option<u64>,
+}
+/// A block that a walk came to.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Visit {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub id: ::prost::bytes::Bytes,
+    /// How many edges it is away from a start, on the way that the walk took.
+    #[prost(uint32, tag = "2")]
+    pub depth: u32,
+    /// The id of the block before it on the way; empty for a start.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub from: ::prost::bytes::Bytes,
+    /// The type of the edge that led to it.
+    #[prost(string, tag = "4")]
+    pub r#type: ::prost::alloc::string::String,
+    /// Whether it is that edge's source, and not its target.
+    #[prost(bool, tag = "5")]
+    pub incoming: bool,
+    /// The block, when blocks were asked for and it is there.
+    #[prost(message, optional, tag = "6")]
+    pub block: ::core::option::Option<Block>,
+}
+/// An edge between two visited blocks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WalkedEdge {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub source: ::prost::bytes::Bytes,
+    #[prost(string, tag = "2")]
+    pub r#type: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub target: ::prost::bytes::Bytes,
+}
+/// A page of a walk: visits in their order, then edges.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WalkResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub visits: ::prost::alloc::vec::Vec<Visit>,
+    #[prost(message, repeated, tag = "2")]
+    pub edges: ::prost::alloc::vec::Vec<WalkedEdge>,
+    /// The same on every page.
+    #[prost(enumeration = "WalkBound", tag = "3")]
+    pub bound: i32,
+    /// The position of the walk, the same on every page.
+    #[prost(uint64, tag = "4")]
+    pub position: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PathsRequest {
+    /// Where to walk: exactly one start, breadth first, `depth_max` 100 when absent.
+    #[prost(message, optional, tag = "1")]
+    pub walk: ::core::option::Option<WalkRequest>,
+    #[prost(message, optional, tag = "2")]
+    pub target: ::core::option::Option<BlockRef>,
+    /// All ways, not one of the shortest; `results_max` bounds how many, 100 when absent.
+    #[prost(bool, tag = "3")]
+    pub all: bool,
+}
+/// A way, from the start to the target. The last message has none, and says what bound kept more from being found.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PathsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub visits: ::prost::alloc::vec::Vec<Visit>,
+    #[prost(enumeration = "WalkBound", tag = "2")]
+    pub bound: i32,
+    #[prost(uint64, tag = "3")]
+    pub position: u64,
+}
+/// A page of the order, then of the cycles.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OrderResponse {
+    /// The ids of blocks, in order.
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub order: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(message, repeated, tag = "2")]
+    pub cycles: ::prost::alloc::vec::Vec<BlockSet>,
+    #[prost(enumeration = "WalkBound", tag = "3")]
+    pub bound: i32,
+    #[prost(uint64, tag = "4")]
+    pub position: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ComponentsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub components: ::prost::alloc::vec::Vec<BlockSet>,
+    #[prost(enumeration = "WalkBound", tag = "2")]
+    pub bound: i32,
+    #[prost(uint64, tag = "3")]
+    pub position: u64,
+}
+/// The ids of some blocks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BlockSet {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub ids: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MissingRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MissingResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub blocks: ::prost::alloc::vec::Vec<missing_response::MissingBlock>,
+}
+/// Nested message and enum types in `MissingResponse`.
+pub mod missing_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct MissingBlock {
+        #[prost(bytes = "bytes", tag = "1")]
+        pub id: ::prost::bytes::Bytes,
+        /// How many edges would leave it.
+        #[prost(uint64, tag = "2")]
+        pub outgoing: u64,
+        /// How many edges would arrive at it.
+        #[prost(uint64, tag = "3")]
+        pub incoming: u64,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GraphChangesRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    /// Where to go on: the `next` of a message; from the beginning when absent.
+    #[prost(message, optional, tag = "2")]
+    pub after: ::core::option::Option<GraphPlace>,
+}
+/// A place in the log of changes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GraphPlace {
+    #[prost(uint64, tag = "1")]
+    pub position: u64,
+    #[prost(uint32, tag = "2")]
+    pub index: u32,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GraphChangesResponse {
+    /// In order.
+    #[prost(message, repeated, tag = "1")]
+    pub changes: ::prost::alloc::vec::Vec<GraphChange>,
+    /// Everything before this was told: where to go on after a break.
+    #[prost(message, optional, tag = "2")]
+    pub next: ::core::option::Option<GraphPlace>,
+    /// Whether these were all there were.
+    #[prost(bool, tag = "3")]
+    pub caught_up: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GraphChange {
+    #[prost(uint64, tag = "1")]
+    pub position: u64,
+    #[prost(uint64, tag = "2")]
+    pub time_us: u64,
+    #[prost(oneof = "graph_change::What", tags = "3, 4, 5, 6")]
+    pub what: ::core::option::Option<graph_change::What>,
+}
+/// Nested message and enum types in `GraphChange`.
+pub mod graph_change {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct ChangedEdge {
+        #[prost(bytes = "bytes", tag = "1")]
+        pub source: ::prost::bytes::Bytes,
+        #[prost(string, tag = "2")]
+        pub r#type: ::prost::alloc::string::String,
+        #[prost(bytes = "bytes", tag = "3")]
+        pub target: ::prost::bytes::Bytes,
+        /// Of an edge that was put.
+        #[prost(bytes = "bytes", tag = "4")]
+        pub properties: ::prost::bytes::Bytes,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum What {
+        #[prost(message, tag = "3")]
+        BlockPut(super::Block),
+        /// The id of a block that was deleted, and its edges with it.
+        #[prost(bytes, tag = "4")]
+        BlockDeleted(::prost::bytes::Bytes),
+        #[prost(message, tag = "5")]
+        EdgePut(ChangedEdge),
+        #[prost(message, tag = "6")]
+        EdgeDeleted(ChangedEdge),
+    }
+}
+/// Which way to follow edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum GraphDirection {
+    /// From source to target.
+    Outgoing = 0,
+    /// From target to source.
+    Incoming = 1,
+    /// First from source to target, then from target to source.
+    Both = 2,
+}
+impl GraphDirection {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Outgoing => "GRAPH_DIRECTION_OUTGOING",
+            Self::Incoming => "GRAPH_DIRECTION_INCOMING",
+            Self::Both => "GRAPH_DIRECTION_BOTH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "GRAPH_DIRECTION_OUTGOING" => Some(Self::Outgoing),
+            "GRAPH_DIRECTION_INCOMING" => Some(Self::Incoming),
+            "GRAPH_DIRECTION_BOTH" => Some(Self::Both),
+            _ => None,
+        }
+    }
+}
+/// What kept a walk from something that it would have visited or told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum WalkBound {
+    /// Nothing: it saw all there is.
+    None = 0,
+    Depth = 1,
+    Visited = 2,
+    Results = 3,
+    Time = 4,
+}
+impl WalkBound {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::None => "WALK_BOUND_NONE",
+            Self::Depth => "WALK_BOUND_DEPTH",
+            Self::Visited => "WALK_BOUND_VISITED",
+            Self::Results => "WALK_BOUND_RESULTS",
+            Self::Time => "WALK_BOUND_TIME",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WALK_BOUND_NONE" => Some(Self::None),
+            "WALK_BOUND_DEPTH" => Some(Self::Depth),
+            "WALK_BOUND_VISITED" => Some(Self::Visited),
+            "WALK_BOUND_RESULTS" => Some(Self::Results),
+            "WALK_BOUND_TIME" => Some(Self::Time),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod graph_client {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Blocks and the edges between them. Reads look at the graph as of one position: the last one, or the one that `at` gives;
+    /// a stream stays at the position it began at, whatever is committed meanwhile.
+    #[derive(Debug, Clone)]
+    pub struct GraphClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl GraphClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> GraphClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> GraphClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            GraphClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Puts and deletes blocks and edges, all of it in one commit or none; answers once that is as durable as the database
+        /// promises.
+        pub async fn commit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CommitGraphRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CommitGraphResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Commit");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Commit"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// How large a graph is, and the memory that it takes.
+        pub async fn describe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeGraphRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeGraphResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Describe");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Describe"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Reads up to 1,000 blocks.
+        pub async fn get_blocks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetBlocksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetBlocksResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/GetBlocks");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "GetBlocks"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What became of a block: its puts and deletions, newest first.
+        pub async fn get_versions(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetVersionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetVersionsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Graph/GetVersions",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Graph", "GetVersions"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists blocks by kind, tags, source and metadata, in pages.
+        pub async fn list_blocks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListBlocksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ListBlocksResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Graph/ListBlocks",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "ListBlocks"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Reads an edge.
+        pub async fn get_edge(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetEdgeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetEdgeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/GetEdge");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "GetEdge"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The blocks at the other ends of a block's edges, in pages.
+        pub async fn neighbours(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NeighboursRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::NeighboursResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Graph/Neighbours",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Neighbours"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Walks from some blocks on, each block visited once, and tells what it came to, in pages.
+        pub async fn walk(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WalkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WalkResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Walk");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Walk"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message.
+        pub async fn paths(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PathsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::PathsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Paths");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Paths"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Walks, and orders the visited blocks topologically: each behind all that have an edge to it. What lies on cycles is told
+        /// apart.
+        pub async fn order(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WalkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::OrderResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Order");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Order"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Walks, and tells the strongly connected components of the visited blocks, in pages.
+        pub async fn components(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WalkRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ComponentsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Graph/Components",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Components"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Lists the ends of edges where there is no block, in pages.
+        pub async fn missing(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MissingRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::MissingResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Missing");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Missing"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Tells the changes behind a place, and goes on with those that are committed later, until the client leaves.
+        pub async fn changes(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GraphChangesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::GraphChangesResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Changes");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Changes"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod graph_server {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with GraphServer.
+    #[async_trait]
+    pub trait Graph: std::marker::Send + std::marker::Sync + 'static {
+        /// Puts and deletes blocks and edges, all of it in one commit or none; answers once that is as durable as the database
+        /// promises.
+        async fn commit(
+            &self,
+            request: tonic::Request<super::CommitGraphRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CommitGraphResponse>,
+            tonic::Status,
+        >;
+        /// How large a graph is, and the memory that it takes.
+        async fn describe(
+            &self,
+            request: tonic::Request<super::DescribeGraphRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeGraphResponse>,
+            tonic::Status,
+        >;
+        /// Reads up to 1,000 blocks.
+        async fn get_blocks(
+            &self,
+            request: tonic::Request<super::GetBlocksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetBlocksResponse>,
+            tonic::Status,
+        >;
+        /// What became of a block: its puts and deletions, newest first.
+        async fn get_versions(
+            &self,
+            request: tonic::Request<super::GetVersionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetVersionsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ListBlocks method.
+        type ListBlocksStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ListBlocksResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Lists blocks by kind, tags, source and metadata, in pages.
+        async fn list_blocks(
+            &self,
+            request: tonic::Request<super::ListBlocksRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ListBlocksStream>, tonic::Status>;
+        /// Reads an edge.
+        async fn get_edge(
+            &self,
+            request: tonic::Request<super::GetEdgeRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetEdgeResponse>, tonic::Status>;
+        /// Server streaming response type for the Neighbours method.
+        type NeighboursStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::NeighboursResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The blocks at the other ends of a block's edges, in pages.
+        async fn neighbours(
+            &self,
+            request: tonic::Request<super::NeighboursRequest>,
+        ) -> std::result::Result<tonic::Response<Self::NeighboursStream>, tonic::Status>;
+        /// Server streaming response type for the Walk method.
+        type WalkStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WalkResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Walks from some blocks on, each block visited once, and tells what it came to, in pages.
+        async fn walk(
+            &self,
+            request: tonic::Request<super::WalkRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WalkStream>, tonic::Status>;
+        /// Server streaming response type for the Paths method.
+        type PathsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::PathsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message.
+        async fn paths(
+            &self,
+            request: tonic::Request<super::PathsRequest>,
+        ) -> std::result::Result<tonic::Response<Self::PathsStream>, tonic::Status>;
+        /// Server streaming response type for the Order method.
+        type OrderStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::OrderResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Walks, and orders the visited blocks topologically: each behind all that have an edge to it. What lies on cycles is told
+        /// apart.
+        async fn order(
+            &self,
+            request: tonic::Request<super::WalkRequest>,
+        ) -> std::result::Result<tonic::Response<Self::OrderStream>, tonic::Status>;
+        /// Server streaming response type for the Components method.
+        type ComponentsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ComponentsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Walks, and tells the strongly connected components of the visited blocks, in pages.
+        async fn components(
+            &self,
+            request: tonic::Request<super::WalkRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ComponentsStream>, tonic::Status>;
+        /// Server streaming response type for the Missing method.
+        type MissingStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::MissingResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Lists the ends of edges where there is no block, in pages.
+        async fn missing(
+            &self,
+            request: tonic::Request<super::MissingRequest>,
+        ) -> std::result::Result<tonic::Response<Self::MissingStream>, tonic::Status>;
+        /// Server streaming response type for the Changes method.
+        type ChangesStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::GraphChangesResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Tells the changes behind a place, and goes on with those that are committed later, until the client leaves.
+        async fn changes(
+            &self,
+            request: tonic::Request<super::GraphChangesRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ChangesStream>, tonic::Status>;
+    }
+    /// Blocks and the edges between them. Reads look at the graph as of one position: the last one, or the one that `at` gives;
+    /// a stream stays at the position it began at, whatever is committed meanwhile.
+    #[derive(Debug)]
+    pub struct GraphServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> GraphServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for GraphServer<T>
+    where
+        T: Graph,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/quire.v1.Graph/Commit" => {
+                    #[allow(non_camel_case_types)]
+                    struct CommitSvc<T: Graph>(pub Arc<T>);
+                    impl<T: Graph> tonic::server::UnaryService<super::CommitGraphRequest>
+                    for CommitSvc<T> {
+                        type Response = super::CommitGraphResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CommitGraphRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::commit(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CommitSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Describe" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::UnaryService<super::DescribeGraphRequest>
+                    for DescribeSvc<T> {
+                        type Response = super::DescribeGraphResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeGraphRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::describe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/GetBlocks" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetBlocksSvc<T: Graph>(pub Arc<T>);
+                    impl<T: Graph> tonic::server::UnaryService<super::GetBlocksRequest>
+                    for GetBlocksSvc<T> {
+                        type Response = super::GetBlocksResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetBlocksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::get_blocks(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetBlocksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/GetVersions" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetVersionsSvc<T: Graph>(pub Arc<T>);
+                    impl<T: Graph> tonic::server::UnaryService<super::GetVersionsRequest>
+                    for GetVersionsSvc<T> {
+                        type Response = super::GetVersionsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetVersionsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::get_versions(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetVersionsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/ListBlocks" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListBlocksSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::ServerStreamingService<super::ListBlocksRequest>
+                    for ListBlocksSvc<T> {
+                        type Response = super::ListBlocksResponse;
+                        type ResponseStream = T::ListBlocksStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListBlocksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::list_blocks(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListBlocksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/GetEdge" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetEdgeSvc<T: Graph>(pub Arc<T>);
+                    impl<T: Graph> tonic::server::UnaryService<super::GetEdgeRequest>
+                    for GetEdgeSvc<T> {
+                        type Response = super::GetEdgeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetEdgeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::get_edge(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetEdgeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Neighbours" => {
+                    #[allow(non_camel_case_types)]
+                    struct NeighboursSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::ServerStreamingService<super::NeighboursRequest>
+                    for NeighboursSvc<T> {
+                        type Response = super::NeighboursResponse;
+                        type ResponseStream = T::NeighboursStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NeighboursRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::neighbours(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NeighboursSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Walk" => {
+                    #[allow(non_camel_case_types)]
+                    struct WalkSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::ServerStreamingService<super::WalkRequest>
+                    for WalkSvc<T> {
+                        type Response = super::WalkResponse;
+                        type ResponseStream = T::WalkStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WalkRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::walk(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WalkSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Paths" => {
+                    #[allow(non_camel_case_types)]
+                    struct PathsSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::ServerStreamingService<super::PathsRequest>
+                    for PathsSvc<T> {
+                        type Response = super::PathsResponse;
+                        type ResponseStream = T::PathsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PathsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::paths(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PathsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Order" => {
+                    #[allow(non_camel_case_types)]
+                    struct OrderSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::ServerStreamingService<super::WalkRequest>
+                    for OrderSvc<T> {
+                        type Response = super::OrderResponse;
+                        type ResponseStream = T::OrderStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WalkRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::order(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OrderSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Components" => {
+                    #[allow(non_camel_case_types)]
+                    struct ComponentsSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::ServerStreamingService<super::WalkRequest>
+                    for ComponentsSvc<T> {
+                        type Response = super::ComponentsResponse;
+                        type ResponseStream = T::ComponentsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WalkRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::components(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ComponentsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Missing" => {
+                    #[allow(non_camel_case_types)]
+                    struct MissingSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::ServerStreamingService<super::MissingRequest>
+                    for MissingSvc<T> {
+                        type Response = super::MissingResponse;
+                        type ResponseStream = T::MissingStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MissingRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::missing(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MissingSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Changes" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangesSvc<T: Graph>(pub Arc<T>);
+                    impl<
+                        T: Graph,
+                    > tonic::server::ServerStreamingService<super::GraphChangesRequest>
+                    for ChangesSvc<T> {
+                        type Response = super::GraphChangesResponse;
+                        type ResponseStream = T::ChangesStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GraphChangesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::changes(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for GraphServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "quire.v1.Graph";
+    impl<T> tonic::server::NamedService for GraphServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// A job to be enqueued. What is left out has the default that docs/jobs.md gives.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NewJob {

@@ -1,6 +1,7 @@
 //! The server as its clients meet it: over a connection, with the generated clients.
 
 mod events;
+mod graph;
 mod jobs;
 mod queues;
 mod served;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use quire::{Database, Durability};
 use quire_grpc::Server;
 use quire_grpc::proto::events_client::EventsClient;
+use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::jobs_client::JobsClient;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -56,6 +57,10 @@ impl Served {
 
     pub(crate) async fn events(&self) -> EventsClient<Channel> {
         EventsClient::new(self.channel().await).max_decoding_message_size(usize::MAX)
+    }
+
+    pub(crate) async fn graph(&self) -> GraphClient<Channel> {
+        GraphClient::new(self.channel().await)
     }
 
     pub(crate) async fn jobs(&self) -> JobsClient<Channel> {

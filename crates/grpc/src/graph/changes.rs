@@ -1,0 +1,86 @@
+//! The feed of changes, which has no end of its own.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quire::graph::{self, Changed, Wants};
+use quire::{GraphChanges, Place, Position};
+use tonic::Status;
+
+use super::message;
+use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
+use crate::app::App;
+use crate::error::failed;
+use crate::proto::graph_change::{ChangedEdge, What};
+use crate::proto::{GraphChange, GraphChangesRequest, GraphChangesResponse, GraphPlace};
+
+/// Tells the changes.
+struct Telling {
+    changes: GraphChanges,
+    is_caught_up: bool,
+}
+
+/// The changes behind a place, and those that are still to come.
+pub(super) async fn changes(
+    app: Arc<App>,
+    request: GraphChangesRequest,
+) -> Result<Stream<GraphChangesResponse>, Status> {
+    let from = request.after.map_or(Place::START, |after| Place::new(Position::new(after.position), after.index));
+    let changes = app.database.graph(&request.graph).changes(from);
+    stream(app, Telling { changes, is_caught_up: false }).await
+}
+
+impl Pages for Telling {
+    type Page = GraphChangesResponse;
+
+    fn next(&mut self, _app: &App) -> Result<Option<Self::Page>, Status> {
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        let is_all = self.changes.visit_next(|change| {
+            let change = message(change);
+            bytes += bytes_of(&change);
+            changes.push(change);
+            let is_full = changes.len() == PAGE_ITEMS_MAX || bytes >= PAGE_BYTES;
+            if is_full { Wants::Break(()) } else { Wants::Continue(()) }
+        });
+        let is_caught_up = is_all.map_err(failed)?;
+        let was_caught_up = std::mem::replace(&mut self.is_caught_up, is_caught_up);
+        if changes.is_empty() && was_caught_up {
+            return Ok(None);
+        }
+        let Place { position, index } = self.changes.next();
+        let next = Some(GraphPlace { position: position.get(), index });
+        Ok(Some(GraphChangesResponse { changes, next, caught_up: is_caught_up }))
+    }
+
+    async fn more(&mut self, _app: &App) -> Result<bool, Status> {
+        self.changes.arrival().await.map_err(failed)?;
+        Ok(true)
+    }
+}
+
+fn message(change: &graph::Change<'_>) -> GraphChange {
+    let edge = |source, edge_type: &str, target, properties: &[u8]| ChangedEdge {
+        source: message::id(source),
+        r#type: edge_type.to_owned(),
+        target: message::id(target),
+        properties: Bytes::copy_from_slice(properties),
+    };
+    let what = match &change.what {
+        Changed::BlockPut(block) => What::BlockPut(message::block(block)),
+        Changed::BlockDeleted { block } => What::BlockDeleted(message::id(*block)),
+        Changed::EdgePut { source, edge_type, target, properties } => {
+            What::EdgePut(edge(*source, edge_type, *target, properties))
+        }
+        Changed::EdgeDeleted { source, edge_type, target } => What::EdgeDeleted(edge(*source, edge_type, *target, &[])),
+    };
+    GraphChange { position: change.place.position.get(), time_us: change.time.as_micros(), what: Some(what) }
+}
+
+/// How many bytes of a message a change takes, about.
+fn bytes_of(change: &GraphChange) -> usize {
+    match &change.what {
+        Some(What::BlockPut(block)) => message::bytes_of(block),
+        Some(What::EdgePut(edge)) => 64 + edge.properties.len(),
+        _ => 64,
+    }
+}

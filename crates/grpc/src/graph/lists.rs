@@ -1,0 +1,156 @@
+//! Lists in pages: of blocks, of neighbours, and of the ends of edges where there is no block.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire::Position;
+use quire::graph::{self, BlockId, Direction, End, ListCursor, ListPlan, Wants};
+use tonic::Status;
+
+use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
+use super::{filter, message, request, snapshot};
+use crate::app::App;
+use crate::error::{failed, not_found};
+use crate::proto::{self, GraphBlockFilter, missing_response, neighbours_response};
+
+/// A page of a list is told after so long, also when nothing was found yet.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// How many slots are looked at before writers get their turn.
+const SLOTS_AT_ONCE: u32 = 65_536;
+
+#[derive(Debug)]
+struct Blocks {
+    graph: String,
+    filter: GraphBlockFilter,
+    source_prefix: String,
+    left: u64,
+    at: Option<Position>,
+    from: Option<ListCursor>,
+}
+
+/// The blocks that match.
+pub(super) async fn blocks(
+    app: Arc<App>,
+    request: proto::ListBlocksRequest,
+) -> Result<Stream<proto::ListBlocksResponse>, Status> {
+    let proto::ListBlocksRequest { graph, filter, source_prefix, limit, at } = request;
+    let (filter, left, at) = (filter.unwrap_or_default(), limit.unwrap_or(u64::MAX), at.map(Position::new));
+    stream(app, Blocks { graph, filter, source_prefix, left, at, from: Some(ListCursor::START) }).await
+}
+
+impl Pages for Blocks {
+    type Page = proto::ListBlocksResponse;
+
+    fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
+        let Some(from) = self.from.filter(|_| self.left > 0) else { return Ok(None) };
+        let snapshot = snapshot(app, &self.graph, self.at)?;
+        self.at = Some(snapshot.at());
+        let items_max = usize::try_from(self.left).unwrap_or(usize::MAX).min(PAGE_ITEMS_MAX);
+        let (mut blocks, mut bytes) = (Vec::new(), 0);
+        let next = filter::with(&self.filter, |filter| {
+            let plan = ListPlan { filter, source_prefix: &self.source_prefix };
+            snapshot.list(&plan, from, Some(PAGE_TIME_MAX), |block| {
+                let block = message::block(block);
+                bytes += message::bytes_of(&block);
+                blocks.push(block);
+                if blocks.len() == items_max || bytes >= PAGE_BYTES { Wants::Break(()) } else { Wants::Continue(()) }
+            })
+        });
+        self.from = next.map_err(failed)?;
+        self.left -= blocks.len() as u64;
+        Ok(Some(proto::ListBlocksResponse { blocks, position: snapshot.at().get() }))
+    }
+}
+
+#[derive(Debug)]
+struct Neighbours {
+    graph: String,
+    block: BlockId,
+    direction: Direction,
+    types: Vec<String>,
+    left: u64,
+    at: Option<Position>,
+    /// The last neighbour told: its block, the type of its edge, and its end of it.
+    after: Option<(BlockId, String, End)>,
+    is_done: bool,
+}
+
+/// The neighbours of a block.
+pub(super) async fn neighbours(
+    app: Arc<App>,
+    request: proto::NeighboursRequest,
+) -> Result<Stream<proto::NeighboursResponse>, Status> {
+    let direction = message::direction(request.direction());
+    let block = request::id("block", request.block.as_ref())?;
+    let proto::NeighboursRequest { graph, types, limit, at, .. } = request;
+    let (left, at) = (limit.unwrap_or(u64::MAX), at.map(Position::new));
+    stream(app, Neighbours { graph, block, direction, types, left, at, after: None, is_done: false }).await
+}
+
+impl Pages for Neighbours {
+    type Page = proto::NeighboursResponse;
+
+    fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
+        if self.is_done || self.left == 0 {
+            return Ok(None);
+        }
+        let snapshot = snapshot(app, &self.graph, self.at)?;
+        self.at = Some(snapshot.at());
+        let items_max = usize::try_from(self.left).unwrap_or(usize::MAX).min(PAGE_ITEMS_MAX);
+        let types: Vec<&str> = self.types.iter().map(String::as_str).collect();
+        let after = self.after.as_ref();
+        let after = after.map(|(block, edge_type, end)| graph::Neighbour { block: *block, edge_type, end: *end });
+        let found = snapshot.neighbours(self.block, self.direction, &types, after, items_max, |found| {
+            (found.block, found.edge_type.to_owned(), found.end)
+        });
+        let found = found.map_err(failed)?;
+        self.is_done = found.len() < items_max;
+        self.left -= found.len() as u64;
+        self.after = found.last().cloned().or(self.after.take());
+        let message = |(block, edge_type, end)| neighbours_response::Neighbour {
+            id: message::id(block),
+            r#type: edge_type,
+            incoming: end == End::Source,
+        };
+        let neighbours = found.into_iter().map(message).collect();
+        Ok(Some(proto::NeighboursResponse { neighbours, position: snapshot.at().get() }))
+    }
+}
+
+#[derive(Debug)]
+struct Missing {
+    graph: String,
+    slot: Option<u32>,
+}
+
+/// The ends of edges where there is no block.
+pub(super) async fn missing(
+    app: Arc<App>,
+    request: proto::MissingRequest,
+) -> Result<Stream<proto::MissingResponse>, Status> {
+    stream(app, Missing { graph: request.graph, slot: Some(0) }).await
+}
+
+impl Pages for Missing {
+    type Page = proto::MissingResponse;
+
+    fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
+        let Some(from) = self.slot else { return Ok(None) };
+        let found = app.database.read(|view| {
+            let graph = view.graphs.graph(&self.graph)?;
+            let (found, next) = graph.missing_blocks(from, SLOTS_AT_ONCE);
+            let degree = |id, direction| graph.degree(id, direction, &[]) as u64;
+            let message = |id| missing_response::MissingBlock {
+                id: message::id(id),
+                outgoing: degree(id, Direction::Outgoing),
+                incoming: degree(id, Direction::Incoming),
+            };
+            Some((found.into_iter().map(message).collect(), next))
+        });
+        let found = found.map_err(failed)?.wait().map_err(failed)?;
+        let (blocks, next) = found.ok_or_else(|| not_found(format!("there is no graph {:?}", self.graph)))?;
+        self.slot = next;
+        Ok(Some(proto::MissingResponse { blocks }))
+    }
+}

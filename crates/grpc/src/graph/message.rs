@@ -1,0 +1,64 @@
+//! What the graph tells, as messages: copied out of the log.
+
+use bytes::Bytes;
+use quire::graph::{self, BlockId, Bound, Direction};
+
+use crate::proto::graph_reply::Kind;
+use crate::proto::{self, GraphDirection, GraphReply, WalkBound, graph_reply};
+
+pub(super) fn id(id: BlockId) -> Bytes {
+    Bytes::copy_from_slice(id.as_bytes())
+}
+
+pub(super) fn block(block: &graph::Block<'_>) -> proto::Block {
+    proto::Block {
+        id: id(block.id),
+        name: block.name.unwrap_or_default().to_owned(),
+        version: block.version.get(),
+        kind: block.kind.to_owned(),
+        source: block.source.to_owned(),
+        tags: block.tags().map(str::to_owned).collect(),
+        metadata: Bytes::copy_from_slice(block.metadata),
+        content: Bytes::copy_from_slice(block.content),
+        time_us: block.time.as_micros(),
+        position: block.place.position.get(),
+    }
+}
+
+/// How many bytes of a message a block takes, about.
+pub(super) fn bytes_of(block: &proto::Block) -> usize {
+    64 + block.name.len() + block.source.len() + block.metadata.len() + block.content.len()
+}
+
+pub(super) fn reply(reply: &graph::Reply) -> GraphReply {
+    let kind = match *reply {
+        graph::Reply::BlockPut { block, version, created } => {
+            Kind::BlockPut(graph_reply::BlockPut { id: id(block), version: version.get(), created })
+        }
+        graph::Reply::BlockDeleted { block, version } => {
+            Kind::BlockDeleted(graph_reply::BlockDeleted { id: id(block), version: version.get() })
+        }
+        graph::Reply::EdgePut { created } => Kind::EdgePut(graph_reply::EdgePut { created }),
+        graph::Reply::EdgeDeleted { existed } => Kind::EdgeDeleted(graph_reply::EdgeDeleted { existed }),
+    };
+    GraphReply { kind: Some(kind) }
+}
+
+pub(super) fn direction(direction: GraphDirection) -> Direction {
+    match direction {
+        GraphDirection::Outgoing => Direction::Outgoing,
+        GraphDirection::Incoming => Direction::Incoming,
+        GraphDirection::Both => Direction::Both,
+    }
+}
+
+pub(super) fn bound(bound: Option<Bound>) -> i32 {
+    let bound = match bound {
+        None => WalkBound::None,
+        Some(Bound::Depth) => WalkBound::Depth,
+        Some(Bound::Visited) => WalkBound::Visited,
+        Some(Bound::Results) => WalkBound::Results,
+        Some(Bound::Time) => WalkBound::Time,
+    };
+    bound.into()
+}

@@ -1,0 +1,228 @@
+//! The service `Graph`: commits, reads, walks and the feed of changes of graphs.
+//!
+//! ```text
+//! Commit ─▶ request ─▶ Database::submit ─▶ the ticket ─▶ replies, or a refusal
+//! reads ─▶ snapshot: the graph at one position ─▶ an answer, or pages as the client takes them
+//! ```
+//! A stream keeps the position that it began at and not the graph: each page looks at the graph anew, as of that position.
+
+mod changes;
+mod filter;
+mod lists;
+mod message;
+mod pages;
+mod request;
+mod walks;
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use quire::{GraphSnapshot, Outcome, Place, Position, Reply};
+use tonic::{Request, Response, Status};
+
+use crate::app::App;
+use crate::aside::{INLINE_BYTES_MAX, aside};
+use crate::error::{failed, invalid, not_found, refused_part};
+use crate::proto::graph_server::Graph;
+use crate::proto::{self, get_blocks_response, get_versions_response};
+use pages::Stream;
+
+/// The most blocks that one call reads.
+const BLOCKS_MAX: usize = 1_000;
+
+/// The most versions that one call tells, and how many when it is not said how many.
+const VERSIONS: (usize, usize) = (100, 1_000);
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    app: Arc<App>,
+}
+
+impl Service {
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        Service { app }
+    }
+
+    /// Does something with the graph at a position, aside.
+    async fn read<T: Send + 'static>(
+        &self,
+        graph: String,
+        at: Option<u64>,
+        look: impl FnOnce(&GraphSnapshot<'_>) -> Result<T, Status> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        let app = Arc::clone(&self.app);
+        aside(move || look(&snapshot(&app, &graph, at.map(Position::new))?)).await.map(Response::new)
+    }
+}
+
+/// The graph as of a position, or as it is.
+fn snapshot<'a>(app: &'a App, graph: &'a str, at: Option<Position>) -> Result<GraphSnapshot<'a>, Status> {
+    let handle = app.database.graph(graph);
+    let found = at.map_or_else(|| handle.snapshot(), |at| handle.snapshot_at(at)).map_err(failed)?;
+    found.ok_or_else(|| not_found(format!("there is no graph {graph:?}")))
+}
+
+#[tonic::async_trait]
+impl Graph for Service {
+    type ListBlocksStream = Stream<proto::ListBlocksResponse>;
+    type NeighboursStream = Stream<proto::NeighboursResponse>;
+    type WalkStream = Stream<proto::WalkResponse>;
+    type PathsStream = Stream<proto::PathsResponse>;
+    type OrderStream = Stream<proto::OrderResponse>;
+    type ComponentsStream = Stream<proto::ComponentsResponse>;
+    type MissingStream = Stream<proto::MissingResponse>;
+    type ChangesStream = Stream<proto::GraphChangesResponse>;
+
+    async fn commit(
+        &self,
+        request: Request<proto::CommitGraphRequest>,
+    ) -> Result<Response<proto::CommitGraphResponse>, Status> {
+        let request = request.into_inner();
+        let app = Arc::clone(&self.app);
+        let short = request.encoded_len() <= INLINE_BYTES_MAX;
+        let begin = move || {
+            let tags = request::tags(&request.commands);
+            app.database.submit(&request::commit(&request, &tags)?).map_err(failed)
+        };
+        let ticket = if short { begin()? } else { aside(begin).await? };
+        match ticket.await.map_err(failed)? {
+            Outcome::Committed(committed) => {
+                let reply = |reply: &Reply| match reply {
+                    Reply::Graph(reply) => message::reply(reply),
+                    _ => unreachable!("a command to a graph is answered by its model"),
+                };
+                let (position, replies) = (committed.at.position.get(), committed.replies.iter().map(reply).collect());
+                Ok(Response::new(proto::CommitGraphResponse { position, replies }))
+            }
+            Outcome::Refused(refusal) => Err(refused_part(&refusal)),
+        }
+    }
+
+    async fn describe(
+        &self,
+        request: Request<proto::DescribeGraphRequest>,
+    ) -> Result<Response<proto::DescribeGraphResponse>, Status> {
+        let graph = request.into_inner().graph;
+        let found = self.app.database.read(|view| {
+            let found = view.graphs.graph(&graph)?;
+            Some(proto::DescribeGraphResponse {
+                blocks: found.block_count() as u64,
+                edges: found.edge_count() as u64,
+                memory_bytes: found.memory_bytes() as u64,
+                position: view.position.get(),
+            })
+        });
+        let found = found.map_err(failed)?.await.map_err(failed)?;
+        found.map(Response::new).ok_or_else(|| not_found(format!("there is no graph {graph:?}")))
+    }
+
+    async fn get_blocks(
+        &self,
+        request: Request<proto::GetBlocksRequest>,
+    ) -> Result<Response<proto::GetBlocksResponse>, Status> {
+        let proto::GetBlocksRequest { graph, blocks, at } = request.into_inner();
+        if blocks.len() > BLOCKS_MAX {
+            return Err(invalid(format!("{} blocks are asked for at once; at most {BLOCKS_MAX} can be", blocks.len())));
+        }
+        let ids = request::ids("block", &blocks)?;
+        self.read(graph, at, move |snapshot| {
+            let found = |id| snapshot.block(id, message::block).map_err(failed);
+            let found = |id| Ok(get_blocks_response::FoundBlock { block: found(id)? });
+            let blocks = ids.into_iter().map(found).collect::<Result<_, Status>>()?;
+            Ok(proto::GetBlocksResponse { blocks, position: snapshot.at().get() })
+        })
+        .await
+    }
+
+    async fn get_versions(
+        &self,
+        request: Request<proto::GetVersionsRequest>,
+    ) -> Result<Response<proto::GetVersionsResponse>, Status> {
+        let proto::GetVersionsRequest { graph, block, before, limit } = request.into_inner();
+        let id = request::id("block", block.as_ref())?;
+        let limit = limit.map_or(VERSIONS.0, |limit| (limit as usize).min(VERSIONS.1));
+        self.read(graph, None, move |snapshot| {
+            let before = before.map_or(Place::END, |before| Place::new(Position::new(before), 0));
+            let versions = snapshot.look(|graph| {
+                let changes = graph.versions(snapshot.history(), id, before, limit)?;
+                let version = |change: &quire::graph::Change<'_>| get_versions_response::BlockChange {
+                    position: change.place.position.get(),
+                    time_us: change.time.as_micros(),
+                    put: match &change.what {
+                        quire::graph::Changed::BlockPut(block) => Some(message::block(block)),
+                        _ => None,
+                    },
+                };
+                Ok(changes.iter().map(version).collect())
+            });
+            Ok(proto::GetVersionsResponse { versions: versions.map_err(failed)? })
+        })
+        .await
+    }
+
+    async fn get_edge(
+        &self,
+        request: Request<proto::GetEdgeRequest>,
+    ) -> Result<Response<proto::GetEdgeResponse>, Status> {
+        let proto::GetEdgeRequest { graph, source, r#type, target, at } = request.into_inner();
+        let (source, target) = (request::id("source", source.as_ref())?, request::id("target", target.as_ref())?);
+        self.read(graph, at, move |snapshot| {
+            let found = snapshot.look(|graph| {
+                let found = graph.edge_at(snapshot.history(), source, &r#type, target, snapshot.at())?;
+                Ok(found.map(|edge| proto::GetEdgeResponse {
+                    properties: bytes::Bytes::copy_from_slice(edge.properties),
+                    time_us: edge.time.as_micros(),
+                    position: edge.place.position.get(),
+                }))
+            });
+            let missing = || not_found(format!("there is no edge {:?} from {source} to {target}", r#type));
+            found.map_err(failed)?.ok_or_else(missing)
+        })
+        .await
+    }
+
+    async fn list_blocks(
+        &self,
+        request: Request<proto::ListBlocksRequest>,
+    ) -> Result<Response<Self::ListBlocksStream>, Status> {
+        lists::blocks(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn neighbours(
+        &self,
+        request: Request<proto::NeighboursRequest>,
+    ) -> Result<Response<Self::NeighboursStream>, Status> {
+        lists::neighbours(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn walk(&self, request: Request<proto::WalkRequest>) -> Result<Response<Self::WalkStream>, Status> {
+        walks::walk(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn paths(&self, request: Request<proto::PathsRequest>) -> Result<Response<Self::PathsStream>, Status> {
+        walks::paths(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn order(&self, request: Request<proto::WalkRequest>) -> Result<Response<Self::OrderStream>, Status> {
+        walks::order(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn components(
+        &self,
+        request: Request<proto::WalkRequest>,
+    ) -> Result<Response<Self::ComponentsStream>, Status> {
+        walks::components(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn missing(&self, request: Request<proto::MissingRequest>) -> Result<Response<Self::MissingStream>, Status> {
+        lists::missing(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn changes(
+        &self,
+        request: Request<proto::GraphChangesRequest>,
+    ) -> Result<Response<Self::ChangesStream>, Status> {
+        changes::changes(Arc::clone(&self.app), request.into_inner()).await.map(Response::new)
+    }
+}

@@ -1,0 +1,81 @@
+//! Messages of requests, as the commands that they stand for. What they carry is borrowed.
+
+use quire::Commit;
+use quire::graph::{self, BlockId, Version};
+use tonic::Status;
+
+use crate::error::invalid;
+use crate::proto::block_ref::Ref;
+use crate::proto::graph_command::Kind;
+use crate::proto::{BlockRef, CommitGraphRequest, GraphCommand};
+
+/// The tags of each command, for a commit to borrow.
+pub(super) fn tags(commands: &[GraphCommand]) -> Vec<Vec<&str>> {
+    fn of_command(command: &GraphCommand) -> Vec<&str> {
+        match &command.kind {
+            Some(Kind::PutBlock(put)) => put.tags.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+    commands.iter().map(of_command).collect()
+}
+
+/// The commit of all commands.
+pub(super) fn commit<'c>(request: &'c CommitGraphRequest, tags: &'c [Vec<&'c str>]) -> Result<Commit<'c>, Status> {
+    let graph = request.graph.as_str();
+    let mut commit = Commit::new();
+    for (index, (command, tags)) in request.commands.iter().zip(tags).enumerate() {
+        let at = |field: &str| format!("command {index}: {field}");
+        let kind = command.kind.as_ref().ok_or_else(|| invalid(at("it has no kind")))?;
+        commit = match kind {
+            Kind::PutBlock(put) => commit.put_block(graph::PutBlock {
+                graph,
+                block: block(&at("block"), put.block.as_ref())?,
+                kind: &put.kind,
+                source: &put.source,
+                tags,
+                metadata: &put.metadata,
+                content: &put.content,
+                expect: put.expect_version.map(Version::new),
+            }),
+            Kind::DeleteBlock(delete) => commit.delete_block(graph, block(&at("block"), delete.block.as_ref())?),
+            Kind::PutEdge(put) => commit.put_edge(graph::PutEdge {
+                graph,
+                source: block(&at("source"), put.source.as_ref())?,
+                edge_type: &put.r#type,
+                target: block(&at("target"), put.target.as_ref())?,
+                properties: &put.properties,
+                allow_missing: put.allow_missing,
+            }),
+            Kind::DeleteEdge(delete) => {
+                let source = block(&at("source"), delete.source.as_ref())?;
+                let target = block(&at("target"), delete.target.as_ref())?;
+                commit.delete_edge(graph, source, &delete.r#type, target)
+            }
+        };
+    }
+    Ok(commit)
+}
+
+/// The block that a message names.
+fn block<'c>(field: &str, given: Option<&'c BlockRef>) -> Result<graph::BlockRef<'c>, Status> {
+    match given.and_then(|given| given.r#ref.as_ref()) {
+        None => Err(invalid(format!("{field} names no block"))),
+        Some(Ref::Name(name)) => Ok(graph::BlockRef::Name(name)),
+        Some(Ref::Id(id)) => match id.as_ref().try_into() {
+            Ok(bytes) => Ok(graph::BlockRef::Id(BlockId::new(bytes))),
+            Err(_) => Err(invalid(format!("{field}: an id has 16 bytes, not {}", id.len()))),
+        },
+    }
+}
+
+/// The id of the block that a message names.
+pub(super) fn id(field: &str, given: Option<&BlockRef>) -> Result<BlockId, Status> {
+    block(field, given).map(graph::BlockRef::id)
+}
+
+/// The ids of the blocks that messages name.
+pub(super) fn ids(field: &str, given: &[BlockRef]) -> Result<Vec<BlockId>, Status> {
+    let id = |(index, given): (usize, &BlockRef)| id(&format!("{field} {index}"), Some(given));
+    given.iter().enumerate().map(id).collect()
+}

@@ -1,0 +1,377 @@
+//! Walks, ways, orders and components. The walk is carried out before the first page; what it came to is told page by page.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire::graph::{BlockId, Bound, Direction, End, Order, Visit, Walk, WalkPlan};
+use quire::{GraphSnapshot, Position};
+use tonic::Status;
+
+use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
+use super::{filter, message, request, snapshot};
+use crate::app::App;
+use crate::error::{failed, invalid};
+use crate::proto::{self, BlockSet, GraphBlockFilter, WalkRequest};
+
+/// How far a walk goes when it is not said how far, and at most.
+const DEPTH: (usize, usize) = (1, 10_000_000);
+
+/// How far ways go when it is not said how far.
+const PATHS_DEPTH: usize = 100;
+
+/// How many blocks a walk visits when it is not said how many, and at most.
+const VISITED: (usize, usize) = (100_000, 10_000_000);
+
+/// How many ways are told when it is not said how many.
+const PATHS: usize = 100;
+
+/// How long a walk may take when it is not said how long, and at most, in milliseconds.
+const TIME_MS: (u32, u32) = (10_000, 60_000);
+
+/// The most blocks that a walk begins at.
+const STARTS_MAX: usize = 1_000;
+
+/// What a request asks for.
+#[derive(Debug)]
+struct Asked {
+    graph: String,
+    at: Option<Position>,
+    starts: Vec<BlockId>,
+    types: Vec<String>,
+    filter: GraphBlockFilter,
+    direction: Direction,
+    order: Order,
+    through_others: bool,
+    with_edges: bool,
+    depth_max: usize,
+    visited_max: usize,
+    results_max: Option<usize>,
+    time_max: Duration,
+}
+
+impl Asked {
+    fn of(request: WalkRequest, depth: usize) -> Result<Self, Status> {
+        let starts = request::ids("start", &request.starts)?;
+        if starts.is_empty() || starts.len() > STARTS_MAX {
+            return Err(invalid(format!("a walk has 1 to {STARTS_MAX} starts, not {}", starts.len())));
+        }
+        if request.with_edges && request.depth_first {
+            return Err(invalid("edges are told breadth first"));
+        }
+        let most = |field: &str, given: Option<u32>, (default, most): (usize, usize)| match given {
+            Some(given) if given as usize > most => Err(invalid(format!("{field} is {given}; at most {most} can be"))),
+            given => Ok(given.map_or(default, |given| given as usize)),
+        };
+        let time_ms = most("time_ms_max", request.time_ms_max, (TIME_MS.0 as usize, TIME_MS.1 as usize))?;
+        Ok(Asked {
+            direction: message::direction(request.direction()),
+            order: if request.depth_first { Order::DepthFirst } else { Order::BreadthFirst },
+            depth_max: most("depth_max", request.depth_max, (depth, DEPTH.1))?,
+            visited_max: most("visited_max", request.visited_max, VISITED)?.max(1),
+            results_max: request.results_max.map(|results| results as usize),
+            time_max: Duration::from_millis(time_ms as u64),
+            at: request.at.map(Position::new),
+            graph: request.graph,
+            starts,
+            types: request.types,
+            filter: request.filter.unwrap_or_default(),
+            through_others: !request.only_through_matches,
+            with_edges: request.with_edges,
+        })
+    }
+
+    /// Gives the plan to whoever walks.
+    fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> Result<T, quire::Error>) -> Result<T, Status> {
+        let edge_types: Vec<&str> = self.types.iter().map(String::as_str).collect();
+        let walked = filter::with(&self.filter, |filter| {
+            walk(WalkPlan {
+                order: self.order,
+                direction: self.direction,
+                edge_types: &edge_types,
+                filter,
+                through_others: self.through_others,
+                with_edges: self.with_edges,
+                depth_max: self.depth_max,
+                visited_max: self.visited_max,
+                results_max: self.results_max.unwrap_or(usize::MAX),
+            })
+        });
+        walked.map_err(failed)
+    }
+
+    fn walk(&self, app: &App) -> Result<Walked, Status> {
+        let snapshot = snapshot(app, &self.graph, self.at)?;
+        let walk = self.with(|plan| snapshot.walk(&self.starts, plan, Some(self.time_max)))?;
+        Walked::of(walk, &snapshot)
+    }
+}
+
+/// A walk that was carried out, and the names of the edge types in it.
+#[derive(Debug)]
+struct Walked {
+    walk: Walk,
+    edge_types: Vec<String>,
+}
+
+impl Walked {
+    fn of(walk: Walk, snapshot: &GraphSnapshot<'_>) -> Result<Self, Status> {
+        let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()));
+        Ok(Walked { walk, edge_types: edge_types.map_err(failed)? })
+    }
+
+    fn visit(&self, visit: Visit, block: Option<proto::Block>) -> proto::Visit {
+        let step = visit.from;
+        proto::Visit {
+            id: message::id(visit.block),
+            depth: u32::try_from(visit.depth).unwrap_or(u32::MAX),
+            from: step.map(|step| message::id(step.block)).unwrap_or_default(),
+            r#type: step.map(|step| self.edge_types[usize::from(step.edge_type)].clone()).unwrap_or_default(),
+            incoming: step.is_some_and(|step| step.end == End::Source),
+            block,
+        }
+    }
+
+    fn bound(&self) -> i32 {
+        message::bound(self.walk.bound())
+    }
+
+    fn position(&self) -> u64 {
+        self.walk.at().get()
+    }
+}
+
+/// Tells a walk.
+struct Walking {
+    asked: Asked,
+    with_blocks: bool,
+    walked: Option<Walked>,
+    /// How many visits and how many edges are told.
+    told: (usize, usize),
+    is_done: bool,
+}
+
+/// The blocks around some.
+pub(super) async fn walk(app: Arc<App>, request: WalkRequest) -> Result<Stream<proto::WalkResponse>, Status> {
+    let with_blocks = request.with_blocks;
+    let asked = Asked::of(request, DEPTH.0)?;
+    stream(app, Walking { asked, with_blocks, walked: None, told: (0, 0), is_done: false }).await
+}
+
+impl Pages for Walking {
+    type Page = proto::WalkResponse;
+
+    fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let walked = match self.walked.take() {
+            Some(walked) => walked,
+            None => self.asked.walk(app)?,
+        };
+        let snapshot = snapshot(app, &self.asked.graph, Some(walked.walk.at()))?;
+        let (mut visits, mut bytes) = (Vec::new(), 0);
+        for (number, visit) in walked.walk.visits_from(self.told.0) {
+            let block = match self.with_blocks {
+                true => snapshot.block(visit.block, message::block).map_err(failed)?,
+                false => None,
+            };
+            bytes += 64 + block.as_ref().map_or(0, message::bytes_of);
+            visits.push(walked.visit(visit, block));
+            self.told.0 = number + 1;
+            if visits.len() == PAGE_ITEMS_MAX || bytes >= PAGE_BYTES {
+                break;
+            }
+        }
+        let mut edges = Vec::new();
+        if visits.is_empty() {
+            let edge = |edge: quire::graph::WalkedEdge| proto::WalkedEdge {
+                source: message::id(edge.source),
+                r#type: walked.edge_types[usize::from(edge.edge_type)].clone(),
+                target: message::id(edge.target),
+            };
+            edges = walked.walk.edges_from(self.told.1).take(PAGE_ITEMS_MAX).map(edge).collect();
+            self.told.1 += edges.len();
+        }
+        let is_end = visits.is_empty() && edges.is_empty();
+        // Of a walk that matches nothing there is a page all the same: it tells the bound.
+        self.is_done = is_end;
+        let page = proto::WalkResponse { visits, edges, bound: walked.bound(), position: walked.position() };
+        self.walked = Some(walked);
+        Ok(if is_end && self.told != (0, 0) { None } else { Some(page) })
+    }
+}
+
+/// Tells ways.
+struct Ways {
+    asked: Asked,
+    target: BlockId,
+    is_all: bool,
+    with_blocks: bool,
+    found: Option<Found>,
+}
+
+struct Found {
+    walked: Walked,
+    ways: std::vec::IntoIter<Vec<Visit>>,
+    bound: Option<Bound>,
+    is_done: bool,
+}
+
+/// The ways from one block to another.
+pub(super) async fn paths(app: Arc<App>, request: proto::PathsRequest) -> Result<Stream<proto::PathsResponse>, Status> {
+    let proto::PathsRequest { walk, target, all: is_all } = request;
+    let walk = walk.ok_or_else(|| invalid("walk says where to begin, and is absent"))?;
+    let (with_blocks, target) = (walk.with_blocks, request::id("target", target.as_ref())?);
+    let asked = Asked::of(walk, PATHS_DEPTH)?;
+    if asked.starts.len() != 1 || asked.order == Order::DepthFirst {
+        return Err(invalid("ways have exactly one start, and are found breadth first"));
+    }
+    stream(app, Ways { asked, target, is_all, with_blocks, found: None }).await
+}
+
+impl Ways {
+    fn find(&self, app: &App) -> Result<Found, Status> {
+        let Asked { starts, time_max, direction, depth_max, .. } = &self.asked;
+        let snapshot = snapshot(app, &self.asked.graph, self.asked.at)?;
+        let (walk, ways, bound) = if self.is_all {
+            let deadline = app.database.now().plus_micros(time_max.as_micros() as u64);
+            let walk = self.asked.with(|plan| {
+                snapshot.walk(starts, WalkPlan { with_edges: true, results_max: usize::MAX, ..plan }, Some(*time_max))
+            })?;
+            let mut goes_on = || app.database.now() < deadline;
+            let count_max = self.asked.results_max.unwrap_or(PATHS);
+            let found = walk.paths((starts[0], self.target), *direction, *depth_max, count_max, &mut goes_on);
+            // What lies behind the depth is on no way that is short enough.
+            (walk, found.paths, found.bound.filter(|bound| *bound != Bound::Depth))
+        } else {
+            let walk = self.asked.with(|plan| {
+                let plan = WalkPlan { results_max: usize::MAX, ..plan };
+                snapshot.walk_until(starts[0], self.target, plan, Some(*time_max))
+            })?;
+            let way = walk.way();
+            let bound = if way.is_some() { None } else { walk.bound() };
+            (walk, way.into_iter().collect(), bound)
+        };
+        Ok(Found { walked: Walked::of(walk, &snapshot)?, ways: ways.into_iter(), bound, is_done: false })
+    }
+}
+
+impl Pages for Ways {
+    type Page = proto::PathsResponse;
+
+    fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
+        let mut found = match self.found.take() {
+            Some(found) => found,
+            None => self.find(app)?,
+        };
+        if found.is_done {
+            return Ok(None);
+        }
+        let way = found.ways.next();
+        found.is_done = way.is_none();
+        let snapshot = snapshot(app, &self.asked.graph, Some(found.walked.walk.at()))?;
+        let mut visits = Vec::new();
+        for visit in way.into_iter().flatten() {
+            let block = match self.with_blocks {
+                true => snapshot.block(visit.block, message::block).map_err(failed)?,
+                false => None,
+            };
+            visits.push(found.walked.visit(visit, block));
+        }
+        let bound = message::bound(found.bound.filter(|_| found.is_done));
+        let page = proto::PathsResponse { visits, bound, position: found.walked.position() };
+        self.found = Some(found);
+        Ok(Some(page))
+    }
+}
+
+/// Sets of blocks, told in pages: a set is never parted.
+struct Sets {
+    sets: std::vec::IntoIter<Vec<BlockId>>,
+}
+
+impl Sets {
+    fn page(&mut self) -> Vec<BlockSet> {
+        let mut page = Vec::new();
+        let mut count = 0;
+        while count < PAGE_ITEMS_MAX
+            && let Some(set) = self.sets.next()
+        {
+            count += set.len();
+            page.push(BlockSet { ids: set.into_iter().map(message::id).collect() });
+        }
+        page
+    }
+}
+
+/// What is made of the edges between the visited blocks.
+struct Analysed<Made> {
+    asked: Asked,
+    make: fn(&Walk) -> Made,
+    made: Option<(Made, i32, u64)>,
+    is_begun: bool,
+}
+
+impl<Made> Analysed<Made> {
+    fn new(request: WalkRequest, make: fn(&Walk) -> Made) -> Result<Self, Status> {
+        let mut asked = Asked::of(request, DEPTH.1)?;
+        asked.with_edges = true;
+        if asked.order == Order::DepthFirst {
+            return Err(invalid("an order and components are made breadth first"));
+        }
+        Ok(Analysed { asked, make, made: None, is_begun: false })
+    }
+
+    /// What was made, the bound and the position; and whether this is the first time that it is asked for.
+    fn made(&mut self, app: &App) -> Result<(&mut (Made, i32, u64), bool), Status> {
+        if self.made.is_none() {
+            let walked = self.asked.walk(app)?;
+            self.made = Some(((self.make)(&walked.walk), walked.bound(), walked.position()));
+        }
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        Ok((self.made.as_mut().expect("just made"), is_first))
+    }
+}
+
+type Ordered = (std::vec::IntoIter<BlockId>, Sets);
+
+/// The visited blocks in topological order.
+pub(super) async fn order(app: Arc<App>, request: WalkRequest) -> Result<Stream<proto::OrderResponse>, Status> {
+    let make = |walk: &Walk| {
+        let found = walk.topological_order();
+        (found.order.into_iter(), Sets { sets: found.cycles.into_iter() })
+    };
+    stream(app, Analysed::<Ordered>::new(request, make)?).await
+}
+
+impl Pages for Analysed<Ordered> {
+    type Page = proto::OrderResponse;
+
+    fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
+        let (((order, cycles), bound, position), is_first) = self.made(app)?;
+        let order: Vec<_> = order.take(PAGE_ITEMS_MAX).map(message::id).collect();
+        let cycles = if order.is_empty() { cycles.page() } else { Vec::new() };
+        let is_end = order.is_empty() && cycles.is_empty() && !is_first;
+        Ok((!is_end).then_some(proto::OrderResponse { order, cycles, bound: *bound, position: *position }))
+    }
+}
+
+/// The strongly connected components of the visited blocks.
+pub(super) async fn components(
+    app: Arc<App>,
+    request: WalkRequest,
+) -> Result<Stream<proto::ComponentsResponse>, Status> {
+    let make = |walk: &Walk| Sets { sets: walk.components().into_iter() };
+    stream(app, Analysed::<Sets>::new(request, make)?).await
+}
+
+impl Pages for Analysed<Sets> {
+    type Page = proto::ComponentsResponse;
+
+    fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
+        let ((sets, bound, position), is_first) = self.made(app)?;
+        let components = sets.page();
+        let is_end = components.is_empty() && !is_first;
+        Ok((!is_end).then_some(proto::ComponentsResponse { components, bound: *bound, position: *position }))
+    }
+}

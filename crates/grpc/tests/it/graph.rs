@@ -1,0 +1,321 @@
+//! The service `Graph`.
+
+use std::collections::HashMap;
+
+use quire_grpc::proto::block_ref::Ref;
+use quire_grpc::proto::graph_change::What;
+use quire_grpc::proto::graph_client::GraphClient;
+use quire_grpc::proto::graph_command::Kind;
+use quire_grpc::proto::graph_reply::{self, BlockDeleted, BlockPut, EdgeDeleted, EdgePut};
+use quire_grpc::proto::{
+    BlockRef, CommitGraphRequest, CommitGraphResponse, DeleteBlock, DeleteEdge, DescribeGraphRequest, GetBlocksRequest,
+    GetEdgeRequest, GetVersionsRequest, GraphBlockFilter, GraphChangesRequest, GraphCommand, GraphDirection,
+    ListBlocksRequest, MetadataField, MissingRequest, NeighboursRequest, PathsRequest, PutBlock, PutEdge, Visit,
+    WalkBound, WalkRequest,
+};
+use tokio_stream::StreamExt;
+use tonic::transport::Channel;
+use tonic::{Code, Response, Status, Streaming};
+
+use crate::served::{Served, told};
+
+const GRAPH: &str = "code/main";
+
+type Client = GraphClient<Channel>;
+
+fn named(name: &str) -> BlockRef {
+    BlockRef { r#ref: Some(Ref::Name(name.to_owned())) }
+}
+
+fn by_id(id: &[u8]) -> BlockRef {
+    BlockRef { r#ref: Some(Ref::Id(id.to_vec().into())) }
+}
+
+fn put(name: &str) -> PutBlock {
+    PutBlock { block: Some(named(name)), kind: "function".to_owned(), ..PutBlock::default() }
+}
+
+fn block(put: PutBlock) -> GraphCommand {
+    GraphCommand { kind: Some(Kind::PutBlock(put)) }
+}
+
+fn edge(source: &str, edge_type: &str, target: &str) -> GraphCommand {
+    let (source, target) = (Some(named(source)), Some(named(target)));
+    let put = PutEdge { source, r#type: edge_type.to_owned(), target, ..PutEdge::default() };
+    GraphCommand { kind: Some(Kind::PutEdge(put)) }
+}
+
+async fn commit(client: &mut Client, commands: Vec<GraphCommand>) -> Result<CommitGraphResponse, Status> {
+    let request = CommitGraphRequest { graph: GRAPH.to_owned(), commands };
+    client.commit(request).await.map(Response::into_inner)
+}
+
+async fn pages<T>(answer: Result<Response<Streaming<T>>, Status>) -> Result<Vec<T>, Status> {
+    answer?.into_inner().collect::<Result<Vec<T>, Status>>().await
+}
+
+/// The blocks a, b, c, d, and the edges a → b → c → a, a → c (imports), c → d.
+async fn small(client: &mut Client) {
+    let mut commands: Vec<GraphCommand> = ["a", "b", "c", "d"].map(|name| block(put(name))).into();
+    commands.extend([edge("a", "calls", "b"), edge("b", "calls", "c"), edge("c", "calls", "a")]);
+    commands.extend([edge("a", "imports", "c"), edge("c", "calls", "d")]);
+    commit(client, commands).await.expect("accepted");
+}
+
+fn walk(starts: &[&str]) -> WalkRequest {
+    let starts = starts.iter().map(|start| named(start)).collect();
+    WalkRequest { graph: GRAPH.to_owned(), starts, ..WalkRequest::default() }
+}
+
+/// The names of visited blocks, with their depths.
+fn visited(visits: &[Visit]) -> Vec<(String, u32)> {
+    let name = |visit: &Visit| visit.block.as_ref().expect("blocks were asked for").name.clone();
+    visits.iter().map(|visit| (name(visit), visit.depth)).collect()
+}
+
+#[tokio::test]
+async fn a_block_and_an_edge_come_back_to_the_byte_also_after_a_restart() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    let given = PutBlock {
+        source: "file://a.rs#L1".to_owned(),
+        tags: vec!["hot".to_owned(), "αβγ".to_owned()],
+        metadata: br#"{"line":1}"#.to_vec().into(),
+        content: vec![0, 0xff, 1].into(),
+        ..put("函数")
+    };
+    let nothing = [0; 16];
+    let zeros = PutBlock { block: Some(by_id(&nothing)), ..put("") };
+    let properties = Kind::PutEdge(PutEdge {
+        source: Some(named("函数")),
+        r#type: "calls".to_owned(),
+        target: Some(by_id(&nothing)),
+        properties: vec![0, 1].into(),
+        allow_missing: false,
+    });
+    let commands = vec![block(given.clone()), block(zeros), GraphCommand { kind: Some(properties) }];
+    let committed = commit(&mut client, commands).await.expect("accepted");
+    let kinds: Vec<_> = committed.replies.into_iter().map(|reply| reply.kind.expect("a kind")).collect();
+    let graph_reply::Kind::BlockPut(BlockPut { id, version: 1, created: true }) = &kinds[0] else {
+        panic!("{kinds:?}")
+    };
+    assert_eq!(kinds[2], graph_reply::Kind::EdgePut(EdgePut { created: true }));
+
+    let served = served.again().await;
+    let mut client = served.graph().await;
+    let blocks = vec![by_id(id), named("nobody"), by_id(&nothing)];
+    let request = GetBlocksRequest { graph: GRAPH.to_owned(), blocks, at: None };
+    let mut found = client.get_blocks(request).await.expect("read").into_inner().blocks;
+    assert_eq!((found.len(), found[1].block.is_none(), found[2].block.is_some()), (3, true, true));
+    let found = found.remove(0).block.expect("it is there");
+    assert_eq!((found.name.as_str(), found.version, &found.tags), ("函数", 1, &given.tags));
+    assert_eq!((found.source, found.metadata, found.content), (given.source, given.metadata, given.content));
+    assert!(found.time_us > 0 && found.position == committed.position);
+    let request = GetEdgeRequest {
+        graph: GRAPH.to_owned(),
+        source: Some(named("函数")),
+        r#type: "calls".to_owned(),
+        target: Some(by_id(&nothing)),
+        at: None,
+    };
+    assert_eq!(client.get_edge(request).await.expect("read").into_inner().properties, vec![0, 1]);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_commit_happens_as_a_whole_or_not_and_says_which_command_is_refused() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    let refused = commit(&mut client, vec![block(put("a")), edge("a", "calls", "nobody")]).await.expect_err("refused");
+    let (code, reason, facts) = told(&refused);
+    assert_eq!((code, reason.as_str()), (Code::FailedPrecondition, "MISSING_BLOCK"));
+    assert_eq!((facts["command"].as_str(), facts["name"].as_str()), ("1", "nobody"));
+    let request = GetBlocksRequest { graph: GRAPH.to_owned(), blocks: vec![named("a")], at: None };
+    assert_eq!(client.get_blocks(request).await.expect_err("no graph").code(), Code::NotFound);
+
+    commit(&mut client, vec![block(PutBlock { expect_version: Some(0), ..put("a") })]).await.expect("it is new");
+    let again = commit(&mut client, vec![block(PutBlock { expect_version: Some(0), ..put("a") })]).await;
+    let (code, reason, facts) = told(&again.expect_err("refused"));
+    assert_eq!((code, reason.as_str()), (Code::Aborted, "VERSION_MISMATCH"));
+    assert_eq!((facts["expected"].as_str(), facts["found"].as_str()), ("0", "1"));
+    let short = GraphCommand { kind: Some(Kind::DeleteBlock(DeleteBlock { block: Some(by_id(&[1, 2])) })) };
+    let (code, reason, _) = told(&commit(&mut client, vec![short]).await.expect_err("no id"));
+    assert_eq!((code, reason.as_str()), (Code::InvalidArgument, "INVALID"));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn walks_tell_blocks_edges_and_the_bound_that_they_met() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    small(&mut client).await;
+    let all = WalkRequest { depth_max: Some(10), with_edges: true, with_blocks: true, ..walk(&["a"]) };
+    let told = pages(client.walk(all.clone()).await).await.expect("walked");
+    let visits: Vec<Visit> = told.iter().flat_map(|page| page.visits.clone()).collect();
+    let names =
+        |expect: &[(&str, u32)]| expect.iter().map(|(name, depth)| ((*name).to_owned(), *depth)).collect::<Vec<_>>();
+    assert_eq!(visited(&visits), names(&[("a", 0), ("b", 1), ("c", 1), ("d", 2)]));
+    assert_eq!(told.iter().map(|page| page.edges.len()).sum::<usize>(), 5);
+    assert!(told.iter().all(|page| page.bound() == WalkBound::None && page.position == told[0].position));
+
+    let check = async |request: WalkRequest, bound: WalkBound, expect: &[(&str, u32)]| {
+        let mut client = served.graph().await;
+        let told = pages(client.walk(WalkRequest { with_blocks: true, ..request }).await).await.expect("walked");
+        assert_eq!(told[0].bound(), bound);
+        let visits: Vec<Visit> = told.into_iter().flat_map(|page| page.visits).collect();
+        assert_eq!(visited(&visits), names(expect));
+    };
+    check(walk(&["a"]), WalkBound::Depth, &[("a", 0), ("b", 1), ("c", 1)]).await;
+    let deep = WalkRequest { depth_max: Some(10), ..walk(&["a"]) };
+    check(WalkRequest { visited_max: Some(2), ..deep.clone() }, WalkBound::Visited, &[("a", 0), ("b", 1)]).await;
+    check(WalkRequest { results_max: Some(3), ..deep.clone() }, WalkBound::Results, &[("a", 0), ("b", 1), ("c", 1)])
+        .await;
+    let depth_first = WalkRequest { depth_first: true, ..deep.clone() };
+    check(depth_first, WalkBound::None, &[("a", 0), ("b", 1), ("c", 2), ("d", 3)]).await;
+    let imports = WalkRequest { types: vec!["imports".to_owned()], ..deep.clone() };
+    check(imports, WalkBound::None, &[("a", 0), ("c", 1)]).await;
+    let incoming = WalkRequest { direction: GraphDirection::Incoming.into(), ..walk(&["d"]) };
+    check(incoming, WalkBound::Depth, &[("d", 0), ("c", 1)]).await;
+    let of_kind = GraphBlockFilter { kinds: vec!["module".to_owned()], ..GraphBlockFilter::default() };
+    check(WalkRequest { filter: Some(of_kind), ..deep.clone() }, WalkBound::None, &[("a", 0)]).await;
+
+    let order = pages(client.order(walk(&["a"])).await).await.expect("ordered");
+    assert_eq!(order.iter().map(|page| page.cycles.len()).sum::<usize>(), 1);
+    let components = pages(client.components(walk(&["a"])).await).await.expect("parted");
+    let sizes: Vec<usize> = components.iter().flat_map(|page| &page.components).map(|set| set.ids.len()).collect();
+    assert_eq!(sizes, [3, 1]);
+    let unknown = client.walk(walk(&["nobody"])).await.expect_err("not there");
+    assert_eq!(unknown.code(), Code::NotFound);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn ways_are_told_the_shortest_and_all() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    small(&mut client).await;
+    let request = |all: bool, results_max| PathsRequest {
+        walk: Some(WalkRequest { results_max, with_blocks: true, ..walk(&["a"]) }),
+        target: Some(named("d")),
+        all,
+    };
+    let lengths =
+        |told: &[quire_grpc::proto::PathsResponse]| told.iter().map(|way| way.visits.len()).collect::<Vec<_>>();
+    let one = pages(client.paths(request(false, None)).await).await.expect("found");
+    assert_eq!((lengths(&one), one[0].visits[1].r#type.as_str()), (vec![3, 0], "imports"));
+    let all = pages(client.paths(request(true, None)).await).await.expect("found");
+    assert_eq!((lengths(&all), all[2].bound()), (vec![4, 3, 0], WalkBound::None));
+    let bounded = pages(client.paths(request(true, Some(1))).await).await.expect("found");
+    assert_eq!((lengths(&bounded), bounded[1].bound()), (vec![4, 0], WalkBound::Results));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn lists_neighbours_and_missing_ends_are_told_in_pages_at_one_position() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    let numbers = 0..2_500u32;
+    let tagged = |number: u32| PutBlock {
+        source: format!("file://{}.rs", number % 10),
+        tags: vec![format!("mod{}", number % 5)],
+        metadata: format!(r#"{{"line":{number}}}"#).into_bytes().into(),
+        ..put(&number.to_string())
+    };
+    commit(&mut client, numbers.clone().map(|number| block(tagged(number))).collect()).await.expect("accepted");
+    commit(&mut client, numbers.clone().map(|number| edge("0", "calls", &number.to_string())).collect())
+        .await
+        .expect("accepted");
+    let absent = PutEdge { allow_missing: true, ..PutEdge::default() };
+    let absent =
+        PutEdge { source: Some(named("0")), r#type: "calls".to_owned(), target: Some(named("gone")), ..absent };
+    let before =
+        commit(&mut client, vec![GraphCommand { kind: Some(Kind::PutEdge(absent)) }]).await.expect("accepted").position;
+
+    let list = |filter, source_prefix: &str, limit| ListBlocksRequest {
+        graph: GRAPH.to_owned(),
+        filter: Some(filter),
+        source_prefix: source_prefix.to_owned(),
+        limit,
+        at: Some(before),
+    };
+    let neighbours =
+        || NeighboursRequest { graph: GRAPH.to_owned(), block: Some(named("0")), ..NeighboursRequest::default() };
+    let mut stream = client.neighbours(neighbours()).await.expect("begun").into_inner();
+    let first = stream.next().await.expect("a page").expect("read").neighbours;
+    commit(&mut client, vec![GraphCommand { kind: Some(Kind::DeleteBlock(DeleteBlock { block: Some(named("7")) })) }])
+        .await
+        .expect("accepted");
+    let mut found = first;
+    while let Some(page) = stream.next().await {
+        found.extend(page.expect("read").neighbours);
+    }
+    assert_eq!(found.len(), 2_501, "as of the position it began at");
+    let limited = NeighboursRequest { limit: Some(1_500), ..neighbours() };
+    let limited = pages(client.neighbours(limited).await).await.expect("read");
+    assert_eq!(limited.iter().map(|page| page.neighbours.len()).sum::<usize>(), 1_500);
+
+    let all = pages(client.list_blocks(list(GraphBlockFilter::default(), "", None)).await).await.expect("listed");
+    assert!(all.len() > 2 && all.iter().map(|page| page.blocks.len()).sum::<usize>() == 2_500);
+    let names = |pages: Vec<quire_grpc::proto::ListBlocksResponse>| {
+        pages.into_iter().flat_map(|page| page.blocks).map(|block| block.name).collect::<Vec<_>>()
+    };
+    let field = MetadataField { field: "line".to_owned(), value: "7".to_owned() };
+    let by_field = GraphBlockFilter { metadata: vec![field], ..GraphBlockFilter::default() };
+    assert_eq!(names(pages(client.list_blocks(list(by_field, "", None)).await).await.expect("listed")), ["7"]);
+    let by_tag = GraphBlockFilter { tags: vec!["mod2".to_owned()], ..GraphBlockFilter::default() };
+    let listed = names(pages(client.list_blocks(list(by_tag, "file://7", Some(2))).await).await.expect("listed"));
+    assert_eq!(listed, ["7", "17"]);
+
+    let missing = pages(client.missing(MissingRequest { graph: GRAPH.to_owned() }).await).await.expect("listed");
+    let missing: Vec<_> = missing.into_iter().flat_map(|page| page.blocks).collect();
+    assert_eq!((missing.len(), missing[0].incoming, missing[0].outgoing), (1, 1, 0));
+    let described = client.describe(DescribeGraphRequest { graph: GRAPH.to_owned() }).await.expect("read").into_inner();
+    assert_eq!((described.blocks, described.edges), (2_499, 2_500));
+    assert!(described.memory_bytes > 2_499 * 56);
+    let versions = GetVersionsRequest { graph: GRAPH.to_owned(), block: Some(named("7")), before: None, limit: None };
+    let versions = client.get_versions(versions).await.expect("read").into_inner().versions;
+    assert_eq!(versions.iter().map(|version| version.put.is_some()).collect::<Vec<_>>(), [false, true]);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn changes_are_told_from_any_place_on_and_as_they_happen() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    small(&mut client).await;
+    let request = |after| GraphChangesRequest { graph: GRAPH.to_owned(), after };
+    let mut stream = client.changes(request(None)).await.expect("begun").into_inner();
+    let first = stream.next().await.expect("a page").expect("told");
+    assert_eq!((first.changes.len(), first.caught_up), (9, true));
+
+    let deletes = vec![
+        GraphCommand {
+            kind: Some(Kind::DeleteEdge(DeleteEdge {
+                source: Some(named("a")),
+                r#type: "imports".to_owned(),
+                target: Some(named("c")),
+            })),
+        },
+        GraphCommand { kind: Some(Kind::DeleteBlock(DeleteBlock { block: Some(named("d")) })) },
+    ];
+    let replies = commit(&mut client, deletes).await.expect("accepted").replies;
+    assert_eq!(replies[0].kind, Some(graph_reply::Kind::EdgeDeleted(EdgeDeleted { existed: true })));
+    assert!(matches!(&replies[1].kind, Some(graph_reply::Kind::BlockDeleted(BlockDeleted { version: 1, .. }))));
+    let next = stream.next().await.expect("a page").expect("told");
+    let kinds: HashMap<&str, usize> = next.changes.iter().fold(HashMap::new(), |mut kinds, change| {
+        let kind = match change.what {
+            Some(What::EdgeDeleted(_)) => "edge",
+            Some(What::BlockDeleted(_)) => "block",
+            _ => "other",
+        };
+        *kinds.entry(kind).or_default() += 1;
+        kinds
+    });
+    assert_eq!(kinds, HashMap::from([("edge", 1), ("block", 1)]));
+
+    let served = served.again().await;
+    let mut client = served.graph().await;
+    let mut again = client.changes(request(first.next)).await.expect("begun").into_inner();
+    assert_eq!(again.next().await.expect("a page").expect("told").changes, next.changes);
+    served.stop().await;
+}
