@@ -59,6 +59,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/graph/{graph}/components", get(graph::components))
         .route("/v1/graph/{graph}/missing", get(graph::missing))
         .route("/v1/graph/{graph}/changes", get(graph::changes))
+        .route("/v1/graph/{graph}/subscribe", get(graph::subscribe))
         .route("/v1/graph/{graph}/export", get(graph::export))
         .route("/v1/graph/{graph}/import", post(graph::import).layer(DefaultBodyLimit::max(graph::IMPORT_BYTES_MAX)))
         .route("/v1/stats", get(stats::stats))

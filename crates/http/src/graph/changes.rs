@@ -1,15 +1,23 @@
-//! The feed of a graph's changes, which can be waited for.
+//! The feed of a graph's changes: asked for page by page, or followed as server-sent events.
+//!
+//! Every change that is followed has the place behind it as its id, so a client that comes back with `Last-Event-ID`, as browsers do
+//! by themselves, goes on where it was. A client that takes nothing holds neither a thread nor a writer.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, KeepAliveStream, Sse};
 use quire::graph::{Change, Changed, Wants};
-use quire::{Place, Position};
+use quire::{GraphChanges, Place, Position};
 use serde::Serialize;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 
 use super::blocks::BlockReply;
-use super::snapshot;
 use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::bytes::Shown;
@@ -18,6 +26,14 @@ use crate::params::{Named, Params, within};
 
 /// How long a request may wait for a change, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
+
+/// How many changes are read at a time, and how many may wait for the client.
+const BATCH_MAX: usize = 256;
+
+/// After how much silence a comment says that the connection is alive, in seconds.
+const KEEPALIVE_S: u64 = 15;
+
+type Sent = Result<Event, Infallible>;
 
 #[derive(Debug, Serialize)]
 struct Changes {
@@ -85,18 +101,95 @@ pub(crate) async fn changes(
     }
 }
 
-fn page(app: &App, graph: &str, from: Place, limit: usize) -> Result<Changes, Problem> {
-    let snapshot = snapshot(&app.database, graph, None)?;
-    let mut changes = Vec::new();
-    let next = snapshot.look(|graph| {
-        let next = graph.changes(snapshot.history(), from, &mut |change| {
-            changes.push(shown(change));
-            if changes.len() == limit { Wants::Break(()) } else { Wants::Continue(()) }
+/// `GET /v1/graph/{graph}/subscribe`: the changes that were, then those to come, until the client leaves.
+pub(crate) async fn subscribe(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    mut params: Params,
+    headers: HeaderMap,
+) -> Result<Sse<KeepAliveStream<ReceiverStream<Sent>>>, Problem> {
+    let asked: Option<String> = params.one("after")?;
+    params.end()?;
+    let last = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
+    let from = last.or(asked).as_deref().map_or(Ok(Place::START), place)?;
+    let changes = app.database.graph(&graph).changes(from);
+    // An unknown graph is told at once.
+    let (changes, first) = look(changes).await?;
+    let (sender, stream) = mpsc::channel(BATCH_MAX);
+    tokio::spawn(async move {
+        tokio::select! {
+            // A client that has left needs no reason, and one whose read fails learns it when it comes back.
+            _ = follow(changes, first, &sender) => {}
+            () = app.closing() => {}
+        }
+    });
+    let keep_alive = KeepAlive::new().interval(Duration::from_secs(KEEPALIVE_S));
+    Ok(Sse::new(ReceiverStream::new(stream)).keep_alive(keep_alive))
+}
+
+/// What a look at the changes found: events to be sent, and whether those were all.
+type Look = (Vec<Event>, bool);
+
+async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, Look), Problem> {
+    aside(move || {
+        let mut events = Vec::new();
+        let is_all = changes.visit_next(|change| {
+            let data = Answer::of(&shown(change)).into_text();
+            events.push(Event::default().id(told(change.place.after())).event("change").data(data));
+            if events.len() == BATCH_MAX { Wants::Break(()) } else { Wants::Continue(()) }
         })?;
-        Ok(next)
+        Ok((changes, (events, is_all)))
+    })
+    .await
+}
+
+/// Sends what there is, and then what comes. Ends when the client has left.
+async fn follow(changes: GraphChanges, first: Look, sender: &mpsc::Sender<Sent>) -> Result<(), Problem> {
+    let (mut changes, (mut events, mut is_all)) = (changes, first);
+    let mut is_told = false;
+    loop {
+        for event in events {
+            if sender.send(Ok(event)).await.is_err() {
+                return Ok(());
+            }
+        }
+        if is_all {
+            if !is_told {
+                is_told = true;
+                let data = json!({ "after": told(changes.next()) }).to_string();
+                if sender.send(Ok(Event::default().event("caught_up").data(data))).await.is_err() {
+                    return Ok(());
+                }
+            }
+            tokio::select! {
+                arrived = changes.arrival() => arrived?,
+                () = sender.closed() => return Ok(()),
+            }
+        }
+        match look(changes).await {
+            Ok(found) => (changes, (events, is_all)) = found,
+            Err(problem) => {
+                let data = Answer::of(&problem).into_text();
+                let _ = sender.send(Ok(Event::default().event("error").data(data))).await;
+                return Err(problem);
+            }
+        }
+    }
+}
+
+fn page(app: &App, graph: &str, from: Place, limit: usize) -> Result<Changes, Problem> {
+    let mut feed = app.database.graph(graph).changes(from);
+    let mut changes = Vec::new();
+    feed.visit_next(|change| {
+        changes.push(shown(change));
+        if changes.len() == limit { Wants::Break(()) } else { Wants::Continue(()) }
     })?;
-    let Place { position, index } = next;
-    Ok(Changes { changes, next: format!("{position}-{index}") })
+    Ok(Changes { changes, next: told(feed.next()) })
+}
+
+/// A place, as `after` takes it.
+fn told(Place { position, index }: Place) -> String {
+    format!("{position}-{index}")
 }
 
 fn shown(change: &Change<'_>) -> ChangeReply {

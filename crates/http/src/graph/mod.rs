@@ -22,7 +22,7 @@ use crate::error::Problem;
 use crate::params::{Named, Params, parse};
 
 pub(crate) use blocks::{block, list, missing, versions};
-pub(crate) use changes::changes;
+pub(crate) use changes::{changes, subscribe};
 pub(crate) use neighbours::neighbours;
 pub(crate) use transfer::{IMPORT_BYTES_MAX, export, import};
 pub(crate) use walks::{components, order, paths, walk};
@@ -33,6 +33,10 @@ pub(crate) struct GraphReply {
     pub(crate) graph: String,
     pub(crate) blocks: usize,
     pub(crate) edges: usize,
+    /// What is kept of it in memory.
+    pub(crate) memory_bytes: usize,
+    /// What of that is mapped, beyond the bound on the heap.
+    pub(crate) memory_mapped_bytes: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -44,7 +48,6 @@ struct Graphs {
 struct OneGraph {
     #[serde(flatten)]
     graph: GraphReply,
-    memory_bytes: usize,
     position: u64,
 }
 
@@ -58,7 +61,13 @@ pub(crate) async fn all(app: &App) -> Result<Vec<GraphReply>, Problem> {
 }
 
 fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
-    GraphReply { graph: name.to_owned(), blocks: graph.block_count(), edges: graph.edge_count() }
+    GraphReply {
+        graph: name.to_owned(),
+        blocks: graph.block_count(),
+        edges: graph.edge_count(),
+        memory_bytes: graph.memory_bytes(),
+        memory_mapped_bytes: graph.memory_lent_bytes(),
+    }
 }
 
 /// `GET /v1/graphs`: the graphs.
@@ -77,7 +86,7 @@ pub(crate) async fn graph(
     let found = app.database.read(|view| {
         let found = view.graphs.graph(&graph)?;
         let position = view.position.get();
-        Some(OneGraph { graph: reply(&graph, found), memory_bytes: found.memory_bytes(), position })
+        Some(OneGraph { graph: reply(&graph, found), position })
     })?;
     Ok(Answer::of(&found.await?.ok_or_else(|| unknown_graph(&graph))?))
 }

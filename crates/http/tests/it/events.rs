@@ -86,15 +86,15 @@ fn projections_are_folded_in_one_pass_and_their_condition_is_what_an_append_take
 }
 
 /// Reads the events of a subscription until there are so many; each as its id, its name and its data.
-fn subscribe(
+pub(crate) fn subscribe(
     served: &Served,
-    parameters: &str,
+    path: &str,
     header: &str,
     count: usize,
     mut meanwhile: impl FnMut(),
 ) -> Vec<[String; 3]> {
     let mut stream = TcpStream::connect(served.address).expect("it listens");
-    let request = format!("GET {STORE}/subscribe{parameters} HTTP/1.1\r\nHost: test\r\n{header}\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n{header}\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let (mut found, mut event) = (Vec::new(), <[String; 3]>::default());
     for line in BufReader::new(stream).lines() {
@@ -131,12 +131,13 @@ fn a_subscription_tells_the_past_then_the_present_and_goes_on_where_it_was() {
     };
     joined(1);
     joined(2);
-    let found = subscribe(&served, "?type=Joined", "", 4, || joined(3));
+    let found = subscribe(&served, &format!("{STORE}/subscribe?type=Joined"), "", 4, || joined(3));
     let ids: Vec<_> = found.iter().map(|[id, name, _]| (id.as_str(), name.as_str())).collect();
     assert_eq!(ids, [("1", "event"), ("3", "event"), ("", "caught_up"), ("5", "event")]);
     let data: Value = serde_json::from_str(&found[3][2]).expect("JSON");
     assert_eq!((&data["position"], &data["tags"]), (&json!(5), &json!(["student:3"])));
-    let again = subscribe(&served, "?type=Joined&after=0", "Last-Event-ID: 3\r\n", 2, || ());
+    let path = format!("{STORE}/subscribe?type=Joined&after=0");
+    let again = subscribe(&served, &path, "Last-Event-ID: 3\r\n", 2, || ());
     assert_eq!((again[0][0].as_str(), again[1][1].as_str()), ("5", "caught_up"), "the header goes first");
     served.fails("GET", &format!("{STORE}/subscribe?kind=Joined"), "", 400, "invalid");
 }

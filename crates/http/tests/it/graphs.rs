@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::events::subscribe;
 use crate::served::Served;
 
 const LINES: &str = r#"{"block": {"name": "a", "kind": "file", "source": "src/a.rs", "tags": ["x", "y"], "metadata": {"size": 3}, "content_text": "A, \"<&>\"\n\u0001"}}
@@ -152,4 +153,50 @@ fn lists_walks_and_ways_filter_and_stay_at_a_position() {
     let next = changes["next"].as_str().expect("where to go on");
     let changes = get(&served, &format!("/v1/graph/g/changes?after={next}&wait_ms=1000"));
     assert!(changes["changes"][0]["block_deleted"]["id"].is_string(), "{changes}");
+}
+
+#[test]
+fn changes_are_followed_from_the_past_into_the_present_and_gone_on_with() {
+    let served = Served::new();
+    post(&served, "/v1/graph/g/import", LINES);
+    let delete = json!({ "parts": [{ "delete_block": { "graph": "g", "block": "b" } }] }).to_string();
+    let path = "/v1/graph/g/subscribe";
+    let found = subscribe(&served, path, "", 11, || assert_eq!(post(&served, "/v1/commit", &delete).0, 200));
+    let names: Vec<&str> = found.iter().map(|[_, name, _]| name.as_str()).collect();
+    assert_eq!(names, [&["change"; 9][..], &["caught_up", "change"]].concat());
+    let deleted: Value = serde_json::from_str(&found[10][2]).expect("JSON");
+    assert!(deleted["block_deleted"]["id"].is_string(), "{deleted}");
+    let caught_up: Value = serde_json::from_str(&found[9][2]).expect("JSON");
+    assert_eq!(caught_up["after"].as_str(), Some(found[8][0].as_str()), "it goes on behind the last change");
+    for (query, header) in [
+        (String::new(), format!("Last-Event-ID: {}\r\n", found[8][0])),
+        (format!("?after={}", found[8][0]), String::new()),
+    ] {
+        let again = subscribe(&served, &format!("{path}{query}"), &header, 2, || ());
+        assert_eq!((&again[0], again[1][1].as_str()), (&found[10], "caught_up"));
+    }
+    served.fails("GET", "/v1/graph/nobody/subscribe", "", 404, "not_found");
+    served.fails("GET", "/v1/graph/g/subscribe?after=x", "", 400, "invalid");
+}
+
+#[test]
+fn the_memory_of_graphs_is_told_and_what_is_beyond_the_bound_is_mapped() {
+    for (bound, mapped) in [(None, false), (Some(0), true)] {
+        let served = Served::with(|builder| match bound {
+            Some(bytes) => builder.graph_memory_bytes(bytes),
+            None => builder,
+        });
+        post(&served, "/v1/graph/g/import", LINES);
+        let graph = get(&served, "/v1/graph/g");
+        let (memory, beyond) = (graph["memory_bytes"].as_u64(), graph["memory_mapped_bytes"].as_u64());
+        assert!(memory > Some(4 * 56) && (beyond > Some(4 * 56)) == mapped && beyond <= memory, "{graph}");
+        let metrics = served.get("/metrics").text;
+        assert!(
+            metrics.contains(&format!(
+                "quire_graph_memory_bytes{{graph=\"g\",place=\"mapped\"}} {}",
+                beyond.expect("a number")
+            )),
+            "{metrics}"
+        );
+    }
 }
