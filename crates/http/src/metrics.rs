@@ -66,8 +66,8 @@ fn models(out: &mut Exposition, stats: &Stats) {
     let mut memory =
         out.gauge("quire_graph_memory_bytes", "Memory that a graph takes, on the heap and in mapped files.");
     for graph in &stats.graphs {
-        let mapped = graph.memory_mapped_bytes;
-        for (place, bytes) in [("heap", graph.memory_bytes - mapped), ("mapped", mapped)] {
+        let mapped = graph.memory.memory_mapped_bytes;
+        for (place, bytes) in [("heap", graph.memory.memory_bytes - mapped), ("mapped", mapped)] {
             memory.sample(&[("graph", &graph.graph), ("place", place)], bytes as u64);
         }
     }

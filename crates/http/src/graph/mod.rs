@@ -33,7 +33,14 @@ pub(crate) struct GraphReply {
     pub(crate) graph: String,
     pub(crate) blocks: usize,
     pub(crate) edges: usize,
-    /// What is kept of it in memory.
+    /// For the metrics.
+    #[serde(skip)]
+    pub(crate) memory: MemoryReply,
+}
+
+/// What is kept of a graph in memory.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct MemoryReply {
     pub(crate) memory_bytes: usize,
     /// What of that is mapped, beyond the bound on the heap.
     pub(crate) memory_mapped_bytes: usize,
@@ -48,6 +55,8 @@ struct Graphs {
 struct OneGraph {
     #[serde(flatten)]
     graph: GraphReply,
+    #[serde(flatten)]
+    memory: MemoryReply,
     position: u64,
 }
 
@@ -65,8 +74,7 @@ fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
         graph: name.to_owned(),
         blocks: graph.block_count(),
         edges: graph.edge_count(),
-        memory_bytes: graph.memory_bytes(),
-        memory_mapped_bytes: graph.memory_lent_bytes(),
+        memory: MemoryReply { memory_bytes: graph.memory_bytes(), memory_mapped_bytes: graph.memory_lent_bytes() },
     }
 }
 
@@ -86,7 +94,8 @@ pub(crate) async fn graph(
     let found = app.database.read(|view| {
         let found = view.graphs.graph(&graph)?;
         let position = view.position.get();
-        Some(OneGraph { graph: reply(&graph, found), position })
+        let graph = reply(&graph, found);
+        Some(OneGraph { memory: graph.memory, graph, position })
     })?;
     Ok(Answer::of(&found.await?.ok_or_else(|| unknown_graph(&graph))?))
 }
