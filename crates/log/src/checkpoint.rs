@@ -97,8 +97,11 @@ impl fmt::Debug for Payload {
     }
 }
 
+/// Passes bytes on in pieces, in order, to whoever it is given.
+pub type PassOn<'p> = dyn Fn(&mut dyn FnMut(&[u8])) + 'p;
+
 /// Writes a checkpoint of so many bytes, which `write` passes on in pieces, and removes those that are no longer needed.
-pub(crate) fn save(directory: &Directory, mark: Mark, bytes: u64, write: &dyn Fn(&mut dyn FnMut(&[u8]))) -> Result<()> {
+pub(crate) fn save(directory: &Directory, mark: Mark, bytes: u64, write: &PassOn<'_>) -> Result<()> {
     let mut header = [0; HEADER_BYTES];
     header[0..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());

@@ -54,7 +54,7 @@ mod sync;
 mod turn;
 mod writer;
 
-pub use checkpoint::{Checkpoint, Mark, Payload};
+pub use checkpoint::{Checkpoint, Mark, PassOn, Payload};
 pub use checksum::crc32c;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{Compaction, CompactionPlan, Run, Share, Survives};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use quire_model::Position;
 
-use crate::checkpoint::{self, Checkpoint, Mark};
+use crate::checkpoint::{self, Checkpoint, Mark, PassOn};
 use crate::compaction::{Compaction, Run, Share, Survives};
 use crate::components::Duty;
 use crate::error::{Damage, Result};
@@ -157,12 +157,7 @@ impl Log {
     ///
     /// # Panics
     /// When it passes on more bytes, or fewer.
-    pub fn save_checkpoint_in_pieces(
-        &self,
-        mark: Mark,
-        bytes: u64,
-        write: &dyn Fn(&mut dyn FnMut(&[u8])),
-    ) -> Result<()> {
+    pub fn save_checkpoint_in_pieces(&self, mark: Mark, bytes: u64, write: &PassOn<'_>) -> Result<()> {
         let shared = self.shared();
         shared.sync_to(mark.position)?;
         // Two processes would remove each other's.
