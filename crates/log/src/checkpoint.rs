@@ -127,29 +127,43 @@ pub(crate) fn save(directory: &Directory, mark: Mark, bytes: u64, write: &PassOn
     names.iter().skip(KEPT).try_for_each(|name| directory.remove(name))
 }
 
-/// The newest checkpoint whose bytes verify and whose mark the log holds. Newer ones that are no use are removed by who is
-/// `alone`: they would count among those that are kept.
-pub(crate) fn newest(directory: &Directory, alone: bool, holds: impl Fn(Mark) -> bool) -> Result<Option<Checkpoint>> {
-    for name in names(directory)? {
+/// What was found among the checkpoints of a log.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) checkpoint: Option<Checkpoint>,
+    /// The files of newer ones that are no use: damaged, or of another past.
+    pub(crate) useless: Vec<String>,
+}
+
+/// The newest checkpoint of a record before `before` whose bytes verify and whose mark the log holds.
+pub(crate) fn newest(directory: &Directory, before: Position, holds: impl Fn(Mark) -> bool) -> Result<Found> {
+    let mut found = Found::default();
+    for name in names(directory)?.into_iter().filter(|name| position_of(name) < before) {
         let bytes = match contents(directory, &name) {
             // Somebody else, who has a newer one, has removed it.
-            Err(Error::Io { source, .. }) if !alone && source.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => continue,
             read => read?,
         };
         match decode(bytes, &name, directory)? {
-            Some(checkpoint) if holds(checkpoint.mark) => return Ok(Some(checkpoint)),
-            _ if alone => directory.remove(&name)?,
-            _ => {}
+            Some(checkpoint) if holds(checkpoint.mark) => {
+                found.checkpoint = Some(checkpoint);
+                break;
+            }
+            _ => found.useless.push(name),
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// The record after which the oldest checkpoint that is kept was taken; [`Position::ZERO`] when there is none.
 pub(crate) fn oldest(directory: &Directory) -> Result<Position> {
-    let oldest = names(directory)?.pop();
-    let position = oldest.and_then(|name| name.strip_suffix(SUFFIX)?.parse().ok());
-    Ok(position.map_or(Position::ZERO, Position::new))
+    Ok(names(directory)?.pop().map_or(Position::ZERO, |name| position_of(&name)))
+}
+
+/// The position that a checkpoint's file is named by; [`Position::ZERO`] when the name is another.
+fn position_of(name: &str) -> Position {
+    let position = name.strip_suffix(SUFFIX).and_then(|position| position.parse().ok());
+    position.map_or(Position::ZERO, Position::new)
 }
 
 /// The checkpoint in a file, whatever log it is of; `None` when it does not verify.

@@ -222,7 +222,7 @@ impl Builder {
         let storage = &self.components.storage;
         let bounded = |bytes| Arc::new(graph_memory::bounded(Arc::clone(storage), &self.path, bytes));
         let ground = Ground { seed: seed_of(meta.database), graph_memory: self.graph_memory_bytes.map(bounded) };
-        let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground) else {
+        let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground)? else {
             let message = format!(
                 "{} was compacted up to record {}, and no checkpoint of its state is left from there on; restore it from a backup",
                 self.path.display(),

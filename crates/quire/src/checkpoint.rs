@@ -51,15 +51,21 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// The state that was saved, or an empty one. `None`: the log that would have to be replayed on it was compacted.
-    pub(crate) fn of(saved: Option<Checkpoint>, log: &Log, ground: &Ground) -> Option<Base> {
-        // One that an older or newer program wrote in another way is passed over: the log has everything.
-        let loaded = saved.and_then(|saved| {
-            let models = Models::load(&saved.payload, ground).ok()?;
-            Some(Base { models, position: saved.mark.position, bytes: saved.payload.len() as u64 })
-        });
-        let base = loaded.unwrap_or_else(|| Base { models: Models::new(ground), position: Position::ZERO, bytes: 0 });
-        (base.position.next() >= log.compacted_end()).then_some(base)
+    /// The state that was saved, or an older one, or an empty one. `None`: the log that would have to be replayed on it was
+    /// compacted.
+    pub(crate) fn of(saved: Option<Checkpoint>, log: &Log, ground: &Ground) -> Result<Option<Base>> {
+        let mut saved = saved;
+        let base = loop {
+            let Some(Checkpoint { mark, payload }) = saved else {
+                break Base { models: Models::new(ground), position: Position::ZERO, bytes: 0 };
+            };
+            match Models::load(&payload, ground) {
+                Ok(models) => break Base { models, position: mark.position, bytes: payload.len() as u64 },
+                // One that an older or newer program wrote in another way is passed over.
+                Err(_) => saved = log.checkpoint_before(mark.position)?,
+            }
+        };
+        Ok((base.position.next() >= log.compacted_end()).then_some(base))
     }
 }
 
@@ -152,7 +158,7 @@ impl Checkpoints {
                     *newest = saved.mark.position;
                     return Ok(());
                 }
-                saved => match Base::of(saved, log, &self.ground) {
+                saved => match Base::of(saved, log, &self.ground)? {
                     Some(base) => again(base, mark, &reader)?,
                     None => {
                         let state = now()?;

@@ -138,8 +138,16 @@ impl Log {
     /// # Errors
     /// [`Error::NewerFormat`](crate::Error::NewerFormat) and [`Error::Io`](crate::Error::Io).
     pub fn newest_checkpoint(&self) -> Result<Option<Checkpoint>> {
+        self.checkpoint_before(Position::MAX)
+    }
+
+    /// The newest checkpoint that belongs to this log and was taken after a record before this one: for who can't use a newer.
+    ///
+    /// # Errors
+    /// As [`Log::newest_checkpoint`].
+    pub fn checkpoint_before(&self, position: Position) -> Result<Option<Checkpoint>> {
         let shared = self.shared();
-        checkpoint::newest(shared.directory(), false, |mark| shared.holds(mark))
+        Ok(checkpoint::newest(shared.directory(), position, |mark| shared.holds(mark))?.checkpoint)
     }
 
     /// Keeps the models' state after a record. The log is synced up to there first.

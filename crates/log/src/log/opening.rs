@@ -9,7 +9,7 @@ use quire_model::Position;
 use super::Log;
 use super::shared::Shared;
 use super::threads::Threads;
-use crate::checkpoint::{self, Checkpoint};
+use crate::checkpoint::{self, Checkpoint, Found};
 use crate::clock::Clock;
 use crate::components::Components;
 use crate::control::Control;
@@ -137,7 +137,12 @@ impl Log {
         // What came meanwhile, so that a checkpoint that another has just taken is not ahead.
         while writer.follow()?.is_some() {}
         drop(writer.publish_followed());
-        let checkpoint = checkpoint::newest(&shared.directory, entered.alone, |mark| shared.holds(mark))?;
+        let Found { checkpoint, useless } =
+            checkpoint::newest(&shared.directory, Position::MAX, |mark| shared.holds(mark))?;
+        // They would count among those that are kept. While a compacted log has no other, they are what a repair can go by.
+        if entered.alone && (checkpoint.is_some() || shared.compacted_end() == Position::ZERO) {
+            useless.iter().try_for_each(|name| shared.directory.remove(name))?;
+        }
         // From here on somebody else may open the log, too.
         drop(entered.door);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })

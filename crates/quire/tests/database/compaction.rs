@@ -1,5 +1,7 @@
 //! What no longer counts goes, and its disk space comes back; everything else reads as before, also after a restart.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use quire::jobs::{JobId, JobState, NewJob};
@@ -136,6 +138,63 @@ fn the_background_thread_compacts_when_the_interval_is_over() {
     while bytes(&place) >= before {
         std::thread::yield_now();
     }
+}
+
+/// Changes the file of a checkpoint.
+fn change(checkpoint: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(checkpoint).expect("readable");
+    change(&mut bytes);
+    fs::write(checkpoint, bytes).expect("written");
+}
+
+/// Puts a state in place of a checkpoint's that verifies, as the format page says, and that no model can load.
+fn make_foreign(file: &mut Vec<u8>) {
+    file.truncate(40);
+    file.extend([0xFF; 100]);
+    file[32..40].copy_from_slice(&100_u64.to_le_bytes());
+    let crc = quire_log::crc32c(&[&file[..12], &file[16..]].concat());
+    file[12..16].copy_from_slice(&crc.to_le_bytes());
+}
+
+#[test]
+fn a_compacted_database_goes_on_from_the_older_checkpoint_when_the_newest_is_no_use() {
+    for spoil in [make_foreign, |file: &mut Vec<u8>| file[45] ^= 1] {
+        let place = Place::new();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+        let database = builder(&place, &clock).history_ms(0).open().expect("opened");
+        fill(&database);
+        clock.set(Timestamp::from_millis(5_000));
+        database.checkpoint().expect("saved");
+        database.topic("topic").produce(&Message::new(b"behind it")).expect("accepted");
+        assert!(database.compact().expect("compacted").entries_dropped > 0);
+        let offsets = database.topic("topic").offsets(0).expect("readable");
+        let stats = database.queue("live").stats().expect("readable");
+        drop(database);
+        let checkpoints = place.checkpoints();
+        assert_eq!(checkpoints.len(), 2);
+        change(&checkpoints[1], spoil);
+        let database = builder(&place, &clock).open().expect("opened");
+        assert_eq!(database.topic("topic").offsets(0).expect("readable"), offsets);
+        assert_eq!(database.queue("live").stats().expect("readable"), stats);
+    }
+}
+
+#[test]
+fn damaged_checkpoints_of_a_compacted_database_stay_for_a_repair() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = builder(&place, &clock).history_ms(0).open().expect("opened");
+    fill(&database);
+    clock.set(Timestamp::from_millis(5_000));
+    assert!(database.compact().expect("compacted").entries_dropped > 0);
+    drop(database);
+    let flip = |file: &mut Vec<u8>| file[45] ^= 1;
+    let checkpoints = place.checkpoints();
+    checkpoints.iter().for_each(|checkpoint| change(checkpoint, flip));
+    assert_eq!(builder(&place, &clock).open().expect_err("nothing verifies").kind(), ErrorKind::Damaged);
+    assert_eq!(place.checkpoints(), checkpoints);
+    checkpoints.iter().for_each(|checkpoint| change(checkpoint, flip));
+    builder(&place, &clock).open().expect("opened");
 }
 
 #[test]
