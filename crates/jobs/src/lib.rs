@@ -21,6 +21,7 @@
 //! * Time passes only in commands. A fetch first takes in what time has brought to the queues that it names;
 //!   [`Command::Tick`] does so for all, and [`Jobs::next_due`] says when the next one is worth while. An ack, fail or
 //!   heartbeat whose lease has run out is refused even when nothing has noticed yet.
+//! * The entries of a queue are its life-cycle events ([`LifeEvent`]), numbered without gaps: there is no second log of what happened.
 //!
 //! # Example
 //!
