@@ -1,6 +1,8 @@
 """kafka-python, a client that shares no code with librdkafka, against a server that runs already."""
 
 import itertools
+import threading
+import time
 
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -100,6 +102,58 @@ def offsets_are_found_by_time(bootstrap):
     return "500 messages"
 
 
+class Member(threading.Thread):
+    """A member of a group that polls all the time. It has to: in kafka-python 3.0.12, a join that ends between two polls of a
+    short timeout is thrown away and begun anew (`join_group_async` takes a task that is done for none), so members that one
+    thread polls in turn keep each other joining, on every broker."""
+
+    def __init__(self, bootstrap, group, topic):
+        super().__init__(daemon=True)
+        self.consumer = reader(bootstrap, group_id=group, session_timeout_ms=6000, heartbeat_interval_ms=200)
+        self.consumer.subscribe([topic])
+        self.stop = threading.Event()
+        self.share = []
+        self.start()
+
+    def run(self):
+        while not self.stop.is_set():
+            self.consumer.poll(100)
+            self.share = sorted(place.partition for place in self.consumer.assignment())
+        self.consumer.close()
+
+    def leave(self):
+        self.stop.set()
+        self.join()
+
+
+def a_group_shares_the_partitions_while_members_join_and_leave(bootstrap):
+    topic = group = "python-group"
+    create(bootstrap, topic, 6)
+
+    def shared(members, sizes):
+        def all_there():
+            time.sleep(0.01)
+            expect(all(member.is_alive() for member in members), "a member failed")
+            shares = [member.share for member in members]
+            whole = sorted(itertools.chain(*shares)) == list(range(6))
+            return whole and sorted(len(share) for share in shares) == sizes or None
+
+        until(all_there, f"the partitions were shared as {sizes}")
+
+    members = [Member(bootstrap, group, topic) for _ in range(2)]
+    shared(members, [3, 3])
+    members.append(Member(bootstrap, group, topic))
+    shared(members, [2, 2, 2])
+    members.pop(0).leave()
+    shared(members, [3, 3])
+    with admin(bootstrap) as administrator:
+        described = administrator.describe_groups([group])[group]
+    expect(described["group_state"] == "Stable" and len(described["members"]) == 2, described)
+    for member in members:
+        member.leave()
+    return "2 members, 3, and 2 again"
+
+
 def committed_offsets_are_where_a_group_goes_on(bootstrap):
     topic = group = "python-offsets"
     create(bootstrap, topic)
@@ -162,6 +216,7 @@ CHECKS = [
     every_codec_is_read_back_with_every_acks,
     an_idempotent_producer_numbers_without_a_gap,
     offsets_are_found_by_time,
+    a_group_shares_the_partitions_while_members_join_and_leave,
     committed_offsets_are_where_a_group_goes_on,
     topics_are_created_described_altered_and_deleted,
 ]
