@@ -161,6 +161,10 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             streams::Refusal::OutOfOrderSequence { .. } => (REFUSED, "out_of_order_sequence"),
             streams::Refusal::StaleGeneration { .. } => (REFUSED, "stale_generation"),
             streams::Refusal::InvalidMembers => (INVALID, "invalid_members"),
+            streams::Refusal::InvalidLease { .. } => (INVALID, "invalid_lease"),
+            streams::Refusal::UnknownMember { .. } => (REFUSED, "unknown_member"),
+            streams::Refusal::NotOwner { .. } => (REFUSED, "not_owner"),
+            streams::Refusal::GroupHasMembers { .. } => (REFUSED, "group_has_members"),
         },
         Reason::Jobs(refusal) => match refusal {
             jobs::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),

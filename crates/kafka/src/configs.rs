@@ -122,6 +122,8 @@ pub(crate) fn reset() -> TopicChanges {
         retention_ms: Some(default.retention_ms),
         retention_bytes: Some(default.retention_bytes),
         batch_bytes_max: Some(default.batch_bytes_max),
+        // What embedded producers do is none of Kafka's settings.
+        compression: None,
     }
 }
 

@@ -119,7 +119,9 @@ impl From<Refusal> for Failure {
             Refusal::FencedProducer { .. } => ResponseError::InvalidProducerEpoch,
             Refusal::OutOfOrderSequence { .. } => ResponseError::OutOfOrderSequenceNumber,
             Refusal::StaleGeneration { .. } => ResponseError::IllegalGeneration,
-            Refusal::InvalidMembers => ResponseError::InvalidRequest,
+            Refusal::InvalidMembers | Refusal::InvalidLease { .. } => ResponseError::InvalidRequest,
+            Refusal::UnknownMember { .. } | Refusal::NotOwner { .. } => ResponseError::UnknownMemberId,
+            Refusal::GroupHasMembers { .. } => ResponseError::NonEmptyGroup,
         };
         Failure::new(code, refusal)
     }

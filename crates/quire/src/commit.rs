@@ -95,7 +95,7 @@ impl<'c> Commit<'c> {
             offset,
             leader_epoch: None,
             metadata: "",
-            generation: None,
+            by: streams::Committer::Anyone,
         }))
     }
 

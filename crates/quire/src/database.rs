@@ -16,10 +16,11 @@ use crate::builder::Builder;
 use crate::commit::Commit;
 use crate::decide::{Commands, Replies, State};
 use crate::error::{Error, Result};
-use crate::handles::{EventStore, Graph, Queue, Topic};
+use crate::handles::{EventStore, Graph, Group, Queue, Topic};
 use crate::outcome::{Committed, Outcome};
 use crate::parts::{Encoded, Sorted, in_order, part_of};
 use crate::shared::{Shared, Threads};
+use crate::streams::wire::Codec;
 use crate::ticket::Ticket;
 use crate::{events, graph, jobs, streams};
 
@@ -110,6 +111,21 @@ impl Database {
         Ok(Database { shared: Arc::clone(&shared), _threads: Arc::new(Threads::start(shared, background)?) })
     }
 
+    /// What a topic has embedded producers compress with.
+    pub(crate) fn codec_of(&self, topic: &str) -> Result<Codec> {
+        if !self.shared.compresses() {
+            return Ok(Codec::None);
+        }
+        self.read_published(|view| {
+            view.streams.topic_named(topic).map_or(Codec::None, |topic| topic.settings.compression)
+        })
+    }
+
+    /// The consumer group of this name; it need not be there yet.
+    pub fn group<'a>(&'a self, name: &'a str) -> Group<'a> {
+        Group::new(self, name)
+    }
+
     /// The topic of this name; it need not be there yet.
     pub fn topic<'a>(&'a self, name: &'a str) -> Topic<'a> {
         Topic::new(self, name)
@@ -146,7 +162,7 @@ impl Database {
     /// As [`Database::commit`].
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
         let now = self.now();
-        let mut encoded = Encoded::messages(commit.parts(), now)?;
+        let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
         let sorted = Sorted::by_model(commit.parts(), &mut encoded);
         let ticket = self.decide_at(now, sorted.commands())?;
         Ok(ticket.map(|verdict| match verdict {

@@ -90,12 +90,13 @@ pub mod tools;
 pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
 pub use compression::{OPENED_BYTES_MAX, open_batch};
-pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag};
+pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{
-    Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot, LifeEvents, Producer, Progress, Project,
-    Projected, Projection, Queue, Record, Records, Rest, Stop, Subscription, Topic, Worker,
+    Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot, Group, GroupDescription, GroupMember,
+    GroupOffset, LifeEvents, PartitionStatistics, Producer, Progress, Project, Projected, Projection, Queue, Record,
+    Records, Rest, Source, Stop, Subscription, Topic, TopicStatistics, Worker,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use profile::Profile;

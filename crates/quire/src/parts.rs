@@ -2,16 +2,32 @@
 //!
 //! Messages are encoded here, each as a batch of its own, before anything is locked.
 
-use quire_streams::wire::BatchBuilder;
+use quire_streams::wire::{Batch, BatchBuilder, Codec};
 
 use crate::commit::{Part, batch_time_ms};
+use crate::compression::compressed;
 use crate::decide::{Commands, Replies};
 use crate::outcome::{Reason, Refused, Reply};
 use crate::{Result, Timestamp, events, graph, jobs, streams};
 
 /// The messages of a commit, in the order of its parts.
 pub(crate) struct Encoded {
-    batches: Vec<BatchBuilder>,
+    batches: Vec<Message>,
+}
+
+/// A message as a batch: as it was built, or compressed.
+enum Message {
+    Built(BatchBuilder),
+    Compressed(Vec<u8>),
+}
+
+impl Message {
+    fn batch(&mut self) -> Batch<'_> {
+        match self {
+            Message::Built(batch) => batch.finish_without_checksum().expect("a message was added"),
+            Message::Compressed(bytes) => Batch::stored(bytes),
+        }
+    }
 }
 
 /// The commands of a commit, by model; in each, in the order of the parts.
@@ -27,14 +43,20 @@ impl Encoded {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for one that can't be.
-    pub(crate) fn messages(parts: &[Part<'_>], now: Timestamp) -> Result<Self> {
+    pub(crate) fn messages(
+        parts: &[Part<'_>],
+        now: Timestamp,
+        codec_of: impl Fn(&str) -> Result<Codec>,
+    ) -> Result<Self> {
         let messages = parts.iter().filter_map(|part| match part {
-            Part::Produce { message, .. } => Some(message),
+            Part::Produce { topic, message } => Some((topic, message)),
             _ => None,
         });
-        let batches = messages.map(|message| {
+        let batches = messages.map(|(topic, message)| {
             let mut batch = BatchBuilder::new();
-            message.add_to(&mut batch, batch_time_ms(now)).map(|()| batch)
+            message.add_to(&mut batch, batch_time_ms(now))?;
+            let built = batch.finish_without_checksum().expect("a message was added");
+            Ok(compressed(&built, codec_of(topic)?)?.map_or(Message::Built(batch), Message::Compressed))
         });
         Ok(Encoded { batches: batches.collect::<Result<_>>()? })
     }
@@ -48,10 +70,7 @@ impl<'c> Sorted<'c> {
         for part in parts {
             match part {
                 Part::Produce { topic, message } => {
-                    let batch = batches
-                        .next()
-                        .and_then(BatchBuilder::finish_without_checksum)
-                        .expect("every message was encoded");
+                    let batch = batches.next().expect("every message was encoded").batch();
                     sorted.streams.push(message.command(streams::TopicRef::Name(topic), batch));
                 }
                 Part::Streams(command) => sorted.streams.push(*command),

@@ -3,7 +3,7 @@
 //! Locks are taken in this order, and never the other way round: the newest checkpoint, the state, the duties, the log's
 //! own. Nobody outside is called under one of them, but for what a read looks up.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     checkpoints: Checkpoints,
     retention: Retention,
     refusals: AtomicU64,
+    /// Whether a topic has producers compress: they need not ask for theirs otherwise.
+    compresses: AtomicBool,
 }
 
 /// How much an interval's compaction looks at of each segment: enough to tell a half from a quarter.
@@ -59,6 +61,7 @@ impl Shared {
         duties.next_due(restored.state.models.jobs.next_due());
         // Whether or not a topic lets anything go today: another process may tell one to, and be gone.
         duties.retain_at(log.clock().now());
+        let compresses = restored.state.models.streams.compresses();
         let shared = Shared {
             retention,
             id,
@@ -67,6 +70,7 @@ impl Shared {
             duties,
             checkpoints: restored.checkpoints,
             refusals: AtomicU64::new(0),
+            compresses: AtomicBool::new(compresses),
         };
         shared.schedule_compaction();
         shared
@@ -106,6 +110,7 @@ impl Shared {
     fn followed(&self, state: &mut State) -> Woken {
         if std::mem::take(&mut state.followed) {
             self.duties.next_due(state.models.jobs.next_due());
+            self.compresses.store(state.models.streams.compresses(), Ordering::Relaxed);
         }
         std::mem::take(&mut state.owed)
     }
@@ -128,6 +133,7 @@ impl Shared {
             if commands.streams.iter().any(streams::Command::changes_limits) {
                 // Looked at at once, for a topic may keep less than before.
                 self.duties.retain_at(now);
+                self.compresses.store(state.models.streams.compresses(), Ordering::Relaxed);
             }
             let owed = if state.followed { Some(self.followed(&mut state)) } else { None };
             (decided, owed)
@@ -166,6 +172,11 @@ impl Shared {
     /// Saves the state, unless the newest checkpoint holds it already.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.checkpoints.save(&self.log, || self.state_now())
+    }
+
+    /// Whether a topic has producers compress, as far as this process has seen.
+    pub(crate) fn compresses(&self) -> bool {
+        self.compresses.load(Ordering::Relaxed)
     }
 
     /// How many commits were refused, and how many checkpoints saved.

@@ -7,6 +7,7 @@ use quire_model::Sequence;
 
 use crate::catalogue::Catalogue;
 use crate::producers::Window;
+use crate::roster::Roster;
 use crate::{Generation, GroupId, ProducerId, TopicId, TopicSettings};
 
 /// See the module.
@@ -19,9 +20,17 @@ pub(crate) struct Added<'c> {
     pub(crate) ends: BTreeMap<(TopicId, u32), Sequence>,
     pub(crate) groups: Created<'c, ()>,
     pub(crate) generations: BTreeMap<GroupId, Generation>,
+    /// Whether the generation that this commit begins has members.
+    pub(crate) generation_has_members: BTreeMap<GroupId, bool>,
     /// What idempotent producers have sent by this commit, and the windows that it goes on from.
     pub(crate) windows: BTreeMap<(ProducerId, TopicId, u32), Window>,
     pub(crate) producers_given: u64,
+    /// The rosters that this commit changes, as it leaves them.
+    pub(crate) rosters: BTreeMap<(GroupId, TopicId), Roster>,
+    pub(crate) members_given: u64,
+    /// How far it commits offsets, when a command of it may ask for them.
+    pub(crate) offsets: BTreeMap<(GroupId, TopicId, u32), Option<Sequence>>,
+    pub(crate) protections: BTreeMap<(GroupId, TopicId), bool>,
 }
 
 /// What commands need to know of a topic.
@@ -42,8 +51,13 @@ impl Added<'_> {
             ends: BTreeMap::new(),
             groups: Created::new(),
             generations: BTreeMap::new(),
+            generation_has_members: BTreeMap::new(),
             windows: BTreeMap::new(),
             producers_given: 0,
+            rosters: BTreeMap::new(),
+            members_given: 0,
+            offsets: BTreeMap::new(),
+            protections: BTreeMap::new(),
         }
     }
 }

@@ -5,15 +5,17 @@ use alloc::boxed::Box;
 use quire_model::Entry;
 
 use crate::codec::{
-    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, MEMBER_REPLACED,
-    OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody, PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody,
-    TOPIC_ALTERED, TOPIC_CREATED, TOPIC_DELETED, TopicBody, decode_id, decode_member_replaced, decode_offset_deleted,
+    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GoneBody, GroupBody, JoinedBody,
+    MEMBER_JOINED, MEMBER_RENEWED, MEMBER_REPLACED, MEMBERS_GONE, RenewedBody, OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody,
+    PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED, TOPIC_DELETED, TopicBody,
+    UNREAD_PROTECTED, decode_id, decode_member_replaced, decode_offset_deleted, decode_protected,
 };
 use crate::producers::Stamp;
+use crate::roster::Member;
 use crate::state::{Committed, Group, Topic};
 use crate::tag::partition_of;
 use crate::wire::Batch;
-use crate::{Streams, TopicId};
+use crate::{MemberId, Streams, TopicId};
 
 /// What the log keeps is what `decide` wrote.
 const WHOLE: &str = "the log keeps the entries of streams whole";
@@ -30,12 +32,17 @@ impl Streams {
             }
             TOPIC_CREATED => {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
+                self.compressing += usize::from(body.settings.compresses());
                 self.topics.add(body.topic.get(), body.name, Topic::new(body.partitions, body.settings));
             }
             TOPIC_ALTERED => {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
                 let topic = self.topics.get_mut(body.topic.get()).expect("a topic is created before it changes");
-                (topic.partitions, topic.settings) = (body.partitions, body.settings);
+                let before = core::mem::replace(&mut topic.settings, body.settings);
+                topic.partitions = body.partitions;
+                self.compressing += usize::from(body.settings.compresses());
+                self.compressing -= usize::from(before.compresses());
+                self.share_out_anew(body.topic, body.partitions);
             }
             TOPIC_DELETED => self.topic_deleted(TopicId::new(decode_id(entry.body).expect(WHOLE))),
             RECORDS_DELETED => {
@@ -60,6 +67,27 @@ impl Streams {
             GROUP_DELETED => {
                 self.groups.remove(decode_id(entry.body).expect(WHOLE)).expect("a group that is deleted was there");
             }
+            UNREAD_PROTECTED => {
+                let (group, topic, protects) = decode_protected(entry.body).expect(WHOLE);
+                let group = self.groups.get_mut(group.get()).expect("a group is created before it protects");
+                match protects {
+                    true => group.protected.insert(topic),
+                    false => group.protected.remove(&topic),
+                };
+            }
+            MEMBER_JOINED => {
+                let body = JoinedBody::decode(entry.body).expect(WHOLE);
+                self.next_member = MemberId::new(body.member.get() + 1);
+                let joined = (body.member, Member::new(body.name, body.lease_ms, entry.time));
+                self.change_roster(&body.gone, Some(joined));
+            }
+            MEMBER_RENEWED => {
+                let RenewedBody { group, topic, member } = RenewedBody::decode(entry.body).expect(WHOLE);
+                let group = self.groups.get_mut(group.get()).expect("a group is created before its members");
+                let roster = group.rosters.get_mut(&topic).expect("a member joins before it is renewed");
+                roster.members.get_mut(&member).expect("a member joins before it is renewed").renew(entry.time);
+            }
+            MEMBERS_GONE => self.change_roster(&GoneBody::decode(entry.body).expect(WHOLE), None),
             unknown => panic!("streams have no entries of kind {unknown:?}"),
         }
     }
@@ -76,10 +104,26 @@ impl Streams {
         }
     }
 
+    /// Lets members in or out, and shares out anew.
+    fn change_roster(&mut self, gone: &GoneBody, joined: Option<(MemberId, Member)>) {
+        let partitions = self.topics.get(gone.topic.get()).expect("a topic is there when it is shared").1.partitions;
+        let group = self.groups.get_mut(gone.group.get()).expect("a group is created before its members");
+        group.rosters.entry(gone.topic).or_default().change(&gone.members, joined, partitions);
+    }
+
+    fn share_out_anew(&mut self, topic: TopicId, partitions: u32) {
+        let rosters = self.groups.values_mut().filter_map(|group| group.rosters.get_mut(&topic));
+        let others = rosters.filter(|roster| roster.partitions() != partitions);
+        others.for_each(|roster| roster.share_out(partitions));
+    }
+
     fn topic_deleted(&mut self, topic: TopicId) {
-        self.topics.remove(topic.get()).expect("a topic that is deleted was there");
+        let gone = self.topics.remove(topic.get()).expect("a topic that is deleted was there");
+        self.compressing -= usize::from(gone.settings.compresses());
         for group in self.groups.values_mut() {
             group.offsets.retain(|(of, _), _| *of != topic);
+            group.protected.remove(&topic);
+            group.rosters.remove(&topic);
         }
         self.producers.drop_topic(topic);
     }

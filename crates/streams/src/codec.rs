@@ -14,10 +14,14 @@
 //! kind 10 offset deleted     group u32 │ topic u32 │ partition u32
 //! kind 11 group deleted      group u32
 //! kind 12 member replaced    group u32 │ instance + │ member +
+//! kind 13 unread protected   group u32 │ topic u32 │ 1, or 0 for no longer, u8
+//! kind 14 member joined      group u32 │ topic u32 │ n v │ n × gone member v │ member v │ lease in ms v │ name…
+//! kind 15 member renewed     group u32 │ topic u32 │ member v
+//! kind 16 members gone       group u32 │ topic u32 │ n v │ n × member v
 //! ```
 //!
 //! A leader epoch that is not known is all ones. Settings are those that differ from their defaults, each a number u8 and a
-//! value v: 1 retention in ms, 2 retention in bytes, 3 bytes of a batch at most. What is on the produce and commit paths has
+//! value v: 1 retention in ms, 2 retention in bytes, 3 bytes of a batch at most, 4 codec. What is on the produce and commit paths has
 //! a fixed part, made on the stack, and the rest, which the log copies from where it lies.
 
 use alloc::vec::Vec;
@@ -25,7 +29,7 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{EntryKind, ModelId, Sequence};
 
-use crate::{Generation, GroupId, ProducerId, StaticMember, TopicId, TopicSettings};
+use crate::{Generation, GroupId, MemberId, ProducerId, StaticMember, TopicId, TopicSettings};
 
 pub(crate) const TOPIC_CREATED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 1 };
 pub(crate) const BATCH_PRODUCED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 2 };
@@ -40,6 +44,11 @@ pub(crate) const GENERATION_BEGUN: EntryKind = EntryKind { model: ModelId::STREA
 pub(crate) const OFFSET_DELETED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 10 };
 pub(crate) const GROUP_DELETED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 11 };
 pub(crate) const MEMBER_REPLACED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 12 };
+
+pub(crate) const UNREAD_PROTECTED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 13 };
+pub(crate) const MEMBER_JOINED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 14 };
+pub(crate) const MEMBER_RENEWED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 15 };
+pub(crate) const MEMBERS_GONE: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 16 };
 
 const NO_LEADER_EPOCH: u32 = u32::MAX;
 
@@ -167,6 +176,93 @@ pub(crate) fn encode_member_replaced(group: GroupId, member: StaticMember<'_>) -
 pub(crate) fn decode_member_replaced(body: &[u8]) -> Result<(GroupId, StaticMember<'_>), CodecError> {
     let mut from = Decoder::new(body);
     Ok((GroupId::new(from.u32()?), StaticMember { instance: from.str()?, member: from.str()? }))
+}
+
+/// The body of kind 13: group, topic, whether.
+pub(crate) fn encode_protected(group: GroupId, topic: TopicId, protects: bool) -> Encoder {
+    let mut out = Encoder::new();
+    out.u32(group.get()).u32(topic.get()).u8(protects.into());
+    out
+}
+
+/// The body of kind 13.
+pub(crate) fn decode_protected(body: &[u8]) -> Result<(GroupId, TopicId, bool), CodecError> {
+    let mut from = Decoder::new(body);
+    Ok((GroupId::new(from.u32()?), TopicId::new(from.u32()?), from.u8()? != 0))
+}
+
+/// The body of kind 15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RenewedBody {
+    pub(crate) group: GroupId,
+    pub(crate) topic: TopicId,
+    pub(crate) member: MemberId,
+}
+
+impl RenewedBody {
+    pub(crate) fn encode(&self) -> Encoder {
+        let mut out = Encoder::new();
+        out.u32(self.group.get()).u32(self.topic.get()).varint(self.member.get());
+        out
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, CodecError> {
+        let mut from = Decoder::new(body);
+        let (group, topic) = (GroupId::new(from.u32()?), TopicId::new(from.u32()?));
+        Ok(RenewedBody { group, topic, member: MemberId::new(from.varint()?) })
+    }
+}
+
+/// The body of kind 16, and what the body of kind 14 begins with: members of a roster that are gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GoneBody {
+    pub(crate) group: GroupId,
+    pub(crate) topic: TopicId,
+    pub(crate) members: Vec<MemberId>,
+}
+
+impl GoneBody {
+    pub(crate) fn encode(&self) -> Encoder {
+        let mut out = Encoder::new();
+        out.u32(self.group.get()).u32(self.topic.get()).varint(self.members.len() as u64);
+        for member in &self.members {
+            out.varint(member.get());
+        }
+        out
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, CodecError> {
+        GoneBody::take(&mut Decoder::new(body))
+    }
+
+    fn take(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let (group, topic) = (GroupId::new(from.u32()?), TopicId::new(from.u32()?));
+        let members = (0..from.varint()?).map(|_| Ok(MemberId::new(from.varint()?)));
+        Ok(GoneBody { group, topic, members: members.collect::<Result<_, _>>()? })
+    }
+}
+
+/// The body of kind 14.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JoinedBody<'a> {
+    pub(crate) gone: GoneBody,
+    pub(crate) member: MemberId,
+    pub(crate) lease_ms: u32,
+    pub(crate) name: &'a str,
+}
+
+impl<'a> JoinedBody<'a> {
+    pub(crate) fn encode(&self) -> Encoder {
+        let mut out = self.gone.encode();
+        out.varint(self.member.get()).varint(self.lease_ms.into()).raw(self.name.as_bytes());
+        out
+    }
+
+    pub(crate) fn decode(body: &'a [u8]) -> Result<Self, CodecError> {
+        let mut from = Decoder::new(body);
+        let (gone, member) = (GoneBody::take(&mut from)?, MemberId::new(from.varint()?));
+        Ok(JoinedBody { gone, member, lease_ms: from.varint_u32()?, name: text(&mut from)? })
+    }
 }
 
 /// The body of kinds 5 and 11: an id.

@@ -4,7 +4,7 @@ use core::fmt;
 
 use quire_model::{Place, Sequence, Timestamp};
 
-use crate::wire::Batch;
+use crate::wire::{Batch, Codec};
 use crate::{TopicChanges, TopicSettings};
 
 /// The id of a topic: dense, from 0, never used again.
@@ -106,6 +106,51 @@ impl fmt::Display for Generation {
     }
 }
 
+/// The id of a member that joined a group by a lease: dense, from 0, never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MemberId(u64);
+
+impl MemberId {
+    /// The id with this number.
+    pub const fn new(number: u64) -> Self {
+        MemberId(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for MemberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Who commits an offset, as far as it is to be held against a group's members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Committer {
+    /// Nobody that is a member, and that nothing fences.
+    Anyone,
+    /// A member of this generation: any other than the group's current one is refused.
+    Of(Generation),
+    /// A member by lease: it is refused for a partition that it does not read. Its lease is renewed.
+    Member(MemberId),
+}
+
+/// Whose membership does not keep a group from being deleted. Who goes on as its member is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Despite {
+    /// A group with members is not deleted.
+    Nobody,
+    /// Only a lease keeps it: for the coordinator, which alone knows whether the members that a generation began with are
+    /// there still.
+    Generation,
+    /// It goes whoever is in it.
+    Everyone,
+}
+
 /// A member of a group that keeps its place through restarts (KIP-345).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaticMember<'c> {
@@ -160,6 +205,9 @@ pub enum Command<'c> {
     },
     /// Deletes the records of a partition before an offset. What is gone already stays gone.
     DeleteRecords {
+        /// Whether records stay that a group has not read for which the topic protects them: see
+        /// [`Command::ProtectUnread`]. The partition then begins at the first of them.
+        keep_unread: bool,
         /// The topic.
         topic: TopicRef<'c>,
         /// The partition, from 0.
@@ -206,9 +254,49 @@ pub enum Command<'c> {
         leader_epoch: Option<u32>,
         /// A note of the consumer, at most [`OFFSET_METADATA_BYTES_MAX`](crate::OFFSET_METADATA_BYTES_MAX) bytes.
         metadata: &'c str,
-        /// The generation that the consumer is a member of: any other than the group's current one is refused. `None` for
-        /// a consumer that is not a member, which nothing fences.
-        generation: Option<Generation>,
+        /// Who commits it.
+        by: Committer,
+    },
+    /// Has a topic keep what a group has not read, whatever its retention says, or no longer. A group that has committed
+    /// nothing has read nothing.
+    ProtectUnread {
+        /// The group: any text of 1 to 255 bytes. The first protection creates it.
+        group: &'c str,
+        /// The topic.
+        topic: TopicRef<'c>,
+        /// Whether it is kept from now on.
+        protects: bool,
+    },
+    /// Becomes a member of a group by a lease, and is given a share of a topic's partitions. Members whose lease ran out
+    /// lose theirs. A generation that a coordinator began is over with it.
+    JoinGroup {
+        /// The group: any text of 1 to 255 bytes. The first member creates it.
+        group: &'c str,
+        /// The topic whose partitions are shared.
+        topic: TopicRef<'c>,
+        /// Whose place it takes: the member of the same name is one no longer. Empty for nobody's; at most
+        /// [`MEMBER_NAME_BYTES_MAX`](crate::MEMBER_NAME_BYTES_MAX) bytes.
+        name: &'c str,
+        /// For how many milliseconds it is a member without a word: 1 to [`LEASE_MS_MAX`](crate::LEASE_MS_MAX).
+        lease_ms: u32,
+    },
+    /// Says that a member is there still: its lease runs anew. Members whose lease ran out lose their shares.
+    RenewMember {
+        /// The group.
+        group: &'c str,
+        /// The topic whose partitions are shared.
+        topic: TopicRef<'c>,
+        /// The member.
+        member: MemberId,
+    },
+    /// Ends a membership by lease. A member that is gone already stays gone.
+    LeaveGroup {
+        /// The group.
+        group: &'c str,
+        /// The topic whose partitions are shared.
+        topic: TopicRef<'c>,
+        /// The member.
+        member: MemberId,
     },
     /// Forgets what a group committed for a partition.
     DeleteOffset {
@@ -245,6 +333,8 @@ pub enum Command<'c> {
     DeleteGroup {
         /// The group.
         group: &'c str,
+        /// Whose membership does not keep it.
+        despite: Despite,
     },
 }
 
@@ -273,6 +363,25 @@ pub enum Reply {
     MemberReplaced(GroupId),
     /// The group is gone.
     GroupDeleted(GroupId),
+    /// The topic keeps what the group has not read, or no longer.
+    UnreadProtected(GroupId),
+    /// It is a member.
+    MemberJoined(MemberJoined),
+    /// The member's lease runs anew.
+    MemberRenewed(GroupId),
+    /// The member is gone.
+    MemberLeft(GroupId),
+}
+
+/// A membership by lease that began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberJoined {
+    /// The group.
+    pub group: GroupId,
+    /// The topic.
+    pub topic: TopicId,
+    /// Its id.
+    pub member: MemberId,
 }
 
 /// A topic that was changed.
@@ -323,6 +432,8 @@ pub struct Produced {
     pub place: Place,
     /// Whether it was there already, sent before by its idempotent producer. Nothing was stored again.
     pub is_duplicate: bool,
+    /// What the topic has embedded producers compress with.
+    pub compression: Codec,
 }
 
 /// An offset that was committed.

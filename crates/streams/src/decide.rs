@@ -7,6 +7,8 @@
 //! The log is read only where a command says where a partition is to begin: a batch's offsets follow from its partition's
 //! tag, which the log counts. A commit that creates nothing, of a producer that is not idempotent, allocates nothing here.
 
+mod members;
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,7 +27,7 @@ use crate::producers::{Sent, Stamp, Verdict};
 use crate::tag::{PRODUCERS_TAG, group_tag, partition_tag, topic_tag};
 use crate::wire::Batch;
 use crate::{
-    Command, Generation, GroupId, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, PARTITIONS_MAX,
+    Command, Committer, Despite, Generation, GroupId, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, PARTITIONS_MAX,
     Produced, ProducerId, RecordsDeleted, Refusal, Reply, STATIC_MEMBERS_MAX, StaticMember, Streams, TopicAltered,
     TopicCreated, TopicId, TopicRef, TopicSettings, partition_for_key,
 };
@@ -105,13 +107,15 @@ impl<'c> Draft<'_, 'c> {
                 let (id, shape) = self.topic_or_create(topic, create_partitions)?;
                 Ok(Reply::Produced(self.produce(id, shape, partition_for_key(key, shape.partitions), batch)?))
             }
-            Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, generation } => {
+            Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, by } => {
                 let topic = self.committed_in(topic, partition)?;
                 if metadata.len() > OFFSET_METADATA_BYTES_MAX {
                     return Err(Refusal::MetadataTooLong { bytes: metadata.len() }.into());
                 }
-                if let Some(generation) = generation {
-                    self.check_generation(group, generation)?;
+                match by {
+                    Committer::Anyone => {}
+                    Committer::Of(generation) => self.check_generation(group, generation)?,
+                    Committer::Member(member) => self.check_owner(group, topic, partition, member)?,
                 }
                 let group = self.group_or_create(group)?;
                 self.commit_offset(&OffsetBody { group, topic, partition, offset, leader_epoch, metadata });
@@ -141,13 +145,16 @@ impl<'c> Draft<'_, 'c> {
                 }
                 self.alter(topic, TopicShape { partitions, ..shape })
             }
-            Command::DeleteRecords { topic, partition, before } => self.delete_records(topic, partition, before),
+            Command::DeleteRecords { topic, partition, before, keep_unread } => {
+                self.delete_records(topic, partition, before, keep_unread)
+            }
             Command::InitProducer => Ok(self.init_producer()),
             Command::DeleteOffset { group, topic, partition } => {
                 let group = self.group(group)?;
                 let topic = self.committed_in(topic, partition)?;
                 let body = encode_offset_deleted(group, topic, partition);
                 self.push_alone(OFFSET_DELETED, &group_tag(group), body.as_slice());
+                self.note_offset(group, topic, partition, None);
                 Ok(Reply::OffsetDeleted(OffsetCommitted { group, topic, partition }))
             }
             Command::BeginGeneration { group, generation, protocol_type, protocol, members } => {
@@ -161,8 +168,19 @@ impl<'c> Draft<'_, 'c> {
                 self.push_alone(MEMBER_REPLACED, &group_tag(group), body.as_slice());
                 Ok(Reply::MemberReplaced(group))
             }
-            Command::DeleteGroup { group } => {
-                let group = self.group(group)?;
+            Command::ProtectUnread { group, topic, protects } => self.protect_unread(group, topic, protects),
+            Command::JoinGroup { group, topic, name, lease_ms } => self.join_group(group, topic, name, lease_ms),
+            Command::RenewMember { group, topic, member } => self.renew_member(group, topic, member),
+            Command::LeaveGroup { group, topic, member } => self.leave_group(group, topic, member),
+            Command::DeleteGroup { group: name, despite } => {
+                let group = self.group(name)?;
+                if despite != Despite::Everyone {
+                    self.check_no_leases(group)?;
+                }
+                if despite == Despite::Nobody && self.has_generation(group) {
+                    let generation = Some(self.generation(name));
+                    return Err(Refusal::GroupHasMembers { leases: 0, generation }.into());
+                }
                 self.add().groups.gone.insert(group.get());
                 self.push_alone(GROUP_DELETED, &group_tag(group), &group.get().to_le_bytes());
                 Ok(Reply::GroupDeleted(group))
@@ -238,12 +256,19 @@ impl<'c> Draft<'_, 'c> {
         check_shape(&shape)?;
         let TopicShape { partitions, settings } = shape;
         self.add().altered.insert(topic, shape);
+        self.share_out_anew(topic, partitions);
         let body = TopicBody { topic, partitions, settings, name: "" }.encode();
         self.push_alone(TOPIC_ALTERED, &topic_tag(topic), body.as_slice());
         Ok(Reply::TopicAltered(TopicAltered { topic, partitions, settings }))
     }
 
-    fn delete_records(&mut self, topic: TopicRef<'c>, partition: u32, before: Option<Sequence>) -> Result<Reply, Stop> {
+    fn delete_records(
+        &mut self,
+        topic: TopicRef<'c>,
+        partition: u32,
+        before: Option<Sequence>,
+        keep_unread: bool,
+    ) -> Result<Reply, Stop> {
         let (topic, shape) = self.topic_or_create(topic, None)?;
         check_partition(topic, partition, shape.partitions)?;
         let known = self.state.topics.get(topic.get()).map_or(Sequence::new(0), |(_, topic)| topic.start(partition));
@@ -253,7 +278,8 @@ impl<'c> Draft<'_, 'c> {
         if before > next {
             return Err(Refusal::BeyondEnd { before, next }.into());
         }
-        let start = before.max(offsets.start);
+        let unread = if keep_unread { self.unread_from(topic, partition) } else { None };
+        let start = unread.map_or(before, |unread| unread.min(before)).max(offsets.start);
         if start > known {
             let body = StartBody { topic, partition, start }.encode();
             self.push_alone(RECORDS_DELETED, &topic_tag(topic), body.as_slice());
@@ -321,10 +347,40 @@ impl<'c> Draft<'_, 'c> {
             return Err(Refusal::StaleGeneration { generation, current }.into());
         }
         let group = self.group_or_create(name)?;
+        self.check_no_leases(group)?;
+        self.push_generation(group, generation, protocol_type, protocol, members);
+        Ok(Reply::GenerationBegun(group))
+    }
+
+    /// Whether the members that a coordinator began the group's generation with may be there.
+    fn has_generation(&self, group: GroupId) -> bool {
+        if let Some(has_members) = self.added().generation_has_members.get(&group) {
+            return *has_members;
+        }
+        let known = self.state.groups.get(group.get()).is_some_and(|(_, group)| !group.protocol.is_empty());
+        known
+    }
+
+    /// Ends the generation that a coordinator began for members of its own.
+    fn end_generation(&mut self, name: &str, group: GroupId) {
+        if self.has_generation(group) {
+            let next = self.generation(name).get() + 1;
+            self.push_generation(group, Generation::new(next), "", "", &[]);
+        }
+    }
+
+    fn push_generation(
+        &mut self,
+        group: GroupId,
+        generation: Generation,
+        protocol_type: &str,
+        protocol: &str,
+        members: &[StaticMember<'_>],
+    ) {
         self.add().generations.insert(group, generation);
+        self.add().generation_has_members.insert(group, !protocol.is_empty());
         let body = GenerationBody { group, generation, protocol_type, protocol, members: members.to_vec() }.encode();
         self.push_alone(GENERATION_BEGUN, &group_tag(group), body.as_slice());
-        Ok(Reply::GenerationBegun(group))
     }
 
     fn produce(
@@ -348,7 +404,16 @@ impl<'c> Draft<'_, 'c> {
         let last_offset_delta = batch.last_offset_delta();
         let produced = |base_offset: Sequence, time, place, is_duplicate| {
             let last_offset = Sequence::new(base_offset.get() + u64::from(last_offset_delta));
-            Produced { topic, partition, base_offset, last_offset, time, place, is_duplicate }
+            Produced {
+                topic,
+                partition,
+                base_offset,
+                last_offset,
+                time,
+                place,
+                is_duplicate,
+                compression: shape.settings.compression,
+            }
         };
         if let Some(stamp) = &stamp
             && let Verdict::Duplicate(Sent { base_offset, time, place, .. }) = self.judge(stamp, topic, partition)?
@@ -389,7 +454,15 @@ impl<'c> Draft<'_, 'c> {
         state.judge(stamp, window, topic, given)
     }
 
+    /// Notes how far a group has read, when a later command may ask for it.
+    fn note_offset(&mut self, group: GroupId, topic: TopicId, partition: u32, offset: Option<Sequence>) {
+        if self.asks_for_ends {
+            self.add().offsets.insert((group, topic, partition), offset);
+        }
+    }
+
     fn commit_offset(&mut self, body: &OffsetBody<'_>) {
+        self.note_offset(body.group, body.topic, body.partition, Some(body.offset));
         self.effects.push(NewEntry {
             kind: OFFSET_COMMITTED,
             tags: &[Tag::new(&group_tag(body.group))],

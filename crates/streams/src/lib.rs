@@ -61,6 +61,7 @@ mod tag;
 mod apply;
 mod catalogue;
 mod producers;
+mod roster;
 mod samples;
 mod state;
 mod survival;
@@ -72,15 +73,15 @@ mod retention;
 mod trial;
 
 pub use command::{
-    Command, Generation, GroupId, OffsetCommitted, Produced, ProducerId, RecordsDeleted, Reply, StaticMember,
-    TopicAltered, TopicCreated, TopicId, TopicRef,
+    Command, Committer, Despite, Generation, GroupId, MemberId, MemberJoined, OffsetCommitted, Produced, ProducerId,
+    RecordsDeleted, Reply, StaticMember, TopicAltered, TopicCreated, TopicId, TopicRef,
 };
 pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
 pub use partition::{Fetched, Open, Partition, PartitionOffsets, Stored, TimeOffset};
 pub use partitioner::partition_for_key;
 pub use producers::ActiveProducer;
-pub use read::{CommittedOffset, GroupInfo, StreamReadError, TopicInfo};
-pub use refusal::{MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX};
+pub use read::{CommittedOffset, GroupInfo, MemberInfo, StreamReadError, TopicInfo};
+pub use refusal::{LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX};
 pub use retention::Retained;
 pub use settings::{TopicChanges, TopicSettings};
 pub use state::Streams;

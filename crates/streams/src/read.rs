@@ -7,9 +7,10 @@ use core::ops::ControlFlow;
 
 use quire_model::{History, ReadError, Sequence, Timestamp};
 
+use crate::roster::Roster;
 use crate::state::{Committed, Written};
 use crate::{
-    ActiveProducer, Fetched, Generation, GroupId, Partition, PartitionOffsets, StaticMember, Stored, Streams,
+    ActiveProducer, Fetched, Generation, GroupId, MemberId, Partition, PartitionOffsets, StaticMember, Stored, Streams,
     TimeOffset, TopicId, TopicSettings,
 };
 
@@ -43,6 +44,21 @@ pub struct GroupInfo<'a> {
     pub protocol: &'a str,
 }
 
+/// A member of a group by lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberInfo<'a> {
+    /// Its id.
+    pub id: MemberId,
+    /// The name of its place; empty for none.
+    pub name: &'a str,
+    /// How long its lease is, in milliseconds.
+    pub lease_ms: u32,
+    /// When its lease runs out.
+    pub until: Timestamp,
+    /// How many partitions it reads.
+    pub partitions: usize,
+}
+
 /// How far a group has read a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommittedOffset<'a> {
@@ -68,6 +84,11 @@ impl Streams {
             let (partitions, settings) = (topic.partitions, topic.settings);
             TopicInfo { id, name, partitions, settings }
         })
+    }
+
+    /// Whether a topic has embedded producers compress.
+    pub fn compresses(&self) -> bool {
+        self.compressing > 0
     }
 
     /// Every topic, in the order of the names.
@@ -102,6 +123,55 @@ impl Streams {
         let group = self.groups.id(group).and_then(|id| self.groups.get(id));
         let members = group.into_iter().flat_map(|(_, group)| &group.members);
         members.map(|(instance, member)| StaticMember { instance, member })
+    }
+
+    /// The members that share a topic in a group by leases, in the order in which they joined. A lease may have run out
+    /// without anybody having noticed.
+    pub fn members(&self, group: &str, topic: TopicId) -> impl Iterator<Item = MemberInfo<'_>> {
+        let roster = self.roster(group, topic);
+        roster.into_iter().flat_map(|roster| {
+            roster.members.iter().map(|(id, member)| MemberInfo {
+                id: *id,
+                name: &member.name,
+                lease_ms: member.lease_ms,
+                until: member.until,
+                partitions: roster.share(*id).count(),
+            })
+        })
+    }
+
+    /// How often a topic was shared out among a group's members by lease: what they read changes with it, and not otherwise.
+    pub fn shared_out(&self, group: &str, topic: TopicId) -> u64 {
+        self.roster(group, topic).map_or(0, |roster| roster.version)
+    }
+
+    /// The partitions of a topic that a group's member by lease reads; `None` when it is no member.
+    pub fn share(&self, group: &str, topic: TopicId, member: MemberId) -> Option<impl Iterator<Item = u32>> {
+        let roster = self.roster(group, topic)?;
+        roster.members.contains_key(&member).then(|| roster.share(member))
+    }
+
+    /// The topics whose partitions a group's members share by leases.
+    pub fn shared_topics(&self, group: &str) -> impl Iterator<Item = TopicId> {
+        let group = self.groups.id(group).and_then(|id| self.groups.get(id));
+        let rosters = group.into_iter().flat_map(|(_, group)| &group.rosters);
+        rosters.filter(|(_, roster)| !roster.members.is_empty()).map(|(topic, _)| *topic)
+    }
+
+    /// The topics that keep what a group has not read.
+    pub fn protected_by(&self, group: &str) -> impl Iterator<Item = TopicId> {
+        let group = self.groups.id(group).and_then(|id| self.groups.get(id));
+        group.into_iter().flat_map(|(_, group)| &group.protected).copied()
+    }
+
+    fn roster(&self, group: &str, topic: TopicId) -> Option<&Roster> {
+        let (_, group) = self.groups.get(self.groups.id(group)?)?;
+        group.rosters.get(&topic)
+    }
+
+    /// The groups whose unread records a topic keeps, in the order in which they came to be.
+    pub fn protecting(&self, topic: TopicId) -> impl Iterator<Item = &str> {
+        self.groups.iter().filter(move |(_, _, group)| group.protected.contains(&topic)).map(|(_, name, _)| name)
     }
 
     /// The idempotent producers that are remembered of a partition, in the order of their ids.
@@ -268,8 +338,8 @@ impl fmt::Display for StreamReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StreamReadError::UnknownTopic { topic } => write!(f, "there is no topic with id {topic}"),
-            StreamReadError::UnknownPartition { topic, partition, partitions } => {
-                write!(f, "topic {topic} has {partitions} partitions, and none with number {partition}")
+            StreamReadError::UnknownPartition { partition, partitions, .. } => {
+                write!(f, "the topic has {partitions} partitions, and none with number {partition}")
             }
             StreamReadError::OffsetOutOfRange { from, start, next } => {
                 write!(f, "offset {from} is out of range: the partition holds {start} to {next}, which is excluded")

@@ -5,7 +5,7 @@ use core::fmt;
 
 use quire_model::Sequence;
 
-use crate::{Generation, NameProblem, ProducerId, TopicId};
+use crate::{Generation, MemberId, NameProblem, ProducerId, TopicId};
 
 /// The most partitions a topic may have.
 pub const PARTITIONS_MAX: u32 = 100_000;
@@ -16,8 +16,11 @@ pub const OFFSET_METADATA_BYTES_MAX: usize = 4096;
 /// The most bytes of a name that the members of a group have in common: of its protocol, its type, a member.
 pub const MEMBER_NAME_BYTES_MAX: usize = 255;
 
-/// The most static members of a group.
+/// The most static members of a group, and the most members that share a topic by leases.
 pub const STATIC_MEMBERS_MAX: usize = 10_000;
+
+/// The longest lease of a member of a group, in milliseconds: an hour.
+pub const LEASE_MS_MAX: u32 = 3_600_000;
 
 /// Why a command can't be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +132,30 @@ pub enum Refusal {
     },
     /// A protocol or a member can't have so long a name, or a group so many static members.
     InvalidMembers,
+    /// A member can't have so short or so long a lease.
+    InvalidLease {
+        /// The lease that was asked for.
+        lease_ms: u32,
+    },
+    /// The member left, its lease ran out and somebody noticed, or another took its place.
+    UnknownMember {
+        /// The member.
+        member: MemberId,
+    },
+    /// Another member reads the partition.
+    NotOwner {
+        /// The partition.
+        partition: u32,
+        /// Who was to commit in it.
+        member: MemberId,
+    },
+    /// The group has members, or may have.
+    GroupHasMembers {
+        /// How many have a lease.
+        leases: usize,
+        /// The generation that a coordinator began for members of its own, whether or not they are there still.
+        generation: Option<Generation>,
+    },
     /// Markers are for brokers to write, not for producers.
     ControlBatch,
     /// Transactions are not offered.
@@ -148,13 +175,13 @@ impl fmt::Display for Refusal {
             Refusal::InvalidPartitionCount { partitions } => {
                 write!(f, "a topic has 1 to {PARTITIONS_MAX} partitions, not {partitions}")
             }
-            Refusal::TopicExists { topic, partitions } => {
-                write!(f, "the topic exists already (id {topic}, partitions: {partitions})")
+            Refusal::TopicExists { partitions, .. } => {
+                write!(f, "the topic exists already (partitions: {partitions})")
             }
             Refusal::UnknownTopic { name } => write!(f, "there is no topic {name:?}"),
             Refusal::UnknownTopicId { topic } => write!(f, "there is no topic with id {topic}"),
-            Refusal::UnknownPartition { topic, partition, partitions } => {
-                write!(f, "topic {topic} has {partitions} partitions, and none with number {partition}")
+            Refusal::UnknownPartition { partition, partitions, .. } => {
+                write!(f, "the topic has {partitions} partitions, and none with number {partition}")
             }
             Refusal::UnknownGroup { name } => write!(f, "there is no consumer group {name:?}"),
             Refusal::TooFewPartitions { partitions, current } => {
@@ -185,6 +212,19 @@ impl fmt::Display for Refusal {
                 "a protocol or member has a name of at most {MEMBER_NAME_BYTES_MAX} bytes, and a group at most \
                  {STATIC_MEMBERS_MAX} static members"
             ),
+            Refusal::InvalidLease { lease_ms } => {
+                write!(f, "a member's lease has 1 to {LEASE_MS_MAX} milliseconds, not {lease_ms}")
+            }
+            Refusal::UnknownMember { member } => write!(f, "member {member} is none of the group: it joins anew"),
+            Refusal::NotOwner { partition, member } => {
+                write!(f, "partition {partition} is read by another member of the group, not by member {member}")
+            }
+            Refusal::GroupHasMembers { leases, generation: None } => {
+                write!(f, "the group has {leases} members, whose leases run")
+            }
+            Refusal::GroupHasMembers { generation: Some(generation), .. } => {
+                write!(f, "the group's generation {generation} began with members, who may be there still")
+            }
             Refusal::ControlBatch => write!(f, "producers can't write control batches"),
             Refusal::TransactionalBatch => write!(f, "transactional batches are not supported"),
             Refusal::MetadataTooLong { bytes } => {

@@ -5,10 +5,12 @@
 //! Time is looked at batch by batch from the start, and ends at the first that is young enough: what lies behind it stays
 //! until that goes, as in Kafka.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use quire_model::{History, ReadError, Sequence, Timestamp};
 
+use crate::state::Group;
 use crate::{Command, Partition, Streams, TopicId, TopicRef};
 
 /// A partition with records that may be past their time.
@@ -21,6 +23,8 @@ pub struct Retained {
     start: Sequence,
     /// Records that are earlier have been kept long enough.
     keep_from_ms: Option<i64>,
+    /// The first record that a group has not read for which it is kept.
+    unread: Option<Sequence>,
 }
 
 impl Command<'_> {
@@ -34,6 +38,12 @@ impl Streams {
     /// The partitions that keep only so much or so long, with what is known of them without the log.
     pub fn retained(&self, now: Timestamp) -> Vec<Retained> {
         let mut retained = Vec::new();
+        let mut protecting: BTreeMap<TopicId, Vec<&Group>> = BTreeMap::new();
+        for (_, _, group) in self.groups.iter() {
+            for topic in &group.protected {
+                protecting.entry(*topic).or_default().push(group);
+            }
+        }
         for (topic, _, found) in self.topics.iter() {
             let settings = found.settings;
             if settings.retention_ms.is_none() && settings.retention_bytes.is_none() {
@@ -46,7 +56,10 @@ impl Streams {
                 let within = settings.retention_bytes.and_then(|bytes| written.samples.offset_with_bytes_behind(bytes));
                 let start = written.start.max(within.unwrap_or_default());
                 let partition = Partition::new(topic, number, written.start);
-                retained.push(Retained { topic, number, partition, start, keep_from_ms });
+                let read = |group: &&Group| group.offsets.get(&(topic, number)).map(|committed| committed.offset);
+                let groups = protecting.get(&topic).into_iter().flatten();
+                let unread = groups.map(|group| read(group).unwrap_or_default()).min();
+                retained.push(Retained { topic, number, partition, start, keep_from_ms, unread });
             }
         }
         retained
@@ -63,8 +76,9 @@ impl Retained {
         if let Some(keep_from_ms) = self.keep_from_ms {
             start = self.partition.first_batch_at(history, start, keep_from_ms)?;
         }
+        start = self.unread.map_or(start, |unread| unread.min(start));
         let command =
-            Command::DeleteRecords { topic: TopicRef::Id(self.topic), partition: self.number, before: Some(start) };
+            Command::DeleteRecords { topic: TopicRef::Id(self.topic), partition: self.number, before: Some(start), keep_unread: true };
         Ok((start > self.partition.start()).then_some(command))
     }
 }

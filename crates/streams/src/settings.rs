@@ -2,7 +2,7 @@
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use crate::wire::BATCH_BYTES_MAX;
+use crate::wire::{BATCH_BYTES_MAX, Codec};
 
 /// The settings of a topic. The defaults keep everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,11 +14,13 @@ pub struct TopicSettings {
     pub retention_bytes: Option<u64>,
     /// The most bytes of a record batch. Default: as much as a batch can have. Kafka's `max.message.bytes`.
     pub batch_bytes_max: u32,
+    /// What embedded producers compress their batches with; what comes compressed is stored as it came. Default: nothing.
+    pub compression: Codec,
 }
 
 impl Default for TopicSettings {
     fn default() -> Self {
-        TopicSettings { retention_ms: None, retention_bytes: None, batch_bytes_max: BATCH_BYTES_MAX as u32 }
+        TopicSettings { retention_ms: None, retention_bytes: None, batch_bytes_max: BATCH_BYTES_MAX as u32, compression: Codec::None }
     }
 }
 
@@ -31,9 +33,15 @@ pub struct TopicChanges {
     pub retention_bytes: Option<Option<u64>>,
     /// See [`TopicSettings::batch_bytes_max`].
     pub batch_bytes_max: Option<u32>,
+    /// See [`TopicSettings::compression`].
+    pub compression: Option<Codec>,
 }
 
 impl TopicSettings {
+    pub(crate) fn compresses(&self) -> bool {
+        self.compression != Codec::None
+    }
+
     /// These settings after the changes.
     #[must_use]
     pub fn changed(self, changes: TopicChanges) -> Self {
@@ -41,6 +49,7 @@ impl TopicSettings {
             retention_ms: changes.retention_ms.unwrap_or(self.retention_ms),
             retention_bytes: changes.retention_bytes.unwrap_or(self.retention_bytes),
             batch_bytes_max: changes.batch_bytes_max.unwrap_or(self.batch_bytes_max),
+            compression: changes.compression.unwrap_or(self.compression),
         }
     }
 
@@ -58,6 +67,9 @@ impl TopicSettings {
         if self.batch_bytes_max != default.batch_bytes_max {
             fields.u8(BATCH_BYTES).varint(self.batch_bytes_max.into());
         }
+        if self.compression != default.compression {
+            fields.u8(COMPRESSION).varint(self.compression as u64);
+        }
         out.bytes(fields.as_slice());
     }
 
@@ -69,6 +81,11 @@ impl TopicSettings {
                 RETENTION_MS => settings.retention_ms = Some(fields.varint()?),
                 RETENTION_BYTES => settings.retention_bytes = Some(fields.varint()?),
                 BATCH_BYTES => settings.batch_bytes_max = fields.varint_u32()?,
+                COMPRESSION => {
+                    let codec = u8::try_from(fields.varint()?).ok().and_then(Codec::of_number);
+                    let unknown = CodecError { expected: "a codec", bytes_left: fields.clone().rest().len() };
+                    settings.compression = codec.ok_or(unknown)?;
+                }
                 _ => return Err(CodecError { expected: "a topic's setting", bytes_left: fields.rest().len() }),
             }
         }
@@ -79,3 +96,4 @@ impl TopicSettings {
 const RETENTION_MS: u8 = 1;
 const RETENTION_BYTES: u8 = 2;
 const BATCH_BYTES: u8 = 3;
+const COMPRESSION: u8 = 4;

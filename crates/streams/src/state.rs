@@ -4,7 +4,7 @@
 //! Of a partition's records only a bounded sketch is here ([`Samples`]), and the offset before which they are deleted.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
@@ -13,8 +13,9 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Sequence,
 use crate::catalogue::Catalogue;
 use crate::codec::{decode_leader_epoch, encode_leader_epoch};
 use crate::producers::Producers;
+use crate::roster::Roster;
 use crate::samples::Samples;
-use crate::{Command, Generation, Refusal, Reply, TopicId, TopicSettings, decide};
+use crate::{Command, Generation, MemberId, Refusal, Reply, TopicId, TopicSettings, decide};
 
 /// The streams of a shard.
 #[derive(Debug, Default)]
@@ -24,6 +25,10 @@ pub struct Streams {
     /// By [`GroupId`].
     pub(crate) groups: Catalogue<Group>,
     pub(crate) producers: Producers,
+    /// How many topics have embedded producers compress.
+    pub(crate) compressing: usize,
+    /// The id that the next member by lease gets.
+    pub(crate) next_member: MemberId,
 }
 
 #[derive(Debug)]
@@ -69,6 +74,10 @@ pub(crate) struct Group {
     pub(crate) protocol: Box<str>,
     /// The ids of the static members, by their instances' names.
     pub(crate) members: BTreeMap<Box<str>, Box<str>>,
+    /// The topics that keep what it has not read.
+    pub(crate) protected: BTreeSet<TopicId>,
+    /// Who shares each topic's partitions by leases.
+    pub(crate) rosters: BTreeMap<TopicId, Roster>,
 }
 
 #[derive(Debug)]
@@ -111,13 +120,15 @@ impl Model for Streams {
         self.still_counts(entry, history_from)
     }
 
-    /// Version 2, then the topics in the order of their ids, then the groups, then the producers:
+    /// Version 3, then the topics in the order of their ids, then the groups, then the producers:
     ///
     /// ```text
-    /// 2 │ next id, topics: n, n × (id, name, partitions, settings, m, m × (partition, start, samples))
+    /// 3 │ next id, topics: n, n × (id, name, partitions, settings, m, m × (partition, start, samples))
     ///   │ next id, groups: n, n × (id, name, generation, protocol type, protocol, i, i × (instance, member),
-    ///   │                          m, m × (topic, partition, offset, leader epoch u32, time in µs, metadata))
-    ///   │ producers
+    ///   │                          m, m × (topic, partition, offset, leader epoch u32, time in µs, metadata),
+    ///   │                          t, t × topic, r, r × (topic, roster))
+    ///   │ producers │ next member
+    /// roster: version, m, m × (member, name, lease in ms, until in µs), p, p × member
     /// ```
     fn save(&self, out: &mut Encoder) {
         out.u8(CHECKPOINT_VERSION);
@@ -132,24 +143,28 @@ impl Model for Streams {
             group.save(out);
         }
         self.producers.save(out);
+        out.varint(self.next_member.get());
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != CHECKPOINT_VERSION {
             return Err(CodecError {
-                expected: "version 2 of the streams' state",
+                expected: "version 3 of the streams' state",
                 bytes_left: from.clone().rest().len(),
             });
         }
+        let topics = catalogue(from, Topic::load)?;
         Ok(Streams {
-            topics: catalogue(from, Topic::load)?,
+            compressing: topics.iter().filter(|(.., topic)| topic.settings.compresses()).count(),
+            topics,
             groups: catalogue(from, Group::load)?,
             producers: Producers::load(from)?,
+            next_member: MemberId::new(from.varint()?),
         })
     }
 }
 
-const CHECKPOINT_VERSION: u8 = 2;
+const CHECKPOINT_VERSION: u8 = 3;
 
 /// A catalogue as it was saved. Bytes that give an id or a name twice are not one.
 fn catalogue<T>(
@@ -204,6 +219,15 @@ impl Group {
             out.varint(committed.offset.get()).u32(encode_leader_epoch(committed.leader_epoch));
             out.varint(committed.time.as_micros()).str(&committed.metadata);
         }
+        out.varint(self.protected.len() as u64);
+        for topic in &self.protected {
+            out.varint(topic.get().into());
+        }
+        out.varint(self.rosters.len() as u64);
+        for (topic, roster) in &self.rosters {
+            out.varint(topic.get().into());
+            roster.save(out);
+        }
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -225,6 +249,13 @@ impl Group {
                 metadata: Box::from(from.str()?),
             };
             group.offsets.insert(partition, committed);
+        }
+        for _ in 0..from.varint()? {
+            group.protected.insert(TopicId::new(from.varint_u32()?));
+        }
+        for _ in 0..from.varint()? {
+            let topic = TopicId::new(from.varint_u32()?);
+            group.rosters.insert(topic, Roster::load(from)?);
         }
         Ok(group)
     }

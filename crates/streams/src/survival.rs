@@ -1,9 +1,12 @@
-//! Which entries of streams still count: record batches as far as their partition reaches, and what a group committed last.
+//! Which entries of streams still count: record batches as far as their partition reaches, what a group committed last, and
+//! what was said of members that are in.
 
 use quire_model::{Entry, Timestamp};
 
 use crate::Streams;
-use crate::codec::{BATCH_PRODUCED, OFFSET_COMMITTED, OffsetBody};
+use crate::codec::{
+    BATCH_PRODUCED, JoinedBody, MEMBER_JOINED, MEMBER_RENEWED, MEMBERS_GONE, OFFSET_COMMITTED, OffsetBody,
+};
 use crate::tag::partition_of;
 
 impl Streams {
@@ -11,8 +14,18 @@ impl Streams {
         match entry.kind {
             BATCH_PRODUCED => self.is_within_its_partition(entry),
             OFFSET_COMMITTED => entry.time >= history_from || self.is_last_of_its_group(entry),
+            MEMBER_JOINED => entry.time >= history_from || self.is_member(entry),
+            // What a lease is now is in the checkpoint; who replays goes on from one.
+            MEMBER_RENEWED | MEMBERS_GONE => entry.time >= history_from,
             _ => true,
         }
+    }
+
+    fn is_member(&self, entry: &Entry<'_>) -> bool {
+        let Ok(body) = JoinedBody::decode(entry.body) else { return true };
+        let group = self.groups.get(body.gone.group.get()).map(|(_, group)| group);
+        let roster = group.and_then(|group| group.rosters.get(&body.gone.topic));
+        roster.is_some_and(|roster| roster.members.contains_key(&body.member))
     }
 
     fn is_within_its_partition(&self, entry: &Entry<'_>) -> bool {

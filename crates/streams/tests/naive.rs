@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quire_model::memory::World;
 use quire_model::{Position, Sequence, Timestamp};
 use quire_streams::wire::BatchBuilder;
-use quire_streams::{Command, Reply, Streams, TopicRef, TopicSettings};
+use quire_streams::{Command, Committer, Reply, Streams, TopicRef, TopicSettings};
 
 const TOPICS: [&str; 3] = ["a", "b", "c"];
 const GROUPS: [&str; 2] = ["g", "h"];
@@ -92,7 +92,7 @@ fn commit(world: &mut World<Streams>, parts: &[Part]) -> Option<Vec<Reply>> {
                 offset: Sequence::new(*offset),
                 leader_epoch: None,
                 metadata: "",
-                generation: None,
+                by: Committer::Anyone,
             },
         })
         .collect();

@@ -74,12 +74,18 @@ fn streams_facts(refusal: &streams::Refusal) -> Map<String, Value> {
         Refusal::StaleGeneration { generation, current } => {
             facts([("generation", json!(generation.get())), ("current", json!(current.get()))])
         }
+        Refusal::GroupHasMembers { leases, generation } => {
+            facts([("leases", json!(leases)), ("generation", json!(generation.map(streams::Generation::get)))])
+        }
         // Only the Kafka protocol has idempotent producers and members.
         Refusal::UnknownProducer { .. }
         | Refusal::InvalidProducer { .. }
         | Refusal::FencedProducer { .. }
         | Refusal::OutOfOrderSequence { .. }
         | Refusal::InvalidMembers
+        | Refusal::InvalidLease { .. }
+        | Refusal::UnknownMember { .. }
+        | Refusal::NotOwner { .. }
         | Refusal::UnknownTopicId { .. }
         | Refusal::InvalidTopicName(_)
         | Refusal::InvalidGroupName(_)

@@ -3,7 +3,7 @@
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
-use quire::streams::Command;
+use quire::streams::{Command, Despite};
 
 use crate::broker::Broker;
 use crate::connection::Closed;
@@ -31,5 +31,6 @@ async fn delete(broker: &Broker, group: &str) -> Result<(), Failure> {
     if members.is_some() {
         return Err(Failure::new(ResponseError::NonEmptyGroup, "the group has members"));
     }
-    broker.commit(Command::DeleteGroup { group }).await.map(|_| ())
+    // The log only knows that the generation began with members, who may have gone with an earlier server.
+    broker.commit(Command::DeleteGroup { group, despite: Despite::Generation }).await.map(|_| ())
 }

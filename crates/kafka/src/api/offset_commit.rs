@@ -45,7 +45,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
         1..=GROUP_NAME_BYTES_MAX => broker.groups.may_commit(group, who).await,
         _ => Err(ResponseError::InvalidGroupId),
     };
-    let generation = u32::try_from(generation).ok().map(Generation::new);
+    let by = u32::try_from(generation).map_or(Committer::Anyone, |generation| Committer::Of(Generation::new(generation)));
 
     let database = broker.database.id();
     let look = broker.database.read_published(|view| {
@@ -59,7 +59,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
         let mut of_topic = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
             let command = match allowed {
-                Ok(()) => command(group, generation, found.as_ref(), partition),
+                Ok(()) => command(group, by, found.as_ref(), partition),
                 Err(code) => Err(code),
             };
             of_topic.push(command.as_ref().err().copied());
@@ -84,7 +84,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
 
 fn command<'r>(
     group: &'r str,
-    generation: Option<Generation>,
+    by: Committer,
     topic: Option<&Topic>,
     partition: &'r OffsetCommitRequestPartition,
 ) -> Result<Command<'r>, ResponseError> {
@@ -103,7 +103,7 @@ fn command<'r>(
         offset: Sequence::new(offset),
         leader_epoch: u32::try_from(partition.committed_leader_epoch).ok(),
         metadata,
-        generation,
+        by,
     })
 }
 

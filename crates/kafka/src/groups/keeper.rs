@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use quire::streams::{Command, Generation, Refusal, StaticMember};
 use quire::{Commit, Database, Outcome, Part, Reason};
+use kafka_protocol::ResponseError;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep_until};
 
@@ -121,9 +122,14 @@ impl Keeper {
             Ok(None) => membership.begin(number, next, Instant::now()),
             // Another coordinator led the group meanwhile, or the group was deleted: its count is gone on from.
             Ok(Some(Refusal::StaleGeneration { current, .. })) => {
-                membership.fail(i32::try_from(current.get()).unwrap_or(i32::MAX), Instant::now());
+                let current = i32::try_from(current.get()).unwrap_or(i32::MAX);
+                membership.fail(current, ResponseError::NotCoordinator, Instant::now());
             }
-            Ok(Some(_)) | Err(_) => membership.fail(membership.generation(), Instant::now()),
+            // It is another kind of group as long as consumers in the database's own processes share it by leases.
+            Ok(Some(Refusal::GroupHasMembers { .. })) => membership.refuse(ResponseError::InconsistentGroupProtocol),
+            Ok(Some(_)) | Err(_) => {
+                membership.fail(membership.generation(), ResponseError::NotCoordinator, Instant::now());
+            }
         }
     }
 

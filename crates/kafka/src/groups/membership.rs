@@ -289,14 +289,23 @@ impl Membership {
         }
     }
 
+    /// The group is not the coordinator's to lead: nobody is a member.
+    pub(super) fn refuse(&mut self, code: ResponseError) {
+        for (_, member) in std::mem::take(&mut self.members) {
+            member.end(code);
+        }
+        self.phase = Phase::Empty;
+        self.leader.clear();
+    }
+
     /// The generation can't begin: everyone is to find the coordinator, and to join again.
-    pub(super) fn fail(&mut self, generation: i32, now: Instant) {
+    pub(super) fn fail(&mut self, generation: i32, code: ResponseError, now: Instant) {
         self.generation = generation;
         self.phase = Phase::Joining { until: now + self.rebalance_timeout() };
         for (id, member) in &mut self.members {
             if let Some(answer) = member.joining.take() {
                 member.hear(now);
-                let _ = answer.send(Err(NotJoined { code: ResponseError::NotCoordinator, member: id.clone() }));
+                let _ = answer.send(Err(NotJoined { code, member: id.clone() }));
             }
         }
     }

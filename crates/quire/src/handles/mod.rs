@@ -5,6 +5,7 @@ mod events;
 mod graph;
 mod graph_changes;
 mod graph_snapshot;
+mod group;
 mod life;
 mod projection;
 mod queue;
@@ -18,19 +19,21 @@ pub use events::{Event, EventStore, Events};
 pub use graph::Graph;
 pub use graph_changes::GraphChanges;
 pub use graph_snapshot::GraphSnapshot;
+pub use group::{Group, GroupDescription, GroupMember, GroupOffset, Source};
 pub use life::LifeEvents;
 pub use projection::{Project, Projected, Projection};
 pub use queue::Queue;
 pub use rest::Rest;
 pub use subscription::{Progress, Subscription};
-pub use topic::{Producer, Record, Records, Topic};
+pub(crate) use topic::unreadable;
+pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};
 pub use worker::{Done, Stop, Worker};
 
 use crate::outcome::Refused;
 use crate::{Error, Result};
 
 /// The one answer to the one command of a commit, or the refusal as an error.
-fn only<T>(verdict: std::result::Result<Vec<T>, Refused>) -> Result<T> {
+pub(crate) fn only<T>(verdict: std::result::Result<Vec<T>, Refused>) -> Result<T> {
     let mut replies = verdict.map_err(Error::from)?;
     Ok(replies.pop().expect("one command has one answer"))
 }

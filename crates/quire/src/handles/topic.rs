@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 use quire_model::Sequence;
 
 use crate::commit::{Message, batch_time_ms};
-use crate::compression::{open_batch, opened};
+use crate::compression::{compressed, open_batch, opened};
 use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::Database;
 use crate::decide::{Commands, Replies};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::only;
-use crate::streams::wire::{Batch, BatchBuilder};
+use crate::streams::wire::{Batch, BatchBuilder, Codec};
 use crate::streams::{
-    Command, PartitionOffsets, Produced, Reply, StreamReadError, TimeOffset, TopicId, TopicRef, TopicSettings,
+    Command, Committer, PartitionOffsets, Produced, Reply, StreamReadError, TimeOffset, TopicChanges, TopicId, TopicRef, TopicSettings,
 };
 
 /// A topic. See [`Database::topic`].
@@ -38,6 +38,30 @@ pub struct Record {
     pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
+/// What a topic is like and holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicStatistics {
+    /// What is chosen about it.
+    pub settings: TopicSettings,
+    /// The groups whose unread records it keeps.
+    pub protected_for: Vec<String>,
+    /// Its partitions, in order.
+    pub partitions: Vec<PartitionStatistics>,
+}
+
+/// What a partition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionStatistics {
+    /// The partition.
+    pub partition: u32,
+    /// The offset of the first record that is there.
+    pub start: Sequence,
+    /// The offset that the next record gets.
+    pub next: Sequence,
+    /// The bytes of its batches, up to one part in 32 too many.
+    pub bytes: u64,
+}
+
 /// What a fetch found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Records {
@@ -57,7 +81,15 @@ impl<'a> Topic<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] when it is there already or can't be, and the errors of [`Database::commit`].
     pub fn create(&self, partitions: u32) -> Result<TopicId> {
-        match self.commit(Command::CreateTopic { name: self.name, partitions, settings: TopicSettings::default() })? {
+        self.create_with(partitions, TopicSettings::default())
+    }
+
+    /// The same with settings.
+    ///
+    /// # Errors
+    /// As [`Topic::create`].
+    pub fn create_with(&self, partitions: u32, settings: TopicSettings) -> Result<TopicId> {
+        match self.commit(Command::CreateTopic { name: self.name, partitions, settings })? {
             Reply::TopicCreated(created) => Ok(created.topic),
             other => unreachable!("a creation is answered by one, not by {other:?}"),
         }
@@ -73,7 +105,7 @@ impl<'a> Topic<'a> {
 
     /// A producer, which keeps its buffers from one batch to the next.
     pub fn producer(&self) -> Producer<'a> {
-        Producer { topic: *self, id: None, batch: BatchBuilder::new(), replies: Replies::default() }
+        Producer { topic: *self, known: None, batch: BatchBuilder::new(), replies: Replies::default() }
     }
 
     /// Notes where a consumer group goes on, and waits until it is durable.
@@ -89,9 +121,51 @@ impl<'a> Topic<'a> {
             offset,
             leader_epoch: None,
             metadata: "",
-            generation: None,
+            by: Committer::Anyone,
         })?;
         Ok(())
+    }
+
+    /// Changes the topic's settings, and waits until that is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
+    pub fn alter(&self, changes: TopicChanges) -> Result<()> {
+        self.commit(Command::AlterTopic { topic: TopicRef::Name(self.name), changes }).map(|_| ())
+    }
+
+    /// Has the topic keep what a group has not read, whatever its retention says, or no longer. Of a group that has committed
+    /// nothing everything is kept. Records are still deleted by [`Command::DeleteRecords`] without `keep_unread`, and with
+    /// their topic; a consumer is then told of it ([`Delivery::lost`](crate::Delivery::lost)).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
+    pub fn protect_unread(&self, group: &str, protects: bool) -> Result<()> {
+        self.commit(Command::ProtectUnread { group, topic: TopicRef::Name(self.name), protects }).map(|_| ())
+    }
+
+    /// What the topic is like and holds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`], [`ErrorKind::Failed`].
+    pub fn statistics(&self) -> Result<TopicStatistics> {
+        let found = self.database.read(|view| {
+            let topic = view.streams.topic_named(self.name)?;
+            let partition = |number| {
+                let bytes = view.streams.partition_bytes(topic.id, number).unwrap_or_default();
+                Some((number, view.streams.partition(topic.id, number).ok()?, bytes))
+            };
+            let protected_for = view.streams.protecting(topic.id).map(ToOwned::to_owned).collect();
+            let partitions = (0..topic.partitions).filter_map(partition).collect::<Vec<_>>();
+            Some((topic.settings, protected_for, partitions))
+        })?;
+        let (settings, protected_for, partitions) = found.wait()?.ok_or_else(|| self.not_found())?;
+        let history = self.database.history();
+        let partitions = partitions.into_iter().map(|(partition, found, bytes)| {
+            let PartitionOffsets { start, next } = found.offsets(&history)?;
+            Ok(PartitionStatistics { partition, start, next, bytes })
+        });
+        Ok(TopicStatistics { settings, protected_for, partitions: partitions.collect::<Result<_>>()? })
     }
 
     /// Where a consumer group goes on; `None` when it never said.
@@ -178,9 +252,9 @@ impl<'a> Topic<'a> {
     ///     || left.get() == 0,
     ///     // An invoice is written for each order, exactly once.
     ///     |orders: &Delivery, mut commit| {
-    ///         for order in &orders.records {
+    ///         for order in orders.records() {
     ///             left.set(left.get() - 1);
-    ///             commit = commit.produce("invoices", Message::new(order.value.as_deref().unwrap_or_default()));
+    ///             commit = commit.produce("invoices", Message::new(order.value.unwrap_or_default()));
     ///         }
     ///         Ok::<_, String>(commit)
     ///     },
@@ -234,7 +308,7 @@ fn copy(stored: &crate::streams::Stored<'_>, from: Sequence, records: &mut Vec<R
     Ok(())
 }
 
-fn unreadable(error: StreamReadError) -> Error {
+pub(crate) fn unreadable(error: StreamReadError) -> Error {
     match error {
         StreamReadError::Unreadable(error) => error.into(),
         _ => Error::new(ErrorKind::NotFound, error.to_string()),
@@ -245,8 +319,8 @@ fn unreadable(error: StreamReadError) -> Error {
 #[derive(Debug)]
 pub struct Producer<'a> {
     topic: Topic<'a>,
-    /// Known after the first batch; saves looking the name up.
-    id: Option<TopicId>,
+    /// The topic's id and its codec, as the last answer told: saves looking them up.
+    known: Option<(TopicId, Codec)>,
     /// Kept from one batch to the next for their capacity.
     batch: BatchBuilder,
     replies: Replies,
@@ -269,13 +343,18 @@ impl Producer<'_> {
             message.add_to(&mut self.batch, now_ms)?;
         }
         let batch = self.batch.finish_without_checksum().expect("at least one message was added");
-        let topic = self.id.map_or(TopicRef::Name(self.topic.name), TopicRef::Id);
+        let (topic, codec) = match self.known {
+            Some((id, codec)) => (TopicRef::Id(id), codec),
+            None => (TopicRef::Name(self.topic.name), database.codec_of(self.topic.name)?),
+        };
+        let smaller = compressed(&batch, codec)?;
+        let batch = smaller.as_deref().map_or(batch, Batch::stored);
         let command = first.command(topic, batch);
         let commands = Commands { streams: &[command], ..Commands::default() };
         database.commit_and_wait(now, &commands, &mut self.replies)?.map_err(|refused| Error::from(*refused))?;
         match self.replies.streams.pop() {
             Some(Reply::Produced(produced)) => {
-                self.id = Some(produced.topic);
+                self.known = Some((produced.topic, produced.compression));
                 Ok(produced)
             }
             other => unreachable!("a batch is answered by its offsets, not by {other:?}"),

@@ -45,7 +45,7 @@ fn bad() -> Vec<Part<'static>> {
             offset,
             leader_epoch: None,
             metadata: "",
-            generation: None,
+            by: streams::Committer::Anyone,
         }),
         append(NewEvent::new("Made").tag("id:1"), vec![taken]),
         Part::Jobs(jobs::Command::Ack { job: JobId::new(nowhere), token: LeaseToken::new(nowhere), result: b"" }),

@@ -91,7 +91,7 @@ fn messages_before_the_start_of_their_partition_go() {
     let database = builder(&place, &clock).open().expect("opened");
     fill(&database);
     let delete =
-        Command::DeleteRecords { topic: TopicRef::Name("topic"), partition: 0, before: Some(Sequence::new(150)) };
+        Command::DeleteRecords { topic: TopicRef::Name("topic"), partition: 0, before: Some(Sequence::new(150)), keep_unread: false };
     database.commit(&Commit::new().part(Part::Streams(delete))).expect("durable").committed().expect("accepted");
     let before = bytes(&place);
     database.compact().expect("compacted");

@@ -1,10 +1,11 @@
-//! Compressed batches, as Kafka's clients write them, are read like any others.
+//! Compressed batches, as Kafka's clients write them, are read like any others; embedded producers compress what their topic says.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 
-use quire::streams::wire::{Batch, BatchBuilder, HEADER_BYTES};
-use quire::streams::{Command, TopicRef};
-use quire::{Commit, Durability, ErrorKind, Part, Sequence};
+use quire::streams::wire::{Batch, BatchBuilder, Codec, HEADER_BYTES, PREFIX_BYTES, Record};
+use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
+use quire::{Commit, Durability, ErrorKind, Message, Part, Sequence};
 
 use crate::support::Place;
 
@@ -91,4 +92,68 @@ fn a_batch_that_opens_to_too_much_is_refused() {
         let error = quire::open_batch(&Batch::stored(&bytes)).expect_err("too much");
         assert!(error.to_string().contains("more than"), "{error}");
     }
+}
+
+/// What two producers write to a topic that compresses with this codec, and whether the batches are smaller for it.
+fn written_with(codec: Codec) -> Vec<(Codec, Vec<String>)> {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let settings = TopicSettings { compression: codec, ..TopicSettings::default() };
+    database.topic("t").create_with(1, settings).expect("created");
+    let long = "again and ".repeat(100);
+    let mut producer = database.topic("t").producer();
+    producer.produce(&[Message::new(&long).key("k"), Message::new("b")]).expect("produced");
+    producer.produce(&[Message::new(&long)]).expect("produced");
+    producer.produce(&[Message::new("short")]).expect("produced");
+    let commit = Commit::new().produce("t", Message::new(&long)).produce("other", Message::new(&long));
+    database.commit(&commit).expect("no error").committed().expect("accepted");
+    drop(database);
+    let database = place.open(Durability::Os);
+    let topics = database.read(|view| ["t", "other"].map(|name| view.streams.topic_named(name).expect("a topic").id));
+    let [t, other] = topics.expect("no error").wait().expect("no error");
+    let mut batches = Vec::new();
+    for topic in [t, other] {
+        let partition = database.read_published(|view| view.streams.partition(topic, 0).expect("a partition")).expect("ok");
+        let fetched = partition.fetch(&database.history(), Sequence::new(0), usize::MAX, &mut |stored| {
+            let prefix = stored.batch.prefix(stored.base_offset, 0);
+            let sent = [&prefix[..], &stored.batch.bytes()[PREFIX_BYTES..]].concat();
+            Batch::parse(&sent).expect("a batch as it may be sent to anyone");
+            let opened = quire::open_batch(&stored.batch).expect("it opens");
+            let value = |record: Record<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
+            let values: Vec<String> = stored.batch.records_from(&opened).map(|record| value(record.expect("whole"))).collect();
+            batches.push((stored.batch.codec(), values));
+            ControlFlow::Continue(())
+        });
+        fetched.expect("readable");
+    }
+    let long = || vec![long.clone()];
+    let expected = [vec![long()[0].clone(), "b".into()], long(), vec!["short".into()], long(), long()];
+    assert_eq!(batches.iter().map(|(_, values)| values.clone()).collect::<Vec<_>>(), expected);
+    batches
+}
+
+#[test]
+fn embedded_producers_compress_with_what_their_topic_says_where_it_helps() {
+    for codec in Codec::ALL {
+        let codecs: Vec<Codec> = written_with(codec).into_iter().map(|(codec, _)| codec).collect();
+        assert_eq!(codecs, [codec, codec, Codec::None, codec, Codec::None]);
+    }
+}
+
+#[test]
+fn a_codec_that_is_changed_is_used_from_the_next_look_on_by_every_process() {
+    let place = Place::new();
+    let (here, there) = (place.open(Durability::Os), place.open(Durability::Os));
+    let long = "again and ".repeat(100);
+    let mut producer = there.topic("t").producer();
+    producer.produce(&[Message::new(&long)]).expect("produced");
+    here.topic("t").alter(TopicChanges { compression: Some(Codec::Zstd), ..TopicChanges::default() }).expect("altered");
+    // The answer to this one tells.
+    producer.produce(&[Message::new(&long)]).expect("produced");
+    producer.produce(&[Message::new(&long)]).expect("produced");
+    there.topic("t").produce(&Message::new(&long)).expect("produced");
+    let statistics = there.topic("t").statistics().expect("a topic");
+    assert_eq!(statistics.settings.compression, Codec::Zstd);
+    let bytes = statistics.partitions[0].bytes;
+    assert!((2 * long.len() as u64..3 * long.len() as u64).contains(&bytes), "{bytes}");
 }

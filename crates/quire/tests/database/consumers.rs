@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use quire::streams::{Command, TopicRef};
-use quire::{Commit, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Message, Part, Sequence};
+use quire::{Commit, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Message, Part, Sequence, Sharing};
 
 use crate::support::Place;
 
@@ -23,8 +24,8 @@ fn with_topic(place: &Place, partitions: u32, values: &[&str]) -> Database {
 }
 
 fn values(delivery: &Delivery) -> Vec<String> {
-    let value = |record: &quire::Record| String::from_utf8(record.value.clone().expect("a value")).expect("text");
-    delivery.records.iter().map(value).collect()
+    let value = |record: quire::RecordView<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
+    delivery.records().map(value).collect()
 }
 
 /// Reads whatever there is, without noting it.
@@ -47,8 +48,8 @@ fn what_follows_from_a_record_is_committed_with_its_offset_once() {
         || taken.get() == 2,
         |delivery: &Delivery, mut commit| {
             taken.set(taken.get() + 1);
-            for record in &delivery.records {
-                commit = commit.produce("out", Message::new(record.value.as_deref().expect("a value")));
+            for record in delivery.records() {
+                commit = commit.produce("out", Message::new(record.value.expect("a value")));
             }
             Ok::<_, String>(commit)
         },
@@ -138,7 +139,8 @@ fn without_a_dead_letter_topic_a_failure_ends_the_reading_and_nothing_is_noted()
 fn members_share_the_partitions_also_those_that_come_later() {
     let place = Place::new();
     let database = with_topic(&place, 3, &["0", "1", "2"]);
-    let member = |member| ConsumerSettings { member, members: 2, ..ConsumerSettings::default() };
+    let fixed = |member| Sharing::Fixed { member, members: 2 };
+    let member = |member| ConsumerSettings { sharing: fixed(member), ..ConsumerSettings::default() };
     let mut even = database.topic("t").consumer("g", member(0)).expect("a consumer");
     let mut odd = database.topic("t").consumer("g", member(1)).expect("a consumer");
     assert_eq!(drain(&mut even).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from(["0".into(), "2".into()]));
@@ -152,7 +154,7 @@ fn members_share_the_partitions_also_those_that_come_later() {
     });
     assert_eq!(seen, Some(vec![String::from("3")]));
     assert_eq!(drain(&mut even), Vec::<String>::new());
-    let nobody = ConsumerSettings { member: 2, members: 2, ..ConsumerSettings::default() };
+    let nobody = member(2);
     assert_eq!(database.topic("t").consumer("g", nobody).expect_err("no member").kind(), ErrorKind::Invalid);
     let nowhere = database.topic("nowhere").consumer("g", ConsumerSettings::default());
     assert_eq!(nowhere.expect_err("no topic").kind(), ErrorKind::NotFound);
@@ -164,7 +166,7 @@ fn a_consumer_that_was_overtaken_is_told_how_much_it_lost() {
     let database = with_topic(&place, 1, &["a", "b", "c"]);
     let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
     let before = Some(Sequence::new(2));
-    let delete = Command::DeleteRecords { topic: TopicRef::Name("t"), partition: 0, before };
+    let delete = Command::DeleteRecords { topic: TopicRef::Name("t"), partition: 0, before, keep_unread: false };
     database.commit(&Commit::new().part(Part::Streams(delete))).expect("no error").committed().expect("accepted");
     let delivery = consumer.poll().expect("no error").expect("a delivery");
     assert_eq!((values(&delivery), delivery.lost), (vec![String::from("c")], 2));
@@ -218,4 +220,57 @@ fn a_stop_during_a_wait_between_two_tries_leaves_the_records_to_whoever_goes_on(
     let look = Duration::from_millis(1);
     consumer.process(look, stop, |_: &Delivery, _| Err::<Commit<'_>, _>("no")).expect("a quiet end");
     assert_eq!(drain(&mut consumer), ["a"]);
+}
+
+#[test]
+fn a_consumer_takes_as_many_records_as_it_is_to_and_is_told_of_every_failure() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let batch: Vec<Message<'_>> = ["a", "b", "c", "d", "e"].iter().map(Message::new).collect();
+    database.topic("t").producer().produce(&batch).expect("produced");
+    let settings = ConsumerSettings { records_max: 2, retries: 1, backoff_ms: 1, ..ConsumerSettings::default() };
+    let told = Mutex::new(Vec::new());
+    let tell = |delivery: &Delivery, error: &str, times: u32| {
+        told.lock().expect("no panic").push((values(delivery), error.to_owned(), times));
+    };
+    let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
+    consumer.on_error(&tell);
+    let mut seen = Vec::new();
+    let handled = consumer.process(
+        PATIENCE,
+        || database.topic("t").committed_offset("g", 0).expect("a topic") == Some(Sequence::new(5)),
+        |delivery: &Delivery, commit| {
+            seen.push(values(delivery));
+            if seen.len() == 2 { Err("once") } else { Ok(commit) }
+        },
+    );
+    handled.expect("no error");
+    assert_eq!(seen, [vec!["a", "b"], vec!["c", "d"], vec!["c", "d"], vec!["e"]]);
+    assert_eq!(*told.lock().expect("no panic"), [(vec![String::from("c"), String::from("d")], String::from("once"), 1)]);
+}
+
+#[test]
+fn a_consumer_goes_to_the_start_and_to_the_end() {
+    let place = Place::new();
+    let database = with_topic(&place, 2, &["a", "b", "c"]);
+    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    consumer.seek_to_end().expect("no error");
+    assert_eq!(drain(&mut consumer), Vec::<String>::new());
+    consumer.seek_to_start().expect("no error");
+    assert_eq!(drain(&mut consumer).len(), 3);
+}
+
+#[test]
+fn what_a_record_carries_is_handed_out_whole() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let message = Message::new("v").key("").header("h", "1").header("", "").timestamp_ms(7);
+    database.topic("t").producer().produce(&[message, Message::tombstone().key("k")]).expect("produced");
+    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    let delivery = consumer.poll().expect("no error").expect("a delivery");
+    let records: Vec<_> = delivery.records().collect();
+    assert_eq!((records[0].key, records[0].value, records[0].timestamp_ms), (Some(&b""[..]), Some(&b"v"[..]), 7));
+    let headers: Vec<_> = records[0].headers.iter().map(|header| (header.key, header.value)).collect();
+    assert_eq!(headers, [(&b"h"[..], Some(&b"1"[..])), (&b""[..], Some(&b""[..]))]);
+    assert_eq!((records[1].key, records[1].value, records[1].headers.len()), (Some(&b"k"[..]), None, 0));
 }

@@ -17,5 +17,6 @@ mod closing;
 mod compression;
 mod consumers;
 mod duties;
+mod members;
 mod opening;
 mod retention;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
-use quire::{Background, Commit, Database, Duty, ManualClock, Message, Part, Sequence, Timestamp};
+use quire::{Background, Commit, ConsumerSettings, Database, Duty, ManualClock, Message, Part, Sequence, Timestamp};
 
 use crate::support::Place;
 
@@ -108,4 +108,33 @@ fn topics_are_looked_at_at_once_when_they_change_and_every_minute() {
     assert!(!database.carry_out(Duty::Retain).expect("no error"));
     clock.set(Timestamp::from_millis(NOW_MS + 91_000));
     assert!(database.carry_out(Duty::Retain).expect("no error"), "and then after a minute");
+}
+
+#[test]
+fn what_a_protected_group_has_not_read_stays_and_who_deletes_it_tells_the_consumer() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
+    let database = open(&place, &clock);
+    let settings = TopicSettings { retention_ms: Some(HOUR_MS), ..TopicSettings::default() };
+    database.topic("t").create_with(1, settings).expect("created");
+    for value in ["a", "b", "c"] {
+        database.topic("t").produce(&Message::new(value)).expect("produced");
+    }
+    database.topic("t").protect_unread("g", true).expect("protected");
+    database.topic("t").commit_offset("g", 0, Sequence::new(1)).expect("noted");
+    clock.set(Timestamp::from_millis(NOW_MS + 2 * HOUR_MS));
+    assert!(database.carry_out(Duty::Retain).expect("no error"));
+    assert_eq!(start(&database), 1);
+    drop(database);
+    let database = open(&place, &clock);
+    assert_eq!(database.topic("t").statistics().expect("a topic").protected_for, ["g"]);
+    let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
+    let before = Some(Sequence::new(2));
+    commit(&database, Command::DeleteRecords { topic: TopicRef::Name("t"), partition: 0, before, keep_unread: false });
+    let delivery = consumer.poll().expect("no error").expect("a delivery");
+    assert_eq!((delivery.len(), delivery.lost), (1, 1));
+    database.topic("t").protect_unread("g", false).expect("no longer");
+    clock.set(Timestamp::from_millis(NOW_MS + 3 * HOUR_MS));
+    assert!(database.carry_out(Duty::Retain).expect("no error"));
+    assert_eq!(start(&database), 3);
 }

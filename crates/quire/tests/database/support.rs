@@ -106,6 +106,11 @@ pub(crate) fn everything(database: &Database) -> Vec<String> {
             lines.push(format!("{topic:?} {offsets:?}"));
         }
         for group in view.streams.groups() {
+            for topic in view.streams.shared_topics(group.name) {
+                let members = view.streams.members(group.name, topic);
+                let shares = members.map(|it| (it, view.streams.share(group.name, topic, it.id).map(Vec::from_iter)));
+                lines.push(format!("{topic} {:?}", shares.collect::<Vec<_>>()));
+            }
             lines.push(format!("{group:?} {:?}", view.streams.committed_by(group.name).collect::<Vec<_>>()));
         }
         for (queue, stats) in view.jobs.queues() {

@@ -23,14 +23,12 @@ impl Attributes {
 
     /// How the records are compressed; `None` for a codec number that no one has given a meaning (5 to 7).
     pub const fn codec(self) -> Option<Codec> {
-        match self.codec_number() {
-            0 => Some(Codec::None),
-            1 => Some(Codec::Gzip),
-            2 => Some(Codec::Snappy),
-            3 => Some(Codec::Lz4),
-            4 => Some(Codec::Zstd),
-            _ => None,
-        }
+        Codec::of_number(self.codec_number())
+    }
+
+    /// The same with another codec.
+    pub const fn with_codec(self, codec: Codec) -> Self {
+        Attributes(self.0 & !0b111 | codec as u16)
     }
 
     /// The number of the codec.
@@ -71,6 +69,33 @@ pub enum Codec {
 }
 
 impl Codec {
+    /// All there are, in the order of their numbers.
+    pub const ALL: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
+
+    /// The codec with this number.
+    pub const fn of_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Codec::None),
+            1 => Some(Codec::Gzip),
+            2 => Some(Codec::Snappy),
+            3 => Some(Codec::Lz4),
+            4 => Some(Codec::Zstd),
+            _ => None,
+        }
+    }
+
+    /// The codec with this name, which is that of Kafka's settings.
+    pub fn of_name(name: &str) -> Option<Self> {
+        match name {
+            "none" => Some(Codec::None),
+            "gzip" => Some(Codec::Gzip),
+            "snappy" => Some(Codec::Snappy),
+            "lz4" => Some(Codec::Lz4),
+            "zstd" => Some(Codec::Zstd),
+            _ => None,
+        }
+    }
+
     /// The most bytes that one compressed byte can stand for: what the format allows, whatever a compressor reaches.
     ///
     /// | codec | | from |

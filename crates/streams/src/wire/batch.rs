@@ -4,12 +4,14 @@
 //! The records inside are looked at only when they are asked for: what a producer put there is between it and its
 //! consumers, and [`Batch::records`] never goes beyond the bytes, whatever they say.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::checksum::checksum;
 use super::layout::{
     ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CHECKSUM, HEADER_BYTES, LAST_OFFSET_DELTA,
     LEADER_EPOCH, MAGIC, MAGIC_V2, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_BYTES_MIN, RECORD_COUNT, field,
+    set_field,
 };
 use super::{Attributes, Codec, Records};
 
@@ -173,6 +175,19 @@ impl<'a> Batch<'a> {
             Codec::None => Ok(self.records_from(self.records_bytes())),
             codec => Err(Compressed { codec }),
         }
+    }
+
+    /// The same batch with its records compressed: `compressed` is what they came to with this codec. Its checksum is left to
+    /// [`Batch::prefix`], for when it goes out.
+    pub fn with_records(&self, codec: Codec, compressed: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + compressed.len());
+        bytes.extend_from_slice(&self.bytes[..HEADER_BYTES]);
+        bytes.extend_from_slice(compressed);
+        let length = i32::try_from(bytes.len() - LEADER_EPOCH).expect("compressed records are smaller than others");
+        set_field(&mut bytes, BATCH_LENGTH, length.to_be_bytes());
+        set_field(&mut bytes, ATTRIBUTES, self.attributes().with_codec(codec).bits().to_be_bytes());
+        set_field(&mut bytes, CHECKSUM, [0; 4]);
+        bytes
     }
 
     /// The records of this batch, from what its [`Batch::records_bytes`] decompress to.

@@ -65,6 +65,19 @@ impl<'a> Headers<'a> {
         self.count == 0
     }
 
+    /// The bytes that they lie in.
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.encoded
+    }
+
+    /// Headers whose [`Headers::bytes`] were put elsewhere.
+    ///
+    /// # Panics
+    /// When walked, if these are not the bytes of so many headers.
+    pub const fn moved(count: usize, bytes: &'a [u8]) -> Self {
+        Headers { count: count as u32, encoded: bytes }
+    }
+
     /// The headers, one after the other.
     pub fn iter(self) -> impl Iterator<Item = Header<'a>> + use<'a> {
         let mut rest = self.encoded;

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 
 use quire_model::memory::World;
 use quire_model::{Denied, Position, Sequence, Timestamp};
-use quire_streams::wire::{Batch, BatchBuilder};
+use quire_streams::wire::{Batch, BatchBuilder, Codec};
 use quire_streams::{
-    Command, Generation, Reply, StaticMember, Streams, TopicChanges, TopicId, TopicRef, TopicSettings,
+    Command, Committer, Despite, Generation, MemberId, Reply, StaticMember, Streams, TopicChanges, TopicId, TopicRef, TopicSettings,
 };
 
 /// Runs a scenario and compares what it says, line by line.
@@ -19,8 +19,11 @@ use quire_streams::{
 /// alter T SETTING=VALUE ...        init   sent ID EPOCH SEQUENCE T/P v v  generation GROUP N [INSTANCE=MEMBER ...]
 /// trim T/P OFFSET|all   retain                                            forget GROUP T/P   disband GROUP
 /// replace GROUP GENERATION INSTANCE=MEMBER
+/// join GROUP T LEASE_MS [NAME]   renew GROUP T MEMBER   leave GROUP T MEMBER   owner GROUP MEMBER T/P OFFSET
+/// protect GROUP T   unprotect GROUP T   keep T/P OFFSET|all   disband GROUP [leases|all]
 /// later MS
 /// topics   groups   committed G    offsets T/P   fetch T/P FROM BYTES_MAX   at T/P MS   latest T/P
+/// shares GROUP T
 /// settings T   bytes T/P           senders T/P                              statics GROUP
 /// ```
 /// `#N` instead of a topic's name is its id, `%N` what has this number outside. Records without a time have that of their commit: 1000 ms for the first.
@@ -77,7 +80,7 @@ fn commit(world: &mut World<Streams>, time_ms: u64, line: &str) -> String {
             ["trim", at, before] => {
                 let (topic, partition) = partition_of(at);
                 let before = (before != "all").then(|| Sequence::new(before.parse().unwrap()));
-                Command::DeleteRecords { topic, partition, before }
+                Command::DeleteRecords { topic, partition, before, keep_unread: false }
             }
             ["init"] => Command::InitProducer,
             ["sent", _, _, _, at, ..] => {
@@ -94,8 +97,35 @@ fn commit(world: &mut World<Streams>, time_ms: u64, line: &str) -> String {
             ["member", group, generation, at, offset] => {
                 let (topic, partition) = partition_of(at);
                 let (offset, metadata, leader_epoch) = (Sequence::new(offset.parse().unwrap()), "", None);
-                let generation = Some(Generation::new(generation.parse().unwrap()));
-                Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, generation }
+                let by = Committer::Of(Generation::new(generation.parse().unwrap()));
+                Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, by }
+            }
+            ["owner", group, member, at, offset] => {
+                let (topic, partition) = partition_of(at);
+                let (offset, metadata, leader_epoch) = (Sequence::new(offset.parse().unwrap()), "", None);
+                let by = Committer::Member(MemberId::new(member.parse().unwrap()));
+                Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, by }
+            }
+            ["join", group, topic, lease_ms, ref name @ ..] => Command::JoinGroup {
+                group,
+                topic: topic_of(topic),
+                name: name.first().copied().unwrap_or(""),
+                lease_ms: lease_ms.parse().unwrap(),
+            },
+            ["renew", group, topic, member] => {
+                let member = MemberId::new(member.parse().unwrap());
+                Command::RenewMember { group, topic: topic_of(topic), member }
+            }
+            ["leave", group, topic, member] => {
+                let member = MemberId::new(member.parse().unwrap());
+                Command::LeaveGroup { group, topic: topic_of(topic), member }
+            }
+            ["protect", group, topic] => Command::ProtectUnread { group, topic: topic_of(topic), protects: true },
+            ["unprotect", group, topic] => Command::ProtectUnread { group, topic: topic_of(topic), protects: false },
+            ["keep", at, before] => {
+                let (topic, partition) = partition_of(at);
+                let before = (before != "all").then(|| Sequence::new(before.parse().unwrap()));
+                Command::DeleteRecords { topic, partition, before, keep_unread: true }
             }
             ["forget", group, at] => {
                 let (topic, partition) = partition_of(at);
@@ -106,7 +136,9 @@ fn commit(world: &mut World<Streams>, time_ms: u64, line: &str) -> String {
                 let generation = Generation::new(generation.parse().unwrap());
                 Command::ReplaceMember { group, generation, member: StaticMember { instance, member } }
             }
-            ["disband", group] => Command::DeleteGroup { group },
+            ["disband", group] => Command::DeleteGroup { group, despite: Despite::Nobody },
+            ["disband", group, "leases"] => Command::DeleteGroup { group, despite: Despite::Generation },
+            ["disband", group, "all"] => Command::DeleteGroup { group, despite: Despite::Everyone },
             ["produce", at, ref rest @ ..] => {
                 let (topic, partition) = partition_of(at);
                 let create_partitions = (rest[0] == "or").then(|| rest[1].parse().unwrap());
@@ -122,8 +154,8 @@ fn commit(world: &mut World<Streams>, time_ms: u64, line: &str) -> String {
                 let metadata = note.first().copied().unwrap_or("");
                 let offset = Sequence::new(offset.parse().unwrap());
                 let leader_epoch = (metadata == "epoch").then_some(5);
-                let generation = None;
-                Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, generation }
+                let by = Committer::Anyone;
+                Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, by }
             }
             _ => panic!("a part of a commit, not {part:?}"),
         })
@@ -150,6 +182,10 @@ fn reply(reply: &Reply) -> String {
         Reply::GenerationBegun(group) => format!("group {} goes on", group.get()),
         Reply::MemberReplaced(group) => format!("group {} has another member", group.get()),
         Reply::GroupDeleted(group) => format!("group {} is gone", group.get()),
+        Reply::UnreadProtected(group) => format!("group {} is cared for", group.get()),
+        Reply::MemberJoined(joined) => format!("group {} has member {}", joined.group.get(), joined.member),
+        Reply::MemberRenewed(group) => format!("group {} goes on with the member", group.get()),
+        Reply::MemberLeft(group) => format!("group {} goes on without the member", group.get()),
         Reply::OffsetCommitted(c) => format!("group {} at #{}/{}", c.group.get(), c.topic, c.partition),
     }
 }
@@ -173,6 +209,7 @@ fn changes(chosen: &[&str]) -> TopicChanges {
             "ms" => changes.retention_ms = Some((value > 0).then_some(value)),
             "bytes" => changes.retention_bytes = Some((value > 0).then_some(value)),
             "batch" => changes.batch_bytes_max = Some(value as u32),
+            "codec" => changes.compression = Codec::of_number(value as u8),
             _ => panic!("a setting, not {name}"),
         }
     }
@@ -232,7 +269,8 @@ fn read(world: &World<Streams>, line: &str) -> Option<String> {
         ["groups"] => list(model.groups().map(|g| format!("{}: {}", g.name, g.partitions)).collect()),
         ["settings", topic] => {
             let settings = model.topic_named(topic).unwrap().settings;
-            format!("{:?} {:?} {}", settings.retention_ms, settings.retention_bytes, settings.batch_bytes_max)
+            let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression } = settings;
+            format!("{retention_ms:?} {retention_bytes:?} {batch_bytes_max} {compression}")
         }
         ["bytes", at] => {
             let (topic, partition) = find(at);
@@ -245,6 +283,15 @@ fn read(world: &World<Streams>, line: &str) -> Option<String> {
         }
         ["statics", group] => {
             list(model.static_members(group).map(|s| format!("{}={}", s.instance, s.member)).collect())
+        }
+        ["shares", group, topic] => {
+            let topic = find(&format!("{topic}/0")).0;
+            let shares = model.members(group, topic).map(|member| {
+                let share: Vec<u32> = model.share(group, topic, member.id).unwrap().collect();
+                assert_eq!(share.len(), member.partitions);
+                format!("{}: {share:?} to {}", member.id, member.until.as_millis())
+            });
+            list(shares.collect())
         }
         ["latest", at] => {
             let (topic, partition) = find(at);

@@ -80,7 +80,7 @@ fn settings_are_changed_one_by_one() {
         "create a 1 ms=5000 bytes=100
          settings a
          alter a batch=69
-         alter a ms=0
+         alter a ms=0 codec=4
          settings a
          produce a/0 x
          produce a/0 xy
@@ -88,14 +88,14 @@ fn settings_are_changed_one_by_one() {
          create b 1
          settings b",
         "topic 0 has 1
-         Some(5000) Some(100) 2147483647
+         Some(5000) Some(100) 2147483647 none
          topic 0 has 1
          topic 0 has 1
-         None Some(100) 69
+         None Some(100) 69 zstd
          #0/0 0..=0
          refused 0: the topic takes record batches of at most 69 bytes, not 70
          refused 0: the most bytes of a batch must be at least 1
          topic 1 has 1
-         None None 2147483647",
+         None None 2147483647 none",
     );
 }

@@ -1,7 +1,9 @@
 //! The commands of topics as a client writes them.
 
-use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
+use quire::streams::wire::Codec;
+use quire::streams::{Command, Committer, Despite, TopicChanges, TopicRef, TopicSettings};
 use quire::{Message, Part, Sequence};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -59,6 +61,20 @@ struct SettingsRequest {
     retention_bytes: Option<Option<u64>>,
     #[serde(deserialize_with = "given_or_null")]
     batch_bytes_max: Option<Option<u32>>,
+    #[serde(deserialize_with = "given_or_null")]
+    compression: Option<Option<CodecName>>,
+}
+
+/// The name of a codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
+#[derive(Debug, Clone, Copy)]
+struct CodecName(Codec);
+
+impl<'de> Deserialize<'de> for CodecName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let unknown = || D::Error::custom(format!("there is no codec {name:?}; there are none, gzip, snappy, lz4 and zstd"));
+        Codec::of_name(&name).map(CodecName).ok_or_else(unknown)
+    }
 }
 
 /// A field that is there, with a value or with null.
@@ -94,6 +110,17 @@ pub(crate) struct DeleteRecords<'r> {
     before: Option<u64>,
 }
 
+/// Has a topic keep what a group has not read, or no longer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProtectUnread<'r> {
+    #[serde(borrow)]
+    group: Text<'r>,
+    #[serde(borrow)]
+    topic: Text<'r>,
+    protects: bool,
+}
+
 /// Forgets what a group committed for a partition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,6 +138,9 @@ pub(crate) struct DeleteOffset<'r> {
 pub(crate) struct DeleteGroup<'r> {
     #[serde(borrow)]
     group: Text<'r>,
+    /// Whether it goes though it has, or may have, members.
+    #[serde(default)]
+    force: bool,
 }
 
 /// Notes where a consumer group goes on in a partition.
@@ -163,6 +193,7 @@ impl SettingsRequest {
             retention_ms: self.retention_ms,
             retention_bytes: self.retention_bytes,
             batch_bytes_max: self.batch_bytes_max.map(|bytes| bytes.unwrap_or(batch_bytes_default)),
+            compression: self.compression.map(|codec| codec.map_or(Codec::None, |name| name.0)),
         }
     }
 }
@@ -189,7 +220,14 @@ impl AlterTopic<'_> {
 impl DeleteRecords<'_> {
     pub(crate) fn command(&self) -> Command<'_> {
         let topic = TopicRef::Name(&self.topic);
-        Command::DeleteRecords { topic, partition: self.partition, before: self.before.map(Sequence::new) }
+        Command::DeleteRecords { topic, partition: self.partition, before: self.before.map(Sequence::new), keep_unread: false }
+    }
+}
+
+impl ProtectUnread<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        let (group, topic) = (&*self.group, TopicRef::Name(&self.topic));
+        Command::ProtectUnread { group, topic, protects: self.protects }
     }
 }
 
@@ -201,7 +239,8 @@ impl DeleteOffset<'_> {
 
 impl DeleteGroup<'_> {
     pub(crate) fn command(&self) -> Command<'_> {
-        Command::DeleteGroup { group: &self.group }
+        let despite = if self.force { Despite::Everyone } else { Despite::Nobody };
+        Command::DeleteGroup { group: &self.group, despite }
     }
 }
 
@@ -214,7 +253,7 @@ impl CommitOffset<'_> {
             offset: Sequence::new(self.offset),
             leader_epoch: self.leader_epoch,
             metadata: self.metadata.as_deref().unwrap_or_default(),
-            generation: None,
+            by: Committer::Anyone,
         }
     }
 }

@@ -1,0 +1,164 @@
+//! A delivery: records of one partition, copied out of the log once, in one buffer.
+//!
+//! The records are read, and found to be whole, when the delivery is made; who walks them parses nothing and allocates nothing.
+//! The buffers of a delivery that was taken serve the next one.
+
+use std::ops::ControlFlow;
+
+use quire_model::Sequence;
+
+use crate::compression::opened;
+use crate::error::{Error, ErrorKind, Result};
+use crate::streams::wire::Headers;
+use crate::streams::{Committer, Stored};
+
+/// A delivery ends with the batch that takes its records to so many bytes, whatever the settings say.
+const BYTES_MAX: usize = 1 << 30;
+
+/// Records of one partition, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The partition.
+    pub partition: u32,
+    /// How many records before the first were deleted before this group read them.
+    pub lost: u64,
+    /// Where the group goes on once these are taken.
+    pub(super) next: Sequence,
+    /// Who was given it, and commits for it.
+    pub(super) by: Committer,
+    /// Records as they are in batches, one batch behind the other.
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+/// Where a record lies. An absent key or value begins at [`ABSENT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    offset: Sequence,
+    timestamp_ms: i64,
+    key: (u32, u32),
+    value: (u32, u32),
+    headers: (u32, u32),
+    header_count: u32,
+}
+
+const ABSENT: (u32, u32) = (u32::MAX, u32::MAX);
+
+/// A record of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordView<'d> {
+    /// Its offset.
+    pub offset: Sequence,
+    /// Its time, in milliseconds since 1970.
+    pub timestamp_ms: i64,
+    /// Its key.
+    pub key: Option<&'d [u8]>,
+    /// Its value; `None` is a tombstone.
+    pub value: Option<&'d [u8]>,
+    /// Its headers.
+    pub headers: Headers<'d>,
+}
+
+impl Delivery {
+    /// A delivery without records, with the buffers of another one.
+    pub(super) fn empty(partition: u32, by: Committer, spare: Option<Delivery>) -> Self {
+        let (mut bytes, mut spans) = spare.map_or_else(Default::default, |spare| (spare.bytes, spare.spans));
+        bytes.clear();
+        spans.clear();
+        Delivery { partition, lost: 0, next: Sequence::new(0), by, bytes, spans }
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is none; no delivery that was handed out is empty.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The records, in order.
+    pub fn records(&self) -> impl ExactSizeIterator<Item = RecordView<'_>> + DoubleEndedIterator {
+        let part = |(from, to): (u32, u32)| &self.bytes[from as usize..to as usize];
+        let present = move |range| (range != ABSENT).then(|| part(range));
+        self.spans.iter().map(move |span| RecordView {
+            offset: span.offset,
+            timestamp_ms: span.timestamp_ms,
+            key: present(span.key),
+            value: present(span.value),
+            headers: Headers::moved(span.header_count as usize, part(span.headers)),
+        })
+    }
+
+    /// The offset of the first record.
+    pub(super) fn first(&self) -> Sequence {
+        self.spans.first().expect("a delivery that was handed out has a record").offset
+    }
+
+    /// The offset of the last record.
+    pub(super) fn last(&self) -> Sequence {
+        self.spans.last().expect("a delivery that was handed out has a record").offset
+    }
+
+    /// Adds the records of a batch from offset `from` on, until there are `records_max`; says whether there may be more. Of a
+    /// batch that can't be read nothing is added.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when it can't be.
+    pub(super) fn add(&mut self, stored: &Stored<'_>, from: Sequence, records_max: usize) -> Result<ControlFlow<()>> {
+        let invalid = |message: String| {
+            Error::new(ErrorKind::Invalid, format!("in the batch at offset {}, {message}", stored.base_offset))
+        };
+        let opened = opened(&stored.batch).map_err(|error| invalid(error.to_string()))?;
+        let (bytes_before, spans_before) = (self.bytes.len(), self.spans.len());
+        self.bytes.extend_from_slice(&opened);
+        self.spans.reserve(stored.batch.record_count() as usize);
+        let buffer = &self.bytes[..];
+        let place = |part: &[u8]| {
+            let start = part.as_ptr().addr() - buffer.as_ptr().addr();
+            (start as u32, (start + part.len()) as u32)
+        };
+        let mut met = Ok(ControlFlow::Continue(()));
+        for record in stored.batch.records_from(&buffer[bytes_before..]) {
+            let record = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    met = Err(invalid(error.to_string()));
+                    break;
+                }
+            };
+            let offset = Sequence::new(stored.base_offset.get() + u64::from(record.offset_delta));
+            if offset < from {
+                continue;
+            }
+            if self.spans.len() == records_max {
+                self.next = offset;
+                met = Ok(ControlFlow::Break(()));
+                break;
+            }
+            self.spans.push(Span {
+                offset,
+                timestamp_ms: record.timestamp_ms,
+                key: record.key.map_or(ABSENT, place),
+                value: record.value.map_or(ABSENT, place),
+                headers: place(record.headers.bytes()),
+                header_count: record.headers.len() as u32,
+            });
+        }
+        match met {
+            Ok(ControlFlow::Continue(())) => {
+                self.next = stored.next_offset();
+                let is_full = self.spans.len() >= records_max || self.bytes.len() >= BYTES_MAX;
+                Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            }
+            met => {
+                if met.is_err() {
+                    self.bytes.truncate(bytes_before);
+                    self.spans.truncate(spans_before);
+                }
+                met
+            }
+        }
+    }
+}

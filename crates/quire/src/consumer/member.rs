@@ -1,0 +1,158 @@
+//! Membership by lease: joining, the thread that keeps the lease, and leaving.
+//!
+//! ```text
+//! join ──▶ the log: who is in, who reads what ──▶ every member sees the new shares with the next call for records
+//!            ▲
+//!            └── each third of a lease: the thread says that the member is there, as long as it asks for records
+//! ```
+//!
+//! The thread decides nothing: a member that is taken out learns it from the log, and joins anew.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::settings::Lease;
+use crate::database::Database;
+use crate::decide::Commands;
+use crate::error::{Error, ErrorKind, Result};
+use crate::handles::only;
+use crate::streams::{Command, MemberId, Reply, TopicRef};
+
+/// A member of a group. It leaves when it is dropped.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// How often the topic had been shared out when the share was last looked up.
+    pub(super) seen: Option<u64>,
+    place: Arc<Place>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+/// What a member and its keeper share.
+#[derive(Debug)]
+struct Place {
+    database: Database,
+    group: String,
+    topic: String,
+    name: String,
+    lease_ms: u32,
+    handling_ms_max: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    member: MemberId,
+    /// When records were last asked for, by the database's clock; `None` while they are waited for.
+    asked_at: Option<crate::Timestamp>,
+    is_over: bool,
+}
+
+impl Member {
+    /// Joins a group.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`]; [`ErrorKind::Io`] when the system has no thread left.
+    pub(super) fn join(database: &Database, group: &str, topic: &str, lease: &Lease<'_>) -> Result<Self> {
+        let asked_at = Some(database.now());
+        let mut place = Place {
+            database: database.clone(),
+            group: group.to_owned(),
+            topic: topic.to_owned(),
+            name: lease.name.to_owned(),
+            lease_ms: lease.lease_ms,
+            handling_ms_max: lease.handling_ms_max,
+            state: Mutex::new(State { member: MemberId::new(0), asked_at, is_over: false }),
+            changed: Condvar::new(),
+        };
+        let member = place.join()?;
+        place.state.get_mut().unwrap_or_else(PoisonError::into_inner).member = member;
+        let place = Arc::new(place);
+        let kept = Arc::clone(&place);
+        let mut member = Member { seen: None, place, keeper: None };
+        let spawned = std::thread::Builder::new().name(String::from("quire-member")).spawn(move || kept.keep());
+        let failed = |error| Error::new(ErrorKind::Io, format!("can't start a thread: {error}"));
+        member.keeper = Some(spawned.map_err(failed)?);
+        Ok(member)
+    }
+
+    /// Joins anew, after it was taken out.
+    pub(super) fn join_anew(&mut self) -> Result<()> {
+        let member = self.place.join()?;
+        self.place.lock().member = member;
+        self.seen = None;
+        Ok(())
+    }
+
+    pub(super) fn id(&self) -> MemberId {
+        self.place.lock().member
+    }
+
+    /// Records are asked for, or waited for.
+    pub(super) fn asks(&self, waits: bool) {
+        self.place.lock().asked_at = (!waits).then(|| self.place.database.now());
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.place.lock().is_over = true;
+        self.place.changed.notify_all();
+        if let Some(keeper) = self.keeper.take() {
+            // One that panicked has said so already.
+            let _ = keeper.join();
+        }
+        let place = &self.place;
+        let topic = TopicRef::Name(&place.topic);
+        // One that can't say that it leaves is taken out when its lease has run out.
+        let _ = place.commit(Command::LeaveGroup { group: &place.group, topic, member: self.id() });
+    }
+}
+
+impl Place {
+    fn join(&self) -> Result<MemberId> {
+        let (group, topic) = (&self.group, TopicRef::Name(&self.topic));
+        match self.commit(Command::JoinGroup { group, topic, name: &self.name, lease_ms: self.lease_ms })? {
+            Reply::MemberJoined(joined) => Ok(joined.member),
+            other => unreachable!("a join is answered by a member, not by {other:?}"),
+        }
+    }
+
+    /// Keeps the lease until the member is gone.
+    fn keep(&self) {
+        let third = Duration::from_millis(u64::from(self.lease_ms)) / 3;
+        let mut state = self.lock();
+        loop {
+            let waited = self.changed.wait_timeout_while(state, third, |state| !state.is_over);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if state.is_over {
+                return;
+            }
+            let silent = |at: crate::Timestamp| {
+                self.database.now().as_micros().saturating_sub(at.as_micros()) / 1000 > self.handling_ms_max
+            };
+            if state.asked_at.is_some_and(silent) {
+                continue;
+            }
+            let member = state.member;
+            drop(state);
+            let topic = TopicRef::Name(&self.topic);
+            match self.commit(Command::RenewMember { group: &self.group, topic, member }) {
+                // Who calls for records is told of a database that failed.
+                Err(error) if error.kind() == ErrorKind::Failed => return,
+                // A member that was taken out joins anew when it asks for records.
+                Ok(_) | Err(_) => state = self.lock(),
+            }
+        }
+    }
+
+    fn commit(&self, command: Command<'_>) -> Result<Reply> {
+        let ticket = self.database.decide(Commands { streams: &[command], ..Commands::default() })?;
+        only(ticket.wait()?.map(|(_, replies)| replies.streams))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

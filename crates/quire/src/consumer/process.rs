@@ -1,0 +1,148 @@
+//! The loop around a handler: what it took is noted, what it fails with is tried again, later each time, and put away at last.
+
+use std::fmt::Display;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::{Consumer, Delivery};
+use crate::commit::{Commit, Message};
+use crate::error::{Error, ErrorKind, Result};
+use crate::outcome::Outcome;
+use crate::streams::Committer;
+
+impl Consumer<'_> {
+    /// Hands records to `handle` until `stop` says so, looked at before each delivery and at least every `look` while there
+    /// are none. What `handle` adds to the commit that it is given is committed with the offset, once. A failure is tried
+    /// again as the settings say, and so is a commit that is refused; a delivery whose partition became another member's is
+    /// left to that one.
+    ///
+    /// # Errors
+    /// What `handle` failed with at the last try, when there is no dead-letter topic; as [`Consumer::wait`] and
+    /// [`Consumer::ack`].
+    pub fn process<E: Display>(
+        &mut self,
+        look: Duration,
+        mut stop: impl FnMut() -> bool,
+        mut handle: impl for<'c> FnMut(&'c Delivery, Commit<'c>) -> std::result::Result<Commit<'c>, E>,
+    ) -> Result<()> {
+        while !stop() {
+            let Some(delivery) = self.wait(look)? else { continue };
+            let mut tries = 0;
+            loop {
+                let error = match handle(&delivery, Commit::new()) {
+                    Ok(commit) => {
+                        let commit = commit.part(self.note(delivery.partition, delivery.next, delivery.by));
+                        match self.database.commit(&commit).and_then(Outcome::committed) {
+                            Ok(_) => break,
+                            Err(refused) if refused.kind() == ErrorKind::Refused => {
+                                if self.is_lost(&delivery)? {
+                                    break;
+                                }
+                                // What it was decided on may have changed meanwhile: the handler decides again.
+                                refused.to_string()
+                            }
+                            Err(failed) => return self.give_back(&delivery, Err(failed)),
+                        }
+                    }
+                    Err(error) => error.to_string(),
+                };
+                if let Some(told) = self.on_error {
+                    told(&delivery, &error, tries + 1);
+                }
+                if tries == self.settings.retries {
+                    match self.give_up(&delivery, &error) {
+                        Ok(()) => break,
+                        Err(refused) if refused.kind() == ErrorKind::Refused && self.is_lost(&delivery)? => break,
+                        Err(failed) => return self.give_back(&delivery, Err(failed)),
+                    }
+                }
+                match self.back_off(tries, look, &mut stop) {
+                    Ok(ControlFlow::Continue(())) => tries += 1,
+                    Ok(ControlFlow::Break(())) => return self.give_back(&delivery, Ok(())),
+                    Err(failed) => return self.give_back(&delivery, Err(failed)),
+                }
+            }
+            self.spare = Some(delivery);
+        }
+        Ok(())
+    }
+
+    /// Whether a delivery's partition is not read any more by the member that was given it.
+    fn is_lost(&self, delivery: &Delivery) -> Result<bool> {
+        let Committer::Member(member) = delivery.by else { return Ok(false) };
+        let (group, topic, partition) = (self.group, self.topic, delivery.partition);
+        let found = self.database.read_published(|view| {
+            let topic = view.streams.topic_named(topic)?.id;
+            Some(view.streams.share(group, topic, member)?.any(|owned| owned == partition))
+        })?;
+        Ok(found != Some(true))
+    }
+
+    /// Ends the reading with a delivery of which nothing was noted: whoever goes on, also this consumer, has it again.
+    fn give_back(&mut self, delivery: &Delivery, end: Result<()>) -> Result<()> {
+        self.go_on(delivery.partition, delivery.first());
+        end
+    }
+
+    /// Waits before the next try, on the database's clock. A member that waits is there.
+    fn back_off(&self, tries: u32, look: Duration, stop: &mut impl FnMut() -> bool) -> Result<ControlFlow<()>> {
+        let doubled = self.settings.backoff_ms.saturating_mul(1 << tries.min(40));
+        let wait_micros = doubled.min(self.settings.backoff_ms_max).saturating_mul(1000);
+        let clock = self.database.clock();
+        let until = clock.now().as_micros().saturating_add(wait_micros);
+        self.member.iter().for_each(|member| member.asks(true));
+        let waited = loop {
+            if stop() {
+                break Ok(ControlFlow::Break(()));
+            }
+            let left = until.saturating_sub(clock.now().as_micros());
+            if left == 0 {
+                break Ok(ControlFlow::Continue(()));
+            }
+            // Nothing is published behind the last position that there can be: this only waits, and ends when the database fails.
+            let wait = Duration::from_micros(left).min(look);
+            if let Err(failed) = self.database.wait_after(crate::Position::MAX, wait) {
+                break Err(failed);
+            }
+        };
+        self.member.iter().for_each(|member| member.asks(false));
+        waited
+    }
+
+    /// Puts away what can't be handled, in one commit with the offset.
+    fn give_up(&self, delivery: &Delivery, error: &str) -> Result<()> {
+        let Some(dead_letter) = self.settings.dead_letter else {
+            let message = format!(
+                "the handler failed with offsets {} to {} of partition {} of {}: {error}",
+                delivery.first(),
+                delivery.last(),
+                delivery.partition,
+                self.topic
+            );
+            return Err(Error::new(ErrorKind::Handler, message));
+        };
+        let partition = delivery.partition.to_string();
+        let offsets: Vec<String> = delivery.records().map(|record| record.offset.to_string()).collect();
+        let mut commit = Commit::new();
+        for (record, offset) in delivery.records().zip(&offsets) {
+            let mut message = record.value.map_or_else(Message::tombstone, Message::new);
+            if let Some(key) = record.key {
+                message = message.key(key);
+            }
+            for header in record.headers.iter() {
+                if let (Ok(name), Some(value)) = (std::str::from_utf8(header.key), header.value) {
+                    message = message.header(name, value);
+                }
+            }
+            let message = message
+                .header("error", error)
+                .header("topic", self.topic)
+                .header("partition", &partition)
+                .header("offset", offset)
+                .timestamp_ms(record.timestamp_ms);
+            commit = commit.produce(dead_letter, message);
+        }
+        let commit = commit.part(self.note(delivery.partition, delivery.next, delivery.by));
+        self.database.commit(&commit)?.committed().map(|_| ())
+    }
+}

@@ -1,0 +1,180 @@
+//! A consumer group, by name: how far it is, who is in it, and its end.
+
+use quire_model::{Sequence, Timestamp};
+
+use crate::database::Database;
+use crate::decide::Commands;
+use crate::error::Result;
+use crate::events::EventPosition;
+use crate::handles::only;
+use crate::streams::{Command, Despite, MemberId, PartitionOffsets, TopicRef};
+
+/// A consumer group. See [`Database::group`].
+#[derive(Debug, Clone, Copy)]
+pub struct Group<'a> {
+    database: &'a Database,
+    name: &'a str,
+}
+
+/// A group, and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupDescription {
+    /// The number of its newest generation; 0 for one that no coordinator ever led.
+    pub generation: u32,
+    /// How the members of that generation share the partitions; empty when it has none. Who they are their coordinator knows.
+    pub protocol: String,
+    /// Its members by lease.
+    pub members: Vec<GroupMember>,
+    /// The topics that keep what it has not read.
+    pub protected_in: Vec<String>,
+    /// How far it has read, in each partition in which it has committed anything.
+    pub offsets: Vec<GroupOffset>,
+}
+
+/// A member of a group by lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The topic that it reads.
+    pub topic: String,
+    /// Its id.
+    pub member: MemberId,
+    /// The name of its place; empty for none.
+    pub name: String,
+    /// The partitions that it reads.
+    pub partitions: Vec<u32>,
+    /// When its lease runs out, or ran out.
+    pub until: Timestamp,
+}
+
+/// What a group reads.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A topic.
+    Topic(String),
+    /// An event store, which has one partition, and whose offsets are positions.
+    Store(String),
+}
+
+/// How far a group has read a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupOffset {
+    /// Of what.
+    pub source: Source,
+    /// The partition.
+    pub partition: u32,
+    /// Where the group goes on.
+    pub offset: Sequence,
+    /// The first offset that is there.
+    pub start: Sequence,
+    /// The offset that the next record gets.
+    pub next: Sequence,
+    /// The consumer's note.
+    pub metadata: String,
+    /// When it was committed.
+    pub time: Timestamp,
+}
+
+impl GroupOffset {
+    /// How many records the group has still to read: what is deleted is not counted.
+    pub fn lag(&self) -> u64 {
+        self.next.get().saturating_sub(self.offset.max(self.start).get())
+    }
+}
+
+impl<'a> Group<'a> {
+    pub(crate) fn new(database: &'a Database, name: &'a str) -> Self {
+        Group { database, name }
+    }
+
+    /// The group, its members and how far it is; `None` when there is none of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Io`](crate::ErrorKind::Io),
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    pub fn describe(&self) -> Result<Option<GroupDescription>> {
+        let found = self.database.read(|view| {
+            let streams = view.streams;
+            let group = streams.group_named(self.name)?;
+            let name_of = |topic| streams.topic(topic).map(|topic| topic.name.to_owned());
+            let members = streams.shared_topics(self.name).flat_map(|topic| {
+                streams.members(self.name, topic).map(move |member| GroupMember {
+                    topic: name_of(topic).unwrap_or_default(),
+                    member: member.id,
+                    name: member.name.to_owned(),
+                    partitions: streams.share(self.name, topic, member.id).into_iter().flatten().collect(),
+                    until: member.until,
+                })
+            });
+            let protected = streams.protected_by(self.name).filter_map(name_of);
+            let mut partitions = Vec::new();
+            let offsets = streams.committed_by(self.name).filter_map(|(topic, partition, committed)| {
+                let source = match topic.as_outside() {
+                    None => Source::Topic(name_of(topic)?),
+                    Some(number) => {
+                        let mut stores = view.events.stores();
+                        Source::Store(stores.find(|(_, store)| store.get() == number)?.0.to_owned())
+                    }
+                };
+                partitions.push(streams.partition(topic, partition).ok());
+                let (start, next) = (Sequence::new(1), Sequence::new(0));
+                let (offset, metadata, time) = (committed.offset, committed.metadata.to_owned(), committed.time);
+                Some(GroupOffset { source, partition, offset, start, next, metadata, time })
+            });
+            let description = GroupDescription {
+                generation: group.generation.get(),
+                protocol: group.protocol.to_owned(),
+                members: members.collect(),
+                protected_in: protected.collect(),
+                offsets: offsets.collect(),
+            };
+            Some((description, partitions))
+        })?;
+        let Some((mut description, partitions)) = found.wait()? else { return Ok(None) };
+        let history = self.database.history();
+        for (offset, partition) in description.offsets.iter_mut().zip(partitions) {
+            match (&offset.source, partition) {
+                (Source::Store(store), _) => {
+                    offset.next = Sequence::new(self.database.events(store).head()?.get() + 1);
+                }
+                (Source::Topic(_), Some(partition)) => {
+                    let PartitionOffsets { start, next } = partition.offsets(&history)?;
+                    (offset.start, offset.next) = (start, next);
+                }
+                (Source::Topic(_), None) => unreachable!("offsets are committed in partitions that are there"),
+            }
+        }
+        Ok(Some(description))
+    }
+
+    /// Deletes the group with what it committed, and waits until that is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when it is not there, or has members, `despite` whom it is not to go;
+    /// the errors of [`Database::commit`].
+    pub fn delete(&self, despite: Despite) -> Result<()> {
+        let command = Command::DeleteGroup { group: self.name, despite };
+        let ticket = self.database.decide(Commands { streams: &[command], ..Commands::default() })?;
+        only(ticket.wait()?.map(|(_, replies)| replies.streams)).map(|_| ())
+    }
+
+    /// Has the group go on elsewhere in an event store, whose positions are its offsets, and waits until that is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when there is no such store; the errors of [`Database::commit`].
+    pub fn commit_position(&self, store: &str, next: EventPosition) -> Result<()> {
+        let number = self.database.read(|view| view.events.store(store).map(|number| number.get()))?.wait()?;
+        let number = number
+            .ok_or_else(|| crate::Error::new(crate::ErrorKind::NotFound, format!("there is no event store {store:?}")))?;
+        let command = Command::CommitOffset {
+            group: self.name,
+            topic: TopicRef::Outside(number),
+            partition: 0,
+            offset: Sequence::new(next.get()),
+            leader_epoch: None,
+            metadata: "",
+            by: crate::streams::Committer::Anyone,
+        };
+        let ticket = self.database.decide(Commands { streams: &[command], ..Commands::default() })?;
+        only(ticket.wait()?.map(|(_, replies)| replies.streams)).map(|_| ())
+    }
+}
