@@ -16,6 +16,7 @@ use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 
 mod demo;
+mod go;
 mod java;
 mod kafka;
 mod python;

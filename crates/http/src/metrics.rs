@@ -48,6 +48,14 @@ fn models(out: &mut Exposition, stats: &Stats) {
     for topic in &stats.topics {
         messages.sample(&[("topic", &topic.topic)], topic.messages);
     }
+    let mut lag = out.gauge("quire_group_lag", "Records that a consumer group has still to read, where it committed anything.");
+    for group in &stats.groups {
+        lag.sample(&[("group", &group.group)], group.lag);
+    }
+    let mut members = out.gauge("quire_group_members", "Members of a consumer group by lease.");
+    for group in &stats.groups {
+        members.sample(&[("group", &group.group)], group.members as u64);
+    }
     let mut jobs =
         out.gauge("quire_queue_jobs", "Jobs of a queue by state; of the finished ones, how many there were.");
     for queue in &stats.queues {

@@ -10,9 +10,10 @@ use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::error::Problem;
 use crate::graph::GraphReply;
+use crate::groups::GroupStats;
 use crate::params::Params;
 use crate::queues::QueueReply;
-use crate::{events, graph, queues, topics};
+use crate::{events, graph, groups, queues, topics};
 
 /// What there is, and what happened.
 #[derive(Debug, Serialize)]
@@ -30,6 +31,7 @@ pub(crate) struct Stats {
     pub(crate) segments: u64,
     pub(crate) stores: Vec<StoreStats>,
     pub(crate) topics: Vec<TopicStats>,
+    pub(crate) groups: Vec<GroupStats>,
     pub(crate) queues: Vec<QueueReply>,
     pub(crate) graphs: Vec<GraphReply>,
 }
@@ -60,7 +62,7 @@ pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result
 /// Looks all of it up.
 pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
     let theirs = Arc::clone(app);
-    let (stores, topics) = aside(move || {
+    let (stores, topics, groups) = aside(move || {
         let database = &theirs.database;
         let stores = events::heads(database)?.into_iter().map(|(store, events)| StoreStats { store, events });
         let topics = topics::names(database)?.into_iter().map(|(topic, partitions)| {
@@ -68,7 +70,8 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
             let messages = offsets.iter().map(|offsets| offsets.next.get() - offsets.start.get()).sum();
             Ok(TopicStats { topic, partitions, messages })
         });
-        Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?))
+        let groups = groups::statistics(database)?;
+        Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?, groups))
     })
     .await?;
     let (queues, graphs) = (queues::all(app).await?, graph::all(app).await?);
@@ -86,6 +89,7 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
         segments,
         stores,
         topics,
+        groups,
         queues,
         graphs,
     })

@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use quire::streams::wire::{Header, Record};
-use quire::streams::{Partition, PartitionOffsets, Stored, StreamReadError};
-use quire::{Database, Sequence};
+use quire::streams::{Partition, PartitionOffsets, Stored, StreamReadError, TopicSettings};
+use quire::{Database, PartitionStatistics, Sequence, TopicStatistics};
 use serde::Serialize;
 
 use crate::answer::{Answer, aside};
@@ -14,6 +15,9 @@ use crate::app::App;
 use crate::bytes::Shown;
 use crate::error::Problem;
 use crate::params::{Named, Params, within};
+
+/// The longest wait for new records, in milliseconds.
+const WAIT_MS_MAX: u64 = 60_000;
 
 /// How many bytes of batches a read of records takes in when it is not said how many.
 const BYTES_DEFAULT: usize = 1 << 20;
@@ -39,12 +43,34 @@ struct PartitionReply {
     start: u64,
     /// The offset that the next record gets.
     next: u64,
+    /// Of its batches, up to one part in 32 too many.
+    bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct TopicWithPartitions {
     topic: String,
+    settings: SettingsReply,
+    /// The groups whose unread records are kept.
+    protected_for: Vec<String>,
     partitions: Vec<PartitionReply>,
+    /// How many records were ever written.
+    written: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SettingsReply {
+    retention_ms: Option<u64>,
+    retention_bytes: Option<u64>,
+    batch_bytes_max: u32,
+    compression: String,
+}
+
+impl From<TopicSettings> for SettingsReply {
+    fn from(settings: TopicSettings) -> Self {
+        let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression } = settings;
+        SettingsReply { retention_ms, retention_bytes, batch_bytes_max, compression: compression.to_string() }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -115,23 +141,46 @@ pub(crate) fn offsets(database: &Database, topic: &str) -> Result<Vec<PartitionO
     Ok(offsets.collect::<Result<_, _>>().map_err(quire::Error::from)?)
 }
 
-/// `GET /v1/topics/{topic}`: where its partitions begin and end.
+/// `GET /v1/topics/{topic}`: what it is like, and where its partitions begin and end. With `wait_ms` it waits until more records
+/// were written than `written` says.
 pub(crate) async fn topic(
     State(app): State<Arc<App>>,
     Named(topic): Named<String>,
-    params: Params,
+    mut params: Params,
 ) -> Result<Answer, Problem> {
+    let known: Option<u64> = params.one("written")?;
+    let wait_ms = within("wait_ms", params.one("wait_ms")?.unwrap_or(0), 0..=WAIT_MS_MAX)?;
     params.end()?;
-    aside(move || {
-        let partitions = (0..).zip(offsets(&app.database, &topic)?);
-        let partitions = partitions.map(|(partition, offsets)| PartitionReply {
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
+    loop {
+        // Taken before the look, so that what is published during it wakes us.
+        let seen = app.database.published();
+        let (theirs, name) = (Arc::clone(&app), topic.clone());
+        let described = aside(move || describe(&theirs.database, name)).await?;
+        if wait_ms == 0 || known.is_some_and(|known| described.written > known) {
+            return Ok(Answer::of(&described));
+        }
+        tokio::select! {
+            arrived = app.database.arrival_after(seen) => arrived?,
+            () = tokio::time::sleep_until(deadline) => return Ok(Answer::of(&described)),
+            () = app.closing() => return Ok(Answer::of(&described)),
+        }
+    }
+}
+
+fn describe(database: &Database, topic: String) -> Result<TopicWithPartitions, Problem> {
+    let TopicStatistics { settings, protected_for, partitions } = database.topic(&topic).statistics()?;
+    let partitions: Vec<PartitionReply> = partitions
+        .into_iter()
+        .map(|PartitionStatistics { partition, start, next, bytes }| PartitionReply {
             partition,
-            start: offsets.start.get(),
-            next: offsets.next.get(),
-        });
-        Ok(Answer::of(&TopicWithPartitions { partitions: partitions.collect(), topic }))
-    })
-    .await
+            start: start.get(),
+            next: next.get(),
+            bytes,
+        })
+        .collect();
+    let written = partitions.iter().map(|partition| partition.next).sum();
+    Ok(TopicWithPartitions { topic, settings: settings.into(), protected_for, partitions, written })
 }
 
 /// Where a read of records begins.

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::demo::{Demo, Report};
-use super::{PROFILE, in_root, java, python, succeed};
+use super::{PROFILE, go, in_root, java, python, succeed};
 use crate::workspace::Workspace;
 
 const SCRIPT: &str = "tests/kafka/read_demo.py";
@@ -49,6 +49,7 @@ fn clients(workspace: &Workspace, python: &Path, report: &Report) -> Result<(), 
     // Without a folder of compiled modules in the source.
     let run = |script| succeed(Command::new(python).args(["-B", script]).arg(&bootstrap).current_dir(&workspace.root));
     CLIENTS.into_iter().try_for_each(run)?;
+    go::run(workspace, &bootstrap)?;
     java::run(workspace, &bootstrap)
 }
 

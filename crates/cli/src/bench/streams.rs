@@ -56,8 +56,8 @@ fn process(run: &Run<'_>) -> Result<Measured> {
         },
         |delivery: &Delivery, commit| {
             deliveries.set(deliveries.get() + 1);
-            let values = delivery.records.iter().flat_map(|record| &record.value);
-            bytes.set(bytes.get() + values.map(Vec::len).sum::<usize>());
+            let values = delivery.records().filter_map(|record| record.value);
+            bytes.set(bytes.get() + values.map(<[u8]>::len).sum::<usize>());
             Ok::<_, String>(commit)
         },
     )?;

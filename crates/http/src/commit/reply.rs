@@ -44,6 +44,7 @@ pub(crate) enum PartReply<'a> {
         partition: u32,
     },
     GroupDeleted {},
+    UnreadProtected {},
     Produced {
         partition: u32,
         offset: u64,
@@ -159,7 +160,11 @@ fn streams_reply<'a>(reply: &streams::Reply) -> PartReply<'a> {
         }
         streams::Reply::OffsetDeleted(deleted) => PartReply::OffsetDeleted { partition: deleted.partition },
         streams::Reply::GroupDeleted(_) => PartReply::GroupDeleted {},
+        streams::Reply::UnreadProtected(_) => PartReply::UnreadProtected {},
         streams::Reply::ProducerInitialized(_)
+        | streams::Reply::MemberJoined(_)
+        | streams::Reply::MemberRenewed(_)
+        | streams::Reply::MemberLeft(_)
         | streams::Reply::GenerationBegun(_)
         | streams::Reply::MemberReplaced(_) => {
             unreachable!("no part asks for {reply:?}")

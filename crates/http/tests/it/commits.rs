@@ -270,10 +270,10 @@ fn commits_outlive_the_server() {
 fn a_topic_is_changed_trimmed_and_deleted() {
     let served = Served::new();
     let part = |part: Value| served.write("/v1/commit", json!({"parts": [part]}))["replies"][0].clone();
-    let settings = json!({"retention_ms": 60_000, "batch_bytes_max": 100});
+    let settings = json!({"retention_ms": 60_000, "batch_bytes_max": 100, "compression": "zstd"});
     let create = json!({"create_topic": {"name": "t", "partitions": 1, "settings": settings}});
     assert_eq!(part(create), json!({"topic_created": {"partitions": 1}}));
-    let produce = json!({"produce": {"topic": "t", "value_text": "v".repeat(40), "partition": 0}});
+    let produce = json!({"produce": {"topic": "t", "value_base64": "SoVOTr97LwMOqPEJhZDsxTwnEpNuPMpRrBR4j8cTKW0jX2/pIcTBhDGhxrXJ5r8u", "partition": 0}});
     let body = |part: &Value| json!({"parts": [part]}).to_string();
     let refused = served.fails("POST", "/v1/commit", &body(&produce), 409, "batch_too_large");
     assert_eq!(refused["most"], 100, "{refused}");
@@ -288,7 +288,13 @@ fn a_topic_is_changed_trimmed_and_deleted() {
 
     let delete = json!({"delete_records": {"topic": "t", "partition": 0, "before": 1}});
     assert_eq!(part(delete), json!({"records_deleted": {"partition": 0, "start": 1}}));
-    assert_eq!(served.read("/v1/topics/t")["partitions"][0], json!({"partition": 0, "start": 1, "next": 2}));
+    let topic = served.read("/v1/topics/t");
+    assert_eq!((&topic["partitions"][0]["start"], &topic["partitions"][0]["next"]), (&json!(1), &json!(2)));
+    let settings = &topic["settings"];
+    assert_eq!((&settings["retention_ms"], &settings["compression"]), (&json!(60_000), &json!("zstd")));
+    let unknown = json!({"alter_topic": {"topic": "t", "settings": {"compression": "rar"}}});
+    let refused = served.fails("POST", "/v1/commit", &body(&unknown), 400, "invalid");
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains("\"rar\"")), "{refused}");
     let commit = json!({"commit_offset": {"group": "g", "topic": "t", "partition": 0, "offset": 1}});
     assert_eq!(part(commit), json!({"offset_committed": {"partition": 0}}));
     let forget = json!({"delete_offset": {"group": "g", "topic": "t", "partition": 0}});

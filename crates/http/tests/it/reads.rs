@@ -57,9 +57,51 @@ fn records_are_read_from_an_offset_on() {
     let one = served.read("/v1/topics/t/0/records?bytes_max=1");
     assert_eq!(one["records"].as_array().map(Vec::len), Some(1), "the first batch comes whatever its size");
     assert_eq!(served.read("/v1/topics"), json!({"topics": [{"topic": "t", "partitions": 1}]}));
-    assert_eq!(served.read("/v1/topics/t")["partitions"], json!([{"partition": 0, "start": 0, "next": 10}]));
+    let topic = served.read("/v1/topics/t");
+    let partition = &topic["partitions"][0];
+    assert_eq!((&partition["start"], &partition["next"], &topic["written"]), (&json!(0), &json!(10), &json!(10)));
+    assert!(partition["bytes"].as_u64() > Some(600), "{partition}");
+    assert_eq!(topic["settings"]["compression"], "none");
+    // More was written than that, so nothing is waited for.
+    assert_eq!(served.read("/v1/topics/t?written=9&wait_ms=60000"), topic);
+    assert_eq!(served.read("/v1/topics/t?written=10&wait_ms=1"), topic);
     let problem = served.fails("GET", "/v1/topics/t/0/records?offset=99", "", 404, "offset_out_of_range");
     assert_eq!(problem["next"], 10);
+}
+
+#[test]
+fn who_waits_for_records_is_answered_by_the_commit() {
+    let served = filled();
+    let written = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| served.read("/v1/topics/t?written=10&wait_ms=60000")["written"].clone());
+        served.write("/v1/commit", json!({"parts": [{"produce": {"topic": "t", "value": 10}}]}));
+        waits.join().expect("no panic")
+    });
+    assert_eq!(written, 11);
+}
+
+#[test]
+fn groups_are_read_and_set_in_topics_and_in_event_stores() {
+    let served = filled();
+    let offset = json!({"commit_offset": {"group": "g", "topic": "t", "partition": 0, "offset": 4}});
+    served.write("/v1/commit", json!({"parts": [offset, {"protect_unread": {"group": "g", "topic": "t", "protects": true}}]}));
+    let set = served.write("/v1/groups/g/stores/s", json!({"offset": 3}));
+    assert_eq!(set, json!({"group": "g", "store": "s", "offset": 3}));
+    let group = served.read("/v1/groups/g");
+    let at = |index: usize, of: &str| {
+        let offset = &group["offsets"][index];
+        (offset[of].clone(), offset["offset"].clone(), offset["next"].clone(), offset["lag"].clone())
+    };
+    assert_eq!(at(0, "topic"), (json!("t"), json!(4), json!(10), json!(6)));
+    assert_eq!(at(1, "store"), (json!("s"), json!(3), json!(11), json!(8)));
+    assert_eq!((&group["protected_in"], &group["members"]), (&json!(["t"]), &json!([])));
+    assert_eq!(served.read("/v1/topics/t")["protected_for"], json!(["g"]));
+    let listed = json!({"groups": [{"group": "g", "partitions": 2, "generation": 0, "members": 0}]});
+    assert_eq!(served.read("/v1/groups"), listed);
+    assert_eq!(served.read("/v1/stats")["groups"], json!([{"group": "g", "members": 0, "lag": 14}]));
+    assert!(served.get("/metrics").text.contains("quire_group_lag{group=\"g\"} 14"));
+    served.fails("POST", "/v1/groups/g/stores/gone", r#"{"offset": 3}"#, 404, "not_found");
+    served.fails("GET", "/v1/groups/gone", "", 404, "not_found");
 }
 
 #[test]
@@ -129,6 +171,7 @@ fn a_parameter_out_of_bounds_or_unknown_is_refused_by_name() {
     told("/v1/graph/g/walk", "start");
     told("/v1/graph/g/walk?start=b0&depth=50000000", "depth is 0 to 10000000");
     told("/v1/topics/t/x/records", "x");
+    told("/v1/topics/t?wait_ms=60001", "wait_ms is 0 to 60000");
     told("/v1/jobs/7", "position-index");
     told("/v1/events/%FF", "UTF-8");
 }

@@ -4,7 +4,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
 use kafka_protocol::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
 use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
-use quire::streams::{Command, GROUP_NAME_BYTES_MAX, Generation, OFFSET_METADATA_BYTES_MAX, TopicRef};
+use quire::streams::{Command, Committer, GROUP_NAME_BYTES_MAX, Generation, OFFSET_METADATA_BYTES_MAX, TopicRef};
 use quire::{Commit, Outcome, Part, Sequence};
 
 use crate::broker::Broker;
@@ -45,7 +45,8 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
         1..=GROUP_NAME_BYTES_MAX => broker.groups.may_commit(group, who).await,
         _ => Err(ResponseError::InvalidGroupId),
     };
-    let by = u32::try_from(generation).map_or(Committer::Anyone, |generation| Committer::Of(Generation::new(generation)));
+    let of = |generation| Committer::Of(Generation::new(generation));
+    let by = u32::try_from(generation).map_or(Committer::Anyone, of);
 
     let database = broker.database.id();
     let look = broker.database.read_published(|view| {

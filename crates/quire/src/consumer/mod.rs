@@ -95,7 +95,7 @@ impl<'d> Consumer<'d> {
     ) -> Result<Self> {
         settings.check()?;
         if database.read_published(|view| view.streams.topic_named(topic).is_none())? {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no topic {topic}")));
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no topic {topic:?}")));
         }
         let member = match &settings.sharing {
             Sharing::Fixed { .. } => None,
@@ -176,7 +176,7 @@ impl<'d> Consumer<'d> {
                 Some((now, Some(share)))
             })?;
             let (now, found) = found
-                .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no topic {} any more", self.topic)))?;
+                .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no topic {:?} any more", self.topic)))?;
             match found {
                 None => return Ok(()),
                 Some(Found::Replaced) => {
@@ -277,7 +277,7 @@ impl<'d> Consumer<'d> {
             Some(view.streams.partition(topic.id, partition))
         })?;
         let found = found
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no topic {}", self.topic)))?
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no topic {:?}", self.topic)))?
             .map_err(unreadable)?;
         let history = self.database.history();
         let mut problem = None;

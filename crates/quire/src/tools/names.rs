@@ -54,6 +54,10 @@ const STREAMS: &[&str] = &[
     "offset deleted",
     "group deleted",
     "member replaced",
+    "unread protected",
+    "member joined",
+    "member renewed",
+    "members gone",
 ];
 const EVENTS: &[&str] = &["store created", "event appended", "upstream read"];
 const JOBS: &[&str] = &[

@@ -54,6 +54,8 @@ pub(crate) enum PartRequest<'r> {
     #[serde(borrow)]
     DeleteGroup(streams::DeleteGroup<'r>),
     #[serde(borrow)]
+    ProtectUnread(streams::ProtectUnread<'r>),
+    #[serde(borrow)]
     Enqueue(Box<jobs::Enqueue<'r>>),
     #[serde(borrow)]
     Fetch(Fetch<'r>),
@@ -132,6 +134,7 @@ impl PartRequest<'_> {
             PartRequest::CommitOffset(offset) => Part::Streams(offset.command()),
             PartRequest::DeleteOffset(delete) => Part::Streams(delete.command()),
             PartRequest::DeleteGroup(delete) => Part::Streams(delete.command()),
+            PartRequest::ProtectUnread(protect) => Part::Streams(protect.command()),
             PartRequest::Enqueue(enqueue) => Part::Jobs(enqueue.command(&slices.words, &slices.numbers, now)?),
             PartRequest::Fetch(fetch) => Part::Jobs(fetch.command(&slices.words)),
             PartRequest::Ack(ack) => Part::Jobs(ack.command()?),

@@ -1,0 +1,37 @@
+//! franz-go, a client in Go, on a server that runs already: what it does stands in `tests/kafka/go`.
+//!
+//! Go builds it into the target folder, and fetches its modules as `go.sum` names them. Without Go or the modules the client is
+//! skipped, and says so.
+
+use std::process::{Command, Stdio};
+
+use super::succeed;
+use crate::workspace::Workspace;
+
+const FOLDER: &str = "tests/kafka/go";
+
+/// Tries the client on the server at this address.
+///
+/// # Errors
+/// When it finds something wrong, or does not compile.
+pub(super) fn run(workspace: &Workspace, bootstrap: &str) -> Result<(), String> {
+    let folder = workspace.root.join(FOLDER);
+    let go = |arguments: &[&str]| {
+        let mut command = Command::new("go");
+        // The toolchain that is there, whatever a module would like.
+        command.args(arguments).env("GOTOOLCHAIN", "local").current_dir(&folder);
+        command
+    };
+    let probe = go(&["version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if let Err(error) = probe {
+        println!("SKIPPED franz-go: there is no go: {error}");
+        return Ok(());
+    }
+    if let Err(error) = succeed(&mut go(&["mod", "download"])) {
+        println!("SKIPPED franz-go: its modules can't be had: {error}");
+        return Ok(());
+    }
+    let program = workspace.target.join("kafka-go");
+    succeed(go(&["build", "-o"]).arg(&program).arg("."))?;
+    succeed(Command::new(&program).arg(bootstrap).current_dir(&workspace.root))
+}
