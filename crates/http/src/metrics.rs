@@ -48,7 +48,8 @@ fn models(out: &mut Exposition, stats: &Stats) {
     for topic in &stats.topics {
         messages.sample(&[("topic", &topic.topic)], topic.messages);
     }
-    let mut lag = out.gauge("quire_group_lag", "Records that a consumer group has still to read, where it committed anything.");
+    let mut lag =
+        out.gauge("quire_group_lag", "Records that a consumer group has still to read, where it committed anything.");
     for group in &stats.groups {
         lag.sample(&[("group", &group.group)], group.lag);
     }

@@ -6,9 +6,9 @@ use quire_model::Entry;
 
 use crate::codec::{
     BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GoneBody, GroupBody, JoinedBody,
-    MEMBER_JOINED, MEMBER_RENEWED, MEMBER_REPLACED, MEMBERS_GONE, RenewedBody, OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody,
-    PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED, TOPIC_DELETED, TopicBody,
-    UNREAD_PROTECTED, decode_id, decode_member_replaced, decode_offset_deleted, decode_protected,
+    MEMBER_JOINED, MEMBER_RENEWED, MEMBER_REPLACED, MEMBERS_GONE, OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody,
+    PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, RenewedBody, StartBody, TOPIC_ALTERED, TOPIC_CREATED, TOPIC_DELETED,
+    TopicBody, UNREAD_PROTECTED, decode_id, decode_member_replaced, decode_offset_deleted, decode_protected,
 };
 use crate::producers::Stamp;
 use crate::roster::Member;

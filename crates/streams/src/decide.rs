@@ -27,9 +27,9 @@ use crate::producers::{Sent, Stamp, Verdict};
 use crate::tag::{PRODUCERS_TAG, group_tag, partition_tag, topic_tag};
 use crate::wire::Batch;
 use crate::{
-    Command, Committer, Despite, Generation, GroupId, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, PARTITIONS_MAX,
-    Produced, ProducerId, RecordsDeleted, Refusal, Reply, STATIC_MEMBERS_MAX, StaticMember, Streams, TopicAltered,
-    TopicCreated, TopicId, TopicRef, TopicSettings, partition_for_key,
+    Command, Committer, Despite, Generation, GroupId, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX,
+    OffsetCommitted, PARTITIONS_MAX, Produced, ProducerId, RecordsDeleted, Refusal, Reply, STATIC_MEMBERS_MAX,
+    StaticMember, Streams, TopicAltered, TopicCreated, TopicId, TopicRef, TopicSettings, partition_for_key,
 };
 
 pub(crate) fn decide(

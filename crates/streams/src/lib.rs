@@ -81,7 +81,9 @@ pub use partition::{Fetched, Open, Partition, PartitionOffsets, Stored, TimeOffs
 pub use partitioner::partition_for_key;
 pub use producers::ActiveProducer;
 pub use read::{CommittedOffset, GroupInfo, MemberInfo, StreamReadError, TopicInfo};
-pub use refusal::{LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX};
+pub use refusal::{
+    LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX,
+};
 pub use retention::Retained;
 pub use settings::{TopicChanges, TopicSettings};
 pub use state::Streams;

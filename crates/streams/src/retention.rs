@@ -77,8 +77,12 @@ impl Retained {
             start = self.partition.first_batch_at(history, start, keep_from_ms)?;
         }
         start = self.unread.map_or(start, |unread| unread.min(start));
-        let command =
-            Command::DeleteRecords { topic: TopicRef::Id(self.topic), partition: self.number, before: Some(start), keep_unread: true };
+        let command = Command::DeleteRecords {
+            topic: TopicRef::Id(self.topic),
+            partition: self.number,
+            before: Some(start),
+            keep_unread: true,
+        };
         Ok((start > self.partition.start()).then_some(command))
     }
 }

@@ -162,14 +162,19 @@ mod tests {
         for partitions in 0..20_u32 {
             let mut roster = roster(&[1]);
             roster.share_out(partitions);
-            for (step, members) in [&[1, 2][..], &[1, 2, 3], &[2, 3], &[2, 3, 4, 5, 6], &[6], &[6, 7]].iter().enumerate() {
+            for (step, members) in
+                [&[1, 2][..], &[1, 2, 3], &[2, 3], &[2, 3, 4, 5, 6], &[6], &[6, 7]].iter().enumerate()
+            {
                 let before = owners(&roster);
                 roster.members = self::roster(members).members;
                 roster.share_out(partitions);
                 let after = owners(&roster);
                 let count = |of: u64| after.iter().filter(|owner| **owner == of).count() as u32;
                 let (least, most) = (partitions / members.len() as u32, partitions.div_ceil(members.len() as u32));
-                assert!(members.iter().all(|id| (least..=most).contains(&count(*id))), "{partitions} {step}: {after:?}");
+                assert!(
+                    members.iter().all(|id| (least..=most).contains(&count(*id))),
+                    "{partitions} {step}: {after:?}"
+                );
                 // Whoever gains gives nothing away.
                 for id in *members {
                     let (gains, gives) = before.iter().zip(&after).fold((0, 0), |(gains, gives), (was, is)| {

@@ -20,7 +20,12 @@ pub struct TopicSettings {
 
 impl Default for TopicSettings {
     fn default() -> Self {
-        TopicSettings { retention_ms: None, retention_bytes: None, batch_bytes_max: BATCH_BYTES_MAX as u32, compression: Codec::None }
+        TopicSettings {
+            retention_ms: None,
+            retention_bytes: None,
+            batch_bytes_max: BATCH_BYTES_MAX as u32,
+            compression: Codec::None,
+        }
     }
 }
 

@@ -145,13 +145,7 @@ impl Reset {
 }
 
 /// Prints where a group goes on in a topic or store.
-fn print_offsets(
-    client: &Client,
-    group: &str,
-    (kind, name): (&str, &str),
-    form: Form,
-    out: &mut dyn Write,
-) -> Result {
+fn print_offsets(client: &Client, group: &str, (kind, name): (&str, &str), form: Form, out: &mut dyn Write) -> Result {
     let answer = client.get(&Path::new(&["groups", group]))?;
     let of_source = list(&answer, "offsets").iter().filter(|offset| offset[kind] == name);
     form.print(out, &of_source.cloned().collect::<Vec<_>>(), line)

@@ -84,7 +84,10 @@ fn who_waits_for_records_is_answered_by_the_commit() {
 fn groups_are_read_and_set_in_topics_and_in_event_stores() {
     let served = filled();
     let offset = json!({"commit_offset": {"group": "g", "topic": "t", "partition": 0, "offset": 4}});
-    served.write("/v1/commit", json!({"parts": [offset, {"protect_unread": {"group": "g", "topic": "t", "protects": true}}]}));
+    served.write(
+        "/v1/commit",
+        json!({"parts": [offset, {"protect_unread": {"group": "g", "topic": "t", "protects": true}}]}),
+    );
     let set = served.write("/v1/groups/g/stores/s", json!({"offset": 3}));
     assert_eq!(set, json!({"group": "g", "store": "s", "offset": 3}));
     let group = served.read("/v1/groups/g");

@@ -49,7 +49,8 @@ async fn delete(broker: &Broker, topic: &str, partition: i32, offset: i64) -> Re
             Failure::new(ResponseError::OffsetOutOfRange, format!("no record has the offset {offset}"))
         })?)),
     };
-    let command = Command::DeleteRecords { topic: TopicRef::Name(topic), partition: number, before, keep_unread: false };
+    let command =
+        Command::DeleteRecords { topic: TopicRef::Name(topic), partition: number, before, keep_unread: false };
     match broker.commit(command).await? {
         Reply::RecordsDeleted(deleted) => Ok(deleted.start),
         other => unreachable!("a deletion is answered by a start, not by {other:?}"),

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use kafka_protocol::ResponseError;
 use quire::streams::{Command, Generation, Refusal, StaticMember};
 use quire::{Commit, Database, Outcome, Part, Reason};
-use kafka_protocol::ResponseError;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep_until};
 

@@ -167,7 +167,8 @@ impl<'d> Consumer<'d> {
                     return Some((now, None));
                 }
                 let committed = |partition| view.streams.committed(group, topic, partition).map(|found| found.offset);
-                let taken = view.streams.members(group, topic).any(|other| !other.name.is_empty() && other.name == name);
+                let taken =
+                    view.streams.members(group, topic).any(|other| !other.name.is_empty() && other.name == name);
                 let share = match view.streams.share(group, topic, id) {
                     Some(share) => Found::Share(share.map(|at| (at, committed(at))).collect::<Vec<_>>()),
                     None if taken => Found::Replaced,
@@ -175,8 +176,9 @@ impl<'d> Consumer<'d> {
                 };
                 Some((now, Some(share)))
             })?;
-            let (now, found) = found
-                .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no topic {:?} any more", self.topic)))?;
+            let (now, found) = found.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, format!("there is no topic {:?} any more", self.topic))
+            })?;
             match found {
                 None => return Ok(()),
                 Some(Found::Replaced) => {

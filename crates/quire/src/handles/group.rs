@@ -163,8 +163,9 @@ impl<'a> Group<'a> {
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when there is no such store; the errors of [`Database::commit`].
     pub fn commit_position(&self, store: &str, next: EventPosition) -> Result<()> {
         let number = self.database.read(|view| view.events.store(store).map(|number| number.get()))?.wait()?;
-        let number = number
-            .ok_or_else(|| crate::Error::new(crate::ErrorKind::NotFound, format!("there is no event store {store:?}")))?;
+        let number = number.ok_or_else(|| {
+            crate::Error::new(crate::ErrorKind::NotFound, format!("there is no event store {store:?}"))
+        })?;
         let command = Command::CommitOffset {
             group: self.name,
             topic: TopicRef::Outside(number),

@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handles::only;
 use crate::streams::wire::{Batch, BatchBuilder, Codec};
 use crate::streams::{
-    Command, Committer, PartitionOffsets, Produced, Reply, StreamReadError, TimeOffset, TopicChanges, TopicId, TopicRef, TopicSettings,
+    Command, Committer, PartitionOffsets, Produced, Reply, StreamReadError, TimeOffset, TopicChanges, TopicId,
+    TopicRef, TopicSettings,
 };
 
 /// A topic. See [`Database::topic`].

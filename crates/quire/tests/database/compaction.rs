@@ -90,8 +90,12 @@ fn messages_before_the_start_of_their_partition_go() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     let database = builder(&place, &clock).open().expect("opened");
     fill(&database);
-    let delete =
-        Command::DeleteRecords { topic: TopicRef::Name("topic"), partition: 0, before: Some(Sequence::new(150)), keep_unread: false };
+    let delete = Command::DeleteRecords {
+        topic: TopicRef::Name("topic"),
+        partition: 0,
+        before: Some(Sequence::new(150)),
+        keep_unread: false,
+    };
     database.commit(&Commit::new().part(Part::Streams(delete))).expect("durable").committed().expect("accepted");
     let before = bytes(&place);
     database.compact().expect("compacted");

@@ -113,14 +113,16 @@ fn written_with(codec: Codec) -> Vec<(Codec, Vec<String>)> {
     let [t, other] = topics.expect("no error").wait().expect("no error");
     let mut batches = Vec::new();
     for topic in [t, other] {
-        let partition = database.read_published(|view| view.streams.partition(topic, 0).expect("a partition")).expect("ok");
+        let partition =
+            database.read_published(|view| view.streams.partition(topic, 0).expect("a partition")).expect("ok");
         let fetched = partition.fetch(&database.history(), Sequence::new(0), usize::MAX, &mut |stored| {
             let prefix = stored.batch.prefix(stored.base_offset, 0);
             let sent = [&prefix[..], &stored.batch.bytes()[PREFIX_BYTES..]].concat();
             Batch::parse(&sent).expect("a batch as it may be sent to anyone");
             let opened = quire::open_batch(&stored.batch).expect("it opens");
             let value = |record: Record<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
-            let values: Vec<String> = stored.batch.records_from(&opened).map(|record| value(record.expect("whole"))).collect();
+            let values: Vec<String> =
+                stored.batch.records_from(&opened).map(|record| value(record.expect("whole"))).collect();
             batches.push((stored.batch.codec(), values));
             ControlFlow::Continue(())
         });

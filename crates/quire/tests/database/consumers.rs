@@ -24,7 +24,8 @@ fn with_topic(place: &Place, partitions: u32, values: &[&str]) -> Database {
 }
 
 fn values(delivery: &Delivery) -> Vec<String> {
-    let value = |record: quire::RecordView<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
+    let value =
+        |record: quire::RecordView<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
     delivery.records().map(value).collect()
 }
 
@@ -246,7 +247,10 @@ fn a_consumer_takes_as_many_records_as_it_is_to_and_is_told_of_every_failure() {
     );
     handled.expect("no error");
     assert_eq!(seen, [vec!["a", "b"], vec!["c", "d"], vec!["c", "d"], vec!["e"]]);
-    assert_eq!(*told.lock().expect("no panic"), [(vec![String::from("c"), String::from("d")], String::from("once"), 1)]);
+    assert_eq!(
+        *told.lock().expect("no panic"),
+        [(vec![String::from("c"), String::from("d")], String::from("once"), 1)]
+    );
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use quire::streams::{Despite, MemberId};
 use quire::{
-    Commit, Consumer, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Lease, Message, Sequence, Sharing, Source,
+    Commit, Consumer, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Lease, Message, Sequence, Sharing,
+    Source,
 };
 
 use crate::support::Place;
@@ -68,7 +69,8 @@ fn the_share_of_who_comes_is_taken_from_the_others_and_that_of_who_goes_is_given
     let database = place.open(Durability::Os);
     let group = database.group("g").describe().expect("no error").expect("a group");
     assert_eq!(group.members, []);
-    let offsets: Vec<_> = group.offsets.iter().map(|at| (at.source.clone(), at.partition, at.offset, at.lag())).collect();
+    let offsets: Vec<_> =
+        group.offsets.iter().map(|at| (at.source.clone(), at.partition, at.offset, at.lag())).collect();
     let at = |partition| (Source::Topic("t".into()), partition, Sequence::new(3), 0);
     assert_eq!(offsets, [at(0), at(1), at(2), at(3)]);
 }
@@ -212,12 +214,13 @@ fn members_that_come_and_go_take_each_record_once() {
                         left -= 1;
                         left == 0 || taken(database) >= RECORDS
                     };
-                    let processed = consumer.process(Duration::from_millis(1), stop, |delivery: &Delivery, mut commit| {
-                        for record in delivery.records() {
-                            commit = commit.produce("out", Message::new(record.value.expect("a value")));
-                        }
-                        Ok::<_, String>(commit)
-                    });
+                    let processed =
+                        consumer.process(Duration::from_millis(1), stop, |delivery: &Delivery, mut commit| {
+                            for record in delivery.records() {
+                                commit = commit.produce("out", Message::new(record.value.expect("a value")));
+                            }
+                            Ok::<_, String>(commit)
+                        });
                     processed.expect("no error");
                 }
             });

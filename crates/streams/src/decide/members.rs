@@ -125,7 +125,8 @@ impl<'c> Draft<'_, 'c> {
         let known = known.filter(|(id, _)| !added.protections.contains_key(&(*id, topic)));
         let changed = added.protections.iter().filter(|((_, of), _)| *of == topic);
         let changed = changed.map(|((id, _), protects)| (*id, *protects));
-        let protecting = known.chain(changed).filter(|(id, protects)| *protects && !added.groups.gone.contains(&id.get()));
+        let protecting =
+            known.chain(changed).filter(|(id, protects)| *protects && !added.groups.gone.contains(&id.get()));
         let read = |group: GroupId| match added.offsets.get(&(group, topic, partition)) {
             Some(changed) => *changed,
             None => {

@@ -8,7 +8,8 @@ use quire_model::memory::World;
 use quire_model::{Denied, Position, Sequence, Timestamp};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 use quire_streams::{
-    Command, Committer, Despite, Generation, MemberId, Reply, StaticMember, Streams, TopicChanges, TopicId, TopicRef, TopicSettings,
+    Command, Committer, Despite, Generation, MemberId, Reply, StaticMember, Streams, TopicChanges, TopicId, TopicRef,
+    TopicSettings,
 };
 
 /// Runs a scenario and compares what it says, line by line.

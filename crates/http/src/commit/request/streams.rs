@@ -72,7 +72,8 @@ struct CodecName(Codec);
 impl<'de> Deserialize<'de> for CodecName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        let unknown = || D::Error::custom(format!("there is no codec {name:?}; there are none, gzip, snappy, lz4 and zstd"));
+        let unknown =
+            || D::Error::custom(format!("there is no codec {name:?}; there are none, gzip, snappy, lz4 and zstd"));
         Codec::of_name(&name).map(CodecName).ok_or_else(unknown)
     }
 }
@@ -220,7 +221,12 @@ impl AlterTopic<'_> {
 impl DeleteRecords<'_> {
     pub(crate) fn command(&self) -> Command<'_> {
         let topic = TopicRef::Name(&self.topic);
-        Command::DeleteRecords { topic, partition: self.partition, before: self.before.map(Sequence::new), keep_unread: false }
+        Command::DeleteRecords {
+            topic,
+            partition: self.partition,
+            before: self.before.map(Sequence::new),
+            keep_unread: false,
+        }
     }
 }
 
