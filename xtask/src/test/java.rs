@@ -1,4 +1,4 @@
-//! Kafka's own Java client, on a server that runs already: what it does stands in `tests/kafka/java`.
+//! Kafka's own Java client and console tools, on a server that runs already: what it does stands in `tests/kafka/java`.
 //!
 //! Maven puts its jars into the target folder, once for a `pom.xml`. Without Java, Maven or the jars the client is skipped, and
 //! says so.
@@ -11,23 +11,25 @@ use super::succeed;
 use crate::workspace::Workspace;
 
 const POM: &str = "tests/kafka/java/pom.xml";
-const CLIENTS: &str = "tests/kafka/java/Clients.java";
+const PROGRAMS: [&str; 2] = ["tests/kafka/java/Clients.java", "tests/kafka/java/Tools.java"];
 
-/// Tries the client on the server at this address.
+/// Tries the client and the tools on the server at this address.
 ///
 /// # Errors
-/// When it finds something wrong.
+/// When one finds something wrong.
 pub(super) fn run(workspace: &Workspace, bootstrap: &str) -> Result<(), String> {
     let jars = match jars(workspace) {
         Ok(jars) => jars,
         Err(why) => {
-            println!("SKIPPED the Java client: {why}");
+            println!("SKIPPED the Java client and the console tools: {why}");
             return Ok(());
         }
     };
-    let mut client = Command::new("java");
-    client.arg("-cp").arg(jars.join("*")).arg(CLIENTS).arg(bootstrap);
-    succeed(client.current_dir(&workspace.root))
+    PROGRAMS.into_iter().try_for_each(|program| {
+        let mut java = Command::new("java");
+        java.arg("-cp").arg(jars.join("*")).arg(program).arg(bootstrap);
+        succeed(java.current_dir(&workspace.root))
+    })
 }
 
 /// The folder of the jars.
