@@ -105,7 +105,7 @@ def offsets_are_found_by_time(bootstrap):
 class Member(threading.Thread):
     """A member of a group that polls all the time. It has to: in kafka-python 3.0.12, a join that ends between two polls of a
     short timeout is thrown away and begun anew (`join_group_async` takes a task that is done for none), so members that one
-    thread polls in turn keep each other joining, on every broker."""
+    thread polls in turn keep each other joining."""
 
     def __init__(self, bootstrap, group, topic):
         super().__init__(daemon=True)
