@@ -357,8 +357,7 @@ impl<'c> Draft<'_, 'c> {
         if let Some(has_members) = self.added().generation_has_members.get(&group) {
             return *has_members;
         }
-        let known = self.state.groups.get(group.get()).is_some_and(|(_, group)| !group.protocol.is_empty());
-        known
+        self.state.groups.get(group.get()).is_some_and(|(_, group)| !group.protocol.is_empty())
     }
 
     /// Ends the generation that a coordinator began for members of its own.
