@@ -68,7 +68,7 @@ Examples:
 /// One durable log that serves four models: streams, events, jobs and graphs. One commit may append events under a condition,
 /// produce to a topic, enqueue or acknowledge a job and change a graph: all of it, or none.
 #[derive(Debug, Parser)]
-#[command(name = "quire", version, help_template = HELP, disable_help_subcommand = true)]
+#[command(name = "quire", version, help_template = HELP)]
 struct Quire {
     #[command(subcommand)]
     command: Command,

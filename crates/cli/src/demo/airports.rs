@@ -35,9 +35,9 @@ impl Airports {
     ///
     /// # Errors
     /// When a row is not that of an airport: without the table nothing can be timed.
-    pub(super) fn read(csv: &str) -> Result<Self> {
+    pub(super) fn read(csv: &[u8]) -> Result<Self> {
         let mut airports = Airports::default();
-        for airport in csv::Reader::from_reader(csv.as_bytes()).deserialize() {
+        for airport in csv::Reader::from_reader(csv).deserialize() {
             let airport: Airport = airport.map_err(|error| Failure::at("read airports.csv", error))?;
             airports.by_code.insert(airport.code.clone(), airport);
         }

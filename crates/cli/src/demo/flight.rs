@@ -173,7 +173,7 @@ mod tests {
             minute,
             time_hour,
         };
-        let found = match Flight::of(&row, &Airports::read(AIRPORTS).expect("airports")) {
+        let found = match Flight::of(&row, &Airports::read(AIRPORTS.as_bytes()).expect("airports")) {
             Err(problem) => problem,
             Ok(flight) => match flight.departure {
                 None => format!("scheduled {}", flight.scheduled),

@@ -25,23 +25,21 @@ impl Input {
     /// # Errors
     /// When a table can't be read at all. A row that can't is noted.
     pub(super) fn read(folder: Option<&Path>) -> Result<Self> {
-        let Some(folder) = folder else { return Input::parse(FLIGHTS, AIRPORTS) };
-        let text = |path: &Path| {
-            fs::read_to_string(path).map_err(|error| Failure::at(format_args!("read {}", path.display()), error))
-        };
-        Input::parse(&text(&flights_table(folder)?)?, &text(&folder.join("airports.csv"))?)
+        let Some(folder) = folder else { return Input::parse(FLIGHTS.as_bytes(), AIRPORTS.as_bytes()) };
+        let bytes =
+            |path: &Path| fs::read(path).map_err(|error| Failure::at(format_args!("read {}", path.display()), error));
+        Input::parse(&bytes(&flights_table(folder)?)?, &bytes(&folder.join("airports.csv"))?)
     }
 
-    fn parse(flights: &str, airports: &str) -> Result<Self> {
+    fn parse(flights: &[u8], airports: &[u8]) -> Result<Self> {
         let airports = Airports::read(airports)?;
         let mut input = Input { flights: Vec::new(), airports, unreadable: Vec::new() };
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(flights.as_bytes());
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(flights);
         let headers = reader.headers().map_err(|error| Failure::at("read the flights table", error))?.clone();
-        for record in reader.records() {
+        for record in reader.byte_records() {
             let record = record.map_err(|error| Failure::at("read the flights table", error))?;
             let line = record.position().map_or(0, csv::Position::line);
-            let row: Result<Row<'_>, _> = record.deserialize(Some(&headers));
-            match row.map_err(|error| error.to_string()).and_then(|row| Flight::of(&row, &input.airports)) {
+            match flight(record, &headers, &input.airports) {
                 Ok(flight) => input.flights.push(flight),
                 Err(problem) => input.unreadable.push((line, problem)),
             }
@@ -53,6 +51,13 @@ impl Input {
     pub(super) fn rows(&self) -> u64 {
         (self.flights.len() + self.unreadable.len()) as u64
     }
+}
+
+/// The flight in a row, or what is wrong with it.
+fn flight(row: csv::ByteRecord, headers: &csv::StringRecord, airports: &Airports) -> Result<Flight, String> {
+    let row = csv::StringRecord::from_byte_record(row).map_err(|error| error.to_string())?;
+    let row: Row<'_> = row.deserialize(Some(headers)).map_err(|error| error.to_string())?;
+    Flight::of(&row, airports)
 }
 
 /// The one table of flights in a folder.
@@ -89,10 +94,14 @@ mod tests {
 
     #[test]
     fn a_row_that_makes_no_sense_is_noted_with_its_line() {
-        let mut table: String = FLIGHTS.lines().take(2).map(|line| format!("{line}\n")).collect();
-        table.push_str("2013,1,1,600\n");
-        let input = Input::parse(&table, AIRPORTS).expect("the table is one");
-        assert_eq!((input.flights.len(), input.unreadable.len(), input.rows()), (1, 1, 2));
-        assert_eq!(input.unreadable[0].0, 3);
+        let [head, row] = FLIGHTS.lines().take(2).collect::<Vec<_>>()[..] else { panic!("a row under its head") };
+        let mut table = format!("{head}\n2013,1,1,600\n{row}\n{row}\n").into_bytes();
+        let last = table.len() - row.len() - 1;
+        table[last + row.find("IAH").expect("where it goes")] = 0xFF;
+        let input = Input::parse(&table, AIRPORTS.as_bytes()).expect("the table is one");
+        assert_eq!((input.flights.len(), input.rows()), (1, 3));
+        let [cut, garbled] = &input.unreadable[..] else { panic!("two rows are noted") };
+        assert_eq!((cut.0, garbled.0), (2, 4));
+        assert!(garbled.1.contains("UTF-8"), "{}", garbled.1);
     }
 }
