@@ -55,8 +55,12 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("csv", &["quire-http", "quire-cli"], "files are read where they come in"),
     ("roxmltree", &["quire-http"], "files are read where they come in"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
-    ("serde", &["quire-http", "quire-cli"], "stored formats are written by hand"),
-    ("serde_json", &["quire-http", "quire-grpc", "quire-cli", "xtask"], "stored formats are written by hand"),
+    (
+        "serde",
+        &["quire", "quire-http", "quire-cli"],
+        "stored formats are written by hand; `quire` has it for the types of its users",
+    ),
+    ("serde_json", &["quire", "quire-http", "quire-grpc", "quire-cli", "xtask"], "as serde"),
     ("clap", &["quire-cli", "quire-sim"], "flags are read in one place"),
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
 ];
