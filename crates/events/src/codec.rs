@@ -8,9 +8,14 @@
 //! kind 2  event appended  tags: store (sequenced from 1), type, user's tags …, id if given
 //!                         body: | flags 1 | id 16, if flags & 1 | metadata length (varint) | metadata … | data … |
 //! kind 3  upstream read   tags: source    body: | position 8 |
+//! kind 4  subscription put      tags: subscription   body: as in the subscription's module
+//! kind 5  subscription moved    tags: subscription   body: | position 8 |
+//! kind 6  subscription dropped  tags: subscription   body: -
+//! kind 7  projection saved      tags: projection     body: | version 4 | position 8 | state … |
+//! kind 8  projection dropped    tags: projection     body: -
 //!
-//! tag     | model 1 | role 1 | store's number 4 | name: -   store: -   type: text   user's: bytes   id: 16   source: text |
-//! role    name 'n'   store 's'   type 'e'   user's 't'   id 'i'   source 'u'
+//! tag     | model 1 | role 1 | store's number 4 | name, store: -   type, source, subscription, projection: text   user's: bytes   id: 16 |
+//! role    name 'n'   store 's'   type 'e'   user's 't'   id 'i'   source 'u'   subscription 'b'   projection 'p'
 //! ```
 
 use alloc::vec::Vec;
@@ -27,6 +32,17 @@ pub(crate) const EVENT_APPENDED: EntryKind = EntryKind { model: ModelId::EVENTS,
 
 /// How far a source was read.
 pub(crate) const UPSTREAM_READ: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 3 };
+
+/// A subscription is there, or is another.
+pub(crate) const SUBSCRIPTION_PUT: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 4 };
+/// A subscription delivered what was there up to a position.
+pub(crate) const SUBSCRIPTION_MOVED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 5 };
+/// A subscription is gone.
+pub(crate) const SUBSCRIPTION_DROPPED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 6 };
+/// The state of a projection.
+pub(crate) const PROJECTION_SAVED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 7 };
+/// A projection's state is gone.
+pub(crate) const PROJECTION_DROPPED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 8 };
 
 const HAS_ID: u8 = 1;
 
@@ -46,6 +62,10 @@ pub(crate) enum Role {
     Id = b'i',
     /// How far a store has read a source.
     Source = b'u',
+    /// A named subscription.
+    Subscription = b'b',
+    /// A saved projection.
+    Projection = b'p',
 }
 
 /// The bytes of a tag that stand before what it names in its store.

@@ -5,15 +5,33 @@
 
 use alloc::vec::Vec;
 
-use crate::{EventPosition, NewEvent, Query};
+use crate::{EventPosition, MoveSubscription, NewEvent, PutSubscription, Query, SaveProjection};
 
 /// A command to the event stores of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command<'c> {
     /// Append events under conditions.
     Append(Append<'c>),
-    /// Note how far a source has been read. It is answered as an append without events.
+    /// Note how far a source has been read. It is answered as an append without events, as are the following.
     Upstream(Upstream<'c>),
+    /// Create or change a named subscription.
+    PutSubscription(PutSubscription<'c>),
+    /// Move a named subscription to behind what was delivered.
+    MoveSubscription(MoveSubscription<'c>),
+    /// Remove a named subscription.
+    DropSubscription {
+        /// Its name.
+        name: &'c str,
+    },
+    /// Save the state of a projection.
+    SaveProjection(SaveProjection<'c>),
+    /// Remove the saved state of a projection, so that it is folded anew.
+    DropProjection {
+        /// The store.
+        store: &'c str,
+        /// The name of the projection.
+        name: &'c str,
+    },
 }
 
 /// How far a store has taken in another place: a topic, another store, a table. Committed together with what was made of it, it
@@ -91,7 +109,7 @@ impl<'c> Condition<'c> {
     }
 }
 
-/// The answer to an [`Append`].
+/// The answer to an [`Append`]; to another command, that of an append without events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     /// The position of the first event; `None` when the append had no events.
@@ -100,4 +118,9 @@ pub struct Appended {
     pub last: Option<EventPosition>,
     /// Whether the events were there already, so that nothing was appended now.
     pub duplicate: bool,
+}
+
+impl Appended {
+    /// The answer without events.
+    pub const NOTHING: Appended = Appended { first: None, last: None, duplicate: false };
 }

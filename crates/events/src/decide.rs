@@ -20,10 +20,10 @@ use crate::{
 
 /// The decision on all appends of one commit.
 pub(crate) struct Decision<'a> {
-    state: &'a Events,
+    pub(crate) state: &'a Events,
     history: &'a dyn History,
     at: At,
-    draft: Draft<'a>,
+    pub(crate) draft: Draft<'a>,
 }
 
 /// What a condition met up to and including the event `up_to`: of nothing, up to zero, nothing.
@@ -89,7 +89,7 @@ impl<'a> Decision<'a> {
             self.check_condition(known, index, condition, before)?;
         }
         if append.events.is_empty() {
-            return Ok(Appended { first: None, last: None, duplicate: false });
+            return Ok(Appended::NOTHING);
         }
         let store = known.unwrap_or_else(|| self.create(append.store, effects));
         let first = self.draft.last(self.state, store).next();
@@ -123,10 +123,10 @@ impl<'a> Decision<'a> {
             body: &[&position.to_le_bytes()],
         });
         self.draft.read_upstream(store, source, position);
-        Ok(Appended { first: None, last: None, duplicate: false })
+        Ok(Appended::NOTHING)
     }
 
-    fn create(&mut self, name: &'a str, effects: &mut dyn Effects) -> StoreNumber {
+    pub(crate) fn create(&mut self, name: &'a str, effects: &mut dyn Effects) -> StoreNumber {
         let store = self.draft.create(self.state, name);
         let tags = TagList::of(Role::Name, store, b"");
         effects.push(NewEntry {

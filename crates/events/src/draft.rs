@@ -17,6 +17,12 @@ pub(crate) struct Draft<'a> {
     runs: Vec<Run<'a>>,
     by_id: BTreeMap<(StoreNumber, EventId), EventPosition>,
     upstreams: BTreeMap<(StoreNumber, &'a str), u64>,
+    /// Of which store each is, and where; `None` for one that is dropped.
+    pub(crate) subscriptions: BTreeMap<&'a str, Option<(StoreNumber, EventPosition)>>,
+    /// Of which version each is, and up to where; `None` for one that is dropped.
+    projections: BTreeMap<(StoreNumber, &'a str), Option<(u32, EventPosition)>>,
+    /// How many projections a store keeps, of those that the commit changes.
+    projection_counts: BTreeMap<StoreNumber, usize>,
 }
 
 /// Events that one command appended.
@@ -57,6 +63,49 @@ impl<'a> Draft<'a> {
     /// Takes in how far a source was read.
     pub(crate) fn read_upstream(&mut self, store: StoreNumber, source: &'a str, position: u64) {
         self.upstreams.insert((store, source), position);
+    }
+
+    /// Where a subscription is, by the commit too, and of which store it is.
+    pub(crate) fn subscription(&self, state: &Events, name: &str) -> Option<(StoreNumber, EventPosition)> {
+        match self.subscriptions.get(name) {
+            Some(known) => *known,
+            None => state.subscription(name).map(|found| (found.store, found.position)),
+        }
+    }
+
+    /// How many subscriptions there are.
+    pub(crate) fn subscription_count(&self, state: &Events) -> usize {
+        let there = |name: &str| state.subscription(name).is_some();
+        let came = self.subscriptions.iter().filter(|(name, known)| known.is_some() && !there(name)).count();
+        let went = self.subscriptions.iter().filter(|(name, known)| known.is_none() && there(name)).count();
+        state.subscriptions().len() + came - went
+    }
+
+    /// Of which version the state of a projection is, and up to where it was folded, by the commit too.
+    pub(crate) fn projection(&self, state: &Events, store: StoreNumber, name: &'a str) -> Option<(u32, EventPosition)> {
+        match self.projections.get(&(store, name)) {
+            Some(known) => *known,
+            None => state.projection_of(store, name).map(|saved| (saved.version, saved.position)),
+        }
+    }
+
+    /// How many projections a store keeps.
+    pub(crate) fn projection_count(&self, state: &Events, store: StoreNumber) -> usize {
+        self.projection_counts.get(&store).copied().unwrap_or_else(|| state.projections(store).len())
+    }
+
+    /// Takes in that a projection was saved, or dropped.
+    pub(crate) fn keep_projection(
+        &mut self,
+        state: &Events,
+        store: StoreNumber,
+        name: &'a str,
+        kept: Option<(u32, EventPosition)>,
+    ) {
+        let (was, is) = (self.projection(state, store, name).is_some(), kept.is_some());
+        let count = self.projection_count(state, store) + usize::from(is) - usize::from(was);
+        self.projection_counts.insert(store, count);
+        self.projections.insert((store, name), kept);
     }
 
     /// Takes in what a command appended.

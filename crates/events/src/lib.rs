@@ -14,8 +14,8 @@
 //!
 //! * [`Append`], [`NewEvent`], [`Condition`] go in; [`Appended`] or a [`Refusal`] comes out.
 //! * [`Query`]: items joined by OR; an item is types joined by OR and tags joined by AND.
-//! * [`Events`]: the state, which is only the names of the stores and how many events each was given. Everything else
-//!   stays in the log.
+//! * [`Events`]: the state, which is only the names of the stores and how many events each was given, and where the named
+//!   [`Subscription`]s and [`SavedProjection`]s are. Everything else stays in the log.
 //! * [`Events::select`] resolves a query to a [`Selection`]; [`Selection::read`] walks it.
 //!
 //! A condition costs what follows its `after`, not what the store holds: each walk starts behind it and stops at its
@@ -30,12 +30,15 @@ mod event;
 mod id;
 mod position;
 mod query;
+mod saved;
+mod subscription;
 
 mod limits;
 mod refusal;
 
 mod codec;
 mod decide;
+mod decide_named;
 mod draft;
 mod prepare;
 mod state;
@@ -47,13 +50,15 @@ pub use command::{Append, Appended, Command, Condition, Upstream};
 pub use event::{EventView, NewEvent};
 pub use id::{EventId, NotAnEventId};
 pub use limits::{
-    CONDITIONS_MAX, EVENTS_MAX, NAME_BYTES_MAX, QUERY_WALKS_MAX, SOURCE_BYTES_MAX, SOURCES_MAX, TAG_BYTES_MAX,
-    TAGS_MAX, TYPE_BYTES_MAX,
+    CONDITIONS_MAX, EVENTS_MAX, NAME_BYTES_MAX, PROJECTION_BYTES_MAX, PROJECTIONS_MAX, QUERY_WALKS_MAX,
+    SOURCE_BYTES_MAX, SOURCES_MAX, SUBSCRIPTIONS_MAX, TAG_BYTES_MAX, TAGS_MAX, TYPE_BYTES_MAX,
 };
 pub use position::EventPosition;
 pub use prepare::{Preparation, Prepared};
 pub use query::{Query, QueryItem};
 pub use read::{ReadOptions, Reading};
 pub use refusal::{EventProblem, LabelProblem, NameProblem, QueryProblem, Refusal, SelectRefusal};
+pub use saved::{SaveProjection, SavedProjection};
 pub use select::Selection;
 pub use state::{Events, StoreNumber};
+pub use subscription::{Attempts, MoveSubscription, PutSubscription, Subscription};

@@ -3,7 +3,8 @@
 //! The size of an event's data and metadata has no limit here: the log limits the size of a record.
 
 use crate::{
-    Append, Condition, EventProblem, LabelProblem, NameProblem, NewEvent, Query, QueryProblem, Refusal, Upstream,
+    Append, Condition, EventProblem, LabelProblem, NameProblem, NewEvent, PutSubscription, Query, QueryProblem,
+    Refusal, Upstream,
 };
 
 /// The most bytes in the name of a store.
@@ -25,6 +26,12 @@ pub const QUERY_WALKS_MAX: usize = 4_096;
 pub const SOURCE_BYTES_MAX: usize = 255;
 /// The most sources that a store reads from.
 pub const SOURCES_MAX: usize = 1_024;
+/// The most named subscriptions, of all stores.
+pub const SUBSCRIPTIONS_MAX: usize = 1_024;
+/// The most bytes in the name of a saved projection.
+pub const PROJECTION_BYTES_MAX: usize = 255;
+/// The most saved projections of a store.
+pub const PROJECTIONS_MAX: usize = 65_536;
 
 // An entry carries at most 255 tags: the store's, the type's, the user's and the id's.
 const _: () = assert!(TAGS_MAX + 3 <= 255);
@@ -61,6 +68,32 @@ pub(crate) fn check_upstream(upstream: &Upstream<'_>) -> Result<(), Refusal> {
         0 => Err(Refusal::InvalidSource(LabelProblem::Empty)),
         bytes if bytes > SOURCE_BYTES_MAX => {
             Err(Refusal::InvalidSource(LabelProblem::TooLong { bytes, bytes_max: SOURCE_BYTES_MAX }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks everything about a subscription that does not depend on the state.
+pub(crate) fn check_subscription(put: &PutSubscription<'_>) -> Result<(), Refusal> {
+    check_name(put.store).map_err(Refusal::InvalidName)?;
+    check_name(put.name).map_err(Refusal::InvalidSubscriptionName)?;
+    check_query(&put.query).map_err(Refusal::InvalidSubscriptionQuery)?;
+    match (put.attempts.attempts_max, put.attempts.group_by.len()) {
+        (0, _) => Err(Refusal::NoAttempts),
+        (_, bytes) if bytes > TAG_BYTES_MAX => {
+            Err(Refusal::InvalidGroupBy(LabelProblem::TooLong { bytes, bytes_max: TAG_BYTES_MAX }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks the names of a projection.
+pub(crate) fn check_projection(store: &str, name: &str) -> Result<(), Refusal> {
+    check_name(store).map_err(Refusal::InvalidName)?;
+    match name.len() {
+        0 => Err(Refusal::InvalidProjectionName(LabelProblem::Empty)),
+        bytes if bytes > PROJECTION_BYTES_MAX => {
+            Err(Refusal::InvalidProjectionName(LabelProblem::TooLong { bytes, bytes_max: PROJECTION_BYTES_MAX }))
         }
         _ => Ok(()),
     }

@@ -62,7 +62,7 @@ impl Events {
             Command::Append(append) => {
                 !append.conditions.is_empty() || append.events.iter().any(|event| event.id.is_some())
             }
-            Command::Upstream(_) => false,
+            _ => false,
         })
     }
 

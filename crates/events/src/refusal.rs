@@ -5,7 +5,8 @@
 use core::fmt;
 
 use crate::{
-    CONDITIONS_MAX, EVENTS_MAX, EventId, EventPosition, NAME_BYTES_MAX, QUERY_WALKS_MAX, SOURCES_MAX, TAGS_MAX,
+    CONDITIONS_MAX, EVENTS_MAX, EventId, EventPosition, NAME_BYTES_MAX, PROJECTIONS_MAX, QUERY_WALKS_MAX, SOURCES_MAX,
+    SUBSCRIPTIONS_MAX, TAGS_MAX,
 };
 
 /// Why an append, and with it its commit, is refused.
@@ -79,6 +80,43 @@ pub enum Refusal {
     InvalidSource(LabelProblem),
     /// The store reads from [`SOURCES_MAX`] sources already.
     TooManySources,
+    /// The name can't be a subscription's.
+    InvalidSubscriptionName(NameProblem),
+    /// The subscription's query can't be asked.
+    InvalidSubscriptionQuery(QueryProblem),
+    /// The start of a tag can't be one.
+    InvalidGroupBy(LabelProblem),
+    /// A subscription's events get no attempt.
+    NoAttempts,
+    /// There are [`SUBSCRIPTIONS_MAX`] named subscriptions already.
+    TooManySubscriptions,
+    /// There is no subscription of this name.
+    UnknownSubscription,
+    /// A subscription of another store has the name.
+    SubscriptionOfAnotherStore,
+    /// The subscription is elsewhere: somebody else has delivered.
+    SubscriptionMoved {
+        /// Where it is.
+        position: EventPosition,
+    },
+    /// A subscription or a projection can't be ahead of its store.
+    AheadOfStore {
+        /// Where it would be.
+        position: EventPosition,
+        /// The last event of the store.
+        head: EventPosition,
+    },
+    /// The name can't be a projection's.
+    InvalidProjectionName(LabelProblem),
+    /// The store keeps [`PROJECTIONS_MAX`] projections already.
+    TooManyProjections,
+    /// There is no saved projection of this name.
+    UnknownProjection,
+    /// Somebody else has saved the projection since the state that this one was folded from.
+    ProjectionMoved {
+        /// Up to where.
+        position: EventPosition,
+    },
 }
 
 /// Why a read is refused.
@@ -214,6 +252,31 @@ impl fmt::Display for Refusal {
             Refusal::InvalidSource(problem) => write!(f, "the name of the source {problem}"),
             Refusal::TooManySources => {
                 write!(f, "the store reads from {SOURCES_MAX} sources already, and keeps no more")
+            }
+            Refusal::InvalidSubscriptionName(problem) => {
+                write!(f, "for a subscription's name the same holds: {problem}")
+            }
+            Refusal::InvalidSubscriptionQuery(problem) => problem.fmt(f),
+            Refusal::InvalidGroupBy(problem) => write!(f, "the start of the tags that name groups {problem}"),
+            Refusal::NoAttempts => f.write_str("an event that is delivered gets at least one attempt"),
+            Refusal::TooManySubscriptions => {
+                write!(f, "there are {SUBSCRIPTIONS_MAX} named subscriptions already, and no more are kept")
+            }
+            Refusal::UnknownSubscription => f.write_str("there is no subscription of this name"),
+            Refusal::SubscriptionOfAnotherStore => f.write_str("a subscription of another store has this name"),
+            Refusal::SubscriptionMoved { position } => {
+                write!(f, "the subscription is at event {position} by now: somebody else has delivered")
+            }
+            Refusal::AheadOfStore { position, head } => {
+                write!(f, "event {position} is not there: the last event of the store is {head}")
+            }
+            Refusal::InvalidProjectionName(problem) => write!(f, "the name of the projection {problem}"),
+            Refusal::TooManyProjections => {
+                write!(f, "the store keeps {PROJECTIONS_MAX} projections already, and no more")
+            }
+            Refusal::UnknownProjection => f.write_str("there is no saved projection of this name"),
+            Refusal::ProjectionMoved { position } => {
+                write!(f, "the projection was saved up to event {position} by somebody else: go on from there")
             }
         }
     }

@@ -9,11 +9,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Place, Position, Timestamp};
 
-use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, UPSTREAM_READ, label_of, store_of};
+use crate::codec::{
+    EVENT_APPENDED, PROJECTION_DROPPED, PROJECTION_SAVED, Role, STORE_CREATED, SUBSCRIPTION_DROPPED,
+    SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, UPSTREAM_READ, label_of, store_of,
+};
 use crate::decide::Decision;
-use crate::{Appended, Command, EventPosition, Prepared, Refusal};
+use crate::saved::{Saved, named_in, saved_in};
+use crate::{Appended, Command, EventPosition, Prepared, Refusal, SavedProjection, Subscription, subscription};
 
 /// The number of a store within its shard: 0, 1, 2, ... in the order of their creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +41,7 @@ pub struct Events {
     /// By number.
     stores: Vec<Store>,
     by_name: BTreeMap<String, StoreNumber>,
+    subscriptions: BTreeMap<String, Subscription>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +51,11 @@ struct Store {
     last: EventPosition,
     /// How far each source was read.
     upstreams: BTreeMap<String, u64>,
+    projections: Saved,
 }
 
 /// The version of the checkpoint.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 impl Events {
     /// The stores by name, in the order of their names.
@@ -91,6 +97,11 @@ impl Events {
             let appended = match command {
                 Command::Append(append) => decision.append(append, prepared.of(index), is_last, effects),
                 Command::Upstream(upstream) => decision.upstream(upstream, effects),
+                Command::PutSubscription(put) => decision.put_subscription(put, effects),
+                Command::MoveSubscription(moved) => decision.move_subscription(moved, effects),
+                Command::DropSubscription { name } => decision.drop_subscription(name, effects),
+                Command::SaveProjection(save) => decision.save_projection(save, effects),
+                Command::DropProjection { store, name } => decision.drop_projection(store, name, effects),
             };
             replies.push(appended.map_err(|stop| stop.denied(index))?);
         }
@@ -110,6 +121,42 @@ impl Events {
             .flat_map(|store| store.upstreams.iter().map(|(source, position)| (source.as_str(), *position)))
     }
 
+    /// The name of a store; `None` when there is none of this number.
+    pub fn store_name(&self, store: StoreNumber) -> Option<&str> {
+        Some(&self.stores.get(store.0 as usize)?.name)
+    }
+
+    /// The named subscriptions, by name.
+    pub fn subscriptions(&self) -> impl ExactSizeIterator<Item = (&str, &Subscription)> {
+        self.subscriptions.iter().map(|(name, subscription)| (name.as_str(), subscription))
+    }
+
+    /// The subscription of this name.
+    pub fn subscription(&self, name: &str) -> Option<&Subscription> {
+        self.subscriptions.get(name)
+    }
+
+    /// The saved projections of a store, by name.
+    pub fn projections(&self, store: StoreNumber) -> impl ExactSizeIterator<Item = (&str, SavedProjection)> {
+        static NONE: Saved = Saved::new();
+        let saved = self.stores.get(store.0 as usize).map_or(&NONE, |store| &store.projections);
+        saved.iter().map(|(name, saved)| (name.as_str(), *saved))
+    }
+
+    /// The saved projection of this name in a store.
+    pub fn projection(&self, store: &str, name: &str) -> Option<SavedProjection> {
+        self.projection_of(self.store(store)?, name)
+    }
+
+    pub(crate) fn projection_of(&self, store: StoreNumber, name: &str) -> Option<SavedProjection> {
+        self.stores.get(store.0 as usize)?.projections.get(name).copied()
+    }
+
+    /// The position of the last event that was appended to a store, published or not: for who decides whether there is anything to read.
+    pub fn last_appended(&self, store: StoreNumber) -> EventPosition {
+        self.last(store)
+    }
+
     pub(crate) fn upstream_of(&self, store: StoreNumber, source: &str) -> Option<u64> {
         self.stores.get(store.0 as usize)?.upstreams.get(source).copied()
     }
@@ -118,7 +165,7 @@ impl Events {
         let number = StoreNumber(self.store_count());
         let before = self.by_name.insert(name.clone(), number);
         assert!(before.is_none(), "store {name} is created once");
-        self.stores.push(Store { name, last, upstreams: BTreeMap::new() });
+        self.stores.push(Store { name, last, upstreams: BTreeMap::new(), projections: Saved::new() });
     }
 }
 
@@ -155,23 +202,58 @@ impl Model for Events {
                 let store = self.stores.get_mut(store.0 as usize).expect("a store is created before it reads a source");
                 store.upstreams.insert(String::from(source), position);
             }
+            SUBSCRIPTION_PUT => {
+                let (store, name) = subscription_in(entry);
+                let subscription = subscription::decode(store, &mut Decoder::new(entry.body));
+                self.subscriptions
+                    .insert(String::from(name), subscription.expect("the log verified the body of a subscription"));
+            }
+            SUBSCRIPTION_MOVED => {
+                let (_, name) = subscription_in(entry);
+                let position = entry.body.try_into().map(u64::from_le_bytes).expect("its body is a position");
+                let subscription = self.subscriptions.get_mut(name).expect("a subscription is put before it moves");
+                subscription.position = EventPosition::new(position);
+            }
+            SUBSCRIPTION_DROPPED => {
+                let (_, name) = subscription_in(entry);
+                self.subscriptions.remove(name).expect("a subscription is put before it is dropped");
+            }
+            PROJECTION_SAVED => {
+                let (store, name, saved) = saved_in(entry).expect("the log verified the body of a projection");
+                let store = self.stores.get_mut(store.0 as usize).expect("a store is created before its projections");
+                store.projections.insert(String::from(name), saved);
+            }
+            PROJECTION_DROPPED => {
+                let (store, name) = named_in(entry);
+                let store = self.stores.get_mut(store.0 as usize).expect("a store is created before its projections");
+                store.projections.remove(name).expect("a projection is saved before it is dropped");
+            }
             kind => panic!("an events entry of the unknown kind {}", kind.kind),
         }
     }
 
-    /// Events are kept; of how far a source was read, the last word counts.
+    /// Events are kept; of how far a source was read and of a projection, the last word counts. Where a subscription is, and that
+    /// something was dropped, nobody reads from the log: the checkpoint has it.
     fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
-        if entry.kind != UPSTREAM_READ {
-            return true;
+        match entry.kind {
+            UPSTREAM_READ => {
+                let (store, source, position) = upstream_in(entry);
+                self.upstream_of(store, source) == Some(position)
+            }
+            PROJECTION_SAVED => {
+                let (store, name) = named_in(entry);
+                self.projection_of(store, name).is_some_and(|saved| saved.place == entry.place)
+            }
+            SUBSCRIPTION_PUT | SUBSCRIPTION_MOVED | SUBSCRIPTION_DROPPED | PROJECTION_DROPPED => false,
+            _ => true,
         }
-        let (store, source, position) = upstream_in(entry);
-        self.upstream_of(store, source) == Some(position)
     }
 
-    /// Version 2, then the stores in the order of their numbers:
+    /// Version 3, then the stores in the order of their numbers, then the subscriptions:
     ///
     /// ```text
-    /// 2 │ n, n × (name, last position, m, m × (source, position in it))
+    /// 3 │ n, n × (name, last position, m, m × (source, position in it), m, m × (projection, version, position, place 8 + 4))
+    ///   │ n, n × (name, store 4, as in an entry)
     /// ```
     fn save(&self, out: &mut Encoder) {
         out.u8(VERSION).varint(self.stores.len() as u64);
@@ -180,12 +262,18 @@ impl Model for Events {
             for (source, position) in &store.upstreams {
                 out.str(source).varint(*position);
             }
+            out.varint(store.projections.len() as u64);
+            for (name, saved) in &store.projections {
+                out.str(name).varint(u64::from(saved.version)).varint(saved.position.get());
+                out.u64(saved.place.position.get()).u32(saved.place.index);
+            }
         }
+        subscription::save(&self.subscriptions, out);
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != VERSION {
-            return Err(unlike("version 2 of the event stores", from));
+            return Err(unlike("version 3 of the event stores", from));
         }
         let mut events = Events::default();
         for _ in 0..from.varint_u32()? {
@@ -201,7 +289,26 @@ impl Model for Events {
                     return Err(unlike("the name of another source", from));
                 }
             }
-            events.stores.last_mut().expect("it was just created").upstreams = upstreams;
+            let mut projections = Saved::new();
+            for _ in 0..from.varint()? {
+                let (name, version, position) =
+                    (from.string()?, from.varint_u32()?, EventPosition::new(from.varint()?));
+                let place = Place::new(Position::new(from.u64()?), from.u32()?);
+                if projections.insert(name, SavedProjection { version, position, place }).is_some() {
+                    return Err(unlike("the name of another projection", from));
+                }
+            }
+            let store = events.stores.last_mut().expect("it was just created");
+            (store.upstreams, store.projections) = (upstreams, projections);
+        }
+        for _ in 0..from.varint()? {
+            let (name, store) = (from.string()?, StoreNumber(from.u32()?));
+            if store.0 >= events.store_count() {
+                return Err(unlike("the number of a store", from));
+            }
+            if events.subscriptions.insert(name, subscription::decode(store, from)?).is_some() {
+                return Err(unlike("the name of another subscription", from));
+            }
         }
         Ok(events)
     }
@@ -214,6 +321,13 @@ fn upstream_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str, u64) {
     let position = entry.body.try_into().map(u64::from_le_bytes).expect("its body is a position");
     let store = store_of(tag).expect("it stands under its source's tag");
     (store, source.expect("a source's name is text"), position)
+}
+
+/// The subscription that an entry is about.
+fn subscription_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str) {
+    let tag = entry.tags.first().expect("it stands under its subscription's tag");
+    let name = label_of(tag, Role::Subscription).and_then(|name| core::str::from_utf8(name).ok());
+    (store_of(tag).expect("it stands under its subscription's tag"), name.expect("a subscription's name is text"))
 }
 
 fn unlike(expected: &'static str, from: &Decoder<'_>) -> CodecError {

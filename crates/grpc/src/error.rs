@@ -132,6 +132,20 @@ fn of_events(refusal: &events::Refusal) -> Known {
         Refusal::UpstreamBehind { .. } => (Code::AlreadyExists, "UPSTREAM_BEHIND"),
         Refusal::InvalidSource(_) => (Code::InvalidArgument, "INVALID_NAME"),
         Refusal::TooManySources => (Code::ResourceExhausted, "TOO_MANY_SOURCES"),
+        Refusal::InvalidSubscriptionName(_) | Refusal::InvalidProjectionName(_) => {
+            (Code::InvalidArgument, "INVALID_NAME")
+        }
+        Refusal::InvalidSubscriptionQuery(_) => (Code::InvalidArgument, "INVALID_QUERY"),
+        Refusal::InvalidGroupBy(_) => (Code::InvalidArgument, "INVALID_GROUP_BY"),
+        Refusal::NoAttempts => (Code::InvalidArgument, "NO_ATTEMPTS"),
+        Refusal::TooManySubscriptions => (Code::ResourceExhausted, "TOO_MANY_SUBSCRIPTIONS"),
+        Refusal::UnknownSubscription => (Code::NotFound, "UNKNOWN_SUBSCRIPTION"),
+        Refusal::SubscriptionOfAnotherStore => (Code::AlreadyExists, "SUBSCRIPTION_OF_ANOTHER_STORE"),
+        Refusal::SubscriptionMoved { .. } => (Code::Aborted, "SUBSCRIPTION_MOVED"),
+        Refusal::AheadOfStore { .. } => (Code::FailedPrecondition, "AHEAD_OF_STORE"),
+        Refusal::TooManyProjections => (Code::ResourceExhausted, "TOO_MANY_PROJECTIONS"),
+        Refusal::UnknownProjection => (Code::NotFound, "UNKNOWN_PROJECTION"),
+        Refusal::ProjectionMoved { .. } => (Code::Aborted, "PROJECTION_MOVED"),
     }
 }
 
@@ -204,8 +218,25 @@ fn events_facts(refusal: &events::Refusal) -> Facts {
         Refusal::UpstreamBehind { position, known } => {
             vec![("position", position.to_string()), ("known", known.to_string())]
         }
-        Refusal::NothingAsked | Refusal::InvalidName(_) | Refusal::InvalidSource(_) | Refusal::TooManySources => {
-            Vec::new()
+        Refusal::SubscriptionMoved { position } | Refusal::ProjectionMoved { position } => {
+            vec![("position", position.to_string())]
         }
+        Refusal::AheadOfStore { position, head } => {
+            vec![("position", position.to_string()), ("head", head.to_string())]
+        }
+        Refusal::NothingAsked
+        | Refusal::InvalidName(_)
+        | Refusal::InvalidSource(_)
+        | Refusal::TooManySources
+        | Refusal::InvalidSubscriptionName(_)
+        | Refusal::InvalidSubscriptionQuery(_)
+        | Refusal::InvalidGroupBy(_)
+        | Refusal::NoAttempts
+        | Refusal::TooManySubscriptions
+        | Refusal::UnknownSubscription
+        | Refusal::SubscriptionOfAnotherStore
+        | Refusal::InvalidProjectionName(_)
+        | Refusal::TooManyProjections
+        | Refusal::UnknownProjection => Vec::new(),
     }
 }

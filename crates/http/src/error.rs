@@ -44,6 +44,12 @@ impl Problem {
         self
     }
 
+    /// Of a request that is a commit of one thing: which part was refused is no question.
+    pub(crate) fn of_one(mut self) -> Self {
+        self.facts.remove("part");
+        self
+    }
+
     /// Of something on this line of a file.
     pub(crate) fn at_line(mut self, line: u64) -> Self {
         self.message = format!("line {line}: {}", self.message);
@@ -138,6 +144,20 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             events::Refusal::UpstreamBehind { .. } => (REFUSED, "upstream_behind"),
             events::Refusal::InvalidSource(_) => (INVALID, "invalid_name"),
             events::Refusal::TooManySources => (REFUSED, "too_many_sources"),
+            events::Refusal::InvalidSubscriptionName(_) | events::Refusal::InvalidProjectionName(_) => {
+                (INVALID, "invalid_name")
+            }
+            events::Refusal::InvalidSubscriptionQuery(_) => (INVALID, "invalid_query"),
+            events::Refusal::InvalidGroupBy(_) => (INVALID, "invalid_group_by"),
+            events::Refusal::NoAttempts => (INVALID, "no_attempts"),
+            events::Refusal::TooManySubscriptions => (REFUSED, "too_many_subscriptions"),
+            events::Refusal::UnknownSubscription => (REFUSED, "unknown_subscription"),
+            events::Refusal::SubscriptionOfAnotherStore => (REFUSED, "subscription_of_another_store"),
+            events::Refusal::SubscriptionMoved { .. } => (REFUSED, "subscription_moved"),
+            events::Refusal::AheadOfStore { .. } => (REFUSED, "ahead_of_store"),
+            events::Refusal::TooManyProjections => (REFUSED, "too_many_projections"),
+            events::Refusal::UnknownProjection => (REFUSED, "unknown_projection"),
+            events::Refusal::ProjectionMoved { .. } => (REFUSED, "projection_moved"),
         },
         Reason::Streams(refusal) => match refusal {
             streams::Refusal::InvalidTopicName(_) | streams::Refusal::InvalidGroupName(_) => (INVALID, "invalid_name"),

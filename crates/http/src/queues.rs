@@ -44,7 +44,7 @@ struct Queues {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FetchRequest<'r> {
+pub(crate) struct FetchRequest<'r> {
     count: Option<u32>,
     lease_ms: Option<u64>,
     #[serde(borrow)]
@@ -102,7 +102,7 @@ pub(crate) async fn all(app: &App) -> Result<Vec<QueueReply>, Problem> {
     Ok(queues.await?)
 }
 
-fn of_view(view: &View<'_>, name: &str, stats: QueueStats) -> QueueReply {
+pub(crate) fn of_view(view: &View<'_>, name: &str, stats: QueueStats) -> QueueReply {
     QueueReply::of(name, stats, view.jobs.queue_settings(name).unwrap_or_default())
 }
 
@@ -180,22 +180,32 @@ pub(crate) async fn fetch(
     Named(queue): Named<String>,
     body: Body,
 ) -> Result<Answer, Problem> {
-    let FetchRequest { count, lease_ms, worker, wait_ms } = body.parse()?;
+    let jobs = fetch_waiting(&app, &queue, body.parse()?).await?;
+    Ok(Answer::of(&FetchReply { jobs: jobs.iter().map(fetched).collect() }))
+}
+
+/// Leases jobs of a queue, and waits for some when there are none: as long as is asked for, and not when the server is about to stop.
+pub(crate) async fn fetch_waiting(
+    app: &App,
+    queue: &str,
+    request: FetchRequest<'_>,
+) -> Result<Vec<FetchedJob>, Problem> {
+    let FetchRequest { count, lease_ms, worker, wait_ms } = request;
     let wait = Duration::from_millis(within("wait_ms", wait_ms, 0..=WAIT_MS_MAX)?);
-    let part = PartRequest::Fetch(Fetch::of(Text::from(&*queue), count, lease_ms, worker));
+    let part = PartRequest::Fetch(Fetch::of(Text::from(queue), count, lease_ms, worker));
     let give_up = tokio::time::sleep(wait);
     tokio::pin!(give_up);
     loop {
-        let jobs = fetch_now(&app, &part).await?;
+        let jobs = fetch_now(app, &part).await?;
         if !jobs.is_empty() || wait.is_zero() {
-            return Ok(Answer::of(&FetchReply { jobs: jobs.iter().map(fetched).collect() }));
+            return Ok(jobs);
         }
-        while let Some(rest) = app.database.fetch_rest(&[&queue])? {
+        while let Some(rest) = app.database.fetch_rest(&[queue])? {
             tokio::select! {
                 arrived = app.database.arrival_after(rest.seen) => arrived?,
                 () = tokio::time::sleep(rest.at_most) => {}
-                () = &mut give_up => return Ok(Answer::of(&FetchReply { jobs: Vec::new() })),
-                () = app.closing() => return Ok(Answer::of(&FetchReply { jobs: Vec::new() })),
+                () = &mut give_up => return Ok(Vec::new()),
+                () = app.closing() => return Ok(Vec::new()),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 use crate::app::App;
 use crate::error::Problem;
@@ -24,7 +24,15 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/events/{store}/project", post(events::project))
         .route("/v1/events/{store}/subscribe", get(events::subscribe))
         .route("/v1/events/{store}/head", get(events::head))
+        .route("/v1/events/{store}/stats", get(events::stats))
         .route("/v1/events/{store}/sources", get(events::sources))
+        .route("/v1/events/{store}/subscriptions", get(events::subscriptions))
+        .route("/v1/events/{store}/subscriptions/{name}", get(events::subscription).post(events::put_subscription))
+        .route("/v1/events/{store}/subscriptions/{name}", delete(events::remove_subscription))
+        .route("/v1/events/{store}/subscriptions/{name}/fetch", post(events::fetch_subscription))
+        .route("/v1/events/{store}/projections", get(events::projections))
+        .route("/v1/events/{store}/projections/{name}", get(events::projection).post(events::save_projection))
+        .route("/v1/events/{store}/projections/{name}", delete(events::remove_projection))
         .route("/v1/topics", get(topics::topics))
         .route("/v1/topics/{topic}", get(topics::topic))
         .route("/v1/topics/{topic}/{partition}/records", get(topics::records))

@@ -52,6 +52,8 @@ pub enum Duty {
     Compact,
     /// Let go of the records that their topics keep no longer, when it is time to look for them.
     Retain,
+    /// Make jobs of the events that named subscriptions ask for.
+    Deliver,
 }
 
 /// Counts since the database was opened.

@@ -72,6 +72,7 @@ mod decide;
 mod models;
 
 mod checkpoint;
+mod deliver;
 mod duties;
 mod graph_memory;
 mod meta;
@@ -92,11 +93,14 @@ pub use commit::{Commit, Message, Part};
 pub use compression::{OPENED_BYTES_MAX, open_batch};
 pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
 pub use database::{Arrival, Database, Duty, Statistics, View};
+pub use deliver::EventRef;
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "serde")]
+pub use handles::typed;
 pub use handles::{
-    Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot, Group, GroupDescription, GroupMember,
-    GroupOffset, LifeEvents, PartitionStatistics, Producer, Progress, Project, Projected, Projection, Queue, Record,
-    Records, Rest, Source, Stop, Subscription, Topic, TopicStatistics, Worker,
+    CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot, Group,
+    GroupDescription, GroupMember, GroupOffset, LifeEvents, PartitionStatistics, Producer, Progress, Project, Projected,
+    Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop, Subscription, Topic, TopicStatistics, Worker,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use profile::Profile;

@@ -13,6 +13,7 @@ use quire_model::{Entry, Timestamp};
 use crate::checkpoint::Checkpoints;
 use crate::database::Duty;
 use crate::decide::{Commands, Decided, Replies, State};
+use crate::deliver::Deliveries;
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
 use crate::{events, jobs, streams};
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     /// The state after the last appended record, and the only way to append.
     state: RwLock<State>,
     duties: Duties,
+    pub(crate) deliveries: Deliveries,
     checkpoints: Checkpoints,
     retention: Retention,
     refusals: AtomicU64,
@@ -68,11 +70,14 @@ impl Shared {
             log,
             state: RwLock::new(restored.state),
             duties,
+            deliveries: Deliveries::default(),
             checkpoints: restored.checkpoints,
             refusals: AtomicU64::new(0),
             compresses: AtomicBool::new(compresses),
         };
         shared.schedule_compaction();
+        // What was appended may not have been delivered before the last one closed.
+        shared.deliveries.ask(shared.log.published());
         shared
     }
 
@@ -111,6 +116,7 @@ impl Shared {
         if std::mem::take(&mut state.followed) {
             self.duties.next_due(state.models.jobs.next_due());
             self.compresses.store(state.models.streams.compresses(), Ordering::Relaxed);
+            self.ask_for_delivery(state);
         }
         std::mem::take(&mut state.owed)
     }
@@ -130,6 +136,9 @@ impl Shared {
                 // Under the lock: told in the order of the commits, the last word is the newest.
                 self.duties.next_due(state.models.jobs.next_due());
             }
+            if !commands.events.is_empty() || !commands.jobs.is_empty() {
+                self.ask_for_delivery(&state);
+            }
             if commands.streams.iter().any(streams::Command::changes_limits) {
                 // Looked at at once, for a topic may keep less than before.
                 self.duties.retain_at(now);
@@ -147,6 +156,13 @@ impl Shared {
         }
         self.ask_for_checkpoint();
         Ok(decided)
+    }
+
+    /// Has subscriptions looked at when the last record is published: there may be events for them, or room.
+    fn ask_for_delivery(&self, state: &State) {
+        if state.models.events.subscriptions().len() > 0 {
+            self.deliveries.ask(state.writer.mark().position);
+        }
     }
 
     /// Looks up in the published log what a decision on these commands can be told before its turn, so that nobody waits
@@ -240,7 +256,8 @@ impl Shared {
             Duty::Tick if self.duties.take(Next::Tick, now) => self.tick().map(|()| true),
             Duty::Compact if self.duties.take(Next::Compact, now) => self.compact_in_time().map(|()| true),
             Duty::Retain if self.duties.take(Next::Retain, now) => self.retain(),
-            Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain => Ok(false),
+            Duty::Deliver if self.deliveries.take().is_some() => self.deliver(),
+            Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain | Duty::Deliver => Ok(false),
         }
     }
 
@@ -341,6 +358,7 @@ impl Threads {
         let mut threads = Threads { shared, handles: Vec::new() };
         threads.spawn("quire-duties", Shared::carry_out_duties)?;
         threads.spawn("quire-listen", Shared::listen)?;
+        threads.spawn("quire-deliver", Shared::deliver_in_background)?;
         Ok(threads)
     }
 
@@ -356,6 +374,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.duties.stop();
+        self.shared.deliveries.stop();
         self.shared.log.stop_listening();
         let own = std::thread::current().id();
         // Whoever such a thread woke may have dropped the last handle on it; it then ends by itself.

@@ -5,6 +5,7 @@ mod upstream;
 
 mod conditions;
 mod limits;
+mod named;
 mod query;
 mod repetition;
 

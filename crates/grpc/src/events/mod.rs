@@ -1,12 +1,15 @@
-//! The service `Events`: appends, reads, subscriptions and heads of event stores.
+//! The service `Events`: appends, reads, subscriptions, also under names, and heads of event stores.
 //!
 //! ```text
 //! Append ─▶ request ─▶ Database::submit ─▶ the ticket ─▶ positions, or a refusal
 //! Read, Subscribe ─▶ request ─▶ pages: one after the other, as the client takes them
 //! ```
 
+mod named;
 mod pages;
 mod request;
+
+pub(crate) use pages::message_of;
 
 use std::sync::Arc;
 
@@ -20,8 +23,10 @@ use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, refused};
 use crate::proto::events_server::Events;
 use crate::proto::{
-    AppendEventsRequest, AppendEventsResponse, EventUpstream, HeadEventsRequest, HeadEventsResponse, ReadEventsRequest,
-    ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse, UpstreamEventsRequest, UpstreamEventsResponse,
+    AppendEventsRequest, AppendEventsResponse, DropSubscriptionRequest, DropSubscriptionResponse, EventUpstream,
+    HeadEventsRequest, HeadEventsResponse, ListSubscriptionsRequest, ListSubscriptionsResponse, PutSubscriptionRequest,
+    PutSubscriptionResponse, ReadEventsRequest, ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
+    UpstreamEventsRequest, UpstreamEventsResponse,
 };
 
 /// The service.
@@ -98,5 +103,29 @@ impl Events for Service {
         let UpstreamEventsRequest { store, source } = request.into_inner();
         let ticket = self.app.database.read(|view| view.events.upstream(&store, &source)).map_err(failed)?;
         Ok(Response::new(UpstreamEventsResponse { position: ticket.await.map_err(failed)? }))
+    }
+
+    async fn put_subscription(
+        &self,
+        request: Request<PutSubscriptionRequest>,
+    ) -> Result<Response<PutSubscriptionResponse>, Status> {
+        named::put(&self.app, request.into_inner()).await?;
+        Ok(Response::new(PutSubscriptionResponse {}))
+    }
+
+    async fn drop_subscription(
+        &self,
+        request: Request<DropSubscriptionRequest>,
+    ) -> Result<Response<DropSubscriptionResponse>, Status> {
+        named::remove(&self.app, &request.into_inner().name).await?;
+        Ok(Response::new(DropSubscriptionResponse {}))
+    }
+
+    async fn list_subscriptions(
+        &self,
+        request: Request<ListSubscriptionsRequest>,
+    ) -> Result<Response<ListSubscriptionsResponse>, Status> {
+        let subscriptions = named::list(&self.app, &request.into_inner().store).await?;
+        Ok(Response::new(ListSubscriptionsResponse { subscriptions }))
     }
 }

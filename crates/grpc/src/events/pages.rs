@@ -107,6 +107,19 @@ fn message(event: &EventView<'_>) -> Event {
     }
 }
 
+/// An event that was copied out of the log.
+pub(crate) fn message_of(event: quire::Event) -> Event {
+    Event {
+        position: event.position.get(),
+        id: Bytes::copy_from_slice(event.id.as_bytes()),
+        r#type: event.event_type,
+        tags: event.tags.into_iter().map(Bytes::from).collect(),
+        data: Bytes::from(event.data),
+        metadata: Bytes::from(event.metadata),
+        time_us: event.time.as_micros(),
+    }
+}
+
 /// The pages of a read, up to the head that the store has now.
 pub(super) async fn read(
     app: Arc<App>,

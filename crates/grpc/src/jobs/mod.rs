@@ -118,17 +118,17 @@ impl Jobs for Service {
     }
 
     async fn fetch(&self, request: Request<FetchJobsRequest>) -> Result<Response<FetchJobsResponse>, Status> {
-        let FetchJobsRequest { queues, weights, count, lease_us, worker, wait_us } = request.into_inner();
+        let FetchJobsRequest { queues, weights, count, lease_us, worker, wait_us, with_events } = request.into_inner();
         if wait_us > WAIT_MICROS_MAX {
             return Err(invalid(format!("wait_us is {wait_us}, and at most {WAIT_MICROS_MAX}")));
         }
-        let fetch = request::Fetch { queues, weights, lease_us, worker };
+        let fetch = request::Fetch { queues, weights, lease_us, worker, with_events };
         let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
         tokio::pin!(give_up);
         loop {
             let jobs = fetched(&self.app, &fetch, count).await?;
             if !jobs.is_empty() || wait_us == 0 {
-                return Ok(Response::new(reply::fetched(jobs)));
+                return reply::fetched(&self.app.database, jobs, with_events).await.map(Response::new);
             }
             tokio::select! {
                 worth = until_fetchable(&self.app, &fetch) => worth?,

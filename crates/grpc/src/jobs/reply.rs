@@ -1,9 +1,13 @@
 //! Answers of the database, as messages.
 
 use bytes::Bytes;
+use quire::Database;
 use quire::jobs::{FetchedJob, Refusal, Reply};
+use tonic::Status;
 
-use crate::error::refused_item;
+use crate::aside::aside;
+use crate::error::{failed, refused_item};
+use crate::events;
 use crate::proto::{self, EnqueueResult, FetchJobsResponse, ReportResult};
 
 type Answer = Result<Reply, Refusal>;
@@ -27,11 +31,27 @@ pub(super) fn reported(answer: Answer) -> ReportResult {
     ReportResult { until_us: until.map(|time| time.as_micros()), refused: None }
 }
 
-pub(super) fn fetched(jobs: Vec<FetchedJob>) -> FetchJobsResponse {
-    FetchJobsResponse { jobs: jobs.into_iter().map(job).collect() }
+/// Jobs that were fetched; those of named subscriptions with their events, if these are wanted.
+pub(super) async fn fetched(
+    database: &Database,
+    jobs: Vec<FetchedJob>,
+    with_events: bool,
+) -> Result<FetchJobsResponse, Status> {
+    if !with_events {
+        return Ok(FetchJobsResponse { jobs: jobs.into_iter().map(|fetched| job(fetched, None)).collect() });
+    }
+    let database = database.clone();
+    aside(move || {
+        let with_event = |fetched| {
+            let event = database.event_of(&fetched).map_err(failed)?;
+            Ok(job(fetched, event.map(events::message_of)))
+        };
+        Ok(FetchJobsResponse { jobs: jobs.into_iter().map(with_event).collect::<Result<_, Status>>()? })
+    })
+    .await
 }
 
-fn job(job: FetchedJob) -> proto::FetchedJob {
+fn job(job: FetchedJob, event: Option<proto::Event>) -> proto::FetchedJob {
     proto::FetchedJob {
         job: job.job.to_string(),
         token: job.token.to_string(),
@@ -45,5 +65,6 @@ fn job(job: FetchedJob) -> proto::FetchedJob {
         checkpoint: job.checkpoint.map(Bytes::from),
         deadline_us: job.deadline.as_micros(),
         run_until_us: job.run_until.map(|time| time.as_micros()),
+        event,
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Fetch {
     pub(super) weights: Vec<u32>,
     pub(super) lease_us: Option<u64>,
     pub(super) worker: String,
+    /// Whether the events of named subscriptions are wanted, too.
+    pub(super) with_events: bool,
 }
 
 impl Fetch {

@@ -94,8 +94,8 @@ impl Stream {
         };
         let push = async {
             let Some(subscription) = subscription else { return Ok(()) };
-            let work_request::Subscription { queues, weights, lease_us, worker } = subscription;
-            self.push(&request::Fetch { queues, weights, lease_us, worker }, stopped).await
+            let work_request::Subscription { queues, weights, lease_us, worker, with_events } = subscription;
+            self.push(&request::Fetch { queues, weights, lease_us, worker, with_events }, stopped).await
         };
         // The pushing is told to end and not cut short: what it has fetched is sent or given back.
         tokio::try_join!(talk, push)?.0
@@ -183,7 +183,8 @@ impl Stream {
             credit.forget();
             self.credits.forget_permits(jobs.len() - 1);
             self.held().extend(jobs.iter().map(|job| (job.job, job.token)));
-            place.send(Ok(WorkResponse { kind: Some(Kind::Jobs(reply::fetched(jobs))) }));
+            let jobs = reply::fetched(&self.app.database, jobs, fetch.with_events).await?;
+            place.send(Ok(WorkResponse { kind: Some(Kind::Jobs(jobs)) }));
         }
     }
 

@@ -206,6 +206,60 @@ pub struct UpstreamEventsResponse {
     #[prost(uint64, optional, tag = "1")]
     pub position: ::core::option::Option<u64>,
 }
+/// A named subscription.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NamedSubscription {
+    /// Like a store's; one among those of all stores.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Every event, when absent. Of an item with `only_last_event`, each match counts.
+    #[prost(message, optional, tag = "2")]
+    pub query: ::core::option::Option<EventQuery>,
+    /// How many attempts an event gets; 5 when absent. When the last fails, its job is dead.
+    #[prost(uint32, optional, tag = "3")]
+    pub attempts_max: ::core::option::Option<u32>,
+    /// How long it waits after the first failed attempt; 5 s when absent. Twice as long after each further one, ...
+    #[prost(uint64, optional, tag = "4")]
+    pub backoff_us: ::core::option::Option<u64>,
+    /// ... but at most so long; 1 h when absent.
+    #[prost(uint64, optional, tag = "5")]
+    pub backoff_max_us: ::core::option::Option<u64>,
+    /// The start of a tag, such as `student:`: an event's first such tag is the group of its job.
+    #[prost(string, tag = "6")]
+    pub group_by: ::prost::alloc::string::String,
+    /// In answers: matches up to here were delivered.
+    #[prost(uint64, tag = "7")]
+    pub position: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PutSubscriptionRequest {
+    #[prost(string, tag = "1")]
+    pub store: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub subscription: ::core::option::Option<NamedSubscription>,
+    /// Events behind this position are delivered. When absent, a new subscription begins with the first event, and one that is there goes on.
+    #[prost(uint64, optional, tag = "3")]
+    pub after: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PutSubscriptionResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DropSubscriptionRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DropSubscriptionResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSubscriptionsRequest {
+    #[prost(string, tag = "1")]
+    pub store: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSubscriptionsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub subscriptions: ::prost::alloc::vec::Vec<NamedSubscription>,
+}
 /// Generated client implementations.
 pub mod events_client {
     #![allow(
@@ -410,6 +464,82 @@ pub mod events_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Events", "Upstream"));
             self.inner.unary(req, path, codec).await
         }
+        /// Creates a named subscription, or changes one: matches are delivered as jobs of the queue of that name, each once. Members compete
+        /// for them with `Jobs.Fetch` (with `with_events`) and `Jobs.Work`, and say what became of them there.
+        pub async fn put_subscription(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PutSubscriptionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PutSubscriptionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Events/PutSubscription",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Events", "PutSubscription"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a named subscription. What it delivered stays in its queue.
+        pub async fn drop_subscription(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DropSubscriptionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DropSubscriptionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Events/DropSubscription",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Events", "DropSubscription"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The named subscriptions of a store.
+        pub async fn list_subscriptions(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSubscriptionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSubscriptionsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Events/ListSubscriptions",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Events", "ListSubscriptions"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -469,6 +599,31 @@ pub mod events_server {
             request: tonic::Request<super::UpstreamEventsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::UpstreamEventsResponse>,
+            tonic::Status,
+        >;
+        /// Creates a named subscription, or changes one: matches are delivered as jobs of the queue of that name, each once. Members compete
+        /// for them with `Jobs.Fetch` (with `with_events`) and `Jobs.Work`, and say what became of them there.
+        async fn put_subscription(
+            &self,
+            request: tonic::Request<super::PutSubscriptionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PutSubscriptionResponse>,
+            tonic::Status,
+        >;
+        /// Removes a named subscription. What it delivered stays in its queue.
+        async fn drop_subscription(
+            &self,
+            request: tonic::Request<super::DropSubscriptionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DropSubscriptionResponse>,
+            tonic::Status,
+        >;
+        /// The named subscriptions of a store.
+        async fn list_subscriptions(
+            &self,
+            request: tonic::Request<super::ListSubscriptionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSubscriptionsResponse>,
             tonic::Status,
         >;
     }
@@ -760,6 +915,141 @@ pub mod events_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = UpstreamSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Events/PutSubscription" => {
+                    #[allow(non_camel_case_types)]
+                    struct PutSubscriptionSvc<T: Events>(pub Arc<T>);
+                    impl<
+                        T: Events,
+                    > tonic::server::UnaryService<super::PutSubscriptionRequest>
+                    for PutSubscriptionSvc<T> {
+                        type Response = super::PutSubscriptionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PutSubscriptionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Events>::put_subscription(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PutSubscriptionSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Events/DropSubscription" => {
+                    #[allow(non_camel_case_types)]
+                    struct DropSubscriptionSvc<T: Events>(pub Arc<T>);
+                    impl<
+                        T: Events,
+                    > tonic::server::UnaryService<super::DropSubscriptionRequest>
+                    for DropSubscriptionSvc<T> {
+                        type Response = super::DropSubscriptionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DropSubscriptionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Events>::drop_subscription(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DropSubscriptionSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Events/ListSubscriptions" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSubscriptionsSvc<T: Events>(pub Arc<T>);
+                    impl<
+                        T: Events,
+                    > tonic::server::UnaryService<super::ListSubscriptionsRequest>
+                    for ListSubscriptionsSvc<T> {
+                        type Response = super::ListSubscriptionsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSubscriptionsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Events>::list_subscriptions(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSubscriptionsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -2925,6 +3215,9 @@ pub struct FetchJobsRequest {
     /// How long to wait for a job, at most 60 s. It has nothing to do with the lease.
     #[prost(uint64, tag = "6")]
     pub wait_us: u64,
+    /// Whether the jobs of named subscriptions come with their events.
+    #[prost(bool, tag = "7")]
+    pub with_events: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FetchJobsResponse {
@@ -2963,6 +3256,9 @@ pub struct FetchedJob {
     /// From then on no heartbeat helps.
     #[prost(uint64, optional, tag = "12")]
     pub run_until_us: ::core::option::Option<u64>,
+    /// The event that a named subscription delivers with the job, when it was asked for and is still there.
+    #[prost(message, optional, tag = "13")]
+    pub event: ::core::option::Option<Event>,
 }
 /// What became of a job.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3079,6 +3375,9 @@ pub mod work_request {
         pub lease_us: ::core::option::Option<u64>,
         #[prost(string, tag = "4")]
         pub worker: ::prost::alloc::string::String,
+        /// Whether the jobs of named subscriptions come with their events.
+        #[prost(bool, tag = "5")]
+        pub with_events: bool,
     }
 }
 /// What the server has to say.

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use quire_grpc::WorkerStream;
 use quire_grpc::proto::event_condition::{FailIfEventsMatch, Kind, LastIs};
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::{
-    AppendEventsRequest, AppendEventsResponse, Event, EventCondition, EventQuery, EventQueryItem, EventUpstream,
-    HeadEventsRequest, NewEvent, ReadEventsRequest, SubscribeEventsRequest, UpstreamEventsRequest,
+    AppendEventsRequest, AppendEventsResponse, DropSubscriptionRequest, Event, EventCondition, EventQuery,
+    EventQueryItem, EventUpstream, FetchJobsRequest, HeadEventsRequest, ListSubscriptionsRequest, NamedSubscription,
+    NewEvent, PutSubscriptionRequest, ReadEventsRequest, SubscribeEventsRequest, UpstreamEventsRequest, WorkRequest,
+    work_request, work_response,
 };
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
@@ -234,4 +237,62 @@ async fn a_subscription_misses_and_repeats_nothing_where_the_past_meets_the_pres
         told.dedup();
         assert_eq!(told.len() as u64, WRITERS * APPENDS, "none left out");
     }
+}
+
+#[tokio::test]
+async fn a_named_subscription_delivers_its_events_with_jobs_also_after_a_restart() {
+    let served = Served::new().await;
+    let mut client = served.events().await;
+    let events = vec![event("Joined", &["student:1"], b"one"), event("Left", &[], b""), event("Joined", &[], b"two")];
+    append(&mut client, events, vec![]).await.expect("accepted");
+    let subscription = NamedSubscription {
+        name: "mailer".to_owned(),
+        query: Some(query(&["Joined"], &[])),
+        attempts_max: Some(3),
+        group_by: "student:".to_owned(),
+        ..NamedSubscription::default()
+    };
+    let put = |subscription| PutSubscriptionRequest { store: STORE.to_owned(), subscription, after: None };
+    client.put_subscription(put(Some(subscription.clone()))).await.expect("put");
+    let none = client.put_subscription(put(None)).await.expect_err("there is nothing to put");
+    assert_eq!(told(&none).1, "INVALID");
+    let nameless = NamedSubscription { name: String::new(), ..subscription.clone() };
+    let nameless = client.put_subscription(put(Some(nameless))).await.expect_err("it has no name");
+    assert_eq!((told(&nameless).0, told(&nameless).1.as_str()), (Code::InvalidArgument, "INVALID_NAME"));
+
+    let served = served.again().await;
+    let (mut client, mut jobs) = (served.events().await, served.jobs().await);
+    let fetch = |count| FetchJobsRequest {
+        queues: vec!["mailer".to_owned()],
+        count,
+        wait_us: 20_000_000,
+        with_events: true,
+        ..FetchJobsRequest::default()
+    };
+    let one = jobs.fetch(fetch(1)).await.expect("fetched").into_inner().jobs.remove(0);
+    assert_eq!((one.group.as_str(), one.kind.as_str(), one.attempts_max), ("student:1", "Joined", 3));
+    let delivered = one.event.expect("it comes with the job");
+    assert_eq!((delivered.position, &delivered.data[..], &delivered.tags[0][..]), (1, &b"one"[..], &b"student:1"[..]));
+    let first = WorkRequest {
+        subscribe: Some(work_request::Subscription {
+            queues: vec!["mailer".to_owned()],
+            with_events: true,
+            ..work_request::Subscription::default()
+        }),
+        credits: 10,
+        ..WorkRequest::default()
+    };
+    let mut member = WorkerStream::begin(&mut jobs, first).await.expect("begun");
+    let Ok(Some(work_response::Kind::Jobs(pushed))) = member.receive().await else { panic!("a job comes first") };
+    assert_eq!(pushed.jobs[0].event.as_ref().expect("it comes with the job").position, 3);
+
+    let list = ListSubscriptionsRequest { store: STORE.to_owned() };
+    let listed = client.list_subscriptions(list.clone()).await.expect("listed").into_inner().subscriptions;
+    assert_eq!((listed.len(), listed[0].position, listed[0].attempts_max), (1, 3, Some(3)));
+    assert_eq!(listed[0].query, subscription.query);
+    let drop = DropSubscriptionRequest { name: "mailer".to_owned() };
+    client.drop_subscription(drop.clone()).await.expect("dropped");
+    let unknown = client.drop_subscription(drop).await.expect_err("it is gone");
+    assert_eq!((told(&unknown).0, told(&unknown).1.as_str()), (Code::NotFound, "UNKNOWN_SUBSCRIPTION"));
+    assert!(client.list_subscriptions(list).await.expect("listed").into_inner().subscriptions.is_empty());
 }

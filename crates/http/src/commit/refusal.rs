@@ -46,7 +46,25 @@ fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
         }
         Refusal::UpstreamBehind { position, known } => facts([("position", json!(position)), ("known", json!(known))]),
         Refusal::TooManySources => facts([("most", json!(events::SOURCES_MAX))]),
-        Refusal::NothingAsked | Refusal::InvalidName(_) | Refusal::InvalidSource(_) => Map::new(),
+        Refusal::TooManySubscriptions => facts([("most", json!(events::SUBSCRIPTIONS_MAX))]),
+        Refusal::TooManyProjections => facts([("most", json!(events::PROJECTIONS_MAX))]),
+        Refusal::SubscriptionMoved { position } | Refusal::ProjectionMoved { position } => {
+            facts([("position", json!(position.get()))])
+        }
+        Refusal::AheadOfStore { position, head } => {
+            facts([("position", json!(position.get())), ("head", json!(head.get()))])
+        }
+        Refusal::NothingAsked
+        | Refusal::InvalidName(_)
+        | Refusal::InvalidSource(_)
+        | Refusal::InvalidSubscriptionName(_)
+        | Refusal::InvalidSubscriptionQuery(_)
+        | Refusal::InvalidGroupBy(_)
+        | Refusal::NoAttempts
+        | Refusal::UnknownSubscription
+        | Refusal::SubscriptionOfAnotherStore
+        | Refusal::InvalidProjectionName(_)
+        | Refusal::UnknownProjection => Map::new(),
     }
 }
 

@@ -1,18 +1,24 @@
-//! Event stores: appends, the stores, the head of one, events by query, a page at a time; projections and subscriptions.
+//! Event stores: appends, the stores, the head of one, events by query, a page at a time; projections and subscriptions, also under names.
 //!
 //! A page has a bounded number of events and bytes. It is cut short only between events, and says so with `more`.
 
 mod project;
+mod projections;
 mod subscribe;
+mod subscriptions;
 
 pub(crate) use project::project;
+pub(crate) use projections::{projection, projections, remove_projection, save_projection};
 pub(crate) use subscribe::subscribe;
+pub(crate) use subscriptions::{
+    fetch as fetch_subscription, put as put_subscription, remove as remove_subscription, subscription, subscriptions,
+};
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions};
-use quire::{Database, Reply};
+use quire::{Database, Event, Reply};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, aside};
@@ -80,6 +86,19 @@ struct StoreReply {
 }
 
 #[derive(Debug, Serialize)]
+struct StatsReply {
+    store: String,
+    /// The position of the last event.
+    head: u64,
+    /// How many sources it reads from, ...
+    sources: usize,
+    /// ... how many named subscriptions read from it, ...
+    subscriptions: usize,
+    /// ... and how many states of projections it keeps.
+    projections: usize,
+}
+
+#[derive(Debug, Serialize)]
 struct SourceReply {
     source: String,
     position: u64,
@@ -126,6 +145,28 @@ pub(crate) async fn head(
     params.end()?;
     let head = app.database.events(&store).head()?.get();
     Ok(Answer::of(&StoreReply { store, head }))
+}
+
+/// `GET /v1/events/{store}/stats`: what there is of a store.
+pub(crate) async fn stats(
+    State(app): State<Arc<App>>,
+    Named(store): Named<String>,
+    params: Params,
+) -> Result<Answer, Problem> {
+    params.end()?;
+    let ticket = app.database.read(|view| {
+        let number = view.events.store(&store)?;
+        let own = view.events.subscriptions().filter(|(_, found)| found.store == number);
+        Some(StatsReply {
+            store: store.clone(),
+            head: view.events.last_appended(number).get(),
+            sources: view.events.sources(number).count(),
+            subscriptions: own.count(),
+            projections: view.events.projections(number).len(),
+        })
+    })?;
+    let stats = ticket.await?;
+    Ok(Answer::of(&stats.ok_or_else(|| Problem::not_found(format!("there is no event store {store:?}")))?))
 }
 
 /// `GET /v1/events/{store}/sources`: how far each was read.
@@ -185,8 +226,8 @@ pub(crate) async fn append(
         let parts = append.map(PartRequest::Append).into_iter().chain(upstream.map(PartRequest::Upstream));
         submit(&app.database, &parts.collect::<Vec<_>>())
     };
-    let ticket = if short { begin()? } else { aside(begin).await? };
-    let committed = committed(ticket.await?)?;
+    let ticket = if short { begin() } else { aside(begin).await };
+    let committed = committed(ticket.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
     match committed.replies.first() {
         Some(Reply::Events(appended)) => Ok(Answer::of(&AppendReply {
             first: appended.first.map(EventPosition::get),
@@ -252,5 +293,18 @@ fn shown<'h>(event: &EventView<'h>) -> EventReply<'h> {
         time_ms: event.time.as_millis(),
         metadata: Shown::value("metadata", event.metadata),
         data: Shown::value("data", event.data),
+    }
+}
+
+/// An event that was copied out of the log.
+fn shown_event(event: &Event) -> EventReply<'_> {
+    EventReply {
+        position: event.position.get(),
+        id: event.id.to_string(),
+        event_type: &event.event_type,
+        tags: event.tags.iter().map(|tag| Tag(tag)).collect(),
+        time_ms: event.time.as_millis(),
+        metadata: Shown::value("metadata", &event.metadata),
+        data: Shown::value("data", &event.data),
     }
 }

@@ -83,7 +83,8 @@ impl Folding {
 }
 
 impl Project for Folding {
-    type State = Box<RawValue>;
+    /// `None` for a sum that is no number any more.
+    type State = Option<Box<RawValue>>;
 
     fn ask(&self, query: &mut Query<'static>) {
         query.items.extend(self.query.items.iter().cloned());
@@ -101,8 +102,9 @@ impl Project for Folding {
         }
     }
 
-    fn end(self) -> Box<RawValue> {
-        self.last.unwrap_or_else(|| raw(&self.state))
+    fn end(self) -> Option<Box<RawValue>> {
+        let is_beyond = self.state.is_null() && matches!(self.fold, FoldRequest::Sum(_));
+        (!is_beyond).then(|| self.last.unwrap_or_else(|| raw(&self.state)))
     }
 }
 
@@ -110,8 +112,11 @@ fn raw(value: &impl Serialize) -> Box<RawValue> {
     to_raw_value(value).expect("an answer has strings for keys and no failing parts")
 }
 
-/// The sum and a field's number: whole while both are, and no overflow.
+/// The sum and a field's number: whole while both are, and no overflow; `null` once it is beyond what a number can be.
 fn sum(sum: &Value, data: &[u8], field: &str) -> Value {
+    if sum.is_null() {
+        return Value::Null;
+    }
     let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(data).unwrap_or_default();
     let Some(Ok(Value::Number(added))) = fields.get(field).map(|value| serde_json::from_str(value.get())) else {
         return sum.clone();
@@ -136,7 +141,11 @@ pub(crate) async fn project(
         }
         let foldings: Vec<Folding> = request.projections.values().map(Folding::new).collect();
         let Projected { state, condition, head } = app.database.events(&store).project(foldings)?;
-        let states = request.projections.into_keys().zip(state).collect();
+        let states = request.projections.into_keys().zip(state).map(|(name, state)| match state {
+            Some(state) => Ok((name, state)),
+            None => Err(Problem::invalid(format!("the sum {name:?} is greater than any number that JSON has"))),
+        });
+        let states = states.collect::<Result<_, _>>()?;
         Ok(Answer::of(&ProjectReply { states, head: head.get(), condition: as_request(&condition) }))
     })
     .await

@@ -141,3 +141,93 @@ fn a_subscription_tells_the_past_then_the_present_and_goes_on_where_it_was() {
     assert_eq!((again[0][0].as_str(), again[1][1].as_str()), ("5", "caught_up"), "the header goes first");
     served.fails("GET", &format!("{STORE}/subscribe?kind=Joined"), "", 400, "invalid");
 }
+
+#[test]
+fn a_single_append_is_no_commit_of_parts_when_it_is_refused() {
+    let served = Served::new();
+    let path = format!("{STORE}/append");
+    let refused = served.fails("POST", &path, r#"{"events": [{"type": ""}]}"#, 400, "invalid_event");
+    assert_eq!((&refused["part"], &refused["event"]), (&Value::Null, &json!(0)));
+    let parts = r#"{"parts": [{"append": {"store": "s", "events": [{"type": ""}]}}]}"#;
+    assert_eq!(served.fails("POST", "/v1/commit", parts, 400, "invalid_event")["part"], 0);
+}
+
+#[test]
+fn a_sum_that_is_no_number_any_more_is_told_and_not_null() {
+    let served = Served::new();
+    let huge = json!({"type": "Paid", "data": {"fee": 1.7e308}});
+    append(&served, json!({"events": [huge, huge, {"type": "Paid", "data": {"fee": 1}}]}));
+    let sum = json!({"projections": {"fees": {"query": {"items": [{}]}, "fold": {"sum": "fee"}}}});
+    served.fails("POST", &format!("{STORE}/project"), &sum.to_string(), 400, "invalid");
+}
+
+#[test]
+fn a_named_subscription_delivers_to_members_who_compete_and_says_how_far_it_is() {
+    let served = Served::new();
+    append(
+        &served,
+        json!({"events": [{"type": "Joined", "tags": ["student:1"], "data": {"fee": 1}}, {"type": "Left"}]}),
+    );
+    let path = format!("{STORE}/subscriptions/mailer");
+    let put = json!({"query": {"items": [{"types": ["Joined"]}]}, "attempts_max": 2, "backoff_ms": 0, "group_by": "student:"});
+    let shown = served.write(&path, put);
+    assert_eq!((&shown["store"], &shown["attempts_max"]), (&json!("school/courses"), &json!(2)));
+    append(&served, json!({"events": [{"type": "Joined"}]}));
+
+    let fetch = json!({"count": 1, "worker": "w1", "wait_ms": 20_000});
+    let fetched = |served: &Served| served.write(&format!("{path}/fetch"), fetch.clone())["events"][0].clone();
+    let first = fetched(&served);
+    assert_eq!((&first["event"]["position"], &first["event"]["data"]), (&json!(1), &json!({"fee": 1})));
+    assert_eq!((&first["group"], &first["attempt"]), (&json!("student:1"), &json!(1)));
+    let second = fetched(&served);
+    assert_eq!(second["event"]["position"], 3);
+    let job = |delivered: &Value, verb: &str| format!("/v1/jobs/{}/{verb}", delivered["job"].as_str().expect("an id"));
+    served.write(&job(&second, "ack"), json!({"token": second["token"]}));
+    for attempt in [1, 2] {
+        let delivered = if attempt == 1 { first.clone() } else { fetched(&served) };
+        assert_eq!((&delivered["event"]["position"], &delivered["attempt"]), (&json!(1), &json!(attempt)));
+        served.write(&job(&delivered, "fail"), json!({"token": delivered["token"], "error": "no mail"}));
+    }
+    let dead = served.read("/v1/queues/mailer/jobs?state=dead");
+    assert_eq!(dead["jobs"][0]["last_error"], "no mail");
+    let shown = served.read(&path);
+    assert_eq!((&shown["position"], &shown["behind"], &shown["queue"]["dead"]), (&json!(3), &json!(0), &json!(1)));
+    assert_eq!(shown["query"], json!({"items": [{"types": ["Joined"], "tags": []}]}));
+    assert_eq!(served.read(&format!("{STORE}/subscriptions"))["subscriptions"], json!([shown]));
+    assert_eq!(served.read(&format!("{STORE}/stats"))["subscriptions"], 1);
+
+    served.fails("POST", "/v1/events/other/subscriptions/mailer", "{}", 409, "subscription_of_another_store");
+    served.fails("POST", "/v1/events/other/subscriptions/mailer/fetch", "{}", 404, "not_found");
+    served.fails("POST", &path, r#"{"attempts_max": 0}"#, 400, "no_attempts");
+    served.fails("POST", &path, r#"{"query": {"items": []}}"#, 400, "invalid_query");
+    served.fails("POST", &path, r#"{"after": 99}"#, 409, "ahead_of_store");
+    assert_eq!(served.ask("DELETE", &path, "").status, 200);
+    served.fails("DELETE", &path, "", 404, "not_found");
+    let parts = json!({"parts": [{"put_subscription": {"store": "school/courses", "name": "mailer"}}, {"drop_subscription": {"name": "mailer"}}]});
+    served.write("/v1/commit", parts);
+}
+
+#[test]
+fn the_state_of_a_projection_is_kept_with_what_was_made_of_it_and_of_two_who_save_one_is_told() {
+    let served = Served::new();
+    append(&served, json!({"events": [{"type": "A"}, {"type": "A"}]}));
+    let path = format!("{STORE}/projections/count");
+    served.write(&path, json!({"position": 1, "state": {"count": 1}}));
+    let read = served.read(&path);
+    assert_eq!(read, json!({"name": "count", "version": 0, "position": 1, "state": {"count": 1}}));
+    let refused = served.fails("POST", &path, r#"{"position": 2, "state": {"count": 2}}"#, 409, "projection_moved");
+    assert_eq!(refused["position"], 1);
+    let with_job = json!({"parts": [
+        {"save_projection": {"store": "school/courses", "name": "count", "base": 1, "position": 2, "state_text": "two"}},
+        {"enqueue": {"queue": "q", "payload": 2}}]});
+    served.write("/v1/commit", with_job.clone());
+    served.fails("POST", "/v1/commit", &with_job.to_string(), 409, "projection_moved");
+    assert_eq!(served.read("/v1/queues/q")["pending"], 1);
+    assert_eq!(served.read(&path)["state_text"], "two");
+    let listed = served.read(&format!("{STORE}/projections"));
+    assert_eq!(listed["projections"], json!([{"name": "count", "version": 0, "position": 2}]));
+    served.fails("POST", &path, r#"{"position": 3}"#, 409, "ahead_of_store");
+    assert_eq!(served.ask("DELETE", &path, "").status, 200);
+    served.fails("GET", &path, "", 404, "not_found");
+    served.fails("DELETE", &path, "", 409, "unknown_projection");
+}

@@ -3,8 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Appended, EventId, NewEvent, Refusal};
 use crate::handles::events::EventStore;
-use crate::handles::projection::Project;
-use crate::outcome::Reason;
+use crate::handles::projection::{Project, Projected};
+use crate::outcome::{Reason, Refused};
 
 /// An event to be appended, owning its bytes: what a handler gives back.
 ///
@@ -109,31 +109,64 @@ impl EventStore<'_> {
         &self,
         tries: u32,
         projection: impl Fn() -> P,
-        mut handler: impl FnMut(P::State) -> Result<Vec<Fact>, E>,
+        handler: impl FnMut(P::State) -> Result<Vec<Fact>, E>,
     ) -> Result<Result<Appended, E>> {
-        let mut left = tries;
+        self.decide_on(tries, || self.project(projection()), handler)
+    }
+
+    /// As [`EventStore::decide`], on states that are made in another way: by a [`SavedProjection`](crate::SavedProjection), which spares the
+    /// folding of a long past. `project` is called for each try.
+    ///
+    /// # Errors
+    /// As [`EventStore::decide`], and those of `project`.
+    pub fn decide_on<S, E>(
+        &self,
+        tries: u32,
+        mut project: impl FnMut() -> Result<Projected<S>>,
+        mut handler: impl FnMut(S) -> Result<Vec<Fact>, E>,
+    ) -> Result<Result<Appended, E>> {
+        let mut left = Tries::new(tries);
         loop {
-            let projected = self.project(projection())?;
+            let projected = project()?;
             let facts = match handler(projected.state) {
                 Ok(facts) => facts,
                 Err(rejected) => return Ok(Err(rejected)),
             };
             if facts.is_empty() {
-                return Ok(Ok(Appended { first: None, last: None, duplicate: false }));
+                return Ok(Ok(Appended::NOTHING));
             }
-            let refused = match self.submit_if(facts.iter().map(Fact::as_event), [projected.condition])?.wait()? {
+            match self.submit_if(facts.iter().map(Fact::as_event), [projected.condition])?.wait()? {
                 Ok(mut appended) => return Ok(Ok(appended.pop().expect("one command has one answer"))),
-                Err(refused) => refused,
-            };
-            left = left.saturating_sub(1);
-            match refused.reason {
-                Reason::Events(Refusal::ConditionFailed { .. }) if left > 0 => {}
-                Reason::Events(Refusal::ConditionFailed { .. }) => {
-                    let message = format!("another writer was faster {tries} times: {}", refused.reason);
-                    return Err(Error::new(ErrorKind::Refused, message));
-                }
-                _ => return Err(refused.into()),
+                Err(refused) => left.again_after(refused)?,
             }
+        }
+    }
+}
+
+/// How often a decision is made again because another writer was faster.
+pub(super) struct Tries {
+    all: u32,
+    left: u32,
+}
+
+impl Tries {
+    pub(super) fn new(tries: u32) -> Self {
+        Tries { all: tries, left: tries }
+    }
+
+    /// Whether to decide again, after this refusal.
+    ///
+    /// # Errors
+    /// When it is no condition that failed, or there is no try left.
+    pub(super) fn again_after(&mut self, refused: Refused) -> Result<()> {
+        self.left = self.left.saturating_sub(1);
+        match refused.reason {
+            Reason::Events(Refusal::ConditionFailed { .. }) if self.left > 0 => Ok(()),
+            Reason::Events(Refusal::ConditionFailed { .. }) => {
+                let message = format!("another writer was faster {} times: {}", self.all, refused.reason);
+                Err(Error::new(ErrorKind::Refused, message))
+            }
+            _ => Err(refused.into()),
         }
     }
 }

@@ -2,14 +2,16 @@
 
 use quire_model::Timestamp;
 
-use crate::database::Database;
+use crate::database::{Database, View};
 use crate::decide::Commands;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{
-    Append, Appended, Command, Condition, EventId, EventPosition, EventView, NewEvent, Query, ReadOptions,
+    Append, Appended, Attempts, Command, Condition, EventId, EventPosition, EventView, NewEvent, PutSubscription,
+    Query, ReadOptions, Subscription as NamedSubscription,
 };
 use crate::handles::only;
 use crate::handles::projection::{Project, Projected};
+use crate::handles::saved_projection::SavedProjection;
 use crate::handles::subscription::Subscription;
 use crate::ticket::Ticket;
 
@@ -171,6 +173,117 @@ impl<'a> EventStore<'a> {
     /// ```
     pub fn subscribe(&self, query: Query<'_>, after: EventPosition) -> Result<Subscription> {
         Subscription::new(self.database, self.name, query.into_owned(), after)
+    }
+
+    /// Creates a named subscription, or changes one: events that match are delivered as jobs of the queue of that name, each once, from
+    /// behind `after` on ([`None`]: from the first on; of one that is there, from where it is). Workers of that queue compete for them, and leases,
+    /// attempts, dead letters, limits and pauses are those of the queue.
+    ///
+    /// The payload of such a job is an [`EventRef`](crate::EventRef), its kind the event's type; [`Queue::fetch_events`](crate::Queue::fetch_events) gives the events
+    /// themselves. Delivery goes only so far ahead as the queue is short, and no writer waits for it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] for a name, a query or attempts that can't be, and the errors of [`Database::commit`].
+    ///
+    /// # Example
+    /// ```
+    /// use quire::events::{Attempts, NewEvent, Query};
+    /// use quire::{Database, Durability};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+    /// db.events("school").put_subscription("mailer", Query::all(), None, Attempts::default())?;
+    /// db.events("school").append([NewEvent::new("Joined").tag("student:1")])?;
+    ///
+    /// let queue = db.queue("mailer");
+    /// let delivered = loop {
+    ///     let seen = db.published();
+    ///     match queue.fetch_events("worker-1", 10)?.pop() {
+    ///         Some(delivered) => break delivered,
+    ///         None => drop(db.wait_after(seen, std::time::Duration::from_secs(1))?),
+    ///     }
+    /// };
+    /// assert_eq!(delivered.event.expect("it is there").event_type, "Joined");
+    /// queue.ack(delivered.job.job, delivered.job.token, b"")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put_subscription(
+        &self,
+        name: &str,
+        query: Query<'_>,
+        after: Option<EventPosition>,
+        attempts: Attempts<'_>,
+    ) -> Result<()> {
+        let put = PutSubscription { store: self.name, name, query, after, attempts };
+        self.change(Command::PutSubscription(put))
+    }
+
+    /// Removes a named subscription. What it delivered stays in its queue.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] when there is none, and the errors of [`Database::commit`].
+    pub fn drop_subscription(&self, name: &str) -> Result<()> {
+        self.change(Command::DropSubscription { name })
+    }
+
+    /// The named subscriptions of the store, by name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`].
+    pub fn subscriptions(&self) -> Result<Vec<(String, NamedSubscription)>> {
+        let look = |view: &View<'_>| {
+            let of_store = view.events.store(self.name);
+            let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == of_store);
+            own.map(|(name, found)| (name.to_owned(), found.clone())).collect()
+        };
+        self.database.read(look)?.wait()
+    }
+
+    /// The projection that is saved under this name, to be brought up to date and read.
+    pub fn projection<'n>(&self, name: &'n str) -> SavedProjection<'n>
+    where
+        'a: 'n,
+    {
+        SavedProjection::new(*self, name)
+    }
+
+    /// The saved projections of the store, by name: of which version each is, and up to which event.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`].
+    pub fn projections(&self) -> Result<Vec<(String, crate::events::SavedProjection)>> {
+        let look = |view: &View<'_>| {
+            let store = view.events.store(self.name);
+            let saved = store.into_iter().flat_map(|store| view.events.projections(store));
+            saved.map(|(name, saved)| (name.to_owned(), saved)).collect()
+        };
+        self.database.read(look)?.wait()
+    }
+
+    /// The event at a position; `None` when it is not there (any more).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
+    pub fn event_at(&self, position: EventPosition) -> Result<Option<Event>> {
+        let look = |view: &View<'_>| {
+            let found = view.events.event_at(view.history, self.name, position);
+            found.map(|event| event.map(Event::from))
+        };
+        Ok(self.database.read_published(look)??)
+    }
+
+    /// A command to the store that is answered by nothing.
+    pub(super) fn change(&self, command: Command<'_>) -> Result<()> {
+        let ticket = self.database.decide(Commands { events: &[command], ..Commands::default() })?;
+        only(ticket.wait()?.map(|(_, replies)| replies.events)).map(|_| ())
+    }
+
+    pub(super) fn database(&self) -> &'a Database {
+        self.database
+    }
+
+    pub(super) fn name(&self) -> &'a str {
+        self.name
     }
 
     /// How far the store has read a source; `None` when it never has. See [`Commit::upstream`](crate::Commit::upstream).

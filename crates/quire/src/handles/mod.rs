@@ -9,9 +9,13 @@ mod group;
 mod life;
 mod projection;
 mod queue;
+mod recorded;
 mod rest;
+mod saved_projection;
 mod subscription;
 mod topic;
+#[cfg(feature = "serde")]
+mod typed;
 mod worker;
 
 pub use decision::Fact;
@@ -22,11 +26,15 @@ pub use graph_snapshot::GraphSnapshot;
 pub use group::{Group, GroupDescription, GroupMember, GroupOffset, Source};
 pub use life::LifeEvents;
 pub use projection::{Project, Projected, Projection};
-pub use queue::Queue;
+pub use queue::{Delivered, Queue};
+pub use recorded::{CommandRecord, Decided};
 pub use rest::Rest;
+pub use saved_projection::SavedProjection;
 pub use subscription::{Progress, Subscription};
 pub(crate) use topic::unreadable;
 pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};
+#[cfg(feature = "serde")]
+pub use typed::typed;
 pub use worker::{Done, Stop, Worker};
 
 use crate::outcome::Refused;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::database::Database;
 use crate::decide::Commands;
+use crate::deliver::EventRef;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handles::Worker;
 use crate::handles::only;
+use crate::handles::{Event, Worker};
 use crate::jobs::{
     Change, Command, Cursor, FetchedJob, Filter, JobId, JobState, JobView, LeaseToken, NewJob, Order, Page,
     QueueChange, QueueStats, Refusal, Reply, Retry, States,
@@ -54,6 +55,16 @@ impl<'a> Queue<'a> {
             Reply::Fetched(jobs) => Ok(jobs),
             other => unreachable!("a fetch is answered by jobs, not by {other:?}"),
         }
+    }
+
+    /// As [`Queue::fetch`], with the events that the jobs of a named subscription are about: see
+    /// [`EventStore::put_subscription`](crate::EventStore::put_subscription).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`], [`ErrorKind::Damaged`], [`ErrorKind::Io`], and the errors of [`Database::commit`].
+    pub fn fetch_events(&self, worker: &str, count: u32) -> Result<Vec<Delivered>> {
+        let with_event = |job: FetchedJob| Ok(Delivered { event: self.database.event_of(&job)?, job });
+        self.fetch(worker, count)?.into_iter().map(with_event).collect()
     }
 
     /// Completes a job, and waits until that is durable.
@@ -169,6 +180,26 @@ impl<'a> Queue<'a> {
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
         let ticket = self.database.decide(Commands { jobs: &[command], ..Commands::default() })?;
         only(ticket.wait()?.map(|(_, replies)| replies.jobs))
+    }
+}
+
+/// A job of a named subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    /// The event; `None` when it is not there any more, or somebody else than a subscription has enqueued the job.
+    pub event: Option<Event>,
+    /// What is to be acked.
+    pub job: FetchedJob,
+}
+
+impl Database {
+    /// The event that a job of a named subscription is about; `None` when it is not there any more, or the job is about none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
+    pub fn event_of(&self, job: &FetchedJob) -> Result<Option<Event>> {
+        let named = std::str::from_utf8(&job.payload).ok().and_then(|text| text.parse::<EventRef>().ok());
+        named.map_or(Ok(None), |named| self.events(&named.store).event_at(named.position))
     }
 }
 

@@ -29,6 +29,8 @@ const TAGS: &[(ModelId, u8, &str, &[Field])] = &[
     (ModelId::EVENTS, b't', "tag", &[Number("store"), Text]),
     (ModelId::EVENTS, b'i', "event", &[Number("store"), Id("")]),
     (ModelId::EVENTS, b'u', "source", &[Number("store"), Text]),
+    (ModelId::EVENTS, b'b', "subscription", &[Number("store"), Text]),
+    (ModelId::EVENTS, b'p', "projection", &[Number("store"), Text]),
     (ModelId::JOBS, b'q', "queue", &[Number("")]),
     (ModelId::JOBS, b'f', "finished in queue", &[Number(""), Bytes("state")]),
     (ModelId::JOBS, b'j', "job", &[Bytes("")]),
@@ -59,7 +61,16 @@ const STREAMS: &[&str] = &[
     "member renewed",
     "members gone",
 ];
-const EVENTS: &[&str] = &["store created", "event appended", "upstream read"];
+const EVENTS: &[&str] = &[
+    "store created",
+    "event appended",
+    "upstream read",
+    "subscription put",
+    "subscription moved",
+    "subscription dropped",
+    "projection saved",
+    "projection dropped",
+];
 const JOBS: &[&str] = &[
     "queue created",
     "enqueued",

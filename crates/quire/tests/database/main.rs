@@ -19,4 +19,6 @@ mod consumers;
 mod duties;
 mod members;
 mod opening;
+mod projections;
 mod retention;
+mod subscriptions;

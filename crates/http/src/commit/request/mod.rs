@@ -6,6 +6,7 @@
 mod events;
 mod graph;
 mod jobs;
+mod named;
 mod one;
 mod queues;
 mod streams;
@@ -19,6 +20,7 @@ use crate::error::Problem;
 
 pub(crate) use events::{AppendRequest, QueryRequest};
 pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob, Snooze};
+pub(crate) use named::{ProjectionRequest, SubscriptionRequest};
 pub(crate) use queues::{Bulk, ChangeRequest, Setting, Settings};
 
 /// A commit.
@@ -37,6 +39,14 @@ pub(crate) enum PartRequest<'r> {
     Append(events::Append<'r>),
     #[serde(borrow)]
     Upstream(events::Upstream<'r>),
+    #[serde(borrow)]
+    PutSubscription(Box<named::PutSubscription<'r>>),
+    #[serde(borrow)]
+    DropSubscription(named::DropSubscription<'r>),
+    #[serde(borrow)]
+    SaveProjection(Box<named::SaveProjection<'r>>),
+    #[serde(borrow)]
+    DropProjection(named::DropProjection<'r>),
     #[serde(borrow)]
     Produce(Box<streams::Produce<'r>>),
     #[serde(borrow)]
@@ -126,6 +136,10 @@ impl PartRequest<'_> {
         Ok(match self {
             PartRequest::Append(append) => Part::Events(append.command()?),
             PartRequest::Upstream(upstream) => Part::Events(upstream.command()),
+            PartRequest::PutSubscription(put) => Part::Events(put.command()),
+            PartRequest::DropSubscription(drop) => Part::Events(drop.command()),
+            PartRequest::SaveProjection(save) => Part::Events(save.command()?),
+            PartRequest::DropProjection(drop) => Part::Events(drop.command()),
             PartRequest::Produce(produce) => produce.part()?,
             PartRequest::CreateTopic(create) => Part::Streams(create.command()),
             PartRequest::DeleteTopic(delete) => Part::Streams(delete.command()),

@@ -1,0 +1,123 @@
+//! The decisions on what is kept under a name: subscriptions and saved projections.
+
+use quire_model::codec::Encoder;
+use quire_model::{Effects, EntryKind, NewEntry};
+
+use crate::codec::{
+    PROJECTION_DROPPED, PROJECTION_SAVED, Role, SUBSCRIPTION_DROPPED, SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, TagList,
+};
+use crate::decide::{Decision, Stop};
+use crate::limits::{PROJECTIONS_MAX, SUBSCRIPTIONS_MAX, check_projection, check_subscription};
+use crate::{
+    Appended, EventPosition, MoveSubscription, PutSubscription, Refusal, SaveProjection, StoreNumber, saved,
+    subscription,
+};
+
+impl<'a> Decision<'a> {
+    /// Decides on a subscription that is created or changed.
+    pub(crate) fn put_subscription(
+        &mut self,
+        put: &'a PutSubscription<'_>,
+        effects: &mut dyn Effects,
+    ) -> Result<Appended, Stop> {
+        check_subscription(put)?;
+        let known = self.draft.store(self.state, put.store);
+        let there = self.draft.subscription(self.state, put.name);
+        match there {
+            Some((store, _)) if known != Some(store) => return Err(Refusal::SubscriptionOfAnotherStore.into()),
+            None if self.draft.subscription_count(self.state) >= SUBSCRIPTIONS_MAX => {
+                return Err(Refusal::TooManySubscriptions.into());
+            }
+            _ => {}
+        }
+        let position = put.after.or(there.map(|(_, position)| position)).unwrap_or(EventPosition::ZERO);
+        self.check_not_ahead(known, position)?;
+        let store = known.unwrap_or_else(|| self.create(put.store, effects));
+        let mut body = Encoder::new();
+        subscription::encode(position, &put.query, &put.attempts, &mut body);
+        push(effects, SUBSCRIPTION_PUT, Role::Subscription, store, put.name, &[body.as_slice()]);
+        self.draft.subscriptions.insert(put.name, Some((store, position)));
+        Ok(Appended::NOTHING)
+    }
+
+    /// Decides on a subscription that has delivered.
+    pub(crate) fn move_subscription(
+        &mut self,
+        moved: &MoveSubscription<'a>,
+        effects: &mut dyn Effects,
+    ) -> Result<Appended, Stop> {
+        let MoveSubscription { name, from, to } = *moved;
+        let Some((store, position)) = self.draft.subscription(self.state, name) else {
+            return Err(Refusal::UnknownSubscription.into());
+        };
+        if position != from {
+            return Err(Refusal::SubscriptionMoved { position }.into());
+        }
+        self.check_not_ahead(Some(store), to)?;
+        push(effects, SUBSCRIPTION_MOVED, Role::Subscription, store, name, &[&to.get().to_le_bytes()]);
+        self.draft.subscriptions.insert(name, Some((store, to)));
+        Ok(Appended::NOTHING)
+    }
+
+    /// Decides on a subscription that is removed.
+    pub(crate) fn drop_subscription(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<Appended, Stop> {
+        let Some((store, _)) = self.draft.subscription(self.state, name) else {
+            return Err(Refusal::UnknownSubscription.into());
+        };
+        push(effects, SUBSCRIPTION_DROPPED, Role::Subscription, store, name, &[]);
+        self.draft.subscriptions.insert(name, None);
+        Ok(Appended::NOTHING)
+    }
+
+    /// Decides on the state of a projection.
+    pub(crate) fn save_projection(
+        &mut self,
+        save: &SaveProjection<'a>,
+        effects: &mut dyn Effects,
+    ) -> Result<Appended, Stop> {
+        let SaveProjection { store, name, version, base, position, state } = *save;
+        check_projection(store, name)?;
+        let known = self.draft.store(self.state, store);
+        self.check_not_ahead(known, position)?;
+        let store = known.unwrap_or_else(|| self.create(store, effects));
+        match self.draft.projection(self.state, store, name) {
+            Some((of, saved)) if of == version && saved > base => {
+                return Err(Refusal::ProjectionMoved { position: saved }.into());
+            }
+            None if self.draft.projection_count(self.state, store) >= PROJECTIONS_MAX => {
+                return Err(Refusal::TooManyProjections.into());
+            }
+            _ => {}
+        }
+        let head = saved::head(version, position);
+        push(effects, PROJECTION_SAVED, Role::Projection, store, name, &[&head, state]);
+        self.draft.keep_projection(self.state, store, name, Some((version, position)));
+        Ok(Appended::NOTHING)
+    }
+
+    /// Decides on a projection that is to be folded anew.
+    pub(crate) fn drop_projection(
+        &mut self,
+        store: &str,
+        name: &'a str,
+        effects: &mut dyn Effects,
+    ) -> Result<Appended, Stop> {
+        let store = self.draft.store(self.state, store);
+        let Some(store) = store.filter(|store| self.draft.projection(self.state, *store, name).is_some()) else {
+            return Err(Refusal::UnknownProjection.into());
+        };
+        push(effects, PROJECTION_DROPPED, Role::Projection, store, name, &[]);
+        self.draft.keep_projection(self.state, store, name, None);
+        Ok(Appended::NOTHING)
+    }
+
+    fn check_not_ahead(&self, store: Option<StoreNumber>, position: EventPosition) -> Result<(), Refusal> {
+        let head = store.map_or(EventPosition::ZERO, |store| self.draft.last(self.state, store));
+        if position > head { Err(Refusal::AheadOfStore { position, head }) } else { Ok(()) }
+    }
+}
+
+fn push(effects: &mut dyn Effects, kind: EntryKind, role: Role, store: StoreNumber, name: &str, body: &[&[u8]]) {
+    let tags = TagList::of(role, store, name.as_bytes());
+    effects.push(NewEntry { kind, tags: &[tags.first()], sequenced: None, body });
+}

@@ -1,0 +1,81 @@
+//! Saved projections: what somebody folded of a store's events, under a name, and up to which position.
+//!
+//! The state is opaque, and stays in the log; only where it stands is in memory. It is saved on a base: that nobody else saved
+//! another one meanwhile. Nothing depends on it that the events do not tell, so it may be dropped at any time and folded anew.
+
+use alloc::string::String;
+
+use quire_model::codec::{CodecError, Decoder};
+use quire_model::{Entry, Place};
+
+use crate::codec::{PROJECTION_SAVED, Role, label_of, store_of};
+use crate::{EventPosition, StoreNumber};
+
+/// Saves the state of a projection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SaveProjection<'c> {
+    /// The store.
+    pub store: &'c str,
+    /// The name, in the store: any text of 1 to [`PROJECTION_BYTES_MAX`](crate::PROJECTION_BYTES_MAX) bytes. A store keeps at most
+    /// [`PROJECTIONS_MAX`](crate::PROJECTIONS_MAX).
+    pub name: &'c str,
+    /// The version of what folds: a state of another version is of no use to its reader, who folds anew.
+    pub version: u32,
+    /// The position of the state that this one was folded from: zero when it was folded from the first event. When the saved one is
+    /// behind it and of the same version, somebody else was faster, and this one is refused.
+    pub base: EventPosition,
+    /// Up to which event it was folded; at most the last event of the store.
+    pub position: EventPosition,
+    /// What came of it.
+    pub state: &'c [u8],
+}
+
+/// Where a saved projection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SavedProjection {
+    /// The version of what folded it.
+    pub version: u32,
+    /// Up to which event.
+    pub position: EventPosition,
+    /// The entry of the log that holds its state: see [`SavedProjection::state`].
+    pub place: Place,
+}
+
+/// The bytes before the state.
+const HEAD_BYTES: usize = 12;
+
+impl SavedProjection {
+    /// The state in the entry at [`SavedProjection::place`].
+    pub fn state<'h>(entry: &Entry<'h>) -> Option<&'h [u8]> {
+        if entry.kind != PROJECTION_SAVED {
+            return None;
+        }
+        entry.body.get(HEAD_BYTES..)
+    }
+}
+
+/// `| version 4 | position 8 | state … |`, but for the state.
+pub(crate) fn head(version: u32, position: EventPosition) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..4].copy_from_slice(&version.to_le_bytes());
+    head[4..].copy_from_slice(&position.get().to_le_bytes());
+    head
+}
+
+/// What an entry of a projection says: of which store, its name, and where it stands.
+pub(crate) fn saved_in<'e>(entry: &Entry<'e>) -> Result<(StoreNumber, &'e str, SavedProjection), CodecError> {
+    let (store, name) = named_in(entry);
+    let mut from = Decoder::new(entry.body);
+    let saved = SavedProjection { version: from.u32()?, position: EventPosition::new(from.u64()?), place: entry.place };
+    Ok((store, name, saved))
+}
+
+/// The projection that an entry is about.
+pub(crate) fn named_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str) {
+    let tag = entry.tags.first().expect("it stands under its projection's tag");
+    let name = label_of(tag, Role::Projection).and_then(|name| core::str::from_utf8(name).ok());
+    (store_of(tag).expect("it stands under its projection's tag"), name.expect("a projection's name is text"))
+}
+
+/// The projections of a store, by name.
+pub(crate) type Saved = alloc::collections::BTreeMap<String, SavedProjection>;

@@ -1,0 +1,171 @@
+//! Named subscriptions: which events are to be delivered to whom, and up to where that has been done.
+//!
+//! The model keeps the question and the position, durably and under a name. Who delivers reads behind the position, and moves it in the
+//! same commit in which it takes over what it read: so each match is delivered once, whoever else delivers at the same time.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+
+use crate::{EventPosition, Query, QueryItem, StoreNumber};
+
+/// How what a subscription delivers is tried. The model keeps it for who delivers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempts<'c> {
+    /// How many attempts an event gets; at least 1. When the last fails, it is a dead letter.
+    pub attempts_max: u16,
+    /// How long it waits after the first failed attempt, in microseconds; twice as long after each further one, ...
+    pub backoff_micros: u64,
+    /// ... but at most so long.
+    pub backoff_max_micros: u64,
+    /// The start of a tag, such as `student:`. An event belongs to the group that its first such tag names; groups take turns. Empty for
+    /// none.
+    pub group_by: Cow<'c, str>,
+}
+
+impl Default for Attempts<'_> {
+    /// Five attempts, from 5 seconds up to 1 hour apart, no groups.
+    fn default() -> Self {
+        Attempts { attempts_max: 5, backoff_micros: 5_000_000, backoff_max_micros: 3_600_000_000, group_by: "".into() }
+    }
+}
+
+/// Creates a subscription, or changes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutSubscription<'c> {
+    /// The store; created when it is not there.
+    pub store: &'c str,
+    /// The name, one among those of all stores: like a store's.
+    pub name: &'c str,
+    /// Which events. Of an item with `only_last_event`, each match counts: there is no last one of what is to come.
+    pub query: Query<'c>,
+    /// Events behind this position are delivered; those that were before are delivered again. `None`: a new subscription begins with the
+    /// first event, one that is there goes on.
+    pub after: Option<EventPosition>,
+    /// How often they are tried.
+    pub attempts: Attempts<'c>,
+}
+
+/// Moves a subscription to behind what was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MoveSubscription<'c> {
+    /// Its name.
+    pub name: &'c str,
+    /// Where it is to be; when it is elsewhere, somebody else has moved it.
+    pub from: EventPosition,
+    /// Where it goes; at most the last event of the store.
+    pub to: EventPosition,
+}
+
+/// A named subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// The number of its store.
+    pub store: StoreNumber,
+    /// Which events.
+    pub query: Query<'static>,
+    /// Matches up to here were delivered.
+    pub position: EventPosition,
+    /// How often they are tried.
+    pub attempts: Attempts<'static>,
+}
+
+const ONLY_LAST: u8 = 1;
+
+/// ```text
+/// | position | attempts max | backoff | backoff max | group by | n, n × (flags 1, types: m, m × text, tags: m, m × bytes) |
+/// ```
+///
+/// Numbers are varints; flag 1 is `only_last_event`.
+pub(crate) fn encode(position: EventPosition, query: &Query<'_>, attempts: &Attempts<'_>, out: &mut Encoder) {
+    out.varint(position.get()).varint(u64::from(attempts.attempts_max));
+    out.varint(attempts.backoff_micros).varint(attempts.backoff_max_micros).str(&attempts.group_by);
+    out.varint(query.items.len() as u64);
+    for item in &query.items {
+        out.u8(if item.only_last_event { ONLY_LAST } else { 0 }).varint(item.types.len() as u64);
+        for event_type in &item.types {
+            out.str(event_type);
+        }
+        out.varint(item.tags.len() as u64);
+        for tag in &item.tags {
+            out.bytes(tag);
+        }
+    }
+}
+
+/// Reads what [`encode`] wrote.
+pub(crate) fn decode(store: StoreNumber, from: &mut Decoder<'_>) -> Result<Subscription, CodecError> {
+    let position = EventPosition::new(from.varint()?);
+    let attempts_max = u16::try_from(from.varint()?);
+    let attempts_max = attempts_max.map_err(|_| CodecError { expected: "a number of attempts", bytes_left: 0 })?;
+    let (backoff_micros, backoff_max_micros) = (from.varint()?, from.varint()?);
+    let group_by = Cow::Owned(from.string()?);
+    let mut query = Query::default();
+    for _ in 0..from.varint()? {
+        let mut item = QueryItem { only_last_event: from.u8()? & ONLY_LAST != 0, ..QueryItem::default() };
+        for _ in 0..from.varint()? {
+            item.types.push(Cow::Owned(from.string()?));
+        }
+        for _ in 0..from.varint()? {
+            item.tags.push(Cow::Owned(Vec::from(from.bytes()?)));
+        }
+        query.items.push(item);
+    }
+    let attempts = Attempts { attempts_max, backoff_micros, backoff_max_micros, group_by };
+    Ok(Subscription { store, query, position, attempts })
+}
+
+impl Subscription {
+    /// The group of an event with these tags: what follows, with it, the start that the subscription names.
+    pub fn group_of<'t>(&self, mut tags: impl Iterator<Item = &'t [u8]>) -> &'t str {
+        let start = &*self.attempts.group_by;
+        if start.is_empty() {
+            return "";
+        }
+        let found = tags.find(|tag| tag.starts_with(start.as_bytes()));
+        found.and_then(|tag| core::str::from_utf8(tag).ok()).unwrap_or_default()
+    }
+}
+
+/// The subscriptions of all stores, in a checkpoint: `n, n × (name, store 4, encoded)`.
+pub(crate) fn save(subscriptions: &alloc::collections::BTreeMap<String, Subscription>, out: &mut Encoder) {
+    out.varint(subscriptions.len() as u64);
+    for (name, subscription) in subscriptions {
+        out.str(name).u32(subscription.store.get());
+        encode(subscription.position, &subscription.query, &subscription.attempts, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscription() -> Subscription {
+        let query = Query::from(QueryItem::new().event_type("A").event_type("B").tag(b"x:\xff").into_owned())
+            .or(QueryItem::new().only_last_event());
+        let attempts = Attempts { attempts_max: 7, group_by: "x:".into(), ..Attempts::default() };
+        Subscription { store: StoreNumber::new(3), query, position: EventPosition::new(900), attempts }
+    }
+
+    #[test]
+    fn a_subscription_reads_back_as_it_was_written_and_cut_anywhere_is_an_error() {
+        let subscription = subscription();
+        let mut out = Encoder::new();
+        encode(subscription.position, &subscription.query, &subscription.attempts, &mut out);
+        let bytes = out.into_bytes();
+        assert_eq!(decode(subscription.store, &mut Decoder::new(&bytes)), Ok(subscription.clone()));
+        for length in 0..bytes.len() {
+            assert!(decode(subscription.store, &mut Decoder::new(&bytes[..length])).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_group_is_the_first_tag_with_the_start_and_text() {
+        let subscription = subscription();
+        assert_eq!(subscription.group_of([&b"y:1"[..], b"x:1", b"x:2"].into_iter()), "x:1");
+        assert_eq!(subscription.group_of([&b"x:\xff"[..]].into_iter()), "");
+        assert_eq!(subscription.group_of([&b"y"[..]].into_iter()), "");
+    }
+}

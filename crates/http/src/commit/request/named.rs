@@ -1,0 +1,166 @@
+//! What an event store keeps under a name, as a client writes it: subscriptions and the states of projections.
+
+use std::borrow::Cow;
+
+use quire::events::{self, Attempts, Command, EventPosition};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::QueryRequest;
+use super::jobs::micros;
+use crate::bytes::{Base64, Text, given};
+use crate::error::Problem;
+
+/// Creates or changes a named subscription.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PutSubscription<'r> {
+    #[serde(borrow)]
+    store: Text<'r>,
+    #[serde(borrow)]
+    name: Text<'r>,
+    /// Every event, when absent.
+    #[serde(borrow)]
+    query: Option<QueryRequest<'r>>,
+    after: Option<u64>,
+    attempts_max: Option<u16>,
+    backoff_ms: Option<u64>,
+    backoff_max_ms: Option<u64>,
+    #[serde(borrow)]
+    group_by: Option<Text<'r>>,
+}
+
+/// The same, of the store and name that a path has.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubscriptionRequest<'r> {
+    #[serde(borrow)]
+    query: Option<QueryRequest<'r>>,
+    after: Option<u64>,
+    attempts_max: Option<u16>,
+    backoff_ms: Option<u64>,
+    backoff_max_ms: Option<u64>,
+    #[serde(borrow)]
+    group_by: Option<Text<'r>>,
+}
+
+/// Names a subscription.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DropSubscription<'r> {
+    #[serde(borrow)]
+    name: Text<'r>,
+}
+
+/// Saves the state of a projection.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SaveProjection<'r> {
+    #[serde(borrow)]
+    store: Text<'r>,
+    #[serde(borrow)]
+    name: Text<'r>,
+    #[serde(default)]
+    version: u32,
+    #[serde(default)]
+    base: u64,
+    position: u64,
+    #[serde(borrow)]
+    state: Option<&'r RawValue>,
+    #[serde(borrow)]
+    state_text: Option<Text<'r>>,
+    state_base64: Option<Base64>,
+}
+
+/// The same, of the store and name that a path has.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProjectionRequest<'r> {
+    #[serde(default)]
+    version: u32,
+    #[serde(default)]
+    base: u64,
+    position: u64,
+    #[serde(borrow)]
+    state: Option<&'r RawValue>,
+    #[serde(borrow)]
+    state_text: Option<Text<'r>>,
+    state_base64: Option<Base64>,
+}
+
+/// Names a projection.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DropProjection<'r> {
+    #[serde(borrow)]
+    store: Text<'r>,
+    #[serde(borrow)]
+    name: Text<'r>,
+}
+
+impl<'r> SubscriptionRequest<'r> {
+    pub(crate) fn of<'a>(self, store: &'a str, name: &'a str) -> PutSubscription<'a>
+    where
+        'r: 'a,
+    {
+        let SubscriptionRequest { query, after, attempts_max, backoff_ms, backoff_max_ms, group_by } = self;
+        let (store, name) = (Text::from(store), Text::from(name));
+        PutSubscription { store, name, query, after, attempts_max, backoff_ms, backoff_max_ms, group_by }
+    }
+}
+
+impl PutSubscription<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        let default = Attempts::default();
+        let backoff_micros = self.backoff_ms.map_or(default.backoff_micros, micros);
+        Command::PutSubscription(events::PutSubscription {
+            store: &self.store,
+            name: &self.name,
+            query: self.query.as_ref().map_or_else(events::Query::all, QueryRequest::query),
+            after: self.after.map(EventPosition::new),
+            attempts: Attempts {
+                attempts_max: self.attempts_max.unwrap_or(default.attempts_max),
+                backoff_micros,
+                backoff_max_micros: self.backoff_max_ms.map_or(default.backoff_max_micros, micros),
+                group_by: Cow::Borrowed(self.group_by.as_deref().unwrap_or_default()),
+            },
+        })
+    }
+}
+
+impl DropSubscription<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::DropSubscription { name: &self.name }
+    }
+}
+
+impl DropProjection<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::DropProjection { store: &self.store, name: &self.name }
+    }
+}
+
+impl<'r> ProjectionRequest<'r> {
+    pub(crate) fn of<'a>(self, store: &'a str, name: &'a str) -> SaveProjection<'a>
+    where
+        'r: 'a,
+    {
+        let ProjectionRequest { version, base, position, state, state_text, state_base64 } = self;
+        let (store, name) = (Text::from(store), Text::from(name));
+        SaveProjection { store, name, version, base, position, state, state_text, state_base64 }
+    }
+}
+
+impl SaveProjection<'_> {
+    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+        let state = given("state", self.state, self.state_text.as_ref(), self.state_base64.as_ref())?;
+        Ok(Command::SaveProjection(events::SaveProjection {
+            store: &self.store,
+            name: &self.name,
+            version: self.version,
+            base: EventPosition::new(self.base),
+            position: EventPosition::new(self.position),
+            state: state.unwrap_or_default(),
+        }))
+    }
+}

@@ -1,0 +1,179 @@
+//! Named subscriptions: which there are, how far they are, and fetching what they deliver.
+//!
+//! What is delivered are jobs of the queue of the same name. Here they are fetched with their events; for everything else about them there
+//! are the routes of jobs and queues.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use quire::events::{Command, Subscription};
+use quire::{Part, View};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::shown_event;
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::body::Body;
+use crate::bytes::Tag;
+use crate::commit::committed;
+use crate::commit::reply::{FetchedReply, fetched};
+use crate::commit::request::SubscriptionRequest;
+use crate::error::Problem;
+use crate::params::{Named, Params};
+use crate::queues::{self, QueueReply};
+
+#[derive(Debug, Serialize)]
+struct SubscriptionReply {
+    name: String,
+    store: String,
+    /// Matches up to here were delivered.
+    position: u64,
+    /// How many events are behind it, matches or not.
+    behind: u64,
+    query: Box<RawValue>,
+    attempts_max: u16,
+    backoff_ms: u64,
+    backoff_max_ms: u64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    group_by: String,
+    /// The jobs that it was delivered as.
+    queue: Option<QueueReply>,
+}
+
+#[derive(Debug, Serialize)]
+struct Subscriptions {
+    subscriptions: Vec<SubscriptionReply>,
+}
+
+#[derive(Debug, Serialize)]
+struct QueryReply<'q> {
+    items: Vec<ItemReply<'q>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ItemReply<'q> {
+    types: Vec<&'q str>,
+    tags: Vec<Tag<'q>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Delivered<'a> {
+    #[serde(flatten)]
+    job: FetchedReply<'a>,
+    /// `null` when it is not there any more.
+    event: Option<Box<RawValue>>,
+}
+
+#[derive(Debug, Serialize)]
+struct DeliveredReply<'a> {
+    events: Vec<Delivered<'a>>,
+}
+
+impl SubscriptionReply {
+    fn of(view: &View<'_>, name: &str, subscription: &Subscription) -> Self {
+        let items = subscription.query.items.iter().map(|item| ItemReply {
+            types: item.types.iter().map(|event_type| &**event_type).collect(),
+            tags: item.tags.iter().map(|tag| Tag(tag)).collect(),
+        });
+        let query = to_raw_value(&QueryReply { items: items.collect() }).expect("a query has strings for keys");
+        let last = view.events.last_appended(subscription.store).get();
+        let attempts = &subscription.attempts;
+        SubscriptionReply {
+            name: name.to_owned(),
+            store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
+            position: subscription.position.get(),
+            behind: last - subscription.position.get(),
+            query,
+            attempts_max: attempts.attempts_max,
+            backoff_ms: attempts.backoff_micros / 1_000,
+            backoff_max_ms: attempts.backoff_max_micros / 1_000,
+            group_by: attempts.group_by.clone().into_owned(),
+            queue: view.jobs.queue_stats(name).map(|stats| queues::of_view(view, name, stats)),
+        }
+    }
+}
+
+/// `GET /v1/events/{store}/subscriptions`: the named subscriptions of a store.
+pub(crate) async fn subscriptions(
+    State(app): State<Arc<App>>,
+    Named(store): Named<String>,
+    params: Params,
+) -> Result<Answer, Problem> {
+    params.end()?;
+    let ticket = app.database.read(|view| {
+        let number = view.events.store(&store);
+        let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
+        own.map(|(name, found)| SubscriptionReply::of(view, name, found)).collect()
+    })?;
+    Ok(Answer::of(&Subscriptions { subscriptions: ticket.await? }))
+}
+
+/// `GET /v1/events/{store}/subscriptions/{name}`: one of them.
+pub(crate) async fn subscription(
+    State(app): State<Arc<App>>,
+    Named((store, name)): Named<(String, String)>,
+    params: Params,
+) -> Result<Answer, Problem> {
+    params.end()?;
+    Ok(Answer::of(&found(&app, &store, &name).await?))
+}
+
+async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, Problem> {
+    let ticket = app.database.read(|view| {
+        let number = view.events.store(store);
+        let found = view.events.subscription(name).filter(|found| Some(found.store) == number);
+        found.map(|found| SubscriptionReply::of(view, name, found))
+    })?;
+    ticket.await?.ok_or_else(|| Problem::not_found(format!("{store:?} has no subscription {name:?}")))
+}
+
+/// `POST /v1/events/{store}/subscriptions/{name}`: creates or changes one.
+pub(crate) async fn put(
+    State(app): State<Arc<App>>,
+    Named((store, name)): Named<(String, String)>,
+    body: Body,
+) -> Result<Answer, Problem> {
+    let ticket = {
+        let request = body.parse::<SubscriptionRequest<'_>>()?.of(&store, &name);
+        app.database.submit(&quire::Commit::new().part(Part::Events(request.command())))?
+    };
+    committed(ticket.await?).map_err(Problem::of_one)?;
+    Ok(Answer::of(&found(&app, &store, &name).await?))
+}
+
+/// `DELETE /v1/events/{store}/subscriptions/{name}`: removes one; what it delivered stays in its queue.
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    Named((store, name)): Named<(String, String)>,
+    params: Params,
+) -> Result<Answer, Problem> {
+    params.end()?;
+    found(&app, &store, &name).await?;
+    let ticket = {
+        let drop = Command::DropSubscription { name: &name };
+        app.database.submit(&quire::Commit::new().part(Part::Events(drop)))?
+    };
+    committed(ticket.await?).map_err(Problem::of_one)?;
+    Ok(Answer::of(&serde_json::json!({})))
+}
+
+/// `POST /v1/events/{store}/subscriptions/{name}/fetch`: leases what was delivered to a member, and waits for some when there is none.
+pub(crate) async fn fetch(
+    State(app): State<Arc<App>>,
+    Named((store, name)): Named<(String, String)>,
+    body: Body,
+) -> Result<Answer, Problem> {
+    found(&app, &store, &name).await?;
+    let jobs = queues::fetch_waiting(&app, &name, body.parse()?).await?;
+    aside(move || {
+        let mut events = Vec::with_capacity(jobs.len());
+        for job in &jobs {
+            let event = app.database.event_of(job)?;
+            let event = event.map(|event| to_raw_value(&shown_event(&event)).expect("an event has strings for keys"));
+            events.push(Delivered { job: fetched(job), event });
+        }
+        Ok(Answer::of(&DeliveredReply { events }))
+    })
+    .await
+}

@@ -1,0 +1,137 @@
+//! Commands that are recorded with the events they cause: in one commit, in a store of their own, linked by ids.
+//!
+//! A command has an id, so it is decided once: sent again, it is answered with what it caused the first time, whatever has happened
+//! since. The events carry it in their metadata, as JSON: `{"causation":"<command>","correlation":"<what it belongs to>"}`.
+
+use crate::commit::Commit;
+use crate::error::Result;
+use crate::events::{Appended, Condition, EventId, NewEvent, QueryItem};
+use crate::handles::decision::{Fact, Tries};
+use crate::handles::events::EventStore;
+use crate::handles::projection::Projected;
+use crate::outcome::{Outcome, Reply};
+
+/// A command, as it is recorded.
+///
+/// ```
+/// use quire::events::QueryItem;
+/// use quire::{CommandRecord, Database, Decided, Durability, Fact, Projection};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+/// let store = db.events("school");
+/// let id = "7f1c3a52-8f5e-4c0e-9d0a-5b8f6a3e1c11".parse()?;
+/// let enrol = CommandRecord::new("school/commands", id, "Enrol").data(r#"{"student":1}"#);
+/// let enrolled = || store.project(Projection::new(QueryItem::new().tag("student:1"), 0, |count, _| *count += 1));
+/// let once = |count: u32| if count == 0 { Ok(vec![Fact::new("Enrolled").tag("student:1")]) } else { Err("enrolled already") };
+///
+/// assert!(matches!(store.decide_recorded(5, &enrol, enrolled, once)?, Ok(Decided::Now(_))));
+/// assert_eq!(store.decide_recorded(5, &enrol, enrolled, once)?, Ok(Decided::Before));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandRecord<'c> {
+    /// The store that commands are recorded in.
+    pub store: &'c str,
+    /// The command's id, drawn by whoever sends it: the same when it is sent again.
+    pub id: EventId,
+    /// What it is.
+    pub command_type: &'c str,
+    /// What it says.
+    pub data: Vec<u8>,
+    /// What it belongs to, such as a request or a process of several commands; `None` when it begins something.
+    pub correlation: Option<EventId>,
+}
+
+/// What became of a recorded command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decided {
+    /// It was decided now, and caused these events.
+    Now(Appended),
+    /// It was decided and recorded before, and caused what it caused then: the events with its id as `causation`.
+    Before,
+}
+
+impl<'c> CommandRecord<'c> {
+    /// A command of this type, to be recorded in a store, without data.
+    pub const fn new(store: &'c str, id: EventId, command_type: &'c str) -> Self {
+        CommandRecord { store, id, command_type, data: Vec::new(), correlation: None }
+    }
+
+    /// With this data.
+    #[must_use]
+    pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
+        self.data = data.into();
+        self
+    }
+
+    /// As a part of this.
+    #[must_use]
+    pub const fn correlation(mut self, correlation: EventId) -> Self {
+        self.correlation = Some(correlation);
+        self
+    }
+
+    fn tag(&self) -> String {
+        format!("command:{}", self.id)
+    }
+
+    /// What its events say of where they come from; a command that begins something is what its events belong to.
+    fn metadata(&self) -> String {
+        let correlation = self.correlation.unwrap_or(self.id);
+        format!("{{\"causation\":\"{}\",\"correlation\":\"{correlation}\"}}", self.id)
+    }
+}
+
+impl EventStore<'_> {
+    /// As [`EventStore::decide_on`], for a command that is recorded in the same commit as the events that it causes, in the store that
+    /// it names, under the tag `command:<id>`. Events without metadata get the command's.
+    ///
+    /// # Errors
+    /// As [`EventStore::decide_on`].
+    pub fn decide_recorded<S, E>(
+        &self,
+        tries: u32,
+        command: &CommandRecord<'_>,
+        mut project: impl FnMut() -> Result<Projected<S>>,
+        mut handler: impl FnMut(S) -> Result<Vec<Fact>, E>,
+    ) -> Result<Result<Decided, E>> {
+        let (tag, metadata) = (command.tag(), command.metadata());
+        let correlation = command.correlation.map(|id| format!("{{\"correlation\":\"{id}\"}}")).unwrap_or_default();
+        let recorded = || QueryItem::new().tag(&tag);
+        let mut left = Tries::new(tries);
+        loop {
+            let before = self.database().events(command.store).read(&recorded().into(), one())?;
+            if !before.events.is_empty() {
+                return Ok(Ok(Decided::Before));
+            }
+            let projected = project()?;
+            let mut facts = match handler(projected.state) {
+                Ok(facts) => facts,
+                Err(rejected) => return Ok(Err(rejected)),
+            };
+            for fact in facts.iter_mut().filter(|fact| fact.metadata.is_empty()) {
+                fact.metadata = metadata.clone().into_bytes();
+            }
+            let record = NewEvent::new(command.command_type).id(command.id).tag(&tag);
+            let record = record.metadata(&correlation).data(&command.data);
+            // The events first: when both stores are one, the record is not in the way of their condition.
+            let mut commit = Commit::new();
+            commit = commit.append_if(self.name(), facts.iter().map(Fact::as_event), [projected.condition]);
+            commit = commit.append_if(command.store, [], [Condition::fail_if_matches(recorded().into())]);
+            commit = commit.append(command.store, [record]);
+            match self.database().commit(&commit)? {
+                Outcome::Committed(committed) => match committed.replies.first() {
+                    Some(Reply::Events(appended)) => return Ok(Ok(Decided::Now(*appended))),
+                    other => unreachable!("an append is answered by its model, not by {other:?}"),
+                },
+                Outcome::Refused(refused) => left.again_after(refused)?,
+            }
+        }
+    }
+}
+
+/// Whether there is one is all that is asked.
+fn one() -> crate::events::ReadOptions {
+    crate::events::ReadOptions { limit: Some(1), ..Default::default() }
+}

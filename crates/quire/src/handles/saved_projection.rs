@@ -1,0 +1,156 @@
+//! A projection whose state is saved under a name: it folds only what came since.
+//!
+//! What is saved is worth nothing that the events would not tell: a state of another version, or one that does not read back, is folded anew.
+//! Several may bring the same one up to date at once; of two that save, the one that has seen less is refused, and nothing is lost by it.
+
+use crate::decide::Commands;
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::{self, Command, Condition, EventPosition, EventView, Query, ReadOptions, Refusal, SaveProjection};
+use crate::handles::events::EventStore;
+use crate::handles::projection::Projected;
+use crate::outcome::Reason;
+
+/// After how many folded events the state is saved by default.
+const SAVE_AFTER_EVENTS: u64 = 1_000;
+
+/// A named projection. See [`EventStore::projection`].
+///
+/// It serves what is asked again and again, and decisions that rest on a long past:
+///
+/// ```
+/// use quire::events::{NewEvent, QueryItem};
+/// use quire::{Database, Durability, Fact};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+/// let store = db.events("accounts");
+/// let deposited = || QueryItem::new().event_type("Deposited").tag("account:1");
+/// let balance = || {
+///     store.projection("balance/1").save_after(100).with(
+///         deposited(),
+///         |state| state.map_or(Some(0u64), |bytes| bytes.try_into().ok().map(u64::from_le_bytes)),
+///         |balance, event| *balance += u64::from(event.data[0]),
+///         |balance| balance.to_le_bytes().to_vec(),
+///     )
+/// };
+/// store.append([NewEvent::new("Deposited").tag("account:1").data(&[7])])?;
+/// let done = store.decide_on(5, balance, |balance| match balance {
+///     0..100 => Ok(vec![Fact::new("Deposited").tag("account:1").data([9])]),
+///     _ => Err("the account is full"),
+/// })?;
+/// assert!(done.is_ok());
+/// assert_eq!(balance()?.state, 16);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct SavedProjection<'a> {
+    store: EventStore<'a>,
+    name: &'a str,
+    version: u32,
+    save_after: u64,
+}
+
+impl<'a> SavedProjection<'a> {
+    pub(super) fn new(store: EventStore<'a>, name: &'a str) -> Self {
+        SavedProjection { store, name, version: 0, save_after: SAVE_AFTER_EVENTS }
+    }
+
+    /// Sets the version of what folds. A state of another one is folded anew. Default: 0.
+    #[must_use]
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Sets after how many events, folded since the saved state, it is saved anew. 0 never saves. Default: 1,000.
+    #[must_use]
+    pub fn save_after(mut self, events: u64) -> Self {
+        self.save_after = events;
+        self
+    }
+
+    /// The state with all events that match folded into it, and the condition that nothing has happened since. `read` makes a state of
+    /// what was saved; of `None`, the first one; it answers `None` when it can't. `write` makes the bytes that are saved.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a query that can't be asked, or when there is no first state; [`ErrorKind::Damaged`], [`ErrorKind::Io`],
+    /// and the errors of [`Database::commit`](crate::Database::commit).
+    pub fn with<'q, S>(
+        &self,
+        query: impl Into<Query<'q>>,
+        read: impl Fn(Option<&[u8]>) -> Option<S>,
+        mut fold: impl FnMut(&mut S, &EventView<'_>),
+        write: impl FnOnce(&S) -> Vec<u8>,
+    ) -> Result<Projected<S>> {
+        let query = query.into().into_owned();
+        let (base, found) = match self.load()? {
+            Some((position, bytes)) => match read(Some(&bytes)) {
+                Some(state) => (position, Some(state)),
+                None => (EventPosition::ZERO, None),
+            },
+            None => (EventPosition::ZERO, None),
+        };
+        let first = || Error::new(ErrorKind::Invalid, "the projection has no first state");
+        let mut state = found.map_or_else(|| read(None).ok_or_else(first), Ok)?;
+        let mut folded = 0u64;
+        let options = ReadOptions { after: base, ..ReadOptions::default() };
+        let head = self.store.visit(&query, options, |event| {
+            folded += 1;
+            fold(&mut state, &event);
+        })?;
+        if self.save_after > 0 && folded >= self.save_after {
+            self.save(base, head, &write(&state))?;
+        }
+        Ok(Projected { state, condition: Condition::fail_if_matches_after(query, head), head })
+    }
+
+    /// Removes the saved state, so that it is folded anew.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] when there is none, and the errors of [`Database::commit`](crate::Database::commit).
+    pub fn drop_state(&self) -> Result<()> {
+        self.store.change(Command::DropProjection { store: self.store.name(), name: self.name })
+    }
+
+    /// The state that is saved, of this version, and up to which event it was folded.
+    ///
+    /// # Errors
+    /// As [`SavedProjection::load_any`].
+    pub fn load(&self) -> Result<Option<(EventPosition, Vec<u8>)>> {
+        let loaded = self.load_any()?.filter(|(saved, _)| saved.version == self.version);
+        Ok(loaded.map(|(saved, state)| (saved.position, state)))
+    }
+
+    /// The state that is saved, of whichever version.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
+    pub fn load_any(&self) -> Result<Option<(events::SavedProjection, Vec<u8>)>> {
+        let database = self.store.database();
+        loop {
+            let look = |view: &crate::View<'_>| view.events.projection(self.store.name(), self.name);
+            let Some(saved) = database.read(look)?.wait()? else { return Ok(None) };
+            let history = database.history();
+            if let Some(entry) = quire_model::History::entry(&history, saved.place)? {
+                let state = events::SavedProjection::state(&entry).expect("it was noted where it stands");
+                return Ok(Some((saved, state.to_vec())));
+            }
+            // It was saved anew meanwhile, and what it was before is compacted away.
+        }
+    }
+
+    /// Saves a state that was folded from the saved one at `base` up to `position`.
+    ///
+    /// # Errors
+    /// As [`Database::commit`](crate::Database::commit). It is none that somebody else was faster.
+    fn save(&self, base: EventPosition, position: EventPosition, state: &[u8]) -> Result<()> {
+        let (name, version) = (self.name, self.version);
+        let save = SaveProjection { store: self.store.name(), name, version, base, position, state };
+        let commands = Commands { events: &[Command::SaveProjection(save)], ..Commands::default() };
+        match self.store.database().decide(commands)?.wait()? {
+            Ok(_) => Ok(()),
+            Err(refused) if matches!(refused.reason, Reason::Events(Refusal::ProjectionMoved { .. })) => Ok(()),
+            Err(refused) => Err(refused.into()),
+        }
+    }
+}

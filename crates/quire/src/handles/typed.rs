@@ -1,0 +1,137 @@
+//! Events and saved states from types of one's own, by serde, as JSON. What is stored stays bytes: who reads it need not know the types.
+//!
+//! An enum of events is tagged as serde calls it adjacently, so that the variant is the event's type and the rest its data:
+//!
+//! ```
+//! use quire::events::{Query, QueryItem};
+//! use quire::{Database, Durability, Fact, Projection};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Debug, PartialEq, Serialize, Deserialize)]
+//! #[serde(tag = "type", content = "data")]
+//! enum Course {
+//!     CourseDefined { capacity: u32 },
+//!     CourseClosed,
+//! }
+//!
+//! # let directory = tempfile::tempdir()?;
+//! let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+//! let store = db.events("school");
+//! let defined = Fact::typed(&Course::CourseDefined { capacity: 15 })?.tag("course:c1");
+//! assert_eq!((defined.event_type.as_str(), defined.data.as_slice()), ("CourseDefined", &b"{\"capacity\":15}"[..]));
+//! store.append([defined.as_event(), Fact::typed(&Course::CourseClosed)?.tag("course:c1").as_event()])?;
+//!
+//! let events = store.read(&Query::all(), Default::default())?.events;
+//! assert_eq!(events[0].typed::<Course>()?, Course::CourseDefined { capacity: 15 });
+//! assert_eq!(events[1].typed::<Course>()?, Course::CourseClosed);
+//!
+//! let courses = store.projection("capacity").save_after(1);
+//! let capacity = courses.typed(QueryItem::new().tag("course:c1"), 0, |capacity: &mut u32, event| {
+//!     if let Ok(Course::CourseDefined { capacity: given }) = quire::typed(event) {
+//!         *capacity = given;
+//!     }
+//! })?;
+//! assert_eq!(capacity.state, 15);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::events::{EventView, Query};
+use crate::handles::decision::Fact;
+use crate::handles::events::Event;
+use crate::handles::projection::Projected;
+use crate::handles::saved_projection::SavedProjection;
+
+impl Fact {
+    /// An event from a variant of an enum that is tagged adjacently by `type` and `data`: see the example of [`typed`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for what is no JSON, or not tagged so.
+    pub fn typed<E: Serialize>(event: &E) -> Result<Self> {
+        let Value::Object(mut tagged) = serde_json::to_value(event).map_err(odd)? else { return Err(untagged()) };
+        let Some(Value::String(event_type)) = tagged.remove("type") else { return Err(untagged()) };
+        let data = tagged.remove("data");
+        if !tagged.is_empty() {
+            return Err(untagged());
+        }
+        let fact = Fact::new(event_type);
+        Ok(match data {
+            Some(data) => fact.data(serde_json::to_vec(&data).map_err(odd)?),
+            None => fact,
+        })
+    }
+}
+
+impl Event {
+    /// As [`typed`].
+    ///
+    /// # Errors
+    /// As [`typed`].
+    pub fn typed<E: DeserializeOwned>(&self) -> Result<E> {
+        parse(&self.event_type, &self.data)
+    }
+}
+
+/// The variant of an enum, tagged adjacently by `type` and `data`, that an event is.
+///
+/// ```
+/// # use quire::Fact;
+/// #[derive(serde::Serialize)]
+/// #[serde(tag = "type", content = "data")]
+/// enum Account {
+///     Registered { name: String },
+/// }
+/// let fact = Fact::typed(&Account::Registered { name: "ada".to_owned() })?;
+/// assert_eq!(fact.event_type, "Registered");
+/// # Ok::<(), quire::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] when the enum has no such variant, or the data is not what it has.
+pub fn typed<E: DeserializeOwned>(event: &EventView<'_>) -> Result<E> {
+    parse(event.event_type, event.data)
+}
+
+impl SavedProjection<'_> {
+    /// As [`SavedProjection::with`], of a state that is saved as JSON. One that does not read back is folded anew, from `first` on.
+    ///
+    /// # Errors
+    /// As [`SavedProjection::with`], and [`ErrorKind::Invalid`] for a state that is no JSON.
+    pub fn typed<'q, S: Serialize + DeserializeOwned + Clone>(
+        &self,
+        query: impl Into<Query<'q>>,
+        first: S,
+        fold: impl FnMut(&mut S, &EventView<'_>),
+    ) -> Result<Projected<S>> {
+        // A map whose keys are no text, for example.
+        serde_json::to_vec(&first).map_err(odd)?;
+        let read = |saved: Option<&[u8]>| match saved {
+            None => Some(first.clone()),
+            Some(saved) => serde_json::from_slice(saved).ok(),
+        };
+        // What can't be written does not read back, and is folded anew.
+        self.with(query, read, fold, |state| serde_json::to_vec(state).unwrap_or_default())
+    }
+}
+
+fn parse<E: DeserializeOwned>(event_type: &str, data: &[u8]) -> Result<E> {
+    let mut tagged = Map::new();
+    tagged.insert("type".to_owned(), Value::from(event_type));
+    if !data.is_empty() {
+        tagged.insert("data".to_owned(), serde_json::from_slice(data).map_err(odd)?);
+    }
+    serde_json::from_value(Value::Object(tagged)).map_err(odd)
+}
+
+fn odd(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Invalid, format!("an event or a state is not of this type: {error}"))
+}
+
+fn untagged() -> Error {
+    let message = "the enum is to be tagged adjacently: #[serde(tag = \"type\", content = \"data\")]";
+    Error::new(ErrorKind::Invalid, message)
+}
