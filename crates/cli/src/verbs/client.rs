@@ -49,6 +49,29 @@ impl Client {
         self.post_bytes(path, exact::text(body).as_bytes())
     }
 
+    /// The answer to a DELETE.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(super) fn delete(&self, path: &Path) -> Result<Value> {
+        self.ask("DELETE", path, b"").and_then(|body| self.json(&body))
+    }
+
+    /// The answer to a POST of this JSON, or the problem that the server tells of, with its facts.
+    ///
+    /// # Errors
+    /// When the server can't be asked.
+    pub(super) fn try_post(&self, path: &Path, body: &Value) -> Result<Result<Value, Value>> {
+        let mut answer = Vec::new();
+        let read = self.send("POST", path, exact::text(body).as_bytes())?.read_to_end(&mut answer);
+        read.map_err(|error| Failure::at(format_args!("ask the server at {}", self.address), error))?;
+        match parse(&answer) {
+            Ok(body) => self.json(&body).map(Ok),
+            Err(Problem::Told(problem)) => Ok(Err(problem)),
+            Err(Problem::Odd(what)) => Err(self.odd(what)),
+        }
+    }
+
     /// The answer to a POST of these bytes.
     ///
     /// # Errors
@@ -57,11 +80,12 @@ impl Client {
         self.ask("POST", path, body).and_then(|body| self.json(&body))
     }
 
-    /// The lines of an answer to a GET that goes on, as they come, until `line` has seen enough and says no, or the server ends it.
+    /// The lines of an answer to a GET that goes on, as they come, until `line` has seen enough and says no, or the server ends it; says
+    /// whether it was enough.
     ///
     /// # Errors
     /// As [`Client::get`], when nothing comes for a minute, and whatever `line` fails with.
-    pub(super) fn lines(&self, path: &Path, mut line: impl FnMut(&str) -> Result<bool>) -> Result {
+    pub(super) fn lines(&self, path: &Path, mut line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
         let failed = |error| Failure::at(format_args!("ask the server at {}", self.address), error);
         let mut stream = BufReader::new(self.send("GET", path, b"")?);
         let mut head = Vec::new();
@@ -72,14 +96,14 @@ impl Client {
         }
         if !head.starts_with(b"HTTP/1.0 200") && !head.starts_with(b"HTTP/1.1 200") {
             stream.read_to_end(&mut head).map_err(failed)?;
-            return self.parsed(&head).map(|_| ());
+            return self.parsed(&head).map(|_| false);
         }
         for text in stream.lines() {
             if !line(&text.map_err(failed)?)? {
-                break;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// What a part of an answer says.
@@ -119,7 +143,7 @@ impl Client {
     fn parsed(&self, answer: &[u8]) -> Result<Vec<u8>> {
         parse(answer).map_err(|problem| match problem {
             Problem::Odd(what) => self.odd(what),
-            Problem::Told(message) => Failure::new(message),
+            Problem::Told(problem) => Failure::new(problem["message"].as_str().unwrap_or_default()),
         })
     }
 }
@@ -173,8 +197,8 @@ fn encoded(text: &str) -> String {
 enum Problem {
     /// This is not how the server answers.
     Odd(&'static str),
-    /// The server's own message.
-    Told(String),
+    /// The server's own problem: a message, and facts.
+    Told(Value),
 }
 
 fn parse(answer: &[u8]) -> Result<Vec<u8>, Problem> {
@@ -194,8 +218,10 @@ fn parse(answer: &[u8]) -> Result<Vec<u8>, Problem> {
         return Ok(body.to_vec());
     }
     let body: Value = serde_json::from_slice(body).map_err(|_| Problem::Odd("no JSON"))?;
-    let message = body["message"].as_str().ok_or(Problem::Odd("an error without a message"))?;
-    Err(Problem::Told(message.to_owned()))
+    match body["message"].is_string() {
+        true => Err(Problem::Told(body)),
+        false => Err(Problem::Odd("an error without a message")),
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +239,8 @@ mod tests {
         let answer = b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\": 1}\n";
         assert_eq!(parse(answer), Ok(b"{\"a\": 1}\n".to_vec()));
         let refused = b"HTTP/1.0 404 Not Found\r\n\r\n{\"code\":\"not_found\",\"message\":\"there is none\"}";
-        assert_eq!(parse(refused), Err(Problem::Told("there is none".to_owned())));
+        let problem = serde_json::json!({ "code": "not_found", "message": "there is none" });
+        assert_eq!(parse(refused), Err(Problem::Told(problem)));
     }
 
     #[test]

@@ -31,6 +31,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// One that was named in another way: a folder, or else a server.
+    pub(super) fn new(data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
+        Place { data, http }
+    }
+
     /// Does something with the database there.
     ///
     /// # Errors
@@ -60,7 +65,8 @@ struct Served {
 
 impl Served {
     fn open(folder: &std::path::Path) -> Result<Self> {
-        let database = open(Database::builder(folder).create(false))?.database;
+        let database =
+            open(Database::builder(folder).create(false)).map_err(|failure| hinted(failure, folder))?.database;
         let runtime = threads::start(1)?;
         let failed = |error| Failure::at("serve the database to this process", error);
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -79,5 +85,16 @@ impl Served {
         // What the verb did is done; a server that has ended already changes nothing about it.
         let _ = self.stop.send(());
         let _ = self.runtime.block_on(self.task);
+    }
+}
+
+/// A folder that holds nothing is told how to become a database.
+fn hinted(failure: Failure, folder: &std::path::Path) -> Failure {
+    let is_empty = std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
+    match failure {
+        Failure::Message(message) if is_empty => {
+            Failure::new(format!("{message}; `quire serve --data {}` makes one there", folder.display()))
+        }
+        other => other,
     }
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod demo;
+mod events;
 mod help;
 mod readme;
 mod serve;

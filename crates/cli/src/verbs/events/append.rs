@@ -1,6 +1,6 @@
 //! `quire events append`: one event, under a condition if one is given.
 
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use base64::Engine;
@@ -51,11 +51,24 @@ pub(crate) struct Append {
     form: Form,
 }
 
+/// The most bytes of a file that are taken for an event's data.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// A file, unless it is longer than any event, or has no end.
+fn read_at_most(file: &std::path::Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
+}
+
 impl Append {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let data = match &self.file {
             Some(file) => {
-                let bytes = std::fs::read(file);
+                let bytes = read_at_most(file);
                 Some(bytes.map_err(|error| Failure::at(format_args!("read {}", file.display()), error))?)
             }
             None => self.text.map(String::into_bytes),

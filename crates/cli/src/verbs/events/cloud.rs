@@ -4,6 +4,7 @@
 //! that name) is the position.
 
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use crate::calendar;
 use crate::verbs::exact;
@@ -54,16 +55,17 @@ pub(super) fn is_cloud_event(line: &Value) -> bool {
     line.get("specversion").is_some()
 }
 
-/// The event to append. Attributes that an event has no place for are dropped: `source`, `subject`, `time` and extensions that are
-/// not ours.
+/// The event to append. An id that is no UUID becomes one, and is kept in the metadata. Attributes that an event has no place for are
+/// dropped: `source` (of an event with a UUID), `subject`, `time` and extensions that are not ours.
 ///
 /// # Errors
 /// What is wrong with it, in a sentence.
 pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
     let mut event = Map::new();
-    let id = cloud["id"].as_str().ok_or("it has no id")?;
+    let given = cloud["id"].as_str().ok_or("it has no id")?;
+    let id = Uuid::try_parse(given).ok();
     event.insert("type".into(), json!(cloud["type"].as_str().ok_or("it has no type")?));
-    event.insert("id".into(), json!(id));
+    event.insert("id".into(), json!(id.unwrap_or_else(|| derived(&cloud["source"], given)).to_string()));
     let parsed = |name: &str| match &cloud[name] {
         Value::Null => Ok(None),
         text => {
@@ -83,6 +85,9 @@ pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
             event.insert(to.into(), value.clone());
         }
     }
+    if id.is_none() {
+        keep_id(&mut event, cloud, given)?;
+    }
     let is_text = cloud["datacontenttype"].as_str().is_some_and(|content_type| content_type.starts_with("text/"));
     match &cloud["data"] {
         Value::Null => {}
@@ -92,9 +97,51 @@ pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
     Ok(Value::Object(event))
 }
 
+/// The id of an event whose own is no UUID: a UUID of version 5 (RFC 9562), the same for the same source and id, which together are unique
+/// among CloudEvents.
+fn derived(source: &Value, id: &str) -> Uuid {
+    let source = Uuid::new_v5(&Uuid::NAMESPACE_URL, source.as_str().unwrap_or_default().as_bytes());
+    Uuid::new_v5(&source, id.as_bytes())
+}
+
+/// Keeps the id and the source that an event came with, in its metadata under `cloudevent`.
+fn keep_id(event: &mut Map<String, Value>, cloud: &Value, id: &str) -> Result<(), String> {
+    let has_other = ["metadata_text", "metadata_base64"].iter().any(|name| event.contains_key(*name));
+    let metadata = event.get("metadata").map_or_else(|| "{}".to_owned(), exact::text);
+    let fields: Map<String, Value> = serde_json::from_str(&metadata).unwrap_or_default();
+    let rest = metadata.trim_start().strip_prefix('{').filter(|_| !has_other);
+    let Some(rest) = rest else {
+        return Err(format!("its id {id:?} is no UUID, and its metadata, where it would be kept, are no JSON object"));
+    };
+    // As text: what is there stays to the byte.
+    let comma = if fields.is_empty() { "" } else { "," };
+    let kept = json!({ "id": id, "source": cloud["source"] });
+    let both = format!(r#"{{"metadata":{{"cloudevent":{kept}{comma}{rest}}}"#);
+    let both = exact::parse(&both).map_err(|error| format!("its metadata are no JSON: {error}"))?;
+    event.insert("metadata".into(), both["metadata"].clone());
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_that_is_no_uuid_becomes_one_and_is_kept() {
+        let cloud = |id: &str, source: &str| json!({ "specversion": "1.0", "id": id, "source": source, "type": "T" });
+        let event = to_event(&cloud("order-7", "/shop")).expect("sound");
+        let kept = r#"{"cloudevent":{"id":"order-7","source":"/shop"}}"#;
+        assert_eq!(exact::text(&event["metadata"]), kept);
+        assert_eq!(event["id"], to_event(&cloud("order-7", "/shop")).expect("sound")["id"], "the same each time");
+        assert_ne!(event["id"], to_event(&cloud("order-7", "/other")).expect("sound")["id"]);
+        assert_ne!(event["id"], to_event(&cloud("order-8", "/shop")).expect("sound")["id"]);
+        let mut with = cloud("order-7", "/shop");
+        with["metadata"] = json!("{\"user\": 1.10}");
+        let both = r#"{"cloudevent":{"id":"order-7","source":"/shop"},"user": 1.10}"#;
+        assert_eq!(exact::text(&to_event(&with).expect("sound")["metadata"]), both);
+        with["metadata"] = json!("[1]");
+        to_event(&with).expect_err("there is no place for the id");
+    }
 
     #[test]
     fn an_event_comes_back_from_its_cloud_event() {

@@ -1,7 +1,9 @@
-//! `quire events`: appends to event stores, reads, projections, import and export.
+//! `quire events`: appends to event stores, reads, projections, subscriptions, import, export and copies.
 
 mod append;
 mod cloud;
+mod copy;
+mod named;
 mod project;
 mod read;
 mod transfer;
@@ -16,6 +18,8 @@ use super::place::Place;
 use super::print::{Form, list, word};
 use crate::failure::Result;
 use append::Append;
+use copy::Copy;
+use named::{DropProjection, Projections, Subscribe, Subscriptions, Unsubscribe};
 use project::Project;
 use read::{Read, Tail};
 use transfer::{Export, Import};
@@ -42,6 +46,27 @@ pub(crate) enum Events {
     Import(Import),
     /// Write all events, one a line
     Export(Export),
+    /// Copy the events of a store into another database, and go on where the last copy ended
+    Copy(Copy),
+    /// Show what there is of a store
+    Stats {
+        /// The event store, like air/flights
+        store: String,
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// List the named subscriptions of a store
+    Subscriptions(Subscriptions),
+    /// Create or change a named subscription, which delivers events as jobs of the queue of its name
+    Subscribe(Subscribe),
+    /// Remove a named subscription; what it delivered stays in its queue
+    Unsubscribe(Unsubscribe),
+    /// List the saved projections of a store
+    Projections(Projections),
+    /// Remove the saved state of a projection, so that it is folded anew
+    DropProjection(DropProjection),
 }
 
 /// Which events are meant.
@@ -81,6 +106,18 @@ impl Events {
             Events::Project(project) => project.run(out),
             Events::Import(import) => import.run(out),
             Events::Export(export) => export.run(out),
+            Events::Copy(copy) => copy.run(out),
+            Events::Stats { store, place, form } => place.visit(|client| {
+                let stats = client.get(&Path::new(&["events", &store, "stats"]))?;
+                let shown = ["head", "sources", "subscriptions", "projections"];
+                let line = |stats: &Value| shown.map(|name| format!("{name} {}", word(stats, name))).join("  ");
+                form.print(out, std::slice::from_ref(&stats), line)
+            }),
+            Events::Subscriptions(subscriptions) => subscriptions.run(out),
+            Events::Subscribe(subscribe) => subscribe.run(out),
+            Events::Unsubscribe(unsubscribe) => unsubscribe.run(out),
+            Events::Projections(projections) => projections.run(out),
+            Events::DropProjection(drop) => drop.run(out),
         }
     }
 }

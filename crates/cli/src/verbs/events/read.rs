@@ -77,8 +77,8 @@ impl Tail {
             if left == 0 {
                 return Ok(());
             }
-            let mut kind = String::new();
-            client.lines(&path, |line_of_answer| {
+            let (mut kind, mut seen) = (String::new(), after);
+            let ended = client.lines(&path, |line_of_answer| {
                 // Server-sent events: a line says what the data on the next one is.
                 match line_of_answer.split_once(": ") {
                     Some(("event", name)) => name.clone_into(&mut kind),
@@ -86,6 +86,7 @@ impl Tail {
                         let event = client.json(data.as_bytes())?;
                         self.form.print(out, std::slice::from_ref(&event), line)?;
                         out.flush()?;
+                        seen = event["position"].as_u64().unwrap_or(seen);
                         left -= 1;
                     }
                     Some(("data", data)) if kind == "error" => {
@@ -94,7 +95,11 @@ impl Tail {
                     _ => {}
                 }
                 Ok(left > 0)
-            })
+            })?;
+            match ended {
+                true => Ok(()),
+                false => Err(Failure::new(format!("the server has ended the answer; go on with --after {seen}"))),
+            }
         })
     }
 }

@@ -62,8 +62,8 @@ enum Format {
 struct Batch {
     events: Vec<Value>,
     bytes: usize,
-    /// The line that the first of them stands on.
-    first_line: usize,
+    /// The line that each of them stands on.
+    lines: Vec<usize>,
 }
 
 /// What an import came to.
@@ -89,9 +89,7 @@ impl Import {
                     continue;
                 }
                 let event = event_of(&line).map_err(|problem| at(number, &problem, &done))?;
-                if batch.events.is_empty() {
-                    batch.first_line = number;
-                }
+                batch.lines.push(number);
                 batch.bytes += line.len();
                 batch.events.push(event);
                 if batch.events.len() >= EVENTS_AT_ONCE || batch.bytes >= BYTES_AT_ONCE {
@@ -112,10 +110,11 @@ impl Import {
 impl Batch {
     fn append(self, client: &Client, path: &Path, done: &mut Done) -> Result {
         let count = self.events.len() as u64;
-        let answer = client.post(path, &json!({ "events": self.events }));
-        let answer = answer.map_err(|failure| match failure {
-            Failure::Message(message) => at(self.first_line, &message, done),
-            other => other,
+        let answer = client.try_post(path, &json!({ "events": self.events }))?;
+        let answer = answer.map_err(|problem| {
+            let event = problem["event"].as_u64().and_then(|event| usize::try_from(event).ok()).unwrap_or_default();
+            let line = self.lines.get(event).copied().unwrap_or_default();
+            at(line, problem["message"].as_str().unwrap_or_default(), done)
         })?;
         done.events += count;
         done.duplicates += if answer["duplicate"] == true { count } else { 0 };
@@ -125,15 +124,23 @@ impl Batch {
 
 /// The event on a line, to be appended.
 fn event_of(line: &str) -> Result<Value, String> {
-    let mut event = exact::parse(line).map_err(|error| format!("it is no JSON: {error}"))?;
+    let event = exact::parse(line).map_err(|error| format!("it is no JSON: {error}"))?;
     if cloud::is_cloud_event(&event) {
         return cloud::to_event(&event);
     }
-    let fields = event.as_object_mut().ok_or("it is no JSON object")?;
-    // Given anew to each event that is appended.
-    fields.remove("position");
-    fields.remove("time_ms");
-    Ok(event)
+    if !event.is_object() {
+        return Err("it is no JSON object".to_owned());
+    }
+    Ok(to_append(event))
+}
+
+/// An event as the server shows it, as one to be appended: position and time are given anew.
+pub(super) fn to_append(mut event: Value) -> Value {
+    if let Some(fields) = event.as_object_mut() {
+        fields.remove("position");
+        fields.remove("time_ms");
+    }
+    event
 }
 
 /// What is wrong with a line, and what was done before.

@@ -1,5 +1,5 @@
-//! `quire jobs work`: runs a command for each job. Its standard input is the payload; its output is the result of a job that it did, its
-//! standard error why it did not.
+//! `quire jobs work`: runs a command for each job. Its standard input is the payload, or the event that a subscription delivers; its
+//! output is the result of a job that it did, its standard error why it did not.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -35,6 +35,9 @@ pub(crate) struct Work {
     /// The command, run by `sh -c`; QUIRE_JOB, QUIRE_KIND and QUIRE_ATTEMPT tell it of the job
     #[arg(long, value_name = "CMD")]
     exec: String,
+    /// The event store of which the queue is a named subscription: the command gets the event, as JSON
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
     /// Who works
     #[arg(long, value_name = "NAME", default_value = "quire")]
     worker: String,
@@ -52,12 +55,16 @@ impl Work {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let runtime = threads::start(1)?;
         let stop = Stop::on_signals(&runtime)?;
+        let (path, fetched_as) = match &self.store {
+            None => (Path::new(&["queues", &self.queue, "fetch"]), "jobs"),
+            Some(store) => (Path::new(&["events", store, "subscriptions", &self.queue, "fetch"]), "events"),
+        };
         self.place.visit(|client| {
             while !stop.is_asked() {
                 let wait_ms = if self.until_empty { 0 } else { WAIT_MS };
                 let fetch = json!({ "worker": self.worker, "lease_ms": self.lease_ms, "wait_ms": wait_ms });
-                let fetched = client.post(&Path::new(&["queues", &self.queue, "fetch"]), &fetch)?;
-                match list(&fetched, "jobs") {
+                let fetched = client.post(&path, &fetch)?;
+                match list(&fetched, fetched_as) {
                     [] if self.until_empty => break,
                     jobs => jobs.iter().try_for_each(|job| self.work_on(client, job, out))?,
                 }
@@ -100,7 +107,7 @@ impl Work {
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let mut input = child.stdin.take().expect("it is piped");
-        let payload = payload(job);
+        let payload = self.input(job);
         let (done, over) = mpsc::channel::<()>();
         let group = Pid::from_child(&child);
         let (output, kept) = std::thread::scope(|scope| {
@@ -119,6 +126,14 @@ impl Work {
             (output, keeper.join().expect("the keeper of a lease does not panic"))
         });
         Ok(Some(output.map_err(failed)?).filter(|_| kept))
+    }
+
+    /// What the command reads.
+    fn input(&self, job: &Value) -> Vec<u8> {
+        match self.store {
+            None => payload(job),
+            Some(_) => exact::text(&job["event"]).into_bytes(),
+        }
     }
 
     /// Extends the lease each third of it, until the command is over; says whether it holds still, as far as the server has told.

@@ -1,0 +1,79 @@
+//! `quire events copy`: the events of a store, appended to one of another database.
+//!
+//! Every append notes in the same commit how far the source was read, so a copy that was interrupted goes on where it was, and one that
+//! is made again later brings what came since. Ids, types, tags, data and metadata stay; position and time are given anew.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::transfer::to_append;
+use crate::failure::{Failure, Result};
+use crate::servers::resolve;
+use crate::text::counted;
+use crate::verbs::client::{Client, Path};
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, list};
+
+/// How many events one append takes over.
+const EVENTS_AT_ONCE: usize = 500;
+
+/// Copies events.
+#[derive(Debug, Args)]
+pub(crate) struct Copy {
+    /// The event store
+    store: String,
+    #[command(flatten)]
+    place: Place,
+    /// The folder of the other database, which is there already
+    #[arg(long, value_name = "DIR", required_unless_present = "to_http", conflicts_with = "to_http")]
+    to_data: Option<PathBuf>,
+    /// The HTTP address of the server of the other database
+    #[arg(long, value_name = "ADDR", value_parser = resolve)]
+    to_http: Option<SocketAddr>,
+    /// The store there [default: of the same name]
+    #[arg(long, value_name = "STORE")]
+    to: Option<String>,
+    /// What the other store calls this one, to tell it from others that it is copied from
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Copy {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let there = Place::new(self.to_data.clone(), self.to_http);
+        self.place.visit(|from| there.visit(|to| self.copy(from, to, out)))
+    }
+
+    fn copy(&self, from: &Client, to: &Client, out: &mut dyn Write) -> Result {
+        let target = self.to.as_deref().unwrap_or(&self.store);
+        let source = self.source.clone().unwrap_or_else(|| format!("copy of {}", self.store));
+        let sources = to.get(&Path::new(&["events", target, "sources"]))?;
+        let known = list(&sources, "sources").iter().find(|known| known["source"] == source.as_str());
+        let mut position = known.and_then(|known| known["position"].as_u64()).unwrap_or_default();
+        let mut events = 0;
+        loop {
+            let page = Path::new(&["events", &self.store]).with("after", position).with("limit", EVENTS_AT_ONCE);
+            let page = from.get(&page)?;
+            if page["head"] == 0 {
+                return Err(Failure::new(format!("there is no event store {}", self.store)));
+            }
+            let found = list(&page, "events");
+            let Some(last) = found.last().and_then(|last| last["position"].as_u64()) else { break };
+            let append: Vec<Value> = found.iter().cloned().map(to_append).collect();
+            let upstream = json!({ "source": source, "position": last });
+            to.post(&Path::new(&["events", target, "append"]), &json!({ "events": append, "upstream": upstream }))?;
+            events += found.len() as u64;
+            position = last;
+        }
+        let answer = json!({ "events": events, "position": position });
+        self.form.print(out, std::slice::from_ref(&answer), |_| {
+            format!("{} up to position {position}", counted(events, "event"))
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! `quire events subscribe`, `unsubscribe`, `subscriptions`, `projections`: what a store keeps under names.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Filter;
+use crate::failure::Result;
+use crate::verbs::client::Path;
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, list, word};
+
+/// Creates or changes a named subscription. Its events are worked on by `quire jobs work NAME --store STORE`, and by every other worker of
+/// the queue NAME; what is left of those that failed, `quire jobs list NAME --state dead` shows.
+#[derive(Debug, Args)]
+pub(crate) struct Subscribe {
+    /// The event store, like air/flights; created when it is not there
+    store: String,
+    /// The name of the subscription, and of its queue
+    name: String,
+    #[command(flatten)]
+    filter: Filter,
+    /// Deliver what is behind this position [default: everything; of a subscription that is there, from where it is]
+    #[arg(long, value_name = "POSITION")]
+    after: Option<u64>,
+    /// How many attempts an event gets [default: 5]
+    #[arg(long, value_name = "N")]
+    attempts_max: Option<u16>,
+    /// How long it waits after the first failed attempt; twice as long after each further one [default: 5000]
+    #[arg(long, value_name = "MS")]
+    backoff_ms: Option<u64>,
+    /// The longest wait [default: 3600000]
+    #[arg(long, value_name = "MS")]
+    backoff_max_ms: Option<u64>,
+    /// The start of the tags that name groups, which take turns, like student:
+    #[arg(long, value_name = "START")]
+    group_by: Option<String>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Removes a named subscription.
+#[derive(Debug, Args)]
+pub(crate) struct Unsubscribe {
+    /// The event store
+    store: String,
+    /// The name of the subscription
+    name: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Lists the named subscriptions of a store.
+#[derive(Debug, Args)]
+pub(crate) struct Subscriptions {
+    /// The event store
+    store: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Lists the saved projections of a store.
+#[derive(Debug, Args)]
+pub(crate) struct Projections {
+    /// The event store
+    store: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Removes the saved state of a projection.
+#[derive(Debug, Args)]
+pub(crate) struct DropProjection {
+    /// The event store
+    store: String,
+    /// The name of the projection
+    name: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Subscribe {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let mut body = json!({ "query": self.filter.query() });
+        let numbers = [
+            ("after", self.after),
+            ("attempts_max", self.attempts_max.map(u64::from)),
+            ("backoff_ms", self.backoff_ms),
+            ("backoff_max_ms", self.backoff_max_ms),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                body[name] = Value::from(number);
+            }
+        }
+        if let Some(start) = self.group_by {
+            body["group_by"] = Value::from(start);
+        }
+        self.place.visit(|client| {
+            let answer = client.post(&Path::new(&["events", &self.store, "subscriptions", &self.name]), &body)?;
+            self.form.print(out, std::slice::from_ref(&answer), subscription_line)
+        })
+    }
+}
+
+impl Unsubscribe {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        self.place.visit(|client| {
+            client.delete(&Path::new(&["events", &self.store, "subscriptions", &self.name]))?;
+            Ok(writeln!(out, "{} is gone", self.name)?)
+        })
+    }
+}
+
+impl Subscriptions {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        self.place.visit(|client| {
+            let answer = client.get(&Path::new(&["events", &self.store, "subscriptions"]))?;
+            self.form.print(out, list(&answer, "subscriptions"), subscription_line)
+        })
+    }
+}
+
+impl Projections {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        self.place.visit(|client| {
+            let answer = client.get(&Path::new(&["events", &self.store, "projections"]))?;
+            let line = |saved: &Value| {
+                format!(
+                    "{:<32} version {}  position {}",
+                    word(saved, "name"),
+                    word(saved, "version"),
+                    word(saved, "position")
+                )
+            };
+            self.form.print(out, list(&answer, "projections"), line)
+        })
+    }
+}
+
+impl DropProjection {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        self.place.visit(|client| {
+            client.delete(&Path::new(&["events", &self.store, "projections", &self.name]))?;
+            Ok(writeln!(out, "{} is gone", self.name)?)
+        })
+    }
+}
+
+/// A subscription for people.
+fn subscription_line(subscription: &Value) -> String {
+    let queue = &subscription["queue"];
+    let counts = ["pending", "active", "retrying", "dead"].map(|state| match &queue[state] {
+        Value::Null => format!("{state} 0"),
+        count => format!("{state} {count}"),
+    });
+    let (name, position) = (word(subscription, "name"), word(subscription, "position"));
+    format!("{name:<24} position {position}  behind {}  {}", word(subscription, "behind"), counts.join("  "))
+}

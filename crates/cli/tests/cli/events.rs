@@ -1,0 +1,96 @@
+//! What event stores keep under names, copies, and what is said when something can't be.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Running, Server, run, run_on};
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_named_subscription_is_worked_on_with_its_events_and_what_fails_is_a_dead_letter() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&folder.path().join("data"));
+    let at = |arguments: &[&str]| run(&[arguments, &["--http", &server.http]].concat()).succeeded();
+    at(&["events", "append", "s", "one", "--type", "Joined", "--tag", "student:1"]);
+    at(&["events", "append", "s", "two", "--type", "Left"]);
+    at(&["events", "append", "s", "bad", "--type", "Joined"]);
+    let put = at(&["events", "subscribe", "s", "mailer", "--type", "Joined", "--attempts-max", "1", "--json"]);
+    assert_eq!(lines(&put)[0]["attempts_max"], 1);
+    let out = folder.path().join("seen");
+    let exec = format!("read event; case $event in *bad*) exit 3;; *) echo \"$event\" >> {};; esac", out.display());
+    // Delivery is under way: the queue may be empty at first.
+    while at(&["jobs", "list", "mailer", "--state", "dead"]).is_empty() {
+        at(&["jobs", "work", "mailer", "--store", "s", "--exec", &exec, "--until-empty"]);
+    }
+    let seen = lines(&fs::read_to_string(&out).expect("the command has run"));
+    assert_eq!(seen.len(), 1);
+    assert_eq!((&seen[0]["data_text"], &seen[0]["tags"]), (&json!("one"), &json!(["student:1"])));
+    let listed = at(&["events", "subscriptions", "s"]);
+    assert!(listed.contains("mailer") && listed.contains("behind 0") && listed.contains("dead 1"), "{listed}");
+    assert!(at(&["events", "stats", "s"]).contains("head 3  sources 0  subscriptions 1"));
+    at(&["events", "unsubscribe", "s", "mailer"]);
+    assert_eq!(at(&["events", "subscriptions", "s"]), "");
+    run(&["events", "unsubscribe", "s", "mailer", "--http", &server.http]).failed_with("no subscription");
+}
+
+#[test]
+fn a_copy_goes_on_where_the_last_one_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    for data in [&from, &to] {
+        assert_eq!(Server::start(data).stop_by("INT").0, Some(0));
+    }
+    let append =
+        |text: &str| run_on(&from, &["events", "append", "s", text, "--type", "T", "--tag", "t:1"]).succeeded();
+    let to_text = to.to_str().expect("text");
+    let copy = || run_on(&from, &["events", "copy", "s", "--to-data", to_text, "--to", "copied"]).succeeded();
+    append("one");
+    append("two");
+    assert_eq!(copy(), "2 events up to position 2\n");
+    append("three");
+    assert_eq!(copy(), "1 event up to position 3\n");
+    assert_eq!(copy(), "0 events up to position 3\n");
+    let read = |data, store| lines(&run_on(data, &["events", "read", store, "--json"]).succeeded());
+    let without_time = |mut event: Value| {
+        event.as_object_mut().expect("an object").remove("time_ms");
+        event
+    };
+    let (original, copied) = (read(&from, "s"), read(&to, "copied"));
+    let all = |events: Vec<Value>| events.into_iter().map(without_time).collect::<Vec<_>>();
+    assert_eq!(all(copied), all(original), "ids too");
+}
+
+#[test]
+fn a_tail_whose_server_stops_does_not_end_as_if_all_were_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&folder.path().join("data"));
+    run(&["events", "append", "s", "one", "--type", "T", "--http", &server.http]).succeeded();
+    let tail = Running::start(&["events", "tail", "s", "--after", "0", "--http", &server.http]);
+    assert!(tail.line().contains("one"));
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    assert_eq!(tail.ends(), Some(1));
+}
+
+#[test]
+fn a_clash_in_an_import_names_the_line_that_clashes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, file) = (folder.path().join("data"), folder.path().join("events.jsonl"));
+    assert_eq!(Server::start(&data).stop_by("INT").0, Some(0));
+    let id = "7f1c3a52-8f5e-4c0e-9d0a-5b8f6a3e1c11";
+    run_on(&data, &["events", "append", "s", "--type", "There", "--id", id]).succeeded();
+    fs::write(&file, format!("{{\"type\": \"A\"}}\n\n{{\"type\": \"B\", \"id\": \"{id}\"}}\n")).expect("written");
+    run_on(&data, &["events", "import", "s", file.to_str().expect("text")]).failed_with("line 3: ");
+}
+
+#[test]
+fn what_has_no_end_is_no_data_and_a_folder_without_a_database_is_told_how_to_become_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    run_on(&data, &["events", "append", "s", "--type", "T"]).failed_with("quire serve --data");
+    assert_eq!(Server::start(&data).stop_by("INT").0, Some(0));
+    run_on(&data, &["events", "append", "s", "--type", "T", "--file", "/dev/zero"]).failed_with("/dev/zero");
+}
