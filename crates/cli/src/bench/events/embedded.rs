@@ -1,6 +1,7 @@
-//! Event stores in this process, by one thread.
+//! Event stores in this process.
 
 use std::hint::black_box;
+use std::thread;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{Database, EventStore, Projection};
@@ -8,15 +9,18 @@ use quire::{Database, EventStore, Projection};
 use super::dataset::Size;
 use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::memory::memory_bytes;
 use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
 use crate::opening::open;
+use crate::stopwatch::Stopwatch;
 
-const STORE: &str = "bench";
+pub(super) const STORE: &str = "bench";
 
 /// How many tags the reads choose from.
 const TAGS: u64 = 1_000;
 
-fn create(run: &Run<'_>) -> Result<Database> {
+pub(super) fn create(run: &Run<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 
@@ -61,9 +65,18 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
 
 /// Appends if no event has the same name: a condition over the whole store.
 pub(super) fn append_if_new(run: &Run<'_>) -> Result<Measured> {
+    append_if_new_among(run, 10_000)
+}
+
+/// The same, in a large store.
+pub(super) fn append_if_new_among_many(run: &Run<'_>) -> Result<Measured> {
+    append_if_new_among(run, 10_000_000)
+}
+
+fn append_if_new_among(run: &Run<'_>, events: u64) -> Result<Measured> {
     let database = create(run)?;
     let store = database.events(STORE);
-    fill(&store, 10_000, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
+    fill(&store, events, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
     each(run, |event, own| {
         let unclaimed = Query::from(QueryItem::new().event_type("Happened").tag(own));
         store.append_if([event], [Condition::fail_if_matches(unclaimed)])?;
@@ -82,6 +95,34 @@ pub(super) fn append_if_unchanged(run: &Run<'_>) -> Result<Measured> {
         seen = appended.last.expect("an event was appended");
         Ok(())
     })
+}
+
+/// As many threads as the case has clients append, each waiting for its own.
+pub(super) fn append_threads(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    let (before, ops) = (database.statistics(), run.ops.div_ceil(run.case.clients.into()));
+    let watch = Stopwatch::start();
+    let clients: Vec<Result<Latencies>> = thread::scope(|scope| {
+        let database = &database;
+        let append = move |client: u32| -> Result<Latencies> {
+            let (store, data) = (database.events(STORE), vec![b'q'; run.case.payload_bytes]);
+            let mut recorder = Recorder::start();
+            for op in 0..ops {
+                run.go_on(op)?;
+                let (own, shared) = (format!("name:{client}-{op}"), format!("course:{}", op % TAGS));
+                let event = NewEvent::new("Happened").tag(&own).tag(&shared).tag("school:1").data(&data);
+                store.append([event])?;
+                recorder.lap();
+            }
+            Ok(recorder.into_latencies())
+        };
+        let running: Vec<_> = (0..run.case.clients).map(|client| scope.spawn(move || append(client))).collect();
+        running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+    });
+    let measured = Measured::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, watch.elapsed());
+    let after = database.statistics();
+    let syncs = (after.syncs - before.syncs).max(1);
+    Ok(measured.with("commits_per_sync", (after.commits - before.commits) as f64 / syncs as f64))
 }
 
 /// Is refused each time.
@@ -106,7 +147,7 @@ pub(super) fn append_refused(run: &Run<'_>) -> Result<Measured> {
 pub(super) fn append_if_type_absent(run: &Run<'_>) -> Result<Measured> {
     let database = create(run)?;
     let store = database.events(STORE);
-    fill(&store, 1_000_000, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
+    fill(&store, 5_000_000, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
     each(run, |event, _| {
         let absent = Query::from(QueryItem::new().event_type("Absent"));
         store.append_if([event], [Condition::fail_if_matches(absent)])?;
@@ -128,7 +169,7 @@ pub(super) fn load(run: &Run<'_>) -> Result<Measured> {
         recorder.lap();
     }
     let bytes = database.statistics().bytes as f64 / run.ops.min(size.events()) as f64;
-    Ok(recorder.finish().with("log_bytes_per_event", bytes))
+    Ok(recorder.finish().with("log_bytes_per_event", bytes).with("memory_bytes", memory_bytes()))
 }
 
 /// A store in which each of [`TAGS`] tags has so many events, and what each read does with one of the tags.

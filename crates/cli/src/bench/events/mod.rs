@@ -1,8 +1,10 @@
-//! The suite `events`: appends plain, conditional and refused, reads, projections and loading the course data set, embedded;
-//! appends and reads over gRPC.
+//! The suite `events`: appends plain, conditional and refused, reads, projections, loading the course data set and the disk that events
+//! take, embedded; appends and reads over gRPC; appends over HTTP.
 
 mod dataset;
+mod disk;
 mod embedded;
+mod http;
 mod remote;
 
 use quire::Durability;
@@ -34,12 +36,24 @@ pub(super) const CASES: &[Case] = &[
     case("append-refused", "be refused for a name that was claimed", Durability::Os, 200_000, embedded::append_refused),
     case(
         "append-if-type-absent",
-        "append under a condition on a type that no event has: 1,000,000 events in the store",
+        "append under a condition on a type that no event has: 5,000,000 events in the store",
         Durability::Os,
         20_000,
         embedded::append_if_type_absent,
     ),
+    case(
+        "append-if-new-10m",
+        "append an event with 3 tags, unless its name was claimed before: 10,000,000 events in the store",
+        Durability::Os,
+        200_000,
+        embedded::append_if_new_among_many,
+    ),
     case("append-single", "append an event with 3 tags", Durability::Sync, 2_000, embedded::append),
+    Case {
+        clients: 16,
+        ..case("append-threads-16", "append an event with 3 tags", Durability::Sync, 40_000, embedded::append_threads)
+    },
+    case("disk", "append an event with 2 tags, then compact", Durability::Os, 1_000_000, disk::after_compaction),
     case("load-tiny", "append the course data set of 31 events", Durability::Os, 31, embedded::load),
     case("load-small", "append the course data set of 60,869 events", Durability::Os, 60_869, embedded::load),
     case("load-large", "append the course data set of 6,086,900 events", Durability::Os, 6_086_900, embedded::load),
@@ -56,11 +70,9 @@ pub(super) const CASES: &[Case] = &[
     over_grpc("grpc-append-clients-16", 16, 1, 20_000),
     over_grpc("grpc-append-clients-64", 64, 1, 40_000),
     over_grpc("grpc-append-100-clients-16", 16, 100, 4_000),
-    Case {
-        what: "append an event over gRPC, unless its name was claimed before",
-        run: remote::append_if,
-        ..over_grpc("grpc-append-if-clients-16", 16, 1, 20_000)
-    },
+    if_unclaimed("grpc-append-if-clients-1", 1, 2_000),
+    if_unclaimed("grpc-append-if-clients-16", 16, 20_000),
+    if_unclaimed("grpc-append-if-clients-64", 64, 40_000),
     Case {
         what: "read the 10 events of a tag over gRPC",
         durability: Durability::Os,
@@ -79,6 +91,16 @@ pub(super) const CASES: &[Case] = &[
         run: remote::read_all,
         ..over_grpc("grpc-read-all", 1, 100_000, 10)
     },
+    Case {
+        clients: 50,
+        ..case(
+            "http-append-if-clients-50",
+            "append an event over HTTP, unless its name was claimed before; server and clients in one process",
+            Durability::Os,
+            100_000,
+            http::append_if,
+        )
+    },
 ];
 
 const fn case(
@@ -95,4 +117,9 @@ const fn case(
 const fn over_grpc(name: &'static str, clients: u32, batch: usize, ops: u64) -> Case {
     let what = "append events over gRPC, each client waiting until they are kept";
     Case { clients, batch, ..case(name, what, Durability::Sync, ops, remote::append) }
+}
+
+const fn if_unclaimed(name: &'static str, clients: u32, ops: u64) -> Case {
+    let what = "append an event over gRPC, unless its name was claimed before";
+    Case { what, run: remote::append_if, ..over_grpc(name, clients, 1, ops) }
 }
