@@ -27,6 +27,9 @@ const AHEAD_JOBS_LOW: u64 = 512;
 /// ... and then gets at most so many in one commit.
 const DELIVERED_AT_ONCE: usize = 512;
 
+/// About what a job takes in the log beside its payload, its kind and its group.
+const JOB_BYTES: usize = 96;
+
 /// A position is moved over so many events of which none matches; fewer are looked at again after a restart.
 const MOVED_OVER_EVENTS: u64 = 10_000;
 
@@ -122,6 +125,10 @@ impl Deliveries {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
+    fn looked(&self) -> MutexGuard<'_, BTreeMap<String, (Subscription, EventPosition)>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,6 +169,7 @@ impl Shared {
             let state = self.state_now()?;
             state.models.events.subscriptions().map(|(name, _)| name.to_owned()).collect()
         };
+        self.deliveries.looked().retain(|name, _| names.contains(name));
         let mut any = false;
         for name in &names {
             while self.deliver_for(name)? {
@@ -177,8 +185,10 @@ impl Shared {
         let Looking { subscription, store, selection, after } = looking;
         let history = self.log.reader();
         let mut reading = selection.read(&history, ReadOptions { after, ..ReadOptions::default() })?;
-        let (mut matched, mut to) = (Vec::new(), None);
-        while matched.len() < DELIVERED_AT_ONCE {
+        let (mut matched, mut to): (Vec<Matched>, _) = (Vec::new(), None);
+        // Half of what a commit may take, as it is about what a job takes in the log.
+        let mut bytes_left = self.log.settings().record_bytes_max / 2;
+        while matched.len() < DELIVERED_AT_ONCE && bytes_left > 0 {
             let Some(event) = reading.next().transpose()? else {
                 to = Some(reading.head().max(after));
                 break;
@@ -187,13 +197,14 @@ impl Shared {
             let event_ref = EventRef { store: store.clone(), position: event.position };
             write!(payload, "{event_ref}").expect("a string takes everything");
             let group = subscription.group_of(event.tags()).to_owned();
+            let bytes = JOB_BYTES + payload.len() + event.event_type.len() + group.len();
+            bytes_left = bytes_left.saturating_sub(bytes as u64);
             matched.push(Matched { payload, event_type: event.event_type.to_owned(), group });
             to = Some(event.position);
         }
-        let to = to.expect("a bound of more than zero");
+        let to = to.expect("both bounds are more than zero");
         if matched.is_empty() && to.get() < subscription.position.get().saturating_add(MOVED_OVER_EVENTS) {
-            let mut looked = self.deliveries.looked.lock().unwrap_or_else(PoisonError::into_inner);
-            looked.insert(name.to_owned(), (subscription, to));
+            self.deliveries.looked().insert(name.to_owned(), (subscription, to));
             return Ok(false);
         }
         self.hand_over(name, &subscription, &matched, to)
@@ -208,7 +219,7 @@ impl Shared {
         let unfinished: u64 =
             JobState::ALL.iter().filter(|state| !state.is_finished()).map(|state| stats.of(*state)).sum();
         let is_draining = jobs.queue_settings(name).is_some_and(|settings| settings.draining);
-        let looked = self.deliveries.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let looked = self.deliveries.looked();
         let looked = looked.get(name).filter(|(known, _)| known == subscription).map(|(_, looked)| *looked);
         let after = looked.unwrap_or_default().max(subscription.position);
         if after >= events.last_appended(subscription.store) || unfinished > AHEAD_JOBS_LOW || is_draining {

@@ -204,3 +204,14 @@ fn it_comes_by_itself_to_whoever_waits_of_several_handles_on_the_database() {
     }
     assert_eq!(seen, [1, 2]);
 }
+
+#[test]
+fn what_is_delivered_at_once_fits_into_the_smallest_commits() {
+    let place = Place::new();
+    let small = place.builder(Durability::Os).segment_bytes(4 << 10).background(Background::Caller);
+    let database = small.open().expect("the database opens");
+    put(&database, Query::all(), Attempts::default());
+    (0..200).for_each(|_| append(&database, &["A"]));
+    while database.carry_out(Duty::Deliver).expect("no error") {}
+    assert_eq!(database.queue("mailer").stats().expect("readable").expect("there").pending, 200);
+}
