@@ -52,7 +52,7 @@ impl Tail {
                 return Ok(());
             }
             let mut name = String::new();
-            client.lines(&path, |line_of_answer| {
+            let ended = client.lines(&path, |line_of_answer| {
                 // Server-sent events: a line says what the data on the next one is.
                 match line_of_answer.split_once(": ") {
                     Some(("event", event)) => event.clone_into(&mut name),
@@ -68,7 +68,11 @@ impl Tail {
                     _ => {}
                 }
                 Ok(left > 0)
-            })
+            })?;
+            match ended {
+                true => Ok(()),
+                false => Err(Failure::new("the server has ended the answer")),
+            }
         })
     }
 }
