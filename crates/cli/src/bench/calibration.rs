@@ -48,7 +48,8 @@ impl Calibration {
 
     /// What bounds a result, in nanoseconds: the disk where commits wait for it, else the network of a served suite, else memory.
     pub(super) fn bound_of(&self, result: &Measurement) -> u64 {
-        let is_served = result.suite == "kafka" || result.case.starts_with("grpc-") || result.case.starts_with("http-");
+        let served = ["grpc-", "http-", "stream-"];
+        let is_served = result.suite == "kafka" || served.iter().any(|prefix| result.case.starts_with(prefix));
         match result.durability.as_str() {
             "sync" => self.sync_ns,
             _ if is_served => self.loopback_ns,
@@ -118,6 +119,23 @@ fn loopback() -> std::io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_served_is_bound_by_the_network_unless_commits_wait_for_the_disk() {
+        let calibration = Calibration { copy_ns: 1, sync_ns: 2, loopback_ns: 3 };
+        let bound = |suite: &str, case: &str, durability: &str| {
+            calibration.bound_of(&Measurement {
+                suite: suite.to_owned(),
+                case: case.to_owned(),
+                durability: durability.to_owned(),
+                ..Measurement::default()
+            })
+        };
+        for case in ["grpc-enqueue", "http-pick-up", "stream-life-64"] {
+            assert_eq!((bound("jobs", case, "os"), bound("jobs", case, "sync")), (3, 2), "{case}");
+        }
+        assert_eq!((bound("jobs", "life", "os"), bound("kafka", "consume", "os")), (1, 3));
+    }
 
     #[test]
     fn everything_takes_some_time() {

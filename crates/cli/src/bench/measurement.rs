@@ -10,7 +10,7 @@ use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 
 /// The result of a case. The names and their order are the JSON form.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Measurement {
     pub(super) suite: String,
     pub(super) case: String,

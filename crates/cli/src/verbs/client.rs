@@ -15,13 +15,13 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks one server.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Client {
+pub(crate) struct Client {
     address: SocketAddr,
 }
 
 impl Client {
     /// Asks the server at this address; nothing is connected yet.
-    pub(super) fn new(address: SocketAddr) -> Self {
+    pub(crate) fn new(address: SocketAddr) -> Self {
         Client { address }
     }
 
@@ -45,7 +45,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::get`].
-    pub(super) fn post(&self, path: &Path, body: &Value) -> Result<Value> {
+    pub(crate) fn post(&self, path: &Path, body: &Value) -> Result<Value> {
         self.post_bytes(path, exact::text(body).as_bytes())
     }
 
@@ -150,11 +150,11 @@ impl Client {
 
 /// A path with its query, each part percent-encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Path(String);
+pub(crate) struct Path(String);
 
 impl Path {
     /// `/v1`, then these segments.
-    pub(super) fn new(segments: &[&str]) -> Self {
+    pub(crate) fn new(segments: &[&str]) -> Self {
         let mut path = "/v1".to_owned();
         for segment in segments {
             path.push('/');

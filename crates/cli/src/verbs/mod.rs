@@ -16,6 +16,7 @@ mod groups;
 mod jobs;
 mod topics;
 
+pub(crate) use client::{Client, Path};
 pub(crate) use events::Events;
 pub(crate) use graph::Graph;
 pub(crate) use groups::Groups;

@@ -42,6 +42,7 @@ fn the_cases_are_listed_by_their_stable_names() {
         "random-read",
         "read-back",
         "stream-life-64",
+        "stream-paced-64",
         "stream-pick-up",
         "tail-read",
     ];

@@ -19,6 +19,8 @@ mod consumers;
 mod duties;
 mod members;
 mod opening;
+mod overload;
 mod projections;
 mod retention;
+mod skewed;
 mod subscriptions;

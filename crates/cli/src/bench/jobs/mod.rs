@@ -1,6 +1,7 @@
 //! The suite `jobs`: the whole life of jobs, embedded and over gRPC; picking up, lateness, and the memory that pending jobs take.
 
 mod embedded;
+mod http;
 mod remote;
 
 use quire::Durability;
@@ -50,6 +51,21 @@ pub(super) const CASES: &[Case] = &[
         what: "enqueue, be sent and ack 64 jobs on streams: 16 producers and 4 workers",
         run: remote::stream_life,
         ..grpc("stream-life-64", 20, 64, Durability::Sync, 10_000)
+    },
+    Case {
+        what: "at 100,000 jobs a second: from when 64 jobs are due to be produced until a worker's ack is answered",
+        run: remote::stream_paced,
+        ..grpc("stream-paced-64", 20, 64, Durability::Os, 4_000)
+    },
+    Case {
+        what: "at 50,000 jobs a second: from when 64 jobs are due to be produced until a worker's ack is answered",
+        run: remote::stream_paced,
+        ..grpc("stream-paced-64", 20, 64, Durability::Sync, 2_000)
+    },
+    Case {
+        what: "from the enqueue of a job to an idle worker that polls over HTTP",
+        run: http::pick_up,
+        ..grpc("http-pick-up", 1, 1, Durability::Os, 2_000)
     },
     Case {
         what: "from the enqueue of a job to an idle worker, on a stream",

@@ -1,5 +1,6 @@
 //! Queues behind gRPC.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
@@ -97,14 +98,28 @@ async fn next(work: &mut WorkerStream) -> Result<Kind> {
 }
 
 /// The whole life of jobs on streams: some clients produce a batch after the other, the others ack what they are sent. An operation
-/// is a batch of which the life is over, timed on the workers' side from one to the next.
+/// is a batch of which the life is over: from when it was produced until the ack of the oldest job is answered.
 pub(super) fn stream_life(run: &Run<'_>) -> Result<Measured> {
+    stream(run, None)
+}
+
+/// The same at a pace of so many jobs a second, half of what the streams are to bear: latencies count from when a batch is due to be
+/// produced, be it sent late or not.
+pub(super) fn stream_paced(run: &Run<'_>) -> Result<Measured> {
+    let jobs_per_s = if run.case.durability == quire::Durability::Os { 100_000 } else { 50_000 };
+    stream(run, Some(jobs_per_s))
+}
+
+fn stream(run: &Run<'_>, jobs_per_s: Option<u64>) -> Result<Measured> {
     let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
     let producers = u64::from(run.case.clients) - WORKERS;
     let batches = run.ops.div_ceil(producers);
     let each = run.ops.div_ceil(u64::from(run.case.clients));
     let jobs = i64::try_from(batches * producers * batch as u64).expect("few");
     let left = Arc::new(AtomicI64::new(jobs));
+    let every =
+        jobs_per_s.map(|jobs_per_s| Duration::from_nanos(1_000_000_000 * producers * batch as u64 / jobs_per_s));
+    let watch = Stopwatch::start();
     clients(
         run,
         |_| Ok(()),
@@ -113,29 +128,54 @@ pub(super) fn stream_life(run: &Run<'_>) -> Result<Measured> {
             let client = first / each;
             async move {
                 match client < producers {
-                    true => produce(address, batches, batch, bytes).await,
-                    false => consume(address, batch, &left).await,
+                    true => produce(address, batches, (batch, bytes), every, watch).await,
+                    false => consume(address, batch, &left, watch).await,
                 }
             }
         },
     )
 }
 
-async fn produce(address: String, batches: u64, batch: usize, bytes: usize) -> Result<Latencies> {
+/// Produces batches, each job with the time at which it was due to be produced.
+async fn produce(
+    address: String,
+    batches: u64,
+    (batch, bytes): (usize, usize),
+    every: Option<Duration>,
+    watch: Stopwatch,
+) -> Result<Latencies> {
     let mut work = begin(address, 0).await?;
-    let jobs = jobs(batch, bytes);
-    for _ in 0..batches {
-        work.send(WorkRequest { enqueue: jobs.clone(), ..WorkRequest::default() }).await.map_err(failed)?;
+    let begun = watch.elapsed();
+    for number in 0..u32::try_from(batches).expect("few") {
+        let due = match every {
+            None => watch.elapsed(),
+            Some(every) => {
+                let due = begun + every * number;
+                tokio::time::sleep(due.saturating_sub(watch.elapsed())).await;
+                due
+            }
+        };
+        let mut payload = vec![b'q'; bytes];
+        payload[..8].copy_from_slice(&u64::try_from(due.as_nanos()).expect("not for centuries").to_le_bytes());
+        let job = proto::NewJob { queue: QUEUE.to_owned(), payload: payload.into(), ..proto::NewJob::default() };
+        work.send(WorkRequest { enqueue: vec![job; batch], ..WorkRequest::default() }).await.map_err(failed)?;
         let Kind::Result(_) = next(&mut work).await? else { return Err(failed("no answer to an enqueue")) };
     }
     Ok(Latencies::new())
 }
 
-async fn consume(address: String, batch: usize, left: &AtomicI64) -> Result<Latencies> {
+/// When a job was due to be produced.
+fn due(job: &FetchedJob) -> Duration {
+    Duration::from_nanos(u64::from_le_bytes(job.payload[..8].try_into().expect("a time")))
+}
+
+async fn consume(address: String, batch: usize, left: &AtomicI64, watch: Stopwatch) -> Result<Latencies> {
     let credits = u32::try_from(batch * 4).expect("few");
     let mut work = begin(address, credits).await?;
-    let mut recorder = Recorder::start();
+    let mut latencies = Latencies::new();
     let (mut acked, mut batches) = (0, 0);
+    // The oldest job of each frame under way.
+    let mut under_way = VecDeque::new();
     let mut look_again = tokio::time::interval(Duration::from_millis(5));
     while left.load(Relaxed) > 0 {
         let kind = tokio::select! {
@@ -146,23 +186,26 @@ async fn consume(address: String, batch: usize, left: &AtomicI64) -> Result<Late
         match kind {
             Kind::Jobs(jobs) => {
                 let credits = u32::try_from(jobs.jobs.len()).expect("few");
+                under_way.push_back(jobs.jobs.iter().map(due).min().expect("jobs"));
                 let reports = jobs.jobs.into_iter().map(ack).collect();
                 let frame = WorkRequest { credits, reports, ..WorkRequest::default() };
                 work.send(frame).await.map_err(failed)?;
             }
             Kind::Result(result) => {
                 assert!(result.reports.iter().all(|report| report.refused.is_none()), "nothing is refused");
+                let oldest = under_way.pop_front().expect("answers come in order");
+                let latency = watch.elapsed().saturating_sub(oldest);
                 acked += result.reports.len();
                 left.fetch_sub(i64::try_from(result.reports.len()).expect("few"), Relaxed);
                 while batches < acked / batch {
                     batches += 1;
-                    recorder.lap();
+                    latencies.record(latency);
                 }
             }
             Kind::Lost(lost) => return Err(failed(format!("lost {lost:?}"))),
         }
     }
-    Ok(recorder.into_latencies())
+    Ok(latencies)
 }
 
 /// How long it takes from an enqueue to a worker that waits.

@@ -1,0 +1,71 @@
+//! Queues behind HTTP.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use quire::Database;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::bench::case::Run;
+use crate::bench::measurement::Measured;
+use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
+use crate::opening::open;
+use crate::stopwatch::Stopwatch;
+use crate::threads;
+use crate::verbs::{Client, Path};
+
+/// How long a worker takes at most to ask for a job.
+const REST: Duration = Duration::from_millis(2);
+
+/// How long it takes from an enqueue in this process to a worker whose fetch waits. Each request has a connection of its own.
+pub(super) fn pick_up(run: &Run<'_>) -> Result<Measured> {
+    let failed = |error: std::io::Error| Failure::at("serve HTTP", error);
+    let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
+    let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = runtime.block_on(quire_http::Server::bind(database.clone(), any_port)).map_err(failed)?;
+    let client = Client::new(server.address());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = runtime.spawn(server.run(async {
+        // Asked to stop, or nobody is left to ask: the same.
+        let _ = stopped.await;
+    }));
+    let payload = vec![b'q'; run.case.payload_bytes];
+    let watch = Stopwatch::start();
+    let mut latencies = Latencies::new();
+    std::thread::scope(|scope| -> Result {
+        let (asks, asked) = mpsc::channel();
+        let (got, jobs) = mpsc::channel();
+        scope.spawn(move || {
+            while asked.recv().is_ok() {
+                let fetched = client.post(&Path::new(&["queues", "bench", "fetch"]), &json!({ "wait_ms": 30_000 }));
+                let at = watch.elapsed();
+                if got.send((fetched, at)).is_err() {
+                    break;
+                }
+            }
+        });
+        for op in 0..run.ops {
+            run.go_on(op)?;
+            asks.send(()).map_err(|_| Failure::new("the worker has ended"))?;
+            // The worker is to wait already: an enqueue that comes first would measure less.
+            runtime.block_on(tokio::time::sleep(REST));
+            let from = watch.elapsed();
+            database.queue("bench").enqueue(quire::jobs::NewJob::new(&payload))?;
+            let (fetched, at) = jobs.recv().map_err(|_| Failure::new("the worker has ended"))?;
+            latencies.record(at.saturating_sub(from));
+            let job: Value = fetched?["jobs"][0].clone();
+            let id = job["job"].as_str().ok_or_else(|| Failure::new("no job for an idle worker"))?;
+            client.post(&Path::new(&["jobs", id, "ack"]), &json!({ "token": job["token"] }))?;
+        }
+        Ok(())
+    })?;
+    let elapsed = watch.elapsed();
+    // The server is there to be told.
+    let _ = stop.send(());
+    runtime.block_on(serving).map_err(|error| Failure::at("serve HTTP", error))?.map_err(failed)?;
+    Ok(Measured::of_clients([latencies], elapsed))
+}
