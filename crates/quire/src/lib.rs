@@ -98,9 +98,10 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "serde")]
 pub use handles::typed;
 pub use handles::{
-    CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot, Group,
-    GroupDescription, GroupMember, GroupOffset, LifeEvents, PartitionStatistics, Producer, Progress, Project, Projected,
-    Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop, Subscription, Topic, TopicStatistics, Worker,
+    CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot,
+    Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, PartitionStatistics, Producer, Progress, Project,
+    Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop, Subscription, Topic,
+    TopicStatistics, Worker,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use profile::Profile;

@@ -22,7 +22,7 @@ pub(crate) enum Groups {
         #[command(flatten)]
         form: Form,
     },
-    /// Show where a group goes on, and how much it has still to read
+    /// Show the members of a group that have a lease, where it goes on, and how much it has still to read
     Describe {
         /// The group
         group: String,
@@ -31,7 +31,17 @@ pub(crate) enum Groups {
         #[command(flatten)]
         form: Form,
     },
-    /// Have a group go on elsewhere in a topic; members that are reading notice only when they join again
+    /// Delete a group, with what it committed
+    Delete {
+        /// The group
+        group: String,
+        /// Also when it has members, or had when its coordinator was killed
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Have a group go on elsewhere in a topic or an event store; members that are reading notice only when they join again
     Reset(Reset),
 }
 
@@ -40,8 +50,11 @@ pub(crate) enum Groups {
 pub(crate) struct Reset {
     /// The group
     group: String,
-    /// The topic
+    /// The topic; with --store, the event store
     topic: String,
+    /// Read an event store, whose positions are its offsets, as clients of the Kafka protocol do
+    #[arg(long, conflicts_with_all = ["partition", "to_time"])]
+    store: bool,
     /// Only this partition [default: all]
     #[arg(long, value_name = "N")]
     partition: Option<u64>,
@@ -63,8 +76,8 @@ struct To {
     /// Behind the last message
     #[arg(long)]
     to_end: bool,
-    /// At this offset
-    #[arg(long, value_name = "OFFSET", requires = "partition")]
+    /// At this offset: of one partition, or of an event store
+    #[arg(long, value_name = "OFFSET")]
     to_offset: Option<u64>,
     /// At the first message that is not earlier, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
@@ -78,11 +91,21 @@ impl Groups {
                 let answer = client.get(&Path::new(&["groups"]))?;
                 form.print(out, list(&answer, "groups"), |group| {
                     let partitions = counted(group["partitions"].as_u64().unwrap_or_default(), "partition");
-                    format!("{:<32} {partitions}", word(group, "group"))
+                    let members = counted(group["members"].as_u64().unwrap_or_default(), "member");
+                    format!("{:<32} {partitions}, {members} by lease", word(group, "group"))
                 })
+            }),
+            Groups::Delete { group, force, place } => place.visit(|client| {
+                commit(client, &[json!({ "delete_group": { "group": group, "force": force } })])?;
+                Ok(writeln!(out, "deleted {group}")?)
             }),
             Groups::Describe { group, place, form } => place.visit(|client| {
                 let answer = client.get(&Path::new(&["groups", &group]))?;
+                form.print(out, list(&answer, "members"), |member| {
+                    let partitions = counted(list(member, "partitions").len() as u64, "partition");
+                    let (number, name) = (word(member, "member"), word(member, "name"));
+                    format!("{:<32} member {number} {name} reads {partitions}", word(member, "topic"))
+                })?;
                 form.print(out, list(&answer, "offsets"), line)
             }),
             Groups::Reset(reset) => reset.run(out),
@@ -92,8 +115,18 @@ impl Groups {
 
 impl Reset {
     fn run(self, out: &mut dyn Write) -> Result {
-        let Reset { group, topic, partition, to, place, form } = self;
+        let Reset { group, topic, store, partition, to, place, form } = self;
+        if to.to_offset.is_some() && partition.is_none() && !store {
+            return Err(Failure::new("an offset is one partition's: say --partition"));
+        }
         place.visit(|client| {
+            if store {
+                let head = client.get(&Path::new(&["events", &topic, "head"]))?;
+                let next = head["head"].as_u64().unwrap_or_default() + 1;
+                let offset = to.to_offset.unwrap_or(if to.to_start { 1 } else { next });
+                client.post(&Path::new(&["groups", &group, "stores", &topic]), &json!({ "offset": offset }))?;
+                return print_offsets(client, &group, ("store", &topic), form, out);
+            }
             let all = partitions(client, &topic)?;
             let wanted = |it: &&Value| partition.is_none() || partition == it["partition"].as_u64();
             let parts = all.iter().filter(wanted).map(|it| {
@@ -106,12 +139,16 @@ impl Reset {
                 return Err(Failure::new(format!("{topic} has {}", counted(all.len() as u64, "partition"))));
             }
             commit(client, &parts)?;
-            let answer = client.get(&Path::new(&["groups", &group]))?;
-            let of_topic: Vec<Value> =
-                list(&answer, "offsets").iter().filter(|offset| offset["topic"] == topic.as_str()).cloned().collect();
-            form.print(out, &of_topic, line)
+            print_offsets(client, &group, ("topic", &topic), form, out)
         })
     }
+}
+
+/// Prints where a group goes on in a topic or store.
+fn print_offsets(client: &Client, group: &str, (kind, name): (&str, &str), form: Form, out: &mut dyn Write) -> Result {
+    let answer = client.get(&Path::new(&["groups", group]))?;
+    let of_source = list(&answer, "offsets").iter().filter(|offset| offset[kind] == name);
+    form.print(out, &of_source.cloned().collect::<Vec<_>>(), line)
 }
 
 impl To {
@@ -129,7 +166,8 @@ impl To {
 }
 
 fn line(offset: &Value) -> String {
-    let (topic, partition) = (word(offset, "topic"), word(offset, "partition"));
+    let kind = if offset["topic"].is_null() { "store" } else { "topic" };
+    let (topic, partition) = (word(offset, kind), word(offset, "partition"));
     let (at, next, lag) = (word(offset, "offset"), word(offset, "next"), word(offset, "lag"));
     format!("{topic:<32} partition {partition:>5}  at offset {at:>10}  next {next:>10}  lag {lag:>10}")
 }

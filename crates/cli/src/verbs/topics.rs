@@ -1,5 +1,6 @@
 //! `quire topics`, `quire consume` and `quire produce`: topics, and the messages in them.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use base64::Engine;
@@ -17,6 +18,9 @@ use crate::text::counted;
 /// The most that one request asks for.
 const PAGE: u64 = 1_000;
 
+/// How long one request waits for messages that are yet to come.
+const FOLLOW_MS: u64 = 20_000;
+
 /// What `quire topics` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Topics {
@@ -27,7 +31,7 @@ pub(crate) enum Topics {
         #[command(flatten)]
         form: Form,
     },
-    /// Show where the partitions of a topic begin and end
+    /// Show the settings of a topic, and where its partitions begin and end
     Describe {
         /// The topic
         topic: String,
@@ -57,6 +61,12 @@ pub(crate) enum Topics {
         partitions: Option<u32>,
         #[command(flatten)]
         settings: Settings,
+        /// Keep what this group has not read, whatever the retention says; may be given several times
+        #[arg(long, value_name = "GROUP")]
+        protect: Vec<String>,
+        /// Keep it no longer
+        #[arg(long, value_name = "GROUP")]
+        unprotect: Vec<String>,
         #[command(flatten)]
         place: Place,
     },
@@ -81,6 +91,9 @@ pub(crate) struct Settings {
     /// The most bytes of a batch of messages; `none` for the default
     #[arg(long, value_name = "BYTES", value_parser = limit)]
     batch_bytes_max: Option<Limit>,
+    /// What producers that do not compress themselves have their messages compressed with: Quire's own and HTTP's
+    #[arg(long, value_name = "CODEC", value_parser = ["none", "gzip", "snappy", "lz4", "zstd"])]
+    compression: Option<String>,
 }
 
 /// A number, or none.
@@ -104,8 +117,10 @@ impl Settings {
             ("retention_bytes", self.retention_bytes),
             ("batch_bytes_max", self.batch_bytes_max),
         ];
+        let codec = self.compression.iter().map(|codec| (String::from("compression"), json!(codec)));
         said.into_iter()
             .filter_map(|(name, limit)| Some((name.to_owned(), json!(limit?.0))))
+            .chain(codec)
             .collect::<Map<_, _>>()
             .into()
     }
@@ -131,6 +146,9 @@ pub(crate) struct Consume {
     /// At most so many messages [default: all there are]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    /// Go on with messages that are yet to come, until it is interrupted or has as many as it is to
+    #[arg(long)]
+    follow: bool,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -164,10 +182,13 @@ impl Topics {
                 })
             }),
             Topics::Describe { topic, place, form } => place.visit(|client| {
-                let partitions = partitions(client, &topic)?;
-                form.print(out, &partitions, |partition| {
-                    let (start, next) = (word(partition, "start"), word(partition, "next"));
-                    format!("partition {:>5}  from offset {start:>10}  next {next:>10}", word(partition, "partition"))
+                let mut answer = client.get(&Path::new(&["topics", &topic]))?;
+                let partitions = answer["partitions"].take();
+                form.print(out, std::slice::from_ref(&answer), shown)?;
+                form.print(out, partitions.as_array().map_or(&[], Vec::as_slice), |partition| {
+                    let [number, start, next, bytes] =
+                        ["partition", "start", "next", "bytes"].map(|name| word(partition, name));
+                    format!("partition {number:>5}  from offset {start:>10}  next {next:>10}  bytes {bytes:>12}")
                 })
             }),
             Topics::Create { topic, partitions, settings, place } => place.visit(|client| {
@@ -176,14 +197,23 @@ impl Topics {
                 commit(client, &[part])?;
                 Ok(writeln!(out, "created {topic} with {}", counted(partitions.into(), "partition"))?)
             }),
-            Topics::Alter { topic, partitions, settings, place } => place.visit(|client| {
+            Topics::Alter { topic, partitions, settings, protect, unprotect, place } => place.visit(|client| {
                 let settings = settings.json();
                 let more = partitions.map(|partitions| json!({ "topic": topic, "partitions": partitions }));
                 let set = (settings != json!({})).then(|| json!({ "topic": topic, "settings": settings }));
-                let parts: Vec<Value> =
-                    [more, set].into_iter().flatten().map(|part| json!({ "alter_topic": part })).collect();
+                let keep = |protects: bool| {
+                    let topic = &topic;
+                    move |group: &String| {
+                        json!({ "protect_unread": { "group": group, "topic": topic, "protects": protects } })
+                    }
+                };
+                let kept = protect.iter().map(keep(true)).chain(unprotect.iter().map(keep(false)));
+                let altered = [more, set].into_iter().flatten().map(|part| json!({ "alter_topic": part }));
+                let parts: Vec<Value> = altered.chain(kept).collect();
                 if parts.is_empty() {
-                    return Err(Failure::new("there is nothing to change: say --partitions or a setting"));
+                    return Err(Failure::new(
+                        "there is nothing to change: say --partitions, --protect, --unprotect or a setting",
+                    ));
                 }
                 commit(client, &parts)?;
                 Ok(writeln!(out, "altered {topic}")?)
@@ -203,21 +233,39 @@ pub(super) fn commit(client: &Client, parts: &[Value]) -> Result<Value> {
 
 impl Consume {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let Consume { topic, partition, offset, from_time, values, limit, place, form } = self;
+        let Consume { topic, partition, offset, from_time, values, limit, follow, place, form } = self;
         place.visit(|client| {
             let mut left = limit.unwrap_or(u64::MAX);
-            for of_topic in partitions(client, &topic)? {
-                let (number, start) = (of_topic["partition"].as_u64(), of_topic["start"].as_u64());
-                if partition.is_some() && partition != number {
-                    continue;
+            // Where each partition goes on.
+            let mut places: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut described = client.get(&Path::new(&["topics", &topic]))?;
+            loop {
+                for of_topic in list(&described, "partitions") {
+                    let (number, start) = (of_topic["partition"].as_u64(), of_topic["start"].as_u64());
+                    if partition.is_some() && partition != number {
+                        continue;
+                    }
+                    let number = number.unwrap_or_default();
+                    let from = match (places.get(&number), from_time) {
+                        (Some(place), _) => *place,
+                        (None, Some(time_ms)) => offset_at_time(client, &topic, number, time_ms)?,
+                        (None, None) => offset.or(start).unwrap_or_default(),
+                    };
+                    let range = Range { from, limit: left };
+                    let (read, next) = consume(client, &topic, number, range, |records| match values {
+                        true => records.iter().try_for_each(|record| print_value(out, record)),
+                        false => form.print(out, records, |record| line(number, record)),
+                    })?;
+                    left -= read;
+                    places.insert(number, next);
                 }
-                let number = number.unwrap_or_default();
-                let begin = from_time.map(|time_ms| offset_at_time(client, &topic, number, time_ms)).transpose()?;
-                let range = Range { from: begin.or(offset).or(start).unwrap_or_default(), limit: left };
-                left -= consume(client, &topic, number, range, |records| match values {
-                    true => records.iter().try_for_each(|record| print_value(out, record)),
-                    false => form.print(out, records, |record| line(number, record)),
-                })?;
+                out.flush()?;
+                if !follow || left == 0 {
+                    break;
+                }
+                let written = described["written"].as_u64().unwrap_or_default();
+                let path = Path::new(&["topics", &topic]).with("written", written).with("wait_ms", FOLLOW_MS);
+                described = client.get(&path)?;
             }
             // The server says what is wrong with a partition that is not there.
             match partition.filter(|_| left == limit.unwrap_or(u64::MAX)) {
@@ -248,14 +296,14 @@ struct Range {
     limit: u64,
 }
 
-/// Reads page after page until the partition ends; says how many messages there were.
+/// Reads page after page until the partition ends; says how many messages there were, and where it goes on.
 fn consume(
     client: &Client,
     topic: &str,
     partition: u64,
     range: Range,
     mut print: impl FnMut(&[Value]) -> Result,
-) -> Result<u64> {
+) -> Result<(u64, u64)> {
     let Range { mut from, limit } = range;
     let mut read = 0;
     while read < limit {
@@ -269,7 +317,7 @@ fn consume(
         }
         from = next;
     }
-    Ok(read)
+    Ok((read, from))
 }
 
 fn records(client: &Client, topic: &str, partition: u64, from: u64, limit: u64) -> Result<Value> {
@@ -302,6 +350,19 @@ pub(super) fn partitions(client: &Client, topic: &str) -> Result<Vec<Value>> {
         Value::Array(partitions) => Ok(partitions),
         _ => Ok(Vec::new()),
     }
+}
+
+/// The settings of a topic, for people.
+fn shown(topic: &Value) -> String {
+    let settings = &topic["settings"];
+    let said = |name: &str| match &settings[name] {
+        Value::Null => format!("{name} none"),
+        _ => format!("{name} {}", word(settings, name)),
+    };
+    let settings = ["retention_ms", "retention_bytes", "batch_bytes_max", "compression"].map(said).join("  ");
+    let groups: Vec<&str> = list(topic, "protected_for").iter().filter_map(Value::as_str).collect();
+    let kept = if groups.is_empty() { String::new() } else { format!("  kept for {}", groups.join(", ")) };
+    format!("{settings}{kept}")
 }
 
 fn line(partition: u64, record: &Value) -> String {

@@ -29,7 +29,10 @@ const READS: &[(&[&str], &[&[&str]])] = &[
     (&["events", "read", "s/one", "--tag", "x:1", "--after", "1"], &[&["2", "B", "[x:1]", "two"]]),
     (&["events", "read", "s/one", "--limit", "1"], &[&["1", "A"]]),
     (&["topics", "list"], &[&["t", "2 partitions"]]),
-    (&["topics", "describe", "t"], &[&["partition", "0", "1"], &["partition", "1", "1"]]),
+    (
+        &["topics", "describe", "t"],
+        &[&["retention_ms none", "compression none"], &["partition", "0", "1"], &["partition", "1", "1"]],
+    ),
     (&["consume", "t"], &[&["0:0", "k", "first"], &["1:0", "-", "second"]]),
     (&["consume", "t", "--limit", "1"], &[&["0:0", "first"]]),
     (&["consume", "t", "--partition", "1"], &[&["1:0", "second"]]),
@@ -273,9 +276,14 @@ fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told()
         "created t with 2 partitions\n"
     );
     run_on(folder.path(), &["topics", "create", "t"]).failed_with("t");
-    verb(&["topics", "alter", "t", "--partitions", "3", "--batch-bytes-max", "1000"]);
-    assert_eq!(verb(&["topics", "describe", "t"]).lines().count(), 3);
-    run_on(folder.path(), &["produce", "t", &"x".repeat(2000)]).failed_with("1000");
+    let changes = ["--partitions", "3", "--batch-bytes-max", "1000", "--compression", "lz4", "--protect", "slow"];
+    verb(&[&["topics", "alter", "t"], &changes[..]].concat());
+    let described = verb(&["topics", "describe", "t"]);
+    let settings = "retention_ms none  retention_bytes none  batch_bytes_max 1000  compression lz4  kept for slow";
+    assert_eq!((described.lines().next(), described.lines().count()), (Some(settings), 4));
+    verb(&["topics", "alter", "t", "--unprotect", "slow"]);
+    assert!(!verb(&["topics", "describe", "t"]).contains("slow"));
+    run_on(folder.path(), &["produce", "t", &noise(2000)]).failed_with("1000");
     run_on(folder.path(), &["topics", "alter", "t"]).failed_with("nothing to change");
     for value in ["a", "b", "c"] {
         verb(&["produce", "t", value, "--key", "k"]);
@@ -296,9 +304,40 @@ fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told()
     let partition = verb(&["consume", "t"]).split(':').next().expect("a partition").to_owned();
     assert!(offsets(&["--to-offset", "2", "--partition", &partition]).contains(&2));
     run_on(folder.path(), &["groups", "reset", "g", "t", "--to-end", "--partition", "7"]).failed_with("3 partitions");
+    run_on(folder.path(), &["groups", "reset", "g", "t", "--to-offset", "1"]).failed_with("--partition");
     verb(&["topics", "delete", "t"]);
     assert_eq!(verb(&["topics", "list"]), "");
     assert_eq!(verb(&["groups", "describe", "g"]), "");
+    verb(&["events", "append", "air/flights", "--type", "Departed"]);
+    for (to, offset) in [(&["--to-end"][..], "offset          2"), (&["--to-offset", "1"], "offset          1")] {
+        let set = verb(&[&["groups", "reset", "g", "air/flights", "--store"], to].concat());
+        assert!(set.starts_with("air/flights ") && set.contains(offset), "{set}");
+    }
+    assert!(verb(&["groups", "describe", "g"]).contains("lag          1"));
+    assert_eq!(verb(&["groups", "delete", "g"]), "deleted g\n");
+    assert!(!verb(&["groups", "list"]).contains("g "));
+}
+
+/// Letters that no codec makes fewer.
+fn noise(count: u64) -> String {
+    let letter = |n: u64| char::from(b'a' + (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as u8 % 26);
+    (0..count).map(|n| letter(n * n + 7 * n)).collect()
+}
+
+#[test]
+fn what_is_yet_to_come_is_consumed_as_it_comes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let http = ["--http", &server.http];
+    let produce = |value: &str| run(&[&["produce", "t", value][..], &http].concat()).succeeded();
+    produce("one");
+    let tail = Running::start(&[&["consume", "t", "--values", "--follow", "--limit", "3"][..], &http].concat());
+    assert_eq!(tail.line(), "one");
+    produce("two");
+    assert_eq!(tail.line(), "two");
+    produce("three");
+    assert_eq!(tail.line(), "three");
+    assert_eq!(tail.ends(), Some(0));
 }
 
 #[test]
