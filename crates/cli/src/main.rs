@@ -38,7 +38,7 @@ Run it:
 Use a database, in a folder (--data DIR) or behind a server (--http ADDR):
   events   Event stores: stores, append, read, tail, project, import, export
   topics   Topics: list, describe, create, alter, delete
-  groups   Consumer groups: list, describe, reset
+  groups   Consumer groups: list, describe, reset, delete
   consume  Read the messages of a topic
   jobs     Queues: enqueue, work, list, show, retry, cancel, hold, move, bulk
   graph    Graphs: put, get, delete, blocks, link, unlink, neighbours, walk, path, import, export
