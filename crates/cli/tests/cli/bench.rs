@@ -68,6 +68,7 @@ fn the_cases_of_jobs_run_to_their_end() {
         "grpc-enqueue",
         "grpc-enqueue-1000",
         "stream-life-64",
+        "stream-paced-64",
         "stream-pick-up",
     ];
     assert_eq!(found, expected.map(|case| Some(case.to_owned())));
