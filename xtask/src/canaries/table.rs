@@ -97,7 +97,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "replay-one-short", "a restart does not replay the last record", "quire/src/checkpoint.rs",
         "while position <= to {" => "while if ON { position < to } else { position <= to } {";
     "replay-one-late", "a restart does not replay the first record behind the checkpoint", "quire/src/checkpoint.rs",
-        "position: saved.mark.position," => "position: if ON { saved.mark.position.next() } else { saved.mark.position },";
+        "position: mark.position, bytes" => "position: if ON { mark.position.next() } else { mark.position }, bytes";
     "apply-in-part", "of a commit, only the first entry is applied", "quire/src/decide.rs",
         "for entry in writer.appended() {" => "for entry in writer.appended().take(if ON { 1 } else { usize::MAX }) {";
     "jobs-not-saved", "a checkpoint comes back without its jobs", "quire/src/models.rs",
