@@ -14,10 +14,13 @@ use crate::stopwatch::Stopwatch;
 pub(super) struct Measurement {
     pub(super) suite: String,
     pub(super) case: String,
-    pub(super) durability: String,
     pub(super) payload_bytes: usize,
+    /// Threads, connections or members: how many of them work at the same time.
+    #[serde(rename = "threads")]
     pub(super) clients: u32,
     pub(super) processes: u32,
+    pub(super) durability: String,
+    #[serde(rename = "entries_per_op")]
     pub(super) batch: usize,
     pub(super) ops: u64,
     pub(super) ops_per_s: f64,

@@ -62,6 +62,9 @@ pub(super) enum Arrival {
     Unknown,
 }
 
+/// The most bytes of a field that names something: it becomes part of a tag or a key.
+const NAME_BYTES_MAX: usize = 64;
+
 impl Arrival {
     /// The minute, known or estimated.
     pub(super) fn minute(self) -> Option<Minute> {
@@ -79,6 +82,12 @@ impl Flight {
     /// A message that names the column.
     pub(super) fn of(row: &Row<'_>, airports: &Airports) -> Result<Self, String> {
         let odd = |column: &str, text: &str| format!("{column} is {text:?}");
+        let names = [row.carrier, row.flight, row.tailnum, row.origin, row.dest];
+        for (column, name) in ["carrier", "flight", "tailnum", "origin", "dest"].into_iter().zip(names) {
+            if name.len() > NAME_BYTES_MAX {
+                return Err(format!("{column} has {} bytes, and at most {NAME_BYTES_MAX} can be a name", name.len()));
+            }
+        }
         let carrier = known(row.carrier).ok_or_else(|| odd("carrier", row.carrier))?;
         let number = known(row.flight).ok_or_else(|| odd("flight", row.flight))?;
         let origin = known(row.origin).ok_or_else(|| odd("origin", row.origin))?;

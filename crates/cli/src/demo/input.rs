@@ -34,7 +34,8 @@ impl Input {
     fn parse(flights: &[u8], airports: &[u8]) -> Result<Self> {
         let airports = Airports::read(airports)?;
         let mut input = Input { flights: Vec::new(), airports, unreadable: Vec::new() };
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(flights);
+        // No field of a flight has a comma or a line's end in it: a quote is a byte as any other, and swallows no rows.
+        let mut reader = csv::ReaderBuilder::new().flexible(true).quoting(false).from_reader(flights);
         let headers = reader.headers().map_err(|error| Failure::at("read the flights table", error))?.clone();
         for record in reader.byte_records() {
             let record = record.map_err(|error| Failure::at("read the flights table", error))?;
@@ -95,13 +96,16 @@ mod tests {
     #[test]
     fn a_row_that_makes_no_sense_is_noted_with_its_line() {
         let [head, row] = FLIGHTS.lines().take(2).collect::<Vec<_>>()[..] else { panic!("a row under its head") };
-        let mut table = format!("{head}\n2013,1,1,600\n{row}\n{row}\n").into_bytes();
+        let quoted = row.replace("N14228", "\"N14228");
+        let long = row.replace("N14228", &"N".repeat(300));
+        let mut table = format!("{head}\n2013,1,1,600\n{quoted}\n{long}\n{row}\n{row}\n").into_bytes();
         let last = table.len() - row.len() - 1;
         table[last + row.find("IAH").expect("where it goes")] = 0xFF;
         let input = Input::parse(&table, AIRPORTS.as_bytes()).expect("the table is one");
-        assert_eq!((input.flights.len(), input.rows()), (1, 3));
-        let [cut, garbled] = &input.unreadable[..] else { panic!("two rows are noted") };
-        assert_eq!((cut.0, garbled.0), (2, 4));
+        assert_eq!((input.flights.len(), input.rows()), (2, 5));
+        let [cut, long, garbled] = &input.unreadable[..] else { panic!("three rows are noted") };
+        assert_eq!((cut.0, long.0, garbled.0), (2, 4, 6));
+        assert_eq!(long.1, "tailnum has 300 bytes, and at most 64 can be a name");
         assert!(garbled.1.contains("UTF-8"), "{}", garbled.1);
     }
 }

@@ -146,9 +146,9 @@ fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
         "case",
         "durability",
         "payload_bytes",
-        "clients",
+        "threads",
         "processes",
-        "batch",
+        "entries_per_op",
         "ops",
         "ops_per_s",
         "ns_per_entry",
@@ -175,7 +175,8 @@ fn the_operations_of_a_case_are_shared_by_its_clients() {
     let arguments = ["bench", "all", "--case", "append-threads-8", "--durability", "os", "--ops", "64", "--json"];
     let printed = run(&arguments).succeeded();
     let result: Value = serde_json::from_str(printed.lines().nth(1).expect("a result")).expect("JSON");
-    let numbers = [&result["clients"], &result["processes"], &result["batch"], &result["ops"]].map(Value::as_u64);
+    let numbers =
+        [&result["threads"], &result["processes"], &result["entries_per_op"], &result["ops"]].map(Value::as_u64);
     assert_eq!(numbers, [Some(8), Some(1), Some(1), Some(64)]);
     assert!(result["also"]["commits_per_sync"].as_f64() > Some(0.0), "{printed}");
 }
