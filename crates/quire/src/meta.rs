@@ -102,7 +102,10 @@ impl Meta {
 
     fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
         let damaged = |message: &str| {
-            let message = format!("{} is damaged: {message}; restore it from a backup", path.display());
+            let message = format!(
+                "{} is damaged: {message}; `quire repair` makes it anew when the shard tells what it was, and else a backup has it",
+                path.display()
+            );
             Error::new(ErrorKind::Damaged, message)
         };
         let Some(fixed) = bytes.first_chunk::<BYTES>() else { return Err(damaged("it is too short")) };

@@ -111,7 +111,7 @@ fn sum(of: &Verification) -> Sum {
 fn sentence(of: &Verification) -> String {
     let totals = of.totals;
     let told = match verdict(of) {
-        "repairable" => "repairable: nothing is lost, and `quire repair` or opening makes the rest right",
+        "repairable" => "repairable: what is whole stays; `quire repair` cuts or makes anew what is named above",
         "damaged" => "damaged: records are lost; restore a backup",
         whole => whole,
     };

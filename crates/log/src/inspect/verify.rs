@@ -180,7 +180,13 @@ impl Verifier<'_> {
                     self.record(&file.path, &record);
                 }
                 Stretch::Damaged { offset, position, message, next, torn } => {
-                    self.damaged(file, offset, position, message, next, torn && is_last);
+                    let torn = torn && is_last;
+                    // What follows was never appended, as far as is known: a power cut, or commits that are being made while the
+                    // file is read, of which later ones may be whole where an earlier one was not yet.
+                    if torn && self.survey.tail.is_some_and(|tail| tail < position) {
+                        return false;
+                    }
+                    self.damaged(file, offset, position, message, next, torn);
                 }
                 Stretch::End { .. } => {}
             }
@@ -229,8 +235,6 @@ impl Verifier<'_> {
         torn: bool,
     ) {
         match next {
-            // What follows was never appended, as far as is known: a power cut, or a commit in the making.
-            None if torn && self.survey.tail.is_some_and(|tail| tail < position) => {}
             None if torn && self.survey.durable.is_some_and(|durable| durable < position) => {
                 let message = format!("{message}: a torn tail, of which nothing was synced; opening cuts it");
                 self.find(Severity::Derivable, Part::Tail, file, offset, Some(position), message);

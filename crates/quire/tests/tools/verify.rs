@@ -1,7 +1,6 @@
 //! `verify` names every damage, changes nothing, and takes what is whole or at work for whole.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use quire::ErrorKind;
 use quire::tools::{Part, Severity, Verification, verify};
@@ -48,22 +47,42 @@ fn a_database_at_work_is_whole_at_every_moment() {
     let place = Place::new();
     let database = place.open();
     step(&database, 0);
-    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let verifier = scope.spawn(|| {
             for round in 0..30 {
                 let verification = verify(&place.path(), &mut |_, _| ()).expect("there is something to verify");
                 let worst = verification.worst();
                 assert!(worst.is_none_or(|worst| worst == Severity::Note), "round {round}: {verification:#?}");
             }
-            done.store(true, Ordering::Relaxed);
         });
         let mut number = 1;
-        while !done.load(Ordering::Relaxed) {
+        // Also when it ends because something was not as it should be.
+        while !verifier.is_finished() {
             step(&database, number);
             number += 1;
         }
     });
+}
+
+#[test]
+fn a_record_that_was_not_whole_yet_when_it_was_read_is_not_lost_though_later_ones_are_whole() {
+    let place = Place::new();
+    let database = place.open();
+    step(&database, 0);
+    let before = place.files();
+    (1..4).for_each(|number| step(&database, number));
+    let after = place.files();
+    let (name, control) = (named(&after, ".log").pop().expect("a segment"), "shard-0000/control");
+    let next = records(&before[&name]).len();
+    let of_it = records(&after[&name])[next..].to_vec();
+    assert!(of_it.len() > 1, "records stand behind it in the same segment");
+    let at = of_it[0].start + 50;
+    // As it is seen by who looked at the control file, and then read the segment while commits were made.
+    let mut read = after.clone();
+    read.insert(control.to_owned(), before[control].clone());
+    let verification = found(&read, &name, |bytes| bytes[at] ^= 1);
+    assert!(verification.worst().is_none_or(|worst| worst == Severity::Note), "{verification:#?}");
+    assert_found(&found(&after, &name, |bytes| bytes[at] ^= 1), Severity::Lost, Part::Log, &name);
 }
 
 #[test]
