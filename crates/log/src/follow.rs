@@ -18,10 +18,15 @@ use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeade
 use crate::writer::{Active, Core, is_segment_name, segment_name};
 
 impl Core {
-    /// Takes in the next record that is not taken in yet. Says its position; `None` when there is none.
+    /// Whether somebody else appended what is not taken in here yet.
     #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.shared.control().tail_is(self.mark.position)
+    }
+
+    /// Takes in the next record that is not taken in yet. Says its position; `None` when there is none.
     pub(crate) fn follow(&mut self) -> Result<Option<Position>> {
-        if self.shared.control().tail_is(self.mark.position) { Ok(None) } else { self.take_in_next().map(Some) }
+        if self.is_behind() { self.take_in_next().map(Some) } else { Ok(None) }
     }
 
     fn take_in_next(&mut self) -> Result<Position> {
@@ -50,8 +55,13 @@ impl Core {
         Ok(self.mark.position)
     }
 
-    /// Makes the active segment and what stands behind the tail what they have to be for an append. The turn is held, and
-    /// everything was followed.
+    /// Whether the active segment and what stands behind the tail are what they have to be for an append.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.to_clear && self.shared.control().active_is(self.active.segment.first)
+    }
+
+    /// Makes them so. The turn is held, and everything was followed.
     pub(crate) fn settle_turn(&mut self) -> Result<()> {
         if self.to_clear {
             self.clear_behind_tail()?;

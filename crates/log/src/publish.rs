@@ -51,15 +51,26 @@ pub struct Woken {
 
 impl Woken {
     /// Takes on those that another is to wake.
+    #[inline]
     pub fn join(&mut self, mut other: Woken) {
-        self.waiting.append(&mut other.waiting);
+        if !other.waiting.is_empty() {
+            self.waiting.append(&mut other.waiting);
+        }
+    }
+
+    #[cold]
+    fn wake(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            waiting.waker.wake();
+        }
     }
 }
 
 impl Drop for Woken {
+    #[inline]
     fn drop(&mut self) {
-        for waiting in self.waiting.drain(..) {
-            waiting.waker.wake();
+        if !self.waiting.is_empty() {
+            self.wake();
         }
     }
 }

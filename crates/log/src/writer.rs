@@ -100,6 +100,12 @@ impl Writer {
         self.core.follow()
     }
 
+    /// Whether somebody else appended what is not taken in here yet.
+    #[inline]
+    pub fn is_behind(&self) -> bool {
+        self.core.is_behind()
+    }
+
     /// Has those who wait here told of the records that were followed.
     pub fn publish_followed(&self) -> Woken {
         self.core.shared.publish_followed(self.core.mark.position)
@@ -156,6 +162,12 @@ impl<'w> Turn<'w> {
             writer.core.settle_turn()?;
         }
         Ok(followed)
+    }
+
+    /// Whether there is nothing to follow, nor to clear away: what [`Turn::follow`] would find and do, where there is nothing.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| !writer.core.is_behind() && writer.core.is_settled())
     }
 
     /// The writer, for what it says of the last record.

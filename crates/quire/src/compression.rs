@@ -55,7 +55,13 @@ pub(crate) fn opened<'b>(batch: &Batch<'b>) -> Result<Cow<'b, [u8]>> {
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] when the codec refuses.
+#[inline]
 pub(crate) fn compressed(batch: &Batch<'_>, codec: Codec) -> Result<Option<Vec<u8>>> {
+    if codec == Codec::None { Ok(None) } else { compress(batch, codec) }
+}
+
+#[cold]
+fn compress(batch: &Batch<'_>, codec: Codec) -> Result<Option<Vec<u8>>> {
     let bytes = batch.records_bytes();
     let compressed = match codec {
         Codec::None => return Ok(None),

@@ -16,7 +16,7 @@ pub(crate) struct State {
     pub(crate) models: Models,
     /// Whether a record may be in the log that is not, or not wholly, in the models. Only seen by others after a panic.
     pub(crate) behind: bool,
-    /// Whoever waited for a record that was followed: to be woken behind the lock.
+    /// Whoever waited for a record that is there now: to be woken behind the lock.
     pub(crate) owed: Woken,
     /// Whether anything was followed since this was last set back.
     pub(crate) followed: bool,
@@ -59,8 +59,8 @@ impl Replies {
 }
 
 impl State {
-    /// Commits these commands, all or none, at the time `now`, when it is this process's turn. Whoever waited for the record is to
-    /// be woken behind the lock. `prepared` is what was looked up for the events before. The answers to an accepted commit are in
+    /// Commits these commands, all or none, at the time `now`, when it is this process's turn. Whoever waited for the record is
+    /// owed to be woken behind the lock. `prepared` is what was looked up for the events before. The answers to an accepted commit are in
     /// `replies`; what was there before is gone in any case.
     pub(crate) fn commit(
         &mut self,
@@ -68,18 +68,20 @@ impl State {
         commands: &Commands<'_, '_>,
         prepared: &events::Prepared,
         replies: &mut Replies,
-    ) -> Result<(Decided, Woken)> {
-        // Most of what others appended is taken in before they have to wait for it.
-        self.follow()?;
-        let mut turn = self.writer.turn()?;
-        let mut followed = false;
-        while turn.follow()?.is_some() {
-            apply_last(turn.writer(), &mut self.models, &mut self.behind)?;
-            followed = true;
+    ) -> Result<Decided> {
+        if self.writer.is_behind() {
+            // Most of what others appended is taken in before they have to wait for it.
+            self.follow()?;
         }
-        if followed {
-            self.owed.join(turn.writer().publish_followed());
-            self.followed = true;
+        let mut turn = self.writer.turn()?;
+        if !turn.is_settled() {
+            while turn.follow()?.is_some() {
+                apply_last(turn.writer(), &mut self.models, &mut self.behind)?;
+                self.followed = true;
+            }
+            if self.followed {
+                self.owed.join(turn.writer().publish_followed());
+            }
         }
         let before = turn.writer().mark().position;
         let (history, mut draft) = turn.begin_at(now);
@@ -87,22 +89,19 @@ impl State {
         replies.clear();
         match decide(&self.models, history, at, commands, prepared, &mut draft, replies) {
             Ok(()) => {}
-            Err(Denial::Refused(refused)) => {
-                return Ok((Decided { rests_on: before, verdict: Err(refused) }, Woken::default()));
-            }
+            Err(Denial::Refused(refused)) => return Ok(Decided { rests_on: before, verdict: Err(refused) }),
             Err(Denial::Unreadable(error)) => return Err(error),
         }
         if draft.is_empty() {
-            return Ok((Decided { rests_on: before, verdict: Ok(at) }, Woken::default()));
+            return Ok(Decided { rests_on: before, verdict: Ok(at) });
         }
         self.behind = true;
         let appended = draft.append().inspect_err(|_| self.behind = false)?;
         apply_last(&self.writer, &mut self.models, &mut self.behind)?;
-        Ok((Decided { rests_on: at.position, verdict: Ok(at) }, appended.woken))
+        self.owed.join(appended.woken);
+        Ok(Decided { rests_on: at.position, verdict: Ok(at) })
     }
-}
 
-impl State {
     /// Takes in what others appended and this process has not seen yet.
     ///
     /// # Errors

@@ -111,7 +111,8 @@ impl Shared {
         caught_up
     }
 
-    /// What follows from records that were followed; whoever waited for them is to be woken behind the lock.
+    /// What follows from records that were followed. Whoever waited for those and for one's own is to be woken behind the lock.
+    #[inline]
     fn followed(&self, state: &mut State) -> Woken {
         if std::mem::take(&mut state.followed) {
             self.duties.next_due(state.models.jobs.next_due());
@@ -128,7 +129,7 @@ impl Shared {
 
     /// See [`State::commit`].
     pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
-        let prepared = self.prepare(commands)?;
+        let prepared = if commands.events.is_empty() { events::Prepared::default() } else { self.prepare(commands)? };
         let (decided, owed) = {
             let mut state = self.state_mut()?;
             let decided = state.commit(now, commands, &prepared, replies);
@@ -144,12 +145,10 @@ impl Shared {
                 self.duties.retain_at(now);
                 self.compresses.store(state.models.streams.compresses(), Ordering::Relaxed);
             }
-            let owed = if state.followed { Some(self.followed(&mut state)) } else { None };
-            (decided, owed)
+            (decided, self.followed(&mut state))
         };
         drop(owed);
-        let (decided, woken) = decided?;
-        drop(woken);
+        let decided = decided?;
         if decided.verdict.is_err() {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             self.log.note_refusal();

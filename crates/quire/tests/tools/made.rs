@@ -1,9 +1,9 @@
 //! A database to look after: all four models, several segments, two checkpoints; and its files, to be damaged.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use quire::events::NewEvent;
 use quire::graph::{PutBlock, PutEdge};
@@ -83,7 +83,8 @@ impl Place {
 /// Files by their path within the database.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// The files of the database in a directory, but for the spare, which comes and goes in the background.
+/// The files of the database in a directory, but for the spare, and for what goes while they are read: a database that is open
+/// renames and removes files in the background.
 pub(crate) fn files_of(directory: &Path) -> Files {
     let mut files = Files::new();
     for folder in ["", "shard-0000"] {
@@ -91,7 +92,10 @@ pub(crate) fn files_of(directory: &Path) -> Files {
             let path = entry.expect("an entry").path();
             let name = path.strip_prefix(directory).expect("within").to_str().expect("text").to_owned();
             if path.is_file() && !name.contains("spare") {
-                files.insert(name, fs::read(&path).expect("read"));
+                match fs::read(&path) {
+                    Ok(bytes) => drop(files.insert(name, bytes)),
+                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound, "{name}: {error}"),
+                }
             }
         }
     }
