@@ -213,7 +213,8 @@ impl<'a> Decision<'a> {
         Ok(last.and_then(|entry| entry.sequence).map(EventPosition::from))
     }
 
-    /// The position of the first of these events if all of them are in the store already, as one run.
+    /// The position of the first of these events if all of them are in the store already, as one run. An id that another event
+    /// has is no repetition, but a mistake that would lose an event if it passed for one.
     fn repeated(
         &self,
         store: StoreNumber,
@@ -271,10 +272,14 @@ impl<'a> Decision<'a> {
         let mut stored = self.draft.events(store).skip_while(|(position, _)| *position < first);
         events.iter().all(|event| {
             stored.next().is_some_and(|(position, stored)| match event.id {
-                Some(id) => self.draft.position_of(store, id) == Some(position),
+                Some(id) => {
+                    self.draft.position_of(store, id) == Some(position)
+                        && is_same(event, stored.event_type, stored.tags.iter().copied(), stored.data)
+                }
                 None => {
                     stored.id.is_none()
-                        && is_same(event, stored.event_type, stored.tags.iter().copied(), stored.metadata, stored.data)
+                        && stored.metadata == event.metadata
+                        && is_same(event, stored.event_type, stored.tags.iter().copied(), stored.data)
                 }
             })
         })
@@ -295,14 +300,12 @@ impl<'a> Decision<'a> {
         for (index, event) in events.iter().enumerate() {
             let Some(entry) = self.history.next(&[tags.first()], from)? else { return Ok(false) };
             let stored = EventView::of(&entry).expect("only events carry a store's tag");
-            let same_id = match event.id {
+            let is_known = match event.id {
                 Some(id) => stored.id() == id,
-                None => {
-                    stored.given_id.is_none()
-                        && is_same(event, stored.event_type, stored.tags(), stored.metadata, stored.data)
-                }
+                None => stored.given_id.is_none() && stored.metadata == event.metadata,
             };
-            if !same_id || stored.position != first.plus(index) || stored.place.position != record {
+            let same = is_known && is_same(event, stored.event_type, stored.tags(), stored.data);
+            if !same || stored.position != first.plus(index) || stored.place.position != record {
                 return Ok(false);
             }
             from = Place::after(entry.place);
@@ -311,14 +314,9 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Whether an event without an id is this one: nothing else tells them apart.
-fn is_same<'t>(
-    event: &NewEvent<'_>,
-    event_type: &str,
-    tags: impl Iterator<Item = &'t [u8]>,
-    metadata: &[u8],
-    data: &[u8],
-) -> bool {
+/// Whether an event says the same as this one. Metadata is another matter: who repeats an append under the ids that it gave may
+/// trace each try by itself, and of events without ids nothing else tells them apart.
+fn is_same<'t>(event: &NewEvent<'_>, event_type: &str, tags: impl Iterator<Item = &'t [u8]>, data: &[u8]) -> bool {
     let distinct = |tags: &mut Vec<&[u8]>| {
         tags.sort_unstable();
         tags.dedup();
@@ -326,7 +324,7 @@ fn is_same<'t>(
     let (mut own, mut others) = (event.tags.clone(), tags.collect::<Vec<_>>());
     distinct(&mut own);
     distinct(&mut others);
-    event.event_type == event_type && event.metadata == metadata && event.data == data && own == others
+    event.event_type == event_type && event.data == data && own == others
 }
 
 fn appended(first: EventPosition, count: usize, duplicate: bool) -> Appended {

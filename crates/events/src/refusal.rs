@@ -30,7 +30,7 @@ pub enum Refusal {
         /// The last event of the store.
         head: EventPosition,
     },
-    /// An event with this id is in the store, and not as part of the same append.
+    /// An event with this id is in the store, and not as part of the same append, or another type, tags or data.
     DuplicateEvent {
         /// Which event of the append.
         event: usize,
@@ -235,7 +235,10 @@ impl fmt::Display for Refusal {
                 write!(f, "condition {condition} says after event {after}, but the last event of the store is {head}")
             }
             Refusal::DuplicateEvent { event, id, position } => {
-                write!(f, "event {event} has the id {id} of event {position}, which another append wrote")
+                write!(
+                    f,
+                    "event {event} has the id {id} of event {position}, which another append wrote, or says something else"
+                )
             }
             Refusal::RepeatedId(id) => write!(f, "two events of the append have the id {id}"),
             Refusal::NothingAsked => f.write_str("an append needs an event or a condition"),

@@ -160,6 +160,17 @@ pub(crate) fn oldest(directory: &Directory) -> Result<Position> {
     Ok(names(directory)?.pop().map_or(Position::ZERO, |name| position_of(&name)))
 }
 
+/// The record after which the newest checkpoint was taken that verifies and is behind `position`: the log was synced up to there
+/// before it was written, whoever may have lost that since.
+pub(crate) fn newest_behind(directory: &Directory, position: Position) -> Result<Option<Position>> {
+    for name in names(directory)?.iter().take_while(|name| position_of(name) > position) {
+        if let Some(checkpoint) = decode(contents(directory, name)?, name, directory)? {
+            return Ok(Some(checkpoint.mark.position));
+        }
+    }
+    Ok(None)
+}
+
 /// The position that a checkpoint's file is named by; [`Position::ZERO`] when the name is another.
 fn position_of(name: &str) -> Position {
     let position = name.strip_suffix(SUFFIX).and_then(|position| position.parse().ok());

@@ -57,14 +57,11 @@ struct Plain {
 }
 
 impl Happened {
-    /// By its id, or by all of it when it has none.
+    /// Both say the same; without an id to know them by, their metadata does, too.
     fn is_repeated_by(&self, event: &Happened) -> bool {
         let tags = |event: &Happened| event.tags.iter().copied().collect::<BTreeSet<_>>();
-        let is_alike = || {
-            let same = |event: &Happened| (event.event_type, event.data.clone(), event.metadata.clone(), tags(event));
-            same(self) == same(event)
-        };
-        self.id == event.id && (self.id.is_some() || is_alike())
+        let said = |event: &Happened| (event.id, event.event_type, event.data.clone(), tags(event));
+        said(self) == said(event) && (self.id.is_some() || self.metadata == event.metadata)
     }
 }
 

@@ -76,6 +76,23 @@ fn another_event_without_an_id_beside_one_with_a_known_id_is_not_passed_off_as_t
 }
 
 #[test]
+fn another_event_under_a_known_id_is_refused_and_not_passed_off_as_there() {
+    let mut school = School::default();
+    let noted = || with_id(1).data(b"one").metadata(b"first try");
+    school.append_events(vec![noted()], &[]).unwrap();
+    assert!(school.append_events(vec![noted().metadata(b"second try").tag("about:this")], &[]).unwrap().duplicate);
+    let others = [noted().data(b"two"), noted().tag("about:that"), event("Other about:this").data(b"one").id(id(1))];
+    for other in others {
+        let refused = Refusal::DuplicateEvent { event: 0, id: id(1), position: at(1) };
+        assert_eq!(school.append_events(vec![other.clone()], &[]), Err(refused));
+        let refused = Refusal::DuplicateEvent { event: 0, id: id(2), position: at(2) };
+        let (first, other) = (append(vec![noted().id(id(2))], vec![]), append(vec![other.id(id(2))], vec![]));
+        assert_eq!(school.commit(&[first, other]), Err((1, refused)));
+    }
+    assert_eq!(school.positions("*", ReadOptions::default()), "1");
+}
+
+#[test]
 fn events_without_ids_are_never_taken_for_repetitions() {
     let school = School::with("Noted\nNoted");
     assert_eq!(school.positions("*", ReadOptions::default()), "1 2");

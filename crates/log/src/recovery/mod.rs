@@ -17,7 +17,7 @@ use quire_model::{Position, Timestamp};
 
 pub use report::{Cut, Recovery};
 
-use crate::checkpoint::Mark;
+use crate::checkpoint::{self, Mark};
 use crate::control::Known;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -86,6 +86,7 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
         let scanned = match scan.segment(directory, name) {
             Ok(scanned) => scanned,
             Err(error) if *name == segment_name(expected) => {
+                let known = proven(directory, known, scan.mark.position)?;
                 lost = Some((name, never_begun(directory, name, !rest.is_empty(), expected, known, error)?));
                 break;
             }
@@ -93,7 +94,7 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
         };
         pieces.extend(last.replace(scanned).map(boxed));
     }
-    let tail = Tail { directory, known, mark: scan.mark };
+    let tail = Tail { directory, known: proven(directory, known, scan.mark.position)?, mark: scan.mark };
     check_own(directory, later, identity)?;
     match &last {
         Some(last) => tail.check(last, !later.is_empty())?,
@@ -232,6 +233,11 @@ fn check_own(directory: &Directory, later: &[String], identity: Identity) -> Res
         }
     }
     Ok(())
+}
+
+/// What is known of a log whose records end at `end`, with what a checkpoint behind there proves.
+fn proven(directory: &Directory, known: Known, end: Position) -> Result<Known> {
+    Ok(Known { durable: known.durable.max(checkpoint::newest_behind(directory, end)?), ..known })
 }
 
 /// Whether the file that would follow, whose header does not verify, holds nothing that was known to be kept: then it is no

@@ -63,6 +63,7 @@ pub fn verify(database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
         saved,
         usable: Position::ZERO,
         compacted: Position::ZERO,
+        last: Position::ZERO,
         verification,
         progress,
     };
@@ -160,6 +161,8 @@ struct Replay<'p> {
     usable: Position,
     /// The last record that a compaction went through: a checkpoint that was taken there or later is needed.
     compacted: Position,
+    /// The last record that was met, or that a compaction went through.
+    last: Position,
     verification: Verification,
     progress: &'p mut dyn FnMut(u64, u64),
 }
@@ -206,8 +209,17 @@ impl Replay<'_> {
         let alone = self.saved.iter().filter(|saved| !saved.compared);
         let alone: Vec<_> = alone.map(|saved| (saved.path.clone(), saved.checkpoint.mark.position)).collect();
         for (path, position) in alone {
-            let message = "the log does not hold the record after which it was taken".to_owned();
-            self.find(Severity::Derivable, Part::Checkpoint, path, Some(position), message);
+            let (severity, message) = if position > self.last {
+                let lost = format!(
+                    "the log was synced up to record {position} when it was taken, and ends with record {}: what stood behind is \
+                     lost; restore it from a backup, or move this checkpoint away to go on without",
+                    self.last
+                );
+                (Severity::Lost, lost)
+            } else {
+                (Severity::Derivable, "the log does not hold the record after which it was taken".to_owned())
+            };
+            self.find(severity, Part::Checkpoint, path, Some(position), message);
         }
     }
 
@@ -218,6 +230,7 @@ impl Replay<'_> {
 
 impl Watcher for Replay<'_> {
     fn record(&mut self, path: &Path, record: &Record<'_>) {
+        self.last = record.position();
         if record.is_remains() {
             // What is left is not all that the state came from: it goes on from a checkpoint.
             self.models = None;
@@ -253,6 +266,7 @@ impl Watcher for Replay<'_> {
         // What is left is not all that the state came from, also where no record is left.
         self.models = None;
         self.compacted = up_to.position;
+        self.last = up_to.position;
         self.compare(up_to.position, up_to.chain);
     }
 

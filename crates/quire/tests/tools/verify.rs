@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use quire::ErrorKind;
 use quire::tools::{Part, Severity, Verification, verify};
+use quire::{Database, ErrorKind};
 
 use crate::made::{Files, Place, named, place_of, records, step};
 
@@ -227,4 +227,29 @@ fn a_compacted_database_is_whole_and_damage_in_it_is_named() {
         assert_found(&verification, Severity::Lost, Part::Log, &compacted);
     }
     assert_found(&found(&files, &compacted, |bytes| bytes.truncate(200)), Severity::Lost, Part::Log, &compacted);
+}
+
+#[test]
+fn records_that_a_checkpoint_proves_are_missed_when_they_are_gone_with_their_segments_and_the_control_file() {
+    let whole = Place::made(40).files();
+    let mut files = whole.clone();
+    let last = named(&files, ".log").pop().expect("there are segments");
+    files.retain(|name, _| *name != last && !name.ends_with("control"));
+    let place = place_of(&files);
+    let verification = verified(&place);
+    assert_eq!(verification.worst(), Some(Severity::Lost), "{:#?}", verification.findings);
+    assert_found(&verification, Severity::Lost, Part::Checkpoint, ".checkpoint");
+    let error = Database::builder(place.path()).create(false).open().expect_err("records are missing");
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("had been synced"), "{error}");
+    let left = place.files();
+    let told_by = |name: &&String| name.ends_with(".log") || name.ends_with(".checkpoint");
+    assert!(
+        files.keys().filter(told_by).all(|name| left.get(name) == files.get(name)),
+        "what is refused is left as it was"
+    );
+    // Without what proves it, what is left is all there is.
+    files.retain(|name, _| !name.ends_with(".checkpoint"));
+    assert!(verified(&place_of(&files)).worst() < Some(Severity::Lost));
+    step(&place_of(&files).open(), 1000);
 }
