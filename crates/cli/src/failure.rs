@@ -3,7 +3,7 @@
 //! A reader who closes the pipe is no failure: `quire consume departures | head` ends quietly.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 
 /// Why a command ends early.
 #[derive(Debug)]
@@ -47,4 +47,9 @@ impl From<io::Error> for Failure {
             _ => Failure::at("write output", error),
         }
     }
+}
+
+/// Says something beside the output, on standard error. Whoever does not read it there misses it, and nothing else.
+pub(crate) fn aside(message: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{message}");
 }

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::{Failure, Result};
+use failure::{Failure, Result, aside};
 
 /// The commands stand in groups here; a test checks that none is missing.
 const HELP: &str = "\
@@ -126,7 +126,7 @@ fn main() -> ExitCode {
         Err(Failure::Damaged) => ExitCode::from(3),
         Err(Failure::Interrupted) => ExitCode::from(130),
         Err(Failure::Message(message)) => {
-            eprintln!("quire: {message}");
+            aside(format_args!("quire: {message}"));
             ExitCode::FAILURE
         }
     }

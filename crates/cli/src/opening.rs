@@ -4,7 +4,7 @@
 
 use quire::{Builder, Opening};
 
-use crate::failure::Result;
+use crate::failure::{Result, aside};
 
 /// Opens a database, and warns of a torn tail that was cut.
 ///
@@ -13,7 +13,7 @@ use crate::failure::Result;
 pub(crate) fn open(builder: Builder) -> Result<Opening> {
     let opening = builder.open_and_report()?;
     if let Some(cut) = &opening.recovery.cut {
-        eprintln!("quire: warning: {cut}");
+        aside(format_args!("quire: warning: {cut}"));
     }
     Ok(opening)
 }

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::failure::aside;
 use crate::text::grouped;
 
 /// Shows how far something has come.
@@ -40,7 +41,7 @@ impl Progress {
                 let before = tenth(*done);
                 *done += more;
                 if tenth(*done) > before {
-                    eprintln!("{what}: {} of {}", grouped(*done), grouped(*of));
+                    aside(format_args!("{what}: {} of {}", grouped(*done), grouped(*of)));
                 }
             }
         }

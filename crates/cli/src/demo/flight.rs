@@ -2,6 +2,8 @@
 //!
 //! What a row does not say stays unsaid (`None`, [`Arrival::Unknown`]); a row that can't be made sense of is a message.
 
+use std::ops::RangeInclusive;
+
 use serde::Deserialize;
 
 use super::airports::Airports;
@@ -62,8 +64,32 @@ pub(super) enum Arrival {
     Unknown,
 }
 
+/// The columns that are read: what the table has to have.
+pub(super) const COLUMNS: [&str; 13] = [
+    "dep_time",
+    "dep_delay",
+    "arr_time",
+    "carrier",
+    "flight",
+    "tailnum",
+    "origin",
+    "dest",
+    "air_time",
+    "distance",
+    "hour",
+    "minute",
+    "time_hour",
+];
+
 /// The most bytes of a field that names something: it becomes part of a tag or a key.
 const NAME_BYTES_MAX: usize = 64;
+
+/// What a departure can be off its schedule, in minutes: a day early to a week late. The most of 2013 is 21 hours.
+const DELAYS: RangeInclusive<i64> = -DAY..=7 * DAY;
+
+/// What a flight can take, in minutes, and how far it can be, in miles: half way round the Earth.
+const AIR_TIMES: RangeInclusive<i64> = 1..=DAY;
+const DISTANCES: RangeInclusive<i64> = 1..=12_500;
 
 impl Arrival {
     /// The minute, known or estimated.
@@ -92,20 +118,23 @@ impl Flight {
         let number = known(row.flight).ok_or_else(|| odd("flight", row.flight))?;
         let origin = known(row.origin).ok_or_else(|| odd("origin", row.origin))?;
         let dest = known(row.dest).ok_or_else(|| odd("dest", row.dest))?;
-        let minute: i64 = row.minute.parse().map_err(|_| odd("minute", row.minute))?;
-        let hour: i64 = row.hour.parse().map_err(|_| odd("hour", row.hour))?;
+        let minute = within("minute", row.minute, 0..=59)?;
+        let hour = within("hour", row.hour, 0..=24)?;
+        let air_time = known(row.air_time).map(|text| within("air_time", text, AIR_TIMES)).transpose()?;
+        let distance = known(row.distance).map(|text| within("distance", text, DISTANCES)).transpose()?;
         let hour_utc = Minute::parse(row.time_hour).ok_or_else(|| odd("time_hour", row.time_hour))?;
         let scheduled = hour_utc.plus(minute);
         let departure = match known(row.dep_time) {
             None => None,
-            Some(_) => {
-                let delay_minutes: i64 = row.dep_delay.parse().map_err(|_| odd("dep_delay", row.dep_delay))?;
+            Some(dep_time) => {
+                minute_of_day(dep_time).ok_or_else(|| odd("dep_time", dep_time))?;
+                let delay_minutes = within("dep_delay", row.dep_delay, DELAYS)?;
                 let at = scheduled.plus(delay_minutes);
                 // The schedule gives the hour twice, local and in UTC, and with it the origin's offset on that day.
                 let offset = wrapped_to_half_a_day(hour * 60 - hour_utc.of_day());
                 let is_summer_time = airports.get(origin).is_some_and(|origin| offset != origin.offset_minutes(false));
                 let dest_offset = airports.get(dest).map(|dest| dest.offset_minutes(is_summer_time));
-                Some(Departure { at, delay_minutes, arrival: arrival(row, at, dest_offset)? })
+                Some(Departure { at, delay_minutes, arrival: arrival(row.arr_time, air_time, at, dest_offset)? })
             }
         };
         Ok(Flight {
@@ -113,30 +142,44 @@ impl Flight {
             plane: known(row.tailnum).map(str::to_owned),
             origin: origin.to_owned(),
             dest: dest.to_owned(),
-            distance_miles: known(row.distance).and_then(|miles| miles.parse().ok()),
+            distance_miles: distance.and_then(|miles| u32::try_from(miles).ok()),
             scheduled,
-            is_air_time_missing: departure.is_some() && known(row.air_time).is_none(),
+            is_air_time_missing: departure.is_some() && air_time.is_none(),
             departure,
         })
     }
 }
 
-/// The arrival of a flight that left at `departed`, for a destination whose clocks are so many minutes ahead of UTC.
-fn arrival(row: &Row<'_>, departed: Minute, dest_offset: Option<i64>) -> Result<Arrival, String> {
-    let Some(local) = known(row.arr_time) else { return Ok(Arrival::Unknown) };
+/// The arrival of a flight that left at `departed` and was so long in the air, for a destination whose clocks are so many minutes
+/// ahead of UTC.
+fn arrival(
+    arr_time: &str,
+    air_time: Option<i64>,
+    departed: Minute,
+    dest_offset: Option<i64>,
+) -> Result<Arrival, String> {
+    let Some(local) = known(arr_time) else { return Ok(Arrival::Unknown) };
     let local = minute_of_day(local).ok_or_else(|| format!("arr_time is {local:?}"))?;
     if let Some(offset) = dest_offset {
         // The first time after the departure at which the clocks there show this: no flight takes a day.
         let departed_local = departed.plus(offset).of_day();
         return Ok(Arrival::At(departed.plus((local - departed_local).rem_euclid(DAY))));
     }
-    let air_time = known(row.air_time).and_then(|minutes| minutes.parse().ok());
     Ok(air_time.map_or(Arrival::Unknown, |minutes| Arrival::Estimated(departed.plus(minutes))))
 }
 
 /// What a field says, if anything.
 fn known(field: &str) -> Option<&str> {
     (!matches!(field, "" | "NA")).then_some(field)
+}
+
+/// The number in a column, when it is one that can be.
+fn within(column: &str, text: &str, range: RangeInclusive<i64>) -> Result<i64, String> {
+    let number: i64 = text.parse().map_err(|_| format!("{column} is {text:?}"))?;
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    Err(format!("{column} is {number}, and can be {} to {}", range.start(), range.end()))
 }
 
 /// Reads `517` as 5:17 and `2400` as midnight.
@@ -224,5 +267,10 @@ mod tests {
         check("800 NA 1100 N1 LAX 300 8 0 2013-01-01T13:00:00Z", r#"dep_delay is "NA""#);
         check("800 0 1171 N1 LAX 300 8 0 2013-01-01T13:00:00Z", r#"arr_time is "1171""#);
         check("800 0 1100 N1 LAX 300 8 0 soon", r#"time_hour is "soon""#);
+        check("970 0 1100 N1 LAX 300 8 0 2013-01-01T13:00:00Z", r#"dep_time is "970""#);
+        check("800 0 1100 N1 LAX 300 8 75 2013-01-01T13:00:00Z", "minute is 75, and can be 0 to 59");
+        check("800 0 1100 N1 LAX 300 -8 0 2013-01-01T13:00:00Z", "hour is -8, and can be 0 to 24");
+        check("800 99999 1100 N1 LAX 300 8 0 2013-01-01T13:00:00Z", "dep_delay is 99999, and can be -1440 to 10080");
+        check("800 0 1100 N1 LAX -300 8 0 2013-01-01T13:00:00Z", "air_time is -300, and can be 1 to 1440");
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::airports::Airports;
-use super::flight::{Flight, Row};
+use super::flight::{COLUMNS, Flight, Row};
 use crate::failure::{Failure, Result};
 
 const FLIGHTS: &str = include_str!("../../../../examples/data/flights/flights-2013-01-01_07.csv");
@@ -37,6 +37,12 @@ impl Input {
         // No field of a flight has a comma or a line's end in it: a quote is a byte as any other, and swallows no rows.
         let mut reader = csv::ReaderBuilder::new().flexible(true).quoting(false).from_reader(flights);
         let headers = reader.headers().map_err(|error| Failure::at("read the flights table", error))?.clone();
+        let missing: Vec<_> =
+            COLUMNS.into_iter().filter(|column| !headers.iter().any(|head| head == *column)).collect();
+        if !missing.is_empty() {
+            let message = "the first line of the flights table names its columns, and these are not among them";
+            return Err(Failure::new(format!("{message}: {}", missing.join(", "))));
+        }
         for record in reader.byte_records() {
             let record = record.map_err(|error| Failure::at("read the flights table", error))?;
             let line = record.position().map_or(0, csv::Position::line);
@@ -91,6 +97,19 @@ mod tests {
         let input = Input::read(None).expect("the tables are part of the program");
         assert_eq!(input.rows(), 6_099);
         assert_eq!(input.unreadable, []);
+    }
+
+    #[test]
+    fn a_table_without_a_column_or_without_a_head_is_no_table() {
+        let problem = |table: &str| match Input::parse(table.as_bytes(), AIRPORTS.as_bytes()) {
+            Err(Failure::Message(message)) => message,
+            other => panic!("{other:?}"),
+        };
+        let without = FLIGHTS.replacen("tailnum,", "tail,", 1);
+        assert!(problem(&without).ends_with("are not among them: tailnum"), "{}", problem(&without));
+        let headless = FLIGHTS.split_once('\n').expect("a head").1;
+        assert!(problem(headless).contains("dep_time, dep_delay"), "{}", problem(headless));
+        assert!(problem("").contains("time_hour"), "{}", problem(""));
     }
 
     #[test]

@@ -88,3 +88,29 @@ fn a_folder_without_tables_is_named() {
     let path = folder.path().to_str().expect("a path of plain letters");
     run(&["demo", "--flights", path]).failed_with("holds 0 files called flights*.csv");
 }
+
+#[test]
+fn a_reader_of_output_or_of_messages_that_leaves_is_no_crash() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let mut demo = std::process::Command::new(env!("CARGO_BIN_EXE_quire"))
+        .args([
+            "demo",
+            "--kafka",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--grpc",
+            "127.0.0.1:0",
+            "--durability",
+            "os",
+        ])
+        .arg("--data")
+        .arg(&data)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
+    drop((demo.stdout.take(), demo.stderr.take()));
+    assert_eq!(demo.wait().expect("ended").code(), Some(0));
+}

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::{Direction, dot, lines};
-use crate::failure::Result;
+use crate::failure::{Result, aside};
 use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, list};
@@ -202,7 +202,7 @@ fn at(path: Path, at: Option<u64>) -> Path {
 /// Says what kept an answer from being all there is.
 fn warn_of_bound(answer: &Value) {
     if let Some(bound) = answer["bound"].as_str() {
-        eprintln!("there is more behind the bound on {bound}");
+        aside(format_args!("there is more behind the bound on {bound}"));
     }
 }
 
@@ -245,7 +245,7 @@ impl List {
                     return Ok(());
                 }
             }
-            eprintln!("there are more than {limit}; see --limit");
+            aside(format_args!("there are more than {limit}; see --limit"));
             Ok(())
         })
     }
@@ -260,7 +260,7 @@ impl Neighbours {
             let answer = client.get(&at(path, position))?;
             form.print(out, list(&answer, "neighbours"), lines::neighbour)?;
             if answer["more"] == true {
-                eprintln!("there are more than {limit}; see --limit");
+                aside(format_args!("there are more than {limit}; see --limit"));
             }
             Ok(())
         })
@@ -296,7 +296,7 @@ impl Paths {
             form.print(out, paths, lines::way)?;
             warn_of_bound(&answer);
             if paths.is_empty() && answer["bound"].is_null() {
-                eprintln!("there is no way from {from} to {to}");
+                aside(format_args!("there is no way from {from} to {to}"));
             }
             Ok(())
         })
