@@ -53,7 +53,7 @@ impl Serve {
         tell_addresses(out, servers.addresses())?;
         writeln!(out, "serving until Ctrl-C")?;
         out.flush()?;
-        servers.wait();
+        servers.wait(&database);
         let stopped = servers.stop();
         let commits = database.statistics().commits;
         // Closing syncs and saves the state, so it is closed before anyone is told that it is.

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use clap::Args;
 use quire::Database;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, aside};
 use crate::stop::Stop;
 use crate::threads;
 
@@ -31,6 +32,9 @@ pub(crate) fn resolve(text: &str) -> Result<SocketAddr, String> {
     let mut addresses = text.to_socket_addrs().map_err(|error| error.to_string())?;
     addresses.next().ok_or_else(|| "the name has no address".to_owned())
 }
+
+/// How often it is looked whether damage was found.
+const DAMAGE_EVERY: Duration = Duration::from_secs(1);
 
 /// Servers that are running.
 #[derive(Debug)]
@@ -74,9 +78,23 @@ impl Servers {
         self.stop.clone()
     }
 
-    /// Waits until the run is to end: by a signal, or because a server failed.
-    pub(crate) fn wait(&self) {
-        self.runtime.block_on(self.stop.asked());
+    /// Waits until the run is to end: by a signal, or because a server failed. Damage that is found meanwhile, by a reader or by the
+    /// scrub, is told on standard error.
+    pub(crate) fn wait(&self, database: &Database) {
+        let mut told = 0;
+        let asked = self.stop.asked();
+        self.runtime.block_on(async {
+            tokio::pin!(asked);
+            while tokio::time::timeout(DAMAGE_EVERY, &mut asked).await.is_err() {
+                let damage = database.damage();
+                for found in damage.iter().skip(told) {
+                    aside(format_args!(
+                        "quire: damage: {found}; `quire verify` says what else is, and a backup has what is lost"
+                    ));
+                }
+                told = damage.len();
+            }
+        });
     }
 
     /// Stops them, and waits until they hold the database no more.

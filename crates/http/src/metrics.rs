@@ -36,6 +36,8 @@ fn log(out: &mut Exposition, stats: &Stats) {
     out.counter("quire_log_bytes_total", "Bytes appended to the log.").sample(&[], stats.log_bytes);
     out.counter("quire_syncs_total", "Syncs carried out.").sample(&[], stats.syncs);
     out.gauge("quire_log_segments", "Segments of the log.").sample(&[], stats.segments);
+    out.gauge("quire_log_damaged", "Places of the log that were found damaged since the database was opened.")
+        .sample(&[], stats.damaged);
     out.gauge("quire_log_position", "Position of the last published record.").sample(&[], stats.position);
 }
 

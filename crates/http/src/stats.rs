@@ -29,6 +29,8 @@ pub(crate) struct Stats {
     pub(crate) log_bytes: u64,
     pub(crate) syncs: u64,
     pub(crate) segments: u64,
+    /// How many places of the log were found damaged since the database was opened.
+    pub(crate) damaged: u64,
     pub(crate) stores: Vec<StoreStats>,
     pub(crate) topics: Vec<TopicStats>,
     pub(crate) groups: Vec<GroupStats>,
@@ -77,6 +79,7 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
     let (queues, graphs) = (queues::all(app).await?, graph::all(app).await?);
     let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, published } =
         app.database.statistics();
+    let damaged = app.database.damage().len() as u64;
     Ok(Stats {
         durability: app.database.durability().to_string(),
         position: published.get(),
@@ -87,6 +90,7 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
         log_bytes: bytes,
         syncs,
         segments,
+        damaged,
         stores,
         topics,
         groups,

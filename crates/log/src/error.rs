@@ -89,6 +89,16 @@ pub struct Damage {
     pub message: String,
 }
 
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, byte {}", self.path.display(), self.offset)?;
+        if let Some(position) = self.position {
+            write!(f, ", record {position}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
 impl Damage {
     pub(crate) fn into_error(self) -> Error {
         let Damage { path, offset, position, message } = self;
@@ -127,7 +137,7 @@ impl fmt::Display for Error {
             ),
             Error::Settings { problems } => write!(f, "the settings can't be used: {}", problems.join("; ")),
             Error::TooLarge { bytes, bytes_max } => {
-                write!(f, "the commit takes {bytes} bytes, and at most {bytes_max} are allowed; split it")
+                write!(f, "the commit takes {bytes} bytes, and at most {bytes_max} are allowed; commit less at once")
             }
             Error::NoSpace { path } => {
                 write!(f, "no space left on the disk for {}; free some, and writing goes on", path.display())

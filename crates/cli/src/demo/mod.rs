@@ -96,7 +96,7 @@ impl Demo {
         if self.keep {
             writeln!(out, "\nserving until Ctrl-C")?;
             out.flush()?;
-            servers.wait();
+            servers.wait(&database);
         }
         servers.stop()
     }

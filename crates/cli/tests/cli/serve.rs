@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 
 use crate::support::{Server, quire, run, run_on};
 
@@ -152,4 +153,40 @@ fn kafka_clients_are_told_the_address_that_is_advertised() {
     assert!(answer.windows(host_and_port.len()).any(|window| window == host_and_port), "{answer:?}");
     let no_port = run(&["serve", "--data", "nowhere", "--kafka-advertised", "kafka.example"]);
     assert!(no_port.status == Some(2) && no_port.stderr.contains("there is no port"), "{no_port:?}");
+}
+
+#[test]
+fn damage_that_a_read_meets_is_counted_and_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, told) = (folder.path().join("data"), folder.path().join("told"));
+    {
+        let database = quire::Database::builder(&data).durability(quire::Durability::Os).segment_bytes(64 << 10).open();
+        let database = database.expect("a new database");
+        let body = [b'x'; 1000];
+        for _ in 0..200 {
+            let event = quire::events::NewEvent::new("Happened").data(&body);
+            database.events("s").append([event]).expect("appended");
+        }
+    }
+    let first = data.join("shard-0000/00000000000000000001.log");
+    let mut bytes = fs::read(&first).expect("the first of some segments");
+    let at = bytes.windows(9).position(|bytes| bytes == b"xxxxxxxxx").expect("an event");
+    bytes[at] ^= 1;
+    fs::write(&first, bytes).expect("a file");
+
+    let mut command = Command::new("sh");
+    let line = "exec \"$1\" serve --durability os --data \"$2\" $4 $5 $6 $7 $8 $9 2>\"$3\"";
+    command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_quire")]).arg(&data).arg(&told);
+    let server = Server::spawn(&mut command);
+    let (status, answer) = server.ask("GET", "/v1/events/s?limit=5", "");
+    assert_ne!(status, 200, "a damaged event is no answer: {answer}");
+    let (_, stats) = server.ask("GET", "/v1/stats", "");
+    assert_eq!(stats["damaged"], 1, "{stats}");
+    while !fs::read_to_string(&told).expect("a file").contains("quire: damage: ") {
+        std::thread::yield_now();
+    }
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let told = fs::read_to_string(&told).expect("a file");
+    assert_eq!(told.matches("quire: damage: ").count(), 1, "{told}");
+    assert!(told.contains("00000000000000000001.log, byte "), "{told}");
 }
