@@ -13,6 +13,9 @@
 //! kind 6  subscription dropped  tags: subscription   body: -
 //! kind 7  projection saved      tags: projection     body: | version 4 | position 8 | state … |
 //! kind 8  projection dropped    tags: projection     body: -
+//! kind 9  trimmed               tags: name           body: | position 8 |
+//! kind 10 forgotten             tags: name           body: | position 8 | tag … |
+//! kind 11 retention set         tags: name           body: | milliseconds 8, all ones for ever |
 //!
 //! tag     | model 1 | role 1 | store's number 4 | name, store: -   type, source, subscription, projection: text   user's: bytes   id: 16 |
 //! role    name 'n'   store 's'   type 'e'   user's 't'   id 'i'   source 'u'   subscription 'b'   projection 'p'
@@ -45,6 +48,13 @@ pub(crate) const PROJECTION_SAVED: EntryKind = EntryKind { model: ModelId::EVENT
 pub(crate) const PROJECTION_DROPPED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 8 };
 
 const HAS_ID: u8 = 1;
+
+/// Events up to a position are gone.
+pub(crate) const TRIMMED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 9 };
+/// Events with a tag are gone.
+pub(crate) const FORGOTTEN: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 10 };
+/// How long events are kept.
+pub(crate) const RETENTION_SET: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 11 };
 
 /// What a tag of this model names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,27 @@ pub enum Command<'c> {
     Append(Append<'c>),
     /// Note how far a source has been read. It is answered as an append without events, as are the following.
     Upstream(Upstream<'c>),
+    /// Let go of all events up to a position, which no read and no condition meets from then on.
+    Trim {
+        /// The store.
+        store: &'c str,
+        /// The last event that goes; at most the last of the store. What is gone stays gone, whatever it says.
+        up_to: EventPosition,
+    },
+    /// Let go of all events that carry a tag and were appended before this commit, as if they had never been.
+    Forget {
+        /// The store.
+        store: &'c str,
+        /// The tag.
+        tag: &'c [u8],
+    },
+    /// Set how long events are kept.
+    SetRetention {
+        /// The store; created when it is not there.
+        store: &'c str,
+        /// In milliseconds, by the times of the events; `None` for ever.
+        retention_ms: Option<u64>,
+    },
     /// Create or change a named subscription.
     PutSubscription(PutSubscription<'c>),
     /// Move a named subscription to behind what was delivered.

@@ -9,6 +9,7 @@ use quire_model::{At, Denied, Effects, History, NewEntry, Place, ReadError, Sequ
 
 use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, TagList, UPSTREAM_READ, encode_event_head};
 use crate::draft::Draft;
+use crate::gone::Gone;
 use crate::limits::{SOURCES_MAX, check_append, check_upstream};
 use crate::prepare::Looked;
 use crate::read::{find_derived, find_given};
@@ -78,6 +79,9 @@ impl<'a> Decision<'a> {
         check_append(append)?;
         check_ids(&append.events)?;
         let known = self.draft.store(self.state, append.store);
+        // What was looked up before some of it was gone is of no use.
+        let is_true = |looked: &&Looked| known.is_some_and(|store| self.gone(store).changes == looked.gone_changes);
+        let looked = looked.filter(is_true);
         if let Some(store) = known
             && let Some(first) = self.repeated(store, &append.events, looked)?
         {
@@ -124,6 +128,11 @@ impl<'a> Decision<'a> {
         });
         self.draft.read_upstream(store, source, position);
         Ok(Appended::NOTHING)
+    }
+
+    /// Which events of a store are gone, by the commit too.
+    pub(crate) fn gone(&self, store: StoreNumber) -> &Gone {
+        self.draft.gone.get(&store).unwrap_or_else(|| self.state.gone(store))
     }
 
     pub(crate) fn create(&mut self, name: &'a str, effects: &mut dyn Effects) -> StoreNumber {
@@ -184,7 +193,7 @@ impl<'a> Decision<'a> {
         }
         let after = after.max(before.up_to);
         if after < self.state.last(store) {
-            let selection = Selection::of(store, query);
+            let selection = Selection::of(store, self.gone(store).clone(), query);
             if let Some(entry) = selection.first_after(self.history, after)? {
                 return Ok(entry.sequence.map(EventPosition::from));
             }
@@ -204,7 +213,7 @@ impl<'a> Decision<'a> {
         if self.state.last(store) <= before.up_to {
             return Ok(before.position);
         }
-        let selection = Selection::of(store, query);
+        let selection = Selection::of(store, self.gone(store).clone(), query);
         // A walk back from the end would go through everything when there is nothing new.
         if before.up_to > EventPosition::ZERO && selection.first_after(self.history, before.up_to)?.is_none() {
             return Ok(before.position);
@@ -253,16 +262,16 @@ impl<'a> Decision<'a> {
         unknown_up_to: EventPosition,
     ) -> Result<Option<EventPosition>, ReadError> {
         let found = if unknown_up_to == EventPosition::ZERO {
-            find_given(self.history, store, id, Place::START)?
+            find_given(self.history, store, self.gone(store), id, Place::START)?
         } else if unknown_up_to < self.state.last(store) {
             let from = place_after(self.history, store, unknown_up_to)?;
-            from.map_or(Ok(None), |from| find_given(self.history, store, id, from))?
+            from.map_or(Ok(None), |from| find_given(self.history, store, self.gone(store), id, from))?
         } else {
             None
         };
         let found = match found {
             Some(event) => Some(event),
-            None => find_derived(self.history, store, id)?,
+            None => find_derived(self.history, store, self.gone(store), id)?,
         };
         Ok(found.map(|event| event.position))
     }

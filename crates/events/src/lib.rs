@@ -40,7 +40,9 @@ mod codec;
 mod decide;
 mod decide_named;
 mod draft;
+mod gone;
 mod prepare;
+mod retention;
 mod state;
 
 mod read;
@@ -50,7 +52,7 @@ pub use command::{Append, Appended, Command, Condition, Upstream};
 pub use event::{EventView, NewEvent};
 pub use id::{EventId, NotAnEventId};
 pub use limits::{
-    CONDITIONS_MAX, EVENTS_MAX, NAME_BYTES_MAX, PROJECTION_BYTES_MAX, PROJECTIONS_MAX, QUERY_WALKS_MAX,
+    CONDITIONS_MAX, EVENTS_MAX, FORGOTTEN_MAX, NAME_BYTES_MAX, PROJECTION_BYTES_MAX, PROJECTIONS_MAX, QUERY_WALKS_MAX,
     SOURCE_BYTES_MAX, SOURCES_MAX, SUBSCRIPTIONS_MAX, TAG_BYTES_MAX, TAGS_MAX, TYPE_BYTES_MAX,
 };
 pub use position::EventPosition;
@@ -58,6 +60,7 @@ pub use prepare::{Preparation, Prepared};
 pub use query::{Query, QueryItem};
 pub use read::{ReadOptions, Reading};
 pub use refusal::{EventProblem, LabelProblem, NameProblem, QueryProblem, Refusal, SelectRefusal};
+pub use retention::RetainedStore;
 pub use saved::{SaveProjection, SavedProjection};
 pub use select::Selection;
 pub use state::{Events, StoreNumber};

@@ -28,6 +28,8 @@ pub const SOURCE_BYTES_MAX: usize = 255;
 pub const SOURCES_MAX: usize = 1_024;
 /// The most named subscriptions, of all stores.
 pub const SUBSCRIPTIONS_MAX: usize = 1_024;
+/// The most tags that a store can be told to forget.
+pub const FORGOTTEN_MAX: usize = 65_536;
 /// The most bytes in the name of a saved projection.
 pub const PROJECTION_BYTES_MAX: usize = 255;
 /// The most saved projections of a store.
@@ -157,6 +159,11 @@ fn check_type(event_type: &str) -> Result<(), LabelProblem> {
         bytes if bytes > TYPE_BYTES_MAX => Err(LabelProblem::TooLong { bytes, bytes_max: TYPE_BYTES_MAX }),
         _ => Ok(()),
     }
+}
+
+/// Checks a tag.
+pub(crate) fn check_label(tag: &[u8]) -> Result<(), LabelProblem> {
+    check_tag(tag)
 }
 
 fn check_tag(tag: &[u8]) -> Result<(), LabelProblem> {

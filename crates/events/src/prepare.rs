@@ -31,6 +31,7 @@ struct Asked {
     conditions: Vec<(Selection, Kind)>,
     /// The tags of the ids that its events were given.
     ids: Vec<TagList>,
+    gone_changes: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,8 @@ pub(crate) struct Looked {
     pub(crate) met: Vec<Option<EventPosition>>,
     /// Whether an event has one of the ids.
     pub(crate) knows_id: bool,
+    /// How often it had changed which events are gone.
+    pub(crate) gone_changes: u64,
 }
 
 impl Events {
@@ -92,11 +95,15 @@ impl Events {
         if ids.is_empty() && append.conditions.iter().all(is_new) {
             return None;
         }
+        let gone = self.gone(store);
         let of_condition = |condition: &Condition<'_>| match condition {
-            Condition::FailIfMatches { query, after } => (Selection::of(store, query), Kind::FirstAfter(*after)),
-            Condition::LastIs { query, .. } => (Selection::of(store, query), Kind::Last),
+            Condition::FailIfMatches { query, after } => {
+                (Selection::of(store, gone.clone(), query), Kind::FirstAfter(*after))
+            }
+            Condition::LastIs { query, .. } => (Selection::of(store, gone.clone(), query), Kind::Last),
         };
-        Some(Asked { store, conditions: append.conditions.iter().map(of_condition).collect(), ids })
+        let conditions = append.conditions.iter().map(of_condition).collect();
+        Some(Asked { store, conditions, ids, gone_changes: gone.changes })
     }
 }
 
@@ -121,7 +128,7 @@ impl Asked {
         let store = TagList::of(Role::Store, self.store, b"");
         let last = history.previous(&[store.first()], Place::END)?;
         let up_to = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
-        let mut looked = Looked { up_to, met: Vec::with_capacity(self.conditions.len()), knows_id: false };
+        let mut looked = Looked { up_to, met: Vec::new(), knows_id: false, gone_changes: self.gone_changes };
         for (selection, kind) in &self.conditions {
             let met = match kind {
                 Kind::FirstAfter(after) if *after >= up_to => None,

@@ -13,6 +13,7 @@ use core::fmt;
 use quire_model::{Entry, History, Place, ReadError, Tag};
 
 use crate::codec::{Role, TagList};
+use crate::gone::Gone;
 use crate::{EventId, EventPosition, EventView, Events, Selection, StoreNumber};
 
 /// Which part of the matching events to read, and in which order.
@@ -52,7 +53,7 @@ impl Events {
         store: &str,
         id: EventId,
     ) -> Result<Option<EventView<'h>>, ReadError> {
-        self.store(store).map_or(Ok(None), |store| find(history, store, id))
+        self.store(store).map_or(Ok(None), |store| find(history, store, self.gone(store), id))
     }
 
     /// The event at this position; `None` when there is none (any more).
@@ -65,41 +66,54 @@ impl Events {
         store: &str,
         position: EventPosition,
     ) -> Result<Option<EventView<'h>>, ReadError> {
-        self.store(store).map_or(Ok(None), |store| at(history, store, position))
+        self.store(store).map_or(Ok(None), |store| at(history, store, self.gone(store), position))
     }
 }
 
 /// Finds an event by its id: a client's by its tag, a derived one by the position that it names.
-fn find(history: &dyn History, store: StoreNumber, id: EventId) -> Result<Option<EventView<'_>>, ReadError> {
-    match find_given(history, store, id, Place::START)? {
+fn find<'h>(
+    history: &'h dyn History,
+    store: StoreNumber,
+    gone: &Gone,
+    id: EventId,
+) -> Result<Option<EventView<'h>>, ReadError> {
+    match find_given(history, store, gone, id, Place::START)? {
         Some(event) => Ok(Some(event)),
-        None => find_derived(history, store, id),
+        None => find_derived(history, store, gone, id),
     }
 }
 
 /// Finds an event from this place on by the id that its client gave it.
-pub(crate) fn find_given(
-    history: &dyn History,
+pub(crate) fn find_given<'h>(
+    history: &'h dyn History,
     store: StoreNumber,
+    gone: &Gone,
     id: EventId,
     from: Place,
-) -> Result<Option<EventView<'_>>, ReadError> {
+) -> Result<Option<EventView<'h>>, ReadError> {
     let tags = TagList::of(Role::Id, store, id.as_bytes());
-    Ok(history.next(&[tags.first()], from)?.and_then(|entry| EventView::of(&entry)))
+    Ok(gone.next(history, &[tags.first()], from)?.and_then(|entry| EventView::of(&entry)))
 }
 
 /// Finds an event by the id that was derived for it.
-pub(crate) fn find_derived(
-    history: &dyn History,
+pub(crate) fn find_derived<'h>(
+    history: &'h dyn History,
     store: StoreNumber,
+    gone: &Gone,
     id: EventId,
-) -> Result<Option<EventView<'_>>, ReadError> {
+) -> Result<Option<EventView<'h>>, ReadError> {
     let Some(position) = id.derived_position() else { return Ok(None) };
-    Ok(at(history, store, position)?.filter(|event| event.id() == id))
+    Ok(at(history, store, gone, position)?.filter(|event| event.id() == id))
 }
 
-fn at(history: &dyn History, store: StoreNumber, position: EventPosition) -> Result<Option<EventView<'_>>, ReadError> {
+fn at<'h>(
+    history: &'h dyn History,
+    store: StoreNumber,
+    gone: &Gone,
+    position: EventPosition,
+) -> Result<Option<EventView<'h>>, ReadError> {
     let found = history.seek(TagList::of(Role::Store, store, b"").first(), position.sequence())?;
+    let found = found.filter(|entry| !gone.has(entry));
     Ok(found.and_then(|entry| EventView::of(&entry)).filter(|event| event.position == position))
 }
 
@@ -115,6 +129,7 @@ impl Selection {
     ) -> Result<Reading<'s, 'h>, ReadError> {
         let mut reading = Reading {
             history,
+            gone: &self.gone,
             head: EventPosition::ZERO,
             start: Place::START,
             end: Place::START,
@@ -158,6 +173,7 @@ impl Selection {
 /// Selected events, one after the other. After an error it ends.
 pub struct Reading<'s, 'h> {
     history: &'h dyn History,
+    gone: &'s Gone,
     head: EventPosition,
     /// Events stand at this place or behind it ...
     start: Place,
@@ -193,6 +209,7 @@ impl<'s, 'h> Cursor<'s, 'h> {
     fn advance(
         &mut self,
         history: &'h dyn History,
+        gone: &Gone,
         start: Place,
         before: Place,
         end: Place,
@@ -203,14 +220,14 @@ impl<'s, 'h> Cursor<'s, 'h> {
             let mut last: Option<Entry<'h>> = None;
             // Once its event is given out there is nothing more to find.
             for walk in self.walks.drain(..) {
-                let found = history.previous(&walk, end)?;
+                let found = gone.previous(history, &walk, end)?;
                 last = last.into_iter().chain(found).max_by_key(|entry| entry.place);
             }
             last
         } else if backwards {
-            history.previous(&self.walks[0], given.map_or(before, |entry| entry.place))?
+            gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place))?
         } else {
-            history.next(&self.walks[0], given.map_or(start, |entry| entry.place.after()))?
+            gone.next(history, &self.walks[0], given.map_or(start, |entry| entry.place.after()))?
         };
         self.at = found.filter(|entry| start <= entry.place && entry.place < before);
         Ok(self.at)
@@ -234,7 +251,9 @@ impl<'h> Reading<'_, 'h> {
     fn step(&mut self) -> Result<Option<EventView<'h>>, ReadError> {
         while let Some(index) = self.spent.pop() {
             let cursor = &mut self.cursors[index];
-            if let Some(entry) = cursor.advance(self.history, self.start, self.before, self.end, self.backwards)? {
+            if let Some(entry) =
+                cursor.advance(self.history, self.gone, self.start, self.before, self.end, self.backwards)?
+            {
                 self.queue.push(Reverse((self.rank(entry.place), index)));
             }
         }

@@ -5,8 +5,8 @@
 use core::fmt;
 
 use crate::{
-    CONDITIONS_MAX, EVENTS_MAX, EventId, EventPosition, NAME_BYTES_MAX, PROJECTIONS_MAX, QUERY_WALKS_MAX, SOURCES_MAX,
-    SUBSCRIPTIONS_MAX, TAGS_MAX,
+    CONDITIONS_MAX, EVENTS_MAX, EventId, EventPosition, FORGOTTEN_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX,
+    QUERY_WALKS_MAX, SOURCES_MAX, SUBSCRIPTIONS_MAX, TAGS_MAX,
 };
 
 /// Why an append, and with it its commit, is refused.
@@ -106,6 +106,10 @@ pub enum Refusal {
         /// The last event of the store.
         head: EventPosition,
     },
+    /// The tag can't be an event's.
+    InvalidTag(LabelProblem),
+    /// The store has forgotten [`FORGOTTEN_MAX`] tags already.
+    TooManyForgotten,
     /// The name can't be a projection's.
     InvalidProjectionName(LabelProblem),
     /// The store keeps [`PROJECTIONS_MAX`] projections already.
@@ -272,6 +276,10 @@ impl fmt::Display for Refusal {
             }
             Refusal::AheadOfStore { position, head } => {
                 write!(f, "event {position} is not there: the last event of the store is {head}")
+            }
+            Refusal::InvalidTag(problem) => write!(f, "the tag {problem}"),
+            Refusal::TooManyForgotten => {
+                write!(f, "the store has forgotten {FORGOTTEN_MAX} tags already, and no more fit")
             }
             Refusal::InvalidProjectionName(problem) => write!(f, "the name of the projection {problem}"),
             Refusal::TooManyProjections => {

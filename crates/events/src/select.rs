@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use quire_model::{Entry, History, Place, ReadError, Tag};
 
 use crate::codec::{Role, TagList};
+use crate::gone::Gone;
 use crate::limits::{check_name, check_query};
 use crate::{EventPosition, Events, Query, QueryItem, SelectRefusal, StoreNumber};
 
@@ -19,6 +20,7 @@ pub struct Selection {
     /// The tag of the store; `None` while nothing was appended to it.
     pub(crate) store: Option<TagList>,
     pub(crate) items: Vec<SelectedItem>,
+    pub(crate) gone: Gone,
 }
 
 /// The walks of one item.
@@ -38,22 +40,22 @@ impl Events {
         check_name(store).map_err(SelectRefusal::InvalidName)?;
         check_query(query).map_err(SelectRefusal::InvalidQuery)?;
         Ok(match self.store(store) {
-            Some(store) => Selection::of(store, query),
-            None => Selection { store: None, items: Vec::new() },
+            Some(store) => Selection::of(store, self.gone(store).clone(), query),
+            None => Selection { store: None, items: Vec::new(), gone: Gone::default() },
         })
     }
 }
 
 impl Selection {
     /// Resolves a query that was checked.
-    pub(crate) fn of(store: StoreNumber, query: &Query<'_>) -> Self {
+    pub(crate) fn of(store: StoreNumber, gone: Gone, query: &Query<'_>) -> Self {
         let selects_all = |item: &&QueryItem<'_>| item.is_match_all() && !item.only_last_event;
         let items = match query.items.iter().find(selects_all) {
             // The walk over the store meets whatever the other items could add.
             Some(all) => vec![SelectedItem::of(store, all)],
             None => query.items.iter().map(|item| SelectedItem::of(store, item)).collect(),
         };
-        Selection { store: Some(TagList::of(Role::Store, store, b"")), items }
+        Selection { store: Some(TagList::of(Role::Store, store, b"")), items, gone }
     }
 
     /// The tag that all events of the store stand under, to wait on for new ones; `None` while there are none.
@@ -71,7 +73,7 @@ impl Selection {
         let mut first: Option<Entry<'h>> = None;
         for walk in self.walks() {
             let tags: Vec<Tag<'_>> = walk.iter().collect();
-            let found = history.next(&tags, from)?;
+            let found = self.gone.next(history, &tags, from)?;
             first = first.into_iter().chain(found).min_by_key(|entry| entry.place);
         }
         Ok(first)
@@ -82,7 +84,7 @@ impl Selection {
         let mut last: Option<Entry<'h>> = None;
         for walk in self.walks() {
             let tags: Vec<Tag<'_>> = walk.iter().collect();
-            let found = history.previous(&tags, Place::END)?;
+            let found = self.gone.previous(history, &tags, Place::END)?;
             last = last.into_iter().chain(found).max_by_key(|entry| entry.place);
         }
         Ok(last)
@@ -90,6 +92,7 @@ impl Selection {
 
     /// Where a walk over the events behind `after` begins; `None` when there are none.
     pub(crate) fn place_after(&self, history: &dyn History, after: EventPosition) -> Result<Option<Place>, ReadError> {
+        let after = after.max(self.gone.trimmed);
         self.store.as_ref().map_or(Ok(None), |store| place_behind(history, store, after))
     }
 

@@ -12,10 +12,11 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Place, Position, Timestamp};
 
 use crate::codec::{
-    EVENT_APPENDED, PROJECTION_DROPPED, PROJECTION_SAVED, Role, STORE_CREATED, SUBSCRIPTION_DROPPED,
-    SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, UPSTREAM_READ, label_of, store_of,
+    EVENT_APPENDED, FORGOTTEN, PROJECTION_DROPPED, PROJECTION_SAVED, RETENTION_SET, Role, STORE_CREATED,
+    SUBSCRIPTION_DROPPED, SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, TRIMMED, UPSTREAM_READ, label_of, store_of,
 };
 use crate::decide::Decision;
+use crate::gone::Gone;
 use crate::saved::{Saved, named_in, saved_in};
 use crate::{Appended, Command, EventPosition, Prepared, Refusal, SavedProjection, Subscription, subscription};
 
@@ -42,9 +43,11 @@ pub struct Events {
     stores: Vec<Store>,
     by_name: BTreeMap<String, StoreNumber>,
     subscriptions: BTreeMap<String, Subscription>,
+    /// Of a store that is only being created.
+    nothing_gone: Gone,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Store {
     name: String,
     /// The position of its last event, also when that event is gone by now.
@@ -52,10 +55,13 @@ struct Store {
     /// How far each source was read.
     upstreams: BTreeMap<String, u64>,
     projections: Saved,
+    gone: Gone,
+    /// How long its events are kept, in milliseconds.
+    retention_ms: Option<u64>,
 }
 
 /// The version of the checkpoint.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 impl Events {
     /// The stores by name, in the order of their names.
@@ -97,6 +103,9 @@ impl Events {
             let appended = match command {
                 Command::Append(append) => decision.append(append, prepared.of(index), is_last, effects),
                 Command::Upstream(upstream) => decision.upstream(upstream, effects),
+                Command::Trim { store, up_to } => decision.trim(store, *up_to, effects),
+                Command::Forget { store, tag } => decision.forget(store, tag, effects),
+                Command::SetRetention { store, retention_ms } => decision.set_retention(store, *retention_ms, effects),
                 Command::PutSubscription(put) => decision.put_subscription(put, effects),
                 Command::MoveSubscription(moved) => decision.move_subscription(moved, effects),
                 Command::DropSubscription { name } => decision.drop_subscription(name, effects),
@@ -152,6 +161,20 @@ impl Events {
         self.stores.get(store.0 as usize)?.projections.get(name).copied()
     }
 
+    /// How long the events of a store are kept, in milliseconds; `None` for ever.
+    pub fn retention_ms(&self, store: StoreNumber) -> Option<u64> {
+        self.stores.get(store.0 as usize)?.retention_ms
+    }
+
+    /// The position up to which events of a store were let go of.
+    pub fn trimmed(&self, store: StoreNumber) -> EventPosition {
+        self.gone(store).trimmed
+    }
+
+    pub(crate) fn gone(&self, store: StoreNumber) -> &Gone {
+        self.stores.get(store.0 as usize).map_or(&self.nothing_gone, |store| &store.gone)
+    }
+
     /// The position of the last event that was appended to a store, published or not: for who decides whether there is anything to read.
     pub fn last_appended(&self, store: StoreNumber) -> EventPosition {
         self.last(store)
@@ -161,11 +184,17 @@ impl Events {
         self.stores.get(store.0 as usize)?.upstreams.get(source).copied()
     }
 
+    /// The store that an entry under its name is about, and what it says.
+    fn store_in<'e>(&mut self, entry: &Entry<'e>) -> (&mut Store, &'e [u8]) {
+        let store = entry.tags.first().and_then(store_of).expect("it stands under its store's name");
+        (self.stores.get_mut(store.0 as usize).expect("a store is created first"), entry.body)
+    }
+
     fn create(&mut self, name: String, last: EventPosition) {
         let number = StoreNumber(self.store_count());
         let before = self.by_name.insert(name.clone(), number);
         assert!(before.is_none(), "store {name} is created once");
-        self.stores.push(Store { name, last, upstreams: BTreeMap::new(), projections: Saved::new() });
+        self.stores.push(Store { name, last, ..Store::default() });
     }
 }
 
@@ -202,6 +231,21 @@ impl Model for Events {
                 let store = self.stores.get_mut(store.0 as usize).expect("a store is created before it reads a source");
                 store.upstreams.insert(String::from(source), position);
             }
+            TRIMMED => {
+                let (store, body) = self.store_in(entry);
+                let position = body.try_into().map(u64::from_le_bytes).expect("its body is a position");
+                store.gone.trim(EventPosition::new(position));
+            }
+            FORGOTTEN => {
+                let (store, body) = self.store_in(entry);
+                let (up_to, tag) = body.split_first_chunk().expect("its body begins with a position");
+                store.gone.forget(tag, EventPosition::new(u64::from_le_bytes(*up_to)));
+            }
+            RETENTION_SET => {
+                let (store, body) = self.store_in(entry);
+                let ms = body.try_into().map(u64::from_le_bytes).expect("its body is a number");
+                store.retention_ms = (ms != u64::MAX).then_some(ms);
+            }
             SUBSCRIPTION_PUT => {
                 let (store, name) = subscription_in(entry);
                 let subscription = subscription::decode(store, &mut Decoder::new(entry.body));
@@ -232,7 +276,7 @@ impl Model for Events {
         }
     }
 
-    /// Events are kept; of how far a source was read and of a projection, the last word counts. Where a subscription is, and that
+    /// Events are kept until they are gone; of how far a source was read and of a projection, the last word counts. Where a subscription is, and that
     /// something was dropped, nobody reads from the log: the checkpoint has it.
     fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
         match entry.kind {
@@ -245,14 +289,19 @@ impl Model for Events {
                 self.projection_of(store, name).is_some_and(|saved| saved.place == entry.place)
             }
             SUBSCRIPTION_PUT | SUBSCRIPTION_MOVED | SUBSCRIPTION_DROPPED | PROJECTION_DROPPED => false,
+            TRIMMED | FORGOTTEN | RETENTION_SET => false,
+            EVENT_APPENDED => {
+                let store = entry.tags.first().and_then(store_of).expect("an event's first tag is its store's");
+                !self.gone(store).has(entry)
+            }
             _ => true,
         }
     }
 
-    /// Version 3, then the stores in the order of their numbers, then the subscriptions:
+    /// Version 4, then the stores in the order of their numbers, then the subscriptions:
     ///
     /// ```text
-    /// 3 │ n, n × (name, last position, m, m × (source, position in it), m, m × (projection, version, position, place 8 + 4))
+    /// 4 │ n, n × (name, last position, m, m × (source, position in it), retention, gone, m, m × (projection, version, position, place 8 + 4))
     ///   │ n, n × (name, store 4, as in an entry)
     /// ```
     fn save(&self, out: &mut Encoder) {
@@ -262,6 +311,8 @@ impl Model for Events {
             for (source, position) in &store.upstreams {
                 out.str(source).varint(*position);
             }
+            out.varint(store.retention_ms.map_or(0, |ms| ms.saturating_add(1)));
+            store.gone.save(out);
             out.varint(store.projections.len() as u64);
             for (name, saved) in &store.projections {
                 out.str(name).varint(u64::from(saved.version)).varint(saved.position.get());
@@ -273,7 +324,7 @@ impl Model for Events {
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != VERSION {
-            return Err(unlike("version 3 of the event stores", from));
+            return Err(unlike("version 4 of the event stores", from));
         }
         let mut events = Events::default();
         for _ in 0..from.varint_u32()? {
@@ -289,6 +340,8 @@ impl Model for Events {
                     return Err(unlike("the name of another source", from));
                 }
             }
+            let retention_ms = from.varint()?.checked_sub(1);
+            let gone = Gone::load(from)?;
             let mut projections = Saved::new();
             for _ in 0..from.varint()? {
                 let (name, version, position) =
@@ -300,6 +353,7 @@ impl Model for Events {
             }
             let store = events.stores.last_mut().expect("it was just created");
             (store.upstreams, store.projections) = (upstreams, projections);
+            (store.gone, store.retention_ms) = (gone, retention_ms);
         }
         for _ in 0..from.varint()? {
             let (name, store) = (from.string()?, StoreNumber(from.u32()?));

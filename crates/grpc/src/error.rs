@@ -143,6 +143,8 @@ fn of_events(refusal: &events::Refusal) -> Known {
         Refusal::SubscriptionOfAnotherStore => (Code::AlreadyExists, "SUBSCRIPTION_OF_ANOTHER_STORE"),
         Refusal::SubscriptionMoved { .. } => (Code::Aborted, "SUBSCRIPTION_MOVED"),
         Refusal::AheadOfStore { .. } => (Code::FailedPrecondition, "AHEAD_OF_STORE"),
+        Refusal::InvalidTag(_) => (Code::InvalidArgument, "INVALID_TAG"),
+        Refusal::TooManyForgotten => (Code::ResourceExhausted, "TOO_MANY_FORGOTTEN"),
         Refusal::TooManyProjections => (Code::ResourceExhausted, "TOO_MANY_PROJECTIONS"),
         Refusal::UnknownProjection => (Code::NotFound, "UNKNOWN_PROJECTION"),
         Refusal::ProjectionMoved { .. } => (Code::Aborted, "PROJECTION_MOVED"),
@@ -236,6 +238,8 @@ fn events_facts(refusal: &events::Refusal) -> Facts {
         | Refusal::UnknownSubscription
         | Refusal::SubscriptionOfAnotherStore
         | Refusal::InvalidProjectionName(_)
+        | Refusal::InvalidTag(_)
+        | Refusal::TooManyForgotten
         | Refusal::TooManyProjections
         | Refusal::UnknownProjection => Vec::new(),
     }

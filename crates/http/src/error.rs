@@ -155,6 +155,8 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             events::Refusal::SubscriptionOfAnotherStore => (REFUSED, "subscription_of_another_store"),
             events::Refusal::SubscriptionMoved { .. } => (REFUSED, "subscription_moved"),
             events::Refusal::AheadOfStore { .. } => (REFUSED, "ahead_of_store"),
+            events::Refusal::InvalidTag(_) => (INVALID, "invalid_tag"),
+            events::Refusal::TooManyForgotten => (REFUSED, "too_many_forgotten"),
             events::Refusal::TooManyProjections => (REFUSED, "too_many_projections"),
             events::Refusal::UnknownProjection => (REFUSED, "unknown_projection"),
             events::Refusal::ProjectionMoved { .. } => (REFUSED, "projection_moved"),

@@ -140,7 +140,8 @@ impl Shared {
             if !commands.events.is_empty() || !commands.jobs.is_empty() {
                 self.ask_for_delivery(&state);
             }
-            if commands.streams.iter().any(streams::Command::changes_limits) {
+            let keeps_less = |command: &events::Command<'_>| matches!(command, events::Command::SetRetention { .. });
+            if commands.streams.iter().any(streams::Command::changes_limits) || commands.events.iter().any(keeps_less) {
                 // Looked at at once, for a topic may keep less than before.
                 self.duties.retain_at(now);
                 self.compresses.store(state.models.streams.compresses(), Ordering::Relaxed);
@@ -315,7 +316,10 @@ impl Shared {
         // First, so that a failure is tried again in time, and whoever asks meanwhile for a look at once gets it.
         self.schedule_retention();
         let now = self.log.clock().now();
-        let retained = self.state_now()?.models.streams.retained(now);
+        let (retained, stores) = {
+            let state = self.state_now()?;
+            (state.models.streams.retained(now), self.retained_stores(&state, now))
+        };
         let history = self.log.reader();
         for retained in &retained {
             if let Some(command) = retained.plan(&history)? {
@@ -325,7 +329,22 @@ impl Shared {
                 self.log.request(decided.rests_on);
             }
         }
-        Ok(!retained.is_empty())
+        for (name, store) in &stores {
+            if let Some(up_to) = store.plan(&history)? {
+                let commands = [events::Command::Trim { store: name, up_to }];
+                let commands = Commands { events: &commands, ..Commands::default() };
+                let decided = self.commit(now, &commands, &mut Replies::default())?;
+                self.log.request(decided.rests_on);
+            }
+        }
+        Ok(!retained.is_empty() || !stores.is_empty())
+    }
+
+    /// The event stores that keep their events for a time only.
+    fn retained_stores(&self, state: &State, now: Timestamp) -> Vec<(String, events::RetainedStore)> {
+        let events = &state.models.events;
+        let name = |store| events.store_name(store).expect("a store has a name").to_owned();
+        events.retained(now).map(|retained| (name(retained.store), retained)).collect()
     }
 
     /// Has topics looked at again after an interval.

@@ -94,3 +94,23 @@ fn what_has_no_end_is_no_data_and_a_folder_without_a_database_is_told_how_to_bec
     assert_eq!(Server::start(&data).stop_by("INT").0, Some(0));
     run_on(&data, &["events", "append", "s", "--type", "T", "--file", "/dev/zero"]).failed_with("/dev/zero");
 }
+
+#[test]
+fn a_store_lets_go_of_what_it_is_told_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    for tag in ["person:ann", "person:ben", "person:ann", "person:cem"] {
+        run_on(&data, &["events", "append", "people", "here", "--type", "Joined", "--tag", tag]).succeeded();
+    }
+    let left = || run_on(&data, &["events", "read", "people", "--json"]).succeeded();
+    let told = run_on(&data, &["events", "forget", "people", "person:ann"]).succeeded();
+    assert_eq!(told, "people has no event with the tag person:ann any more\n");
+    assert!(!left().contains("person:ann") && left().lines().count() == 2, "{}", left());
+    run_on(&data, &["events", "trim", "people", "2"]).succeeded();
+    assert!(left().contains("person:cem") && left().lines().count() == 1, "{}", left());
+    run_on(&data, &["events", "trim", "people", "9"]).failed_with("the last event of the store is 4");
+    let told = run_on(&data, &["events", "retain", "people", "--retention-ms", "86400000"]).succeeded();
+    assert_eq!(told, "people keeps events for 86400000 ms\n");
+    let told = run_on(&data, &["events", "retain", "people"]).succeeded();
+    assert_eq!(told, "people keeps events for ever\n");
+}

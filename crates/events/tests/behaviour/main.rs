@@ -4,6 +4,7 @@ mod support;
 mod upstream;
 
 mod conditions;
+mod gone;
 mod limits;
 mod named;
 mod query;

@@ -24,8 +24,9 @@ use crate::error::{failed, refused};
 use crate::proto::events_server::Events;
 use crate::proto::{
     AppendEventsRequest, AppendEventsResponse, DropSubscriptionRequest, DropSubscriptionResponse, EventUpstream,
-    HeadEventsRequest, HeadEventsResponse, ListSubscriptionsRequest, ListSubscriptionsResponse, PutSubscriptionRequest,
-    PutSubscriptionResponse, ReadEventsRequest, ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
+    ForgetEventsRequest, ForgetEventsResponse, HeadEventsRequest, HeadEventsResponse, ListSubscriptionsRequest,
+    ListSubscriptionsResponse, PutSubscriptionRequest, PutSubscriptionResponse, ReadEventsRequest, ReadEventsResponse,
+    SetEventRetentionRequest, SetEventRetentionResponse, SubscribeEventsRequest, SubscribeEventsResponse,
     UpstreamEventsRequest, UpstreamEventsResponse,
 };
 
@@ -127,5 +128,18 @@ impl Events for Service {
     ) -> Result<Response<ListSubscriptionsResponse>, Status> {
         let subscriptions = named::list(&self.app, &request.into_inner().store).await?;
         Ok(Response::new(ListSubscriptionsResponse { subscriptions }))
+    }
+
+    async fn forget(&self, request: Request<ForgetEventsRequest>) -> Result<Response<ForgetEventsResponse>, Status> {
+        named::forget(&self.app, request.into_inner()).await?;
+        Ok(Response::new(ForgetEventsResponse {}))
+    }
+
+    async fn set_retention(
+        &self,
+        request: Request<SetEventRetentionRequest>,
+    ) -> Result<Response<SetEventRetentionResponse>, Status> {
+        named::retain(&self.app, request.into_inner()).await?;
+        Ok(Response::new(SetEventRetentionResponse {}))
     }
 }

@@ -1,4 +1,5 @@
-//! Named subscriptions: what is to be delivered as jobs, from where on. Fetching and reporting are the business of the service `Jobs`.
+//! What a store is told once: named subscriptions, which deliver as jobs (fetching and reporting are the business of the service
+//! `Jobs`), and what it lets go of.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,11 @@ use tonic::Status;
 use super::request::query;
 use crate::app::App;
 use crate::error::{failed, invalid, refused};
-use crate::proto::{EventQuery, EventQueryItem, NamedSubscription, PutSubscriptionRequest};
+use crate::proto::forget_events_request::Which;
+use crate::proto::{
+    EventQuery, EventQueryItem, ForgetEventsRequest, NamedSubscription, PutSubscriptionRequest,
+    SetEventRetentionRequest,
+};
 
 /// Creates or changes one.
 pub(super) async fn put(app: &App, request: PutSubscriptionRequest) -> Result<(), Status> {
@@ -36,6 +41,23 @@ pub(super) async fn put(app: &App, request: PutSubscriptionRequest) -> Result<()
 /// Removes one.
 pub(super) async fn remove(app: &App, name: &str) -> Result<(), Status> {
     commit(app, Command::DropSubscription { name })?.await
+}
+
+/// Lets go of events.
+pub(super) async fn forget(app: &App, request: ForgetEventsRequest) -> Result<(), Status> {
+    let store = &request.store;
+    let command = match &request.which {
+        Some(Which::Tag(tag)) => Command::Forget { store, tag },
+        Some(Which::UpTo(position)) => Command::Trim { store, up_to: EventPosition::new(*position) },
+        None => return Err(invalid("neither a tag nor a position says which events are to go")),
+    };
+    commit(app, command)?.await
+}
+
+/// Sets how long events are kept.
+pub(super) async fn retain(app: &App, request: SetEventRetentionRequest) -> Result<(), Status> {
+    let SetEventRetentionRequest { store, retention_ms } = &request;
+    commit(app, Command::SetRetention { store, retention_ms: *retention_ms })?.await
 }
 
 fn commit(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result<(), Status>> + use<>, Status> {

@@ -260,6 +260,37 @@ pub struct ListSubscriptionsResponse {
     #[prost(message, repeated, tag = "1")]
     pub subscriptions: ::prost::alloc::vec::Vec<NamedSubscription>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetEventsRequest {
+    #[prost(string, tag = "1")]
+    pub store: ::prost::alloc::string::String,
+    #[prost(oneof = "forget_events_request::Which", tags = "2, 3")]
+    pub which: ::core::option::Option<forget_events_request::Which>,
+}
+/// Nested message and enum types in `ForgetEventsRequest`.
+pub mod forget_events_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Which {
+        /// All events that carry this tag and were appended before, as if they had never been.
+        #[prost(bytes, tag = "2")]
+        Tag(::prost::bytes::Bytes),
+        /// All events up to this position.
+        #[prost(uint64, tag = "3")]
+        UpTo(u64),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetEventsResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetEventRetentionRequest {
+    #[prost(string, tag = "1")]
+    pub store: ::prost::alloc::string::String,
+    /// In milliseconds, by the times of the events; for ever when it is absent.
+    #[prost(uint64, optional, tag = "2")]
+    pub retention_ms: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetEventRetentionResponse {}
 /// Generated client implementations.
 pub mod events_client {
     #![allow(
@@ -540,6 +571,53 @@ pub mod events_client {
                 .insert(GrpcMethod::new("quire.v1.Events", "ListSubscriptions"));
             self.inner.unary(req, path, codec).await
         }
+        /// Lets go of events: for every read and condition at once, on disk with the next compaction.
+        pub async fn forget(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ForgetEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ForgetEventsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Events/Forget");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Events", "Forget"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sets how long the events of a store are kept.
+        pub async fn set_retention(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SetEventRetentionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetEventRetentionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Events/SetRetention",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Events", "SetRetention"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -624,6 +702,22 @@ pub mod events_server {
             request: tonic::Request<super::ListSubscriptionsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListSubscriptionsResponse>,
+            tonic::Status,
+        >;
+        /// Lets go of events: for every read and condition at once, on disk with the next compaction.
+        async fn forget(
+            &self,
+            request: tonic::Request<super::ForgetEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ForgetEventsResponse>,
+            tonic::Status,
+        >;
+        /// Sets how long the events of a store are kept.
+        async fn set_retention(
+            &self,
+            request: tonic::Request<super::SetEventRetentionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SetEventRetentionResponse>,
             tonic::Status,
         >;
     }
@@ -1050,6 +1144,96 @@ pub mod events_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSubscriptionsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Events/Forget" => {
+                    #[allow(non_camel_case_types)]
+                    struct ForgetSvc<T: Events>(pub Arc<T>);
+                    impl<
+                        T: Events,
+                    > tonic::server::UnaryService<super::ForgetEventsRequest>
+                    for ForgetSvc<T> {
+                        type Response = super::ForgetEventsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ForgetEventsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Events>::forget(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ForgetSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Events/SetRetention" => {
+                    #[allow(non_camel_case_types)]
+                    struct SetRetentionSvc<T: Events>(pub Arc<T>);
+                    impl<
+                        T: Events,
+                    > tonic::server::UnaryService<super::SetEventRetentionRequest>
+                    for SetRetentionSvc<T> {
+                        type Response = super::SetEventRetentionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SetEventRetentionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Events>::set_retention(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SetRetentionSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use quire_grpc::WorkerStream;
 use quire_grpc::proto::event_condition::{FailIfEventsMatch, Kind, LastIs};
 use quire_grpc::proto::events_client::EventsClient;
+use quire_grpc::proto::forget_events_request::Which;
 use quire_grpc::proto::{
     AppendEventsRequest, AppendEventsResponse, DropSubscriptionRequest, Event, EventCondition, EventQuery,
-    EventQueryItem, EventUpstream, FetchJobsRequest, HeadEventsRequest, ListSubscriptionsRequest, NamedSubscription,
-    NewEvent, PutSubscriptionRequest, ReadEventsRequest, SubscribeEventsRequest, UpstreamEventsRequest, WorkRequest,
-    work_request, work_response,
+    EventQueryItem, EventUpstream, FetchJobsRequest, ForgetEventsRequest, HeadEventsRequest, ListSubscriptionsRequest,
+    NamedSubscription, NewEvent, PutSubscriptionRequest, ReadEventsRequest, SetEventRetentionRequest,
+    SubscribeEventsRequest, UpstreamEventsRequest, WorkRequest, work_request, work_response,
 };
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
@@ -295,4 +296,29 @@ async fn a_named_subscription_delivers_its_events_with_jobs_also_after_a_restart
     let unknown = client.drop_subscription(drop).await.expect_err("it is gone");
     assert_eq!((told(&unknown).0, told(&unknown).1.as_str()), (Code::NotFound, "UNKNOWN_SUBSCRIPTION"));
     assert!(client.list_subscriptions(list).await.expect("listed").into_inner().subscriptions.is_empty());
+}
+
+#[tokio::test]
+async fn events_that_were_let_go_of_are_read_no_more() {
+    let server = Served::new().await;
+    let mut client = server.events().await;
+    for tag in ["person:ann", "person:ben", "person:ann"] {
+        append(&mut client, vec![event("Joined", &[tag], b"")], vec![]).await.expect("appended");
+    }
+    let forget = |which| ForgetEventsRequest { store: STORE.to_owned(), which };
+    client.forget(forget(Some(Which::Tag(b"person:ann".as_slice().into())))).await.expect("forgotten");
+    let (left, head) = read(&mut client, ReadEventsRequest::default()).await.expect("read");
+    assert_eq!((positions(&left), head), (vec![2], 3));
+    client.forget(forget(Some(Which::UpTo(2)))).await.expect("trimmed");
+    assert!(read(&mut client, ReadEventsRequest::default()).await.expect("read").0.is_empty());
+    let ahead = client.forget(forget(Some(Which::UpTo(9)))).await.expect_err("there are three");
+    assert_eq!(told(&ahead).1, "AHEAD_OF_STORE");
+    assert_eq!(client.forget(forget(None)).await.expect_err("nothing is meant").code(), Code::InvalidArgument);
+
+    let retention = SetEventRetentionRequest { store: STORE.to_owned(), retention_ms: Some(1_000) };
+    client.set_retention(retention).await.expect("set");
+    let folder = server.stop().await;
+    let database = quire::Database::open(folder.path()).expect("opened");
+    let kept = database.read(|view| view.events.store(STORE).and_then(|store| view.events.retention_ms(store)));
+    assert_eq!(kept.expect("read").wait().expect("read"), Some(1_000));
 }

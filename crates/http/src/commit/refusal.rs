@@ -47,6 +47,7 @@ fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
         Refusal::UpstreamBehind { position, known } => facts([("position", json!(position)), ("known", json!(known))]),
         Refusal::TooManySources => facts([("most", json!(events::SOURCES_MAX))]),
         Refusal::TooManySubscriptions => facts([("most", json!(events::SUBSCRIPTIONS_MAX))]),
+        Refusal::TooManyForgotten => facts([("most", json!(events::FORGOTTEN_MAX))]),
         Refusal::TooManyProjections => facts([("most", json!(events::PROJECTIONS_MAX))]),
         Refusal::SubscriptionMoved { position } | Refusal::ProjectionMoved { position } => {
             facts([("position", json!(position.get()))])
@@ -64,6 +65,7 @@ fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
         | Refusal::UnknownSubscription
         | Refusal::SubscriptionOfAnotherStore
         | Refusal::InvalidProjectionName(_)
+        | Refusal::InvalidTag(_)
         | Refusal::UnknownProjection => Map::new(),
     }
 }

@@ -218,6 +218,34 @@ impl<'a> EventStore<'a> {
         self.change(Command::PutSubscription(put))
     }
 
+    /// Lets go of all events up to a position: no read and no condition meets them from then on, and their disk space comes back with a
+    /// compaction.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] when the store has not so many, and the errors of [`Database::commit`].
+    pub fn trim(&self, up_to: EventPosition) -> Result<()> {
+        self.change(Command::Trim { store: self.name, up_to })
+    }
+
+    /// Lets go of all events that carry a tag and were appended before, as if they had never been: for reads, conditions and ids at once, on
+    /// disk with the compaction of their segment ([`Database::compact`] does it now, but for what is in the last segment). Backups that were made before have
+    /// them still.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] when the tag can't be, or the store has forgotten too many, and the errors of [`Database::commit`].
+    pub fn forget(&self, tag: impl AsRef<[u8]>) -> Result<()> {
+        self.change(Command::Forget { store: self.name, tag: tag.as_ref() })
+    }
+
+    /// Sets how long events are kept, by their times; `None` for ever, as it is at first. What is older goes within a minute.
+    ///
+    /// # Errors
+    /// The errors of [`Database::commit`].
+    pub fn set_retention(&self, kept: Option<std::time::Duration>) -> Result<()> {
+        let retention_ms = kept.map(|kept| u64::try_from(kept.as_millis()).unwrap_or(u64::MAX - 1));
+        self.change(Command::SetRetention { store: self.name, retention_ms })
+    }
+
     /// Removes a named subscription. What it delivered stays in its queue.
     ///
     /// # Errors

@@ -70,6 +70,9 @@ const EVENTS: &[&str] = &[
     "subscription dropped",
     "projection saved",
     "projection dropped",
+    "trimmed",
+    "forgotten",
+    "retention set",
 ];
 const JOBS: &[&str] = &[
     "queue created",

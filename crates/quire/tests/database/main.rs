@@ -7,6 +7,7 @@ mod atomicity;
 mod compaction;
 mod conditions;
 mod durability;
+mod forgetting;
 mod identity;
 mod inputs;
 mod large_states;

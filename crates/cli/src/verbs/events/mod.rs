@@ -3,6 +3,7 @@
 mod append;
 mod cloud;
 mod copy;
+mod forget;
 mod named;
 mod project;
 mod read;
@@ -19,6 +20,7 @@ use super::print::{Form, list, word};
 use crate::failure::Result;
 use append::Append;
 use copy::Copy;
+use forget::{Forget, Retain, Trim};
 use named::{DropProjection, Projections, Subscribe, Subscriptions, Unsubscribe};
 use project::Project;
 use read::{Read, Tail};
@@ -67,6 +69,12 @@ pub(crate) enum Events {
     Projections(Projections),
     /// Remove the saved state of a projection, so that it is folded anew
     DropProjection(DropProjection),
+    /// Let go of all events with a tag that were appended before, as if they had never been
+    Forget(Forget),
+    /// Let go of all events up to a position
+    Trim(Trim),
+    /// Set how long events are kept
+    Retain(Retain),
 }
 
 /// Which events are meant.
@@ -118,6 +126,9 @@ impl Events {
             Events::Unsubscribe(unsubscribe) => unsubscribe.run(out),
             Events::Projections(projections) => projections.run(out),
             Events::DropProjection(drop) => drop.run(out),
+            Events::Forget(forget) => forget.run(out),
+            Events::Trim(trim) => trim.run(out),
+            Events::Retain(retain) => retain.run(out),
         }
     }
 }

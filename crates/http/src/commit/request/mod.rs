@@ -40,6 +40,12 @@ pub(crate) enum PartRequest<'r> {
     #[serde(borrow)]
     Upstream(events::Upstream<'r>),
     #[serde(borrow)]
+    TrimEvents(named::TrimEvents<'r>),
+    #[serde(borrow)]
+    ForgetTag(named::ForgetTag<'r>),
+    #[serde(borrow)]
+    RetainEvents(named::RetainEvents<'r>),
+    #[serde(borrow)]
     PutSubscription(Box<named::PutSubscription<'r>>),
     #[serde(borrow)]
     DropSubscription(named::DropSubscription<'r>),
@@ -136,6 +142,9 @@ impl PartRequest<'_> {
         Ok(match self {
             PartRequest::Append(append) => Part::Events(append.command()?),
             PartRequest::Upstream(upstream) => Part::Events(upstream.command()),
+            PartRequest::TrimEvents(trim) => Part::Events(trim.command()),
+            PartRequest::ForgetTag(forget) => Part::Events(forget.command()),
+            PartRequest::RetainEvents(retain) => Part::Events(retain.command()),
             PartRequest::PutSubscription(put) => Part::Events(put.command()),
             PartRequest::DropSubscription(drop) => Part::Events(drop.command()),
             PartRequest::SaveProjection(save) => Part::Events(save.command()?),

@@ -88,6 +88,52 @@ pub(crate) struct ProjectionRequest<'r> {
     state_base64: Option<Base64>,
 }
 
+/// Lets go of all events up to a position.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrimEvents<'r> {
+    #[serde(borrow)]
+    store: Text<'r>,
+    up_to: u64,
+}
+
+/// Lets go of all events with a tag.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ForgetTag<'r> {
+    #[serde(borrow)]
+    store: Text<'r>,
+    #[serde(borrow)]
+    tag: Text<'r>,
+}
+
+/// Sets how long events are kept; `null` for ever.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetainEvents<'r> {
+    #[serde(borrow)]
+    store: Text<'r>,
+    retention_ms: Option<u64>,
+}
+
+impl TrimEvents<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::Trim { store: &self.store, up_to: EventPosition::new(self.up_to) }
+    }
+}
+
+impl ForgetTag<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::Forget { store: &self.store, tag: self.tag.as_bytes() }
+    }
+}
+
+impl RetainEvents<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::SetRetention { store: &self.store, retention_ms: self.retention_ms }
+    }
+}
+
 /// Names a projection.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,0 +1,124 @@
+//! What an event store lets go of is read no more, its bytes are gone with the compaction, and everything else stays.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
+use quire::{Background, Builder, Database, Durability, Duty, ManualClock, Timestamp};
+
+use crate::support::{Place, files};
+
+const SECRET: &str = "ann lives in the house by the lake";
+
+fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
+    place.builder(Durability::Os).clock(clock.clone()).background(Background::Caller)
+}
+
+/// Events of two people, in some sealed segments, a second apart.
+fn fill(database: &Database, clock: &ManualClock) {
+    for number in 0..100 {
+        clock.set(Timestamp::from_millis(1_000 * (number + 1)));
+        let padded = format!("{SECRET}{:>400}", number);
+        let ann = NewEvent::new("Moved").tag("person:ann").data(padded.as_bytes());
+        let ben = NewEvent::new("Moved").tag("person:ben").data(&[b'b'; 400]);
+        database.events("people").append([ann, ben]).expect("accepted");
+    }
+    // What follows stands in the segment that takes records.
+    for _ in 0..60 {
+        database.events("other").append([NewEvent::new("Filled").data(&[b'o'; 1_000])]).expect("accepted");
+    }
+    settle(database);
+}
+
+fn settle(database: &Database) {
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    // Two checkpoints are kept, and what is behind the older one stays as it is.
+    for _ in 0..2 {
+        database.events("other").append([NewEvent::new("Passed")]).expect("accepted");
+        database.checkpoint().expect("saved");
+    }
+}
+
+fn positions(database: &Database, tag: &str) -> Vec<u64> {
+    let query = Query::default().or(QueryItem::new().tag(tag));
+    let read = database.events("people").read(&query, ReadOptions::default()).expect("readable");
+    read.events.iter().map(|event| event.position.get()).collect()
+}
+
+/// In how many files of the shard the secret stands.
+fn told_by(place: &Place) -> usize {
+    let tells = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+    let all = files(&place.shard(), "");
+    all.iter().filter(|path| fs::read(path).is_ok_and(|bytes| tells(&bytes))).count()
+}
+
+#[test]
+fn what_is_forgotten_is_gone_at_once_for_reads_and_after_a_compaction_from_the_disk() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
+    let database = builder(&place, &clock).open().expect("opened");
+    fill(&database, &clock);
+    assert_eq!((positions(&database, "person:ann").len(), positions(&database, "person:ben").len()), (100, 100));
+    assert!(told_by(&place) > 1);
+
+    database.events("people").forget("person:ann").expect("accepted");
+    let expect = |database: &Database| {
+        assert!(positions(database, "person:ann").is_empty());
+        assert_eq!(positions(database, "person:ben"), (1..=100).map(|number| 2 * number).collect::<Vec<_>>());
+        assert!(database.events("people").event_at(EventPosition::new(1)).expect("readable").is_none());
+    };
+    expect(&database);
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    expect(&database);
+    assert!(told_by(&place) > 1, "nothing was compacted yet");
+
+    settle(&database);
+    let done = database.compact().expect("compacted");
+    assert_eq!(done.entries_dropped, 100);
+    expect(&database);
+    assert_eq!(told_by(&place), 0);
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    expect(&database);
+
+    // She may come back: what was forgotten is in the way of nothing, and what is new stays.
+    let unless = Condition::fail_if_matches(Query::default().or(QueryItem::new().tag("person:ann")));
+    let back = NewEvent::new("Moved").tag("person:ann");
+    database.events("people").append_if([back.clone()], [unless.clone()]).expect("accepted");
+    assert_eq!(positions(&database, "person:ann"), [201]);
+    assert!(database.events("people").append_if([back], [unless]).is_err());
+}
+
+#[test]
+fn a_store_keeps_its_events_as_long_as_it_is_told_to() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
+    let database = builder(&place, &clock).open().expect("opened");
+    fill(&database, &clock);
+    let now = clock.clone();
+    let retain = |database: &Database, after_ms: u64| {
+        now.set(Timestamp::from_millis(200_000 + after_ms));
+        database.carry_out(Duty::Retain).expect("looked");
+    };
+    retain(&database, 0);
+    assert_eq!(positions(&database, "person:ben").len(), 100, "for ever, when nothing is said");
+    database.events("people").set_retention(Some(Duration::from_secs(150))).expect("accepted");
+    retain(&database, 1);
+    // The event of second 50 is a millisecond too old.
+    assert_eq!(positions(&database, "person:ben"), (51..=100).map(|number| 2 * number).collect::<Vec<_>>());
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    assert_eq!(positions(&database, "person:ben").len(), 50);
+    assert_eq!(database.events("other").head().expect("readable").get(), 62, "another store keeps what it has");
+    settle(&database);
+    assert_eq!(database.compact().expect("compacted").entries_dropped, 100);
+    database.events("people").set_retention(None).expect("accepted");
+    retain(&database, 1_000_000);
+    assert_eq!(positions(&database, "person:ben").len(), 50);
+    database.events("people").trim(EventPosition::new(198)).expect("accepted");
+    assert_eq!(positions(&database, "person:ben"), [200]);
+    assert!(database.events("people").trim(EventPosition::new(999)).is_err(), "there are no such events");
+}
