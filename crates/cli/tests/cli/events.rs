@@ -98,19 +98,20 @@ fn what_has_no_end_is_no_data_and_a_folder_without_a_database_is_told_how_to_bec
 #[test]
 fn a_store_lets_go_of_what_it_is_told_to() {
     let folder = tempfile::tempdir().expect("a folder");
-    let data = folder.path().join("data");
+    let server = Server::start(&folder.path().join("data"));
+    let at = |arguments: &[&str]| run(&[arguments, &["--http", &server.http]].concat());
     for tag in ["person:ann", "person:ben", "person:ann", "person:cem"] {
-        run_on(&data, &["events", "append", "people", "here", "--type", "Joined", "--tag", tag]).succeeded();
+        at(&["events", "append", "people", "here", "--type", "Joined", "--tag", tag]).succeeded();
     }
-    let left = || run_on(&data, &["events", "read", "people", "--json"]).succeeded();
-    let told = run_on(&data, &["events", "forget", "people", "person:ann"]).succeeded();
+    let left = || at(&["events", "read", "people", "--json"]).succeeded();
+    let told = at(&["events", "forget", "people", "person:ann"]).succeeded();
     assert_eq!(told, "people has no event with the tag person:ann any more\n");
     assert!(!left().contains("person:ann") && left().lines().count() == 2, "{}", left());
-    run_on(&data, &["events", "trim", "people", "2"]).succeeded();
+    at(&["events", "trim", "people", "2"]).succeeded();
     assert!(left().contains("person:cem") && left().lines().count() == 1, "{}", left());
-    run_on(&data, &["events", "trim", "people", "9"]).failed_with("the last event of the store is 4");
-    let told = run_on(&data, &["events", "retain", "people", "--retention-ms", "86400000"]).succeeded();
+    at(&["events", "trim", "people", "9"]).failed_with("the last event of the store is 4");
+    let told = at(&["events", "retain", "people", "--retention-ms", "86400000"]).succeeded();
     assert_eq!(told, "people keeps events for 86400000 ms\n");
-    let told = run_on(&data, &["events", "retain", "people"]).succeeded();
+    let told = at(&["events", "retain", "people"]).succeeded();
     assert_eq!(told, "people keeps events for ever\n");
 }
