@@ -128,6 +128,32 @@ impl fmt::Display for MemberId {
     }
 }
 
+/// Which reading of a partition it is: it grows each time the partition gets another owner, so that a member that lost it
+/// and got it back is told from the one that it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct OwnerEpoch(u64);
+
+impl OwnerEpoch {
+    /// The epoch with this number.
+    pub const fn new(number: u64) -> Self {
+        OwnerEpoch(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// A partition of a member's share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owned {
+    /// The partition.
+    pub partition: u32,
+    /// Which reading of it this is.
+    pub epoch: OwnerEpoch,
+}
+
 /// Who commits an offset, as far as it is to be held against a group's members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Committer {
@@ -135,8 +161,14 @@ pub enum Committer {
     Anyone,
     /// A member of this generation: any other than the group's current one is refused.
     Of(Generation),
-    /// A member by lease: it is refused for a partition that it does not read. Its lease is renewed.
-    Member(MemberId),
+    /// A member by lease: it is refused for a partition that it does not read, or that another has read in between. Its lease
+    /// is renewed.
+    Member {
+        /// The member.
+        member: MemberId,
+        /// Its reading of the partition, as its share says.
+        epoch: OwnerEpoch,
+    },
 }
 
 /// Whose membership does not keep a group from being deleted. Who goes on as its member is refused.

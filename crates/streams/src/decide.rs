@@ -115,7 +115,7 @@ impl<'c> Draft<'_, 'c> {
                 match by {
                     Committer::Anyone => {}
                     Committer::Of(generation) => self.check_generation(group, generation)?,
-                    Committer::Member(member) => self.check_owner(group, topic, partition, member)?,
+                    Committer::Member { member, epoch } => self.check_owner(group, topic, partition, member, epoch)?,
                 }
                 let group = self.group_or_create(group)?;
                 self.commit_offset(&OffsetBody { group, topic, partition, offset, leader_epoch, metadata });

@@ -73,8 +73,8 @@ mod retention;
 mod trial;
 
 pub use command::{
-    Command, Committer, Despite, Generation, GroupId, MemberId, MemberJoined, OffsetCommitted, Produced, ProducerId,
-    RecordsDeleted, Reply, StaticMember, TopicAltered, TopicCreated, TopicId, TopicRef,
+    Command, Committer, Despite, Generation, GroupId, MemberId, MemberJoined, OffsetCommitted, Owned, OwnerEpoch,
+    Produced, ProducerId, RecordsDeleted, Reply, StaticMember, TopicAltered, TopicCreated, TopicId, TopicRef,
 };
 pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
 pub use partition::{Fetched, Open, Partition, PartitionOffsets, Stored, TimeOffset};

@@ -88,12 +88,15 @@ impl Partition {
     /// Where the partition begins and ends.
     ///
     /// # Errors
-    /// When the log can't be read.
+    /// When its last batch can't be read.
     pub fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, ReadError> {
         let last = history.previous(&[self.tag.tag()], Place::END)?;
         let next = last.map_or(Sequence::new(0), |last| last.next_sequence());
-        let first = history.seek(self.tag.tag(), self.start)?;
-        let start = first.and_then(|first| first.sequence).map_or(next, |first| first.max(self.start));
+        let start = match history.seek(self.tag.tag(), self.start) {
+            Ok(first) => first.and_then(|first| first.sequence).map_or(next, |first| first.max(self.start)),
+            // There is one, which whoever reads it is told of; the others can be read.
+            Err(_) => self.start,
+        };
         Ok(PartitionOffsets { start, next: next.max(self.start) })
     }
 
@@ -103,7 +106,7 @@ impl Partition {
     ///
     /// # Errors
     /// [`StreamReadError::OffsetOutOfRange`] when `from` lies before the first record or beyond the end; at the end
-    /// there is nothing to hand out, and no error. [`StreamReadError::Unreadable`] when the log can't be read.
+    /// there is nothing to hand out, and no error. [`StreamReadError::Unreadable`] when the log can't be read at `from`.
     pub fn fetch(
         &self,
         history: &dyn History,
@@ -130,7 +133,11 @@ impl Partition {
             if visit(stored).is_break() {
                 break;
             }
-            entry = history.next(&[self.tag.tag()], found.place.after())?;
+            entry = match history.next(&[self.tag.tag()], found.place.after()) {
+                Ok(next) => next,
+                // What stands before what can't be read can be; the next fetch begins at it and tells.
+                Err(_) => break,
+            };
         }
         Ok(fetched)
     }

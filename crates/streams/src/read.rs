@@ -10,8 +10,8 @@ use quire_model::{History, ReadError, Sequence, Timestamp};
 use crate::roster::Roster;
 use crate::state::{Committed, Written};
 use crate::{
-    ActiveProducer, Fetched, Generation, GroupId, MemberId, Partition, PartitionOffsets, StaticMember, Stored, Streams,
-    TimeOffset, TopicId, TopicSettings,
+    ActiveProducer, Fetched, Generation, GroupId, MemberId, Owned, Partition, PartitionOffsets, StaticMember, Stored,
+    Streams, TimeOffset, TopicId, TopicSettings,
 };
 
 /// A topic.
@@ -146,7 +146,7 @@ impl Streams {
     }
 
     /// The partitions of a topic that a group's member by lease reads; `None` when it is no member.
-    pub fn share(&self, group: &str, topic: TopicId, member: MemberId) -> Option<impl Iterator<Item = u32>> {
+    pub fn share(&self, group: &str, topic: TopicId, member: MemberId) -> Option<impl Iterator<Item = Owned>> {
         let roster = self.roster(group, topic)?;
         roster.members.contains_key(&member).then(|| roster.share(member))
     }

@@ -142,7 +142,7 @@ pub enum Refusal {
         /// The member.
         member: MemberId,
     },
-    /// Another member reads the partition.
+    /// Another member reads the partition, or has read it since the one that commits did.
     NotOwner {
         /// The partition.
         partition: u32,
@@ -217,7 +217,10 @@ impl fmt::Display for Refusal {
             }
             Refusal::UnknownMember { member } => write!(f, "member {member} is none of the group: it joins anew"),
             Refusal::NotOwner { partition, member } => {
-                write!(f, "partition {partition} is read by another member of the group, not by member {member}")
+                write!(
+                    f,
+                    "partition {partition} is not read by member {member} of the group any more, or was read by another in between"
+                )
             }
             Refusal::GroupHasMembers { leases, generation: None } => {
                 write!(f, "the group has {leases} members, whose leases run")

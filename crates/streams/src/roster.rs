@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use quire_model::Timestamp;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use crate::MemberId;
+use crate::{MemberId, Owned, OwnerEpoch};
 
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +20,15 @@ pub(crate) struct Roster {
     pub(crate) version: u64,
     pub(crate) members: BTreeMap<MemberId, Member>,
     /// By partition; empty without members.
-    owners: Vec<MemberId>,
+    owners: Vec<Owner>,
+}
+
+/// Who reads a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) member: MemberId,
+    /// The version in which it was given the partition.
+    pub(crate) epoch: OwnerEpoch,
 }
 
 /// A member with its lease.
@@ -67,13 +75,14 @@ impl Roster {
     }
 
     /// Who reads this partition.
-    pub(crate) fn owner(&self, partition: u32) -> Option<MemberId> {
+    pub(crate) fn owner(&self, partition: u32) -> Option<Owner> {
         self.owners.get(partition as usize).copied()
     }
 
     /// The partitions that a member reads.
-    pub(crate) fn share(&self, member: MemberId) -> impl Iterator<Item = u32> {
-        (0..).zip(&self.owners).filter(move |(_, owner)| **owner == member).map(|(partition, _)| partition)
+    pub(crate) fn share(&self, member: MemberId) -> impl Iterator<Item = Owned> {
+        let owned = (0..).zip(&self.owners).filter(move |(_, owner)| owner.member == member);
+        owned.map(|(partition, owner)| Owned { partition, epoch: owner.epoch })
     }
 
     /// Lets members out and one in, and shares so many partitions out anew.
@@ -93,7 +102,7 @@ impl Roster {
         }
         let mut had: BTreeMap<MemberId, u32> = self.members.keys().map(|id| (*id, 0)).collect();
         for owner in &self.owners {
-            if let Some(count) = had.get_mut(owner) {
+            if let Some(count) = had.get_mut(&owner.member) {
                 *count += 1;
             }
         }
@@ -110,10 +119,12 @@ impl Roster {
             }
             _ => false,
         };
-        let kept: Vec<Option<MemberId>> =
-            (0..partitions as usize).map(|at| self.owners.get(at).copied().filter(|owner| take(*owner))).collect();
+        let kept = |at| self.owners.get(at).copied().filter(|owner: &Owner| take(owner.member));
+        let kept: Vec<Option<Owner>> = (0..partitions as usize).map(kept).collect();
+        let epoch = OwnerEpoch::new(self.version);
         let mut free = room.into_iter().flat_map(|(id, room)| core::iter::repeat_n(id, room as usize));
-        let owner = |kept: Option<MemberId>| kept.or_else(|| free.next()).expect("there is room for each partition");
+        let mut given = || free.next().map(|member| Owner { member, epoch });
+        let owner = |kept: Option<Owner>| kept.or_else(&mut given).expect("there is room for each partition");
         self.owners = kept.into_iter().map(owner).collect();
     }
 
@@ -124,7 +135,7 @@ impl Roster {
         }
         out.varint(self.owners.len() as u64);
         for owner in &self.owners {
-            out.varint(owner.get());
+            out.varint(owner.member.get()).varint(owner.epoch.get());
         }
     }
 
@@ -136,7 +147,8 @@ impl Roster {
             roster.members.insert(id, Member { name, lease_ms, until: Timestamp::from_micros(from.varint()?) });
         }
         for _ in 0..from.varint()? {
-            roster.owners.push(MemberId::new(from.varint()?));
+            let (member, epoch) = (MemberId::new(from.varint()?), OwnerEpoch::new(from.varint()?));
+            roster.owners.push(Owner { member, epoch });
         }
         Ok(roster)
     }
@@ -154,7 +166,7 @@ mod tests {
     }
 
     fn owners(roster: &Roster) -> Vec<u64> {
-        roster.owners.iter().map(|owner| owner.get()).collect()
+        roster.owners.iter().map(|owner| owner.member.get()).collect()
     }
 
     #[test]
@@ -184,6 +196,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_partition_that_comes_back_is_another_reading_of_it_and_one_that_stays_is_not() {
+        let mut roster = roster(&[1]);
+        roster.share_out(2);
+        let share = |roster: &Roster| roster.share(MemberId::new(1)).collect::<Vec<_>>();
+        let before = share(&roster);
+        roster.change(&[], Some((MemberId::new(2), Member::new("", 1000, Timestamp::ZERO))), 2);
+        assert_eq!(share(&roster), before[..1]);
+        roster.change(&[MemberId::new(2)], None, 2);
+        let after = share(&roster);
+        assert_eq!(after[0], before[0]);
+        assert!(after[1].partition == before[1].partition && after[1].epoch > before[1].epoch);
     }
 
     #[test]

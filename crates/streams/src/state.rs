@@ -128,7 +128,7 @@ impl Model for Streams {
     ///   │                          m, m × (topic, partition, offset, leader epoch u32, time in µs, metadata),
     ///   │                          t, t × topic, r, r × (topic, roster))
     ///   │ producers │ next member
-    /// roster: version, m, m × (member, name, lease in ms, until in µs), p, p × member
+    /// roster: version, m, m × (member, name, lease in ms, until in µs), p, p × (member, epoch)
     /// ```
     fn save(&self, out: &mut Encoder) {
         out.u8(CHECKPOINT_VERSION);

@@ -29,7 +29,7 @@ use crate::commit::Commit;
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::unreadable;
-use crate::streams::{Committer, PartitionOffsets, TopicRef};
+use crate::streams::{Committer, Owned, OwnerEpoch, PartitionOffsets, TopicRef};
 use crate::{Part, streams};
 use member::Member;
 
@@ -55,13 +55,21 @@ type OnError<'d> = Option<&'d (dyn Fn(&Delivery, &str, u32) + Sync)>;
 #[derive(Debug, Clone, Copy)]
 struct Share {
     partition: u32,
+    /// Which reading of it this is, by a member by lease.
+    epoch: OwnerEpoch,
     next: Sequence,
     is_paused: bool,
 }
 
+impl Share {
+    fn owned(&self) -> Owned {
+        Owned { partition: self.partition, epoch: self.epoch }
+    }
+}
+
 /// What a look at a member's share found.
 enum Found {
-    Share(Vec<(u32, Option<Sequence>)>),
+    Share(Vec<(Owned, Option<Sequence>)>),
     /// It is a member no more.
     Gone,
     /// Nor is its place free.
@@ -142,7 +150,7 @@ impl<'d> Consumer<'d> {
                 Some(committed) => committed,
                 None => self.begin(partition, from_start)?,
             };
-            self.partitions.push(Share { partition, next, is_paused: false });
+            self.partitions.push(Share { partition, epoch: OwnerEpoch::default(), next, is_paused: false });
         }
         Ok(self.partitions.len() > before)
     }
@@ -170,7 +178,9 @@ impl<'d> Consumer<'d> {
                 let taken =
                     view.streams.members(group, topic).any(|other| !other.name.is_empty() && other.name == name);
                 let share = match view.streams.share(group, topic, id) {
-                    Some(share) => Found::Share(share.map(|at| (at, committed(at))).collect::<Vec<_>>()),
+                    Some(share) => {
+                        Found::Share(share.map(|owned| (owned, committed(owned.partition))).collect::<Vec<_>>())
+                    }
                     None if taken => Found::Replaced,
                     None => Found::Gone,
                 };
@@ -201,19 +211,21 @@ impl<'d> Consumer<'d> {
     }
 
     /// Says whether the share is taken; else somebody was faster, and it is to be looked at again.
-    fn take_share(&mut self, share: &[(u32, Option<Sequence>)]) -> Result<bool> {
-        self.partitions.retain(|known| share.iter().any(|(partition, _)| *partition == known.partition));
-        for (partition, committed) in share {
-            if self.partitions.iter().any(|known| known.partition == *partition) {
+    fn take_share(&mut self, share: &[(Owned, Option<Sequence>)]) -> Result<bool> {
+        // One that went and came back meanwhile is begun where its reader in between came to.
+        self.partitions.retain(|known| share.iter().any(|(owned, _)| *owned == known.owned()));
+        for (owned, committed) in share {
+            let Owned { partition, epoch } = *owned;
+            if self.partitions.iter().any(|known| known.partition == partition) {
                 continue;
             }
             let next = match committed {
                 Some(committed) => *committed,
                 None => {
-                    let begin = self.begin(*partition, self.settings.from_start)?;
+                    let begin = self.begin(partition, self.settings.from_start)?;
                     // Noted at once: the next reader of the partition goes on here, and not behind what came meanwhile.
                     if !self.settings.from_start {
-                        let noted = Commit::new().part(self.note(*partition, begin, self.committer()));
+                        let noted = Commit::new().part(self.note(partition, begin, self.committer(epoch)));
                         match self.database.commit(&noted)?.committed() {
                             Err(refused) if refused.kind() == ErrorKind::Refused => return Ok(false),
                             committed => committed?,
@@ -222,13 +234,13 @@ impl<'d> Consumer<'d> {
                     begin
                 }
             };
-            self.partitions.push(Share { partition: *partition, next, is_paused: false });
+            self.partitions.push(Share { partition, epoch, next, is_paused: false });
         }
         Ok(true)
     }
 
-    fn committer(&self) -> Committer {
-        self.member.as_ref().map_or(Committer::Anyone, |member| Committer::Member(member.id()))
+    fn committer(&self, epoch: OwnerEpoch) -> Committer {
+        self.member.as_ref().map_or(Committer::Anyone, |member| Committer::Member { member: member.id(), epoch })
     }
 
     /// The next records of a partition that has any, taking turns; nothing is noted of them yet. `None` when there are none.
@@ -245,7 +257,7 @@ impl<'d> Consumer<'d> {
             if share.is_paused {
                 continue;
             }
-            let mut delivery = Delivery::empty(share.partition, self.committer(), self.spare.take());
+            let mut delivery = Delivery::empty(share.partition, self.committer(share.epoch), self.spare.take());
             self.fetch(&mut delivery, share.next)?;
             self.partitions[turn].next = delivery.next;
             if !delivery.is_empty() {

@@ -8,7 +8,7 @@ use super::{Consumer, Delivery};
 use crate::commit::{Commit, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::outcome::Outcome;
-use crate::streams::Committer;
+use crate::streams::{Committer, Owned};
 
 impl Consumer<'_> {
     /// Hands records to `handle` until `stop` says so, looked at before each delivery and at least every `look` while there
@@ -69,11 +69,11 @@ impl Consumer<'_> {
 
     /// Whether a delivery's partition is not read any more by the member that was given it.
     fn is_lost(&self, delivery: &Delivery) -> Result<bool> {
-        let Committer::Member(member) = delivery.by else { return Ok(false) };
+        let Committer::Member { member, epoch } = delivery.by else { return Ok(false) };
         let (group, topic, partition) = (self.group, self.topic, delivery.partition);
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(topic)?.id;
-            Some(view.streams.share(group, topic, member)?.any(|owned| owned == partition))
+            Some(view.streams.share(group, topic, member)?.any(|owned| owned == Owned { partition, epoch }))
         })?;
         Ok(found != Some(true))
     }

@@ -105,11 +105,41 @@ fn what_was_not_committed_when_a_partition_moved_is_the_new_readers() {
     let commit = Commit::new().produce("out", Message::new("of the old reader"));
     let refused = first.ack_in(commit, &held[1]).expect_err("it is another's");
     assert_eq!(refused.kind(), ErrorKind::Refused);
-    assert!(refused.to_string().contains("partition 1 is read by another member"), "{refused}");
+    assert!(refused.to_string().contains("partition 1 is not read by member 0"), "{refused}");
     database.topic("out").offsets(0).expect_err("nothing of the commit happened");
     first.ack(&held[0]).expect("the other partition stayed");
     assert_eq!(take(&mut second), ["1"]);
     assert_eq!(take(&mut first), Vec::<String>::new());
+}
+
+#[test]
+fn a_partition_that_went_and_came_back_is_read_from_where_its_reader_in_between_came_to() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    database.topic("t").create(2).expect("created");
+    produce(&database, 2, &["0", "1"]);
+    let mut first = join(&database, LEASE);
+    let mut held = [first.poll().expect("no error").expect("one"), first.poll().expect("no error").expect("another")];
+    held.sort_by_key(|delivery| delivery.partition);
+    let mut second = join(&database, LEASE);
+    assert_eq!(take(&mut second), ["1"]);
+    produce(&database, 2, &["2", "3"]);
+    assert_eq!(take(&mut second), ["3"]);
+    drop(second);
+    // The first one has seen nothing of it, and has the partition again.
+    let commit = Commit::new().produce("out", Message::new("of what another has taken"));
+    let refused = first.ack_in(commit, &held[1]).expect_err("it was another's in between");
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    database.topic("out").offsets(0).expect_err("nothing of the commit happened");
+    first.ack(&held[0]).expect("the other partition stayed");
+    produce(&database, 2, &["4", "5"]);
+    assert_eq!(take(&mut first), ["2", "4", "5"]);
+    assert_eq!(first.partitions(), [0, 1]);
+    drop(first);
+    drop(database);
+    let database = place.open(Durability::Os);
+    let committed = |partition| database.topic("t").committed_offset("g", partition).expect("readable");
+    assert_eq!([committed(0), committed(1)], [Some(Sequence::new(3)), Some(Sequence::new(3))]);
 }
 
 #[test]

@@ -10,11 +10,11 @@ use super::{Draft, Stop};
 use crate::codec::{
     GoneBody, JoinedBody, MEMBER_JOINED, MEMBER_RENEWED, MEMBERS_GONE, RenewedBody, UNREAD_PROTECTED, encode_protected,
 };
-use crate::roster::{Member, Roster};
+use crate::roster::{Member, Owner, Roster};
 use crate::tag::group_tag;
 use crate::{
-    GroupId, LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, MemberId, MemberJoined, Refusal, Reply, STATIC_MEMBERS_MAX, TopicId,
-    TopicRef,
+    GroupId, LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, MemberId, MemberJoined, OwnerEpoch, Refusal, Reply,
+    STATIC_MEMBERS_MAX, TopicId, TopicRef,
 };
 
 impl<'c> Draft<'_, 'c> {
@@ -80,12 +80,13 @@ impl<'c> Draft<'_, 'c> {
         topic: TopicId,
         partition: u32,
         member: MemberId,
+        epoch: OwnerEpoch,
     ) -> Result<(), Stop> {
         let group = self.group(group)?;
         let roster = self.roster(group, topic);
         let known = roster.and_then(|roster| Some((roster, roster.members.get(&member)?)));
         let (roster, known) = known.ok_or(Refusal::UnknownMember { member })?;
-        if roster.owner(partition) != Some(member) {
+        if roster.owner(partition) != Some(Owner { member, epoch }) {
             return Err(Refusal::NotOwner { partition, member }.into());
         }
         if known.is_worth_renewing(self.effects.at().time) {

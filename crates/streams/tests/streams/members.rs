@@ -41,23 +41,25 @@ fn a_member_commits_where_it_reads_and_nowhere_else() {
     check(
         "create a 2
          join g a 10000
-         owner g 0 a/1 1
+         owner g 0 1 a/1 1
          join g a 10000
-         owner g 0 a/1 2
-         owner g 0 a/0 2
-         owner g 1 a/1 3 + leave g a 1 + owner g 1 a/1 4
-         owner g 7 a/1 4
-         leave g a 1 + owner g 0 a/1 4
+         owner g 0 1 a/1 2
+         owner g 0 1 a/0 2
+         owner g 1 2 a/1 3 + leave g a 1 + owner g 1 2 a/1 4
+         owner g 7 2 a/1 4
+         leave g a 1 + owner g 0 3 a/1 4
+         owner g 0 1 a/1 5
          committed g",
         "topic 0 has 2
          group 0 has member 0
          group 0 at #0/1
          group 0 has member 1
-         refused 0: partition 1 is read by another member of the group, not by member 0
+         refused 0: partition 1 is not read by member 0 of the group any more, or was read by another in between
          group 0 at #0/0
          refused 2: member 1 is none of the group: it joins anew
          refused 0: member 7 is none of the group: it joins anew
          group 0 goes on without the member + group 0 at #0/1
+         refused 0: partition 1 is not read by member 0 of the group any more, or was read by another in between
          #0/0 2 \"\" None at 6000, #0/1 4 \"\" None at 9000",
     );
 }
@@ -69,12 +71,12 @@ fn a_lease_that_ran_out_ends_when_somebody_else_acts_and_not_before() {
          join g a 3000
          join g a 30000
          later 10000
-         owner g 0 a/0 1
+         owner g 0 1 a/0 1
          shares g a
          later 10000
          renew g a 1
          shares g a
-         owner g 0 a/0 2
+         owner g 0 1 a/0 2
          renew g a 0
          later 100000
          renew g a 1
@@ -106,8 +108,8 @@ fn a_place_with_a_name_is_taken_over_at_once() {
          join g a 10000 two
          join g a 10000 one
          shares g a
-         owner g 0 a/0 1
-         join g a 10000 two + join g a 10000 two + owner g 4 a/2 3
+         owner g 0 1 a/0 1
+         join g a 10000 two + join g a 10000 two + owner g 4 5 a/2 3
          shares g a",
         "topic 0 has 3
          group 0 has member 0

@@ -8,8 +8,8 @@ use quire_model::memory::World;
 use quire_model::{Denied, Position, Sequence, Timestamp};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 use quire_streams::{
-    Command, Committer, Despite, Generation, MemberId, Reply, StaticMember, Streams, TopicChanges, TopicId, TopicRef,
-    TopicSettings,
+    Command, Committer, Despite, Generation, MemberId, OwnerEpoch, Reply, StaticMember, Streams, TopicChanges, TopicId,
+    TopicRef, TopicSettings,
 };
 
 /// Runs a scenario and compares what it says, line by line.
@@ -20,7 +20,7 @@ use quire_streams::{
 /// alter T SETTING=VALUE ...        init   sent ID EPOCH SEQUENCE T/P v v  generation GROUP N [INSTANCE=MEMBER ...]
 /// trim T/P OFFSET|all   retain                                            forget GROUP T/P   disband GROUP
 /// replace GROUP GENERATION INSTANCE=MEMBER
-/// join GROUP T LEASE_MS [NAME]   renew GROUP T MEMBER   leave GROUP T MEMBER   owner GROUP MEMBER T/P OFFSET
+/// join GROUP T LEASE_MS [NAME]   renew GROUP T MEMBER   leave GROUP T MEMBER   owner GROUP MEMBER EPOCH T/P OFFSET
 /// protect GROUP T   unprotect GROUP T   keep T/P OFFSET|all   disband GROUP [leases|all]
 /// later MS
 /// topics   groups   committed G    offsets T/P   fetch T/P FROM BYTES_MAX   at T/P MS   latest T/P
@@ -101,10 +101,11 @@ fn commit(world: &mut World<Streams>, time_ms: u64, line: &str) -> String {
                 let by = Committer::Of(Generation::new(generation.parse().unwrap()));
                 Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, by }
             }
-            ["owner", group, member, at, offset] => {
+            ["owner", group, member, epoch, at, offset] => {
                 let (topic, partition) = partition_of(at);
                 let (offset, metadata, leader_epoch) = (Sequence::new(offset.parse().unwrap()), "", None);
-                let by = Committer::Member(MemberId::new(member.parse().unwrap()));
+                let epoch = OwnerEpoch::new(epoch.parse().unwrap());
+                let by = Committer::Member { member: MemberId::new(member.parse().unwrap()), epoch };
                 Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, by }
             }
             ["join", group, topic, lease_ms, ref name @ ..] => Command::JoinGroup {
@@ -288,7 +289,8 @@ fn read(world: &World<Streams>, line: &str) -> Option<String> {
         ["shares", group, topic] => {
             let topic = find(&format!("{topic}/0")).0;
             let shares = model.members(group, topic).map(|member| {
-                let share: Vec<u32> = model.share(group, topic, member.id).unwrap().collect();
+                let owned = model.share(group, topic, member.id).unwrap();
+                let share: Vec<u32> = owned.map(|owned| owned.partition).collect();
                 assert_eq!(share.len(), member.partitions);
                 format!("{}: {share:?} to {}", member.id, member.until.as_millis())
             });
