@@ -51,20 +51,21 @@ impl EventTopic {
             .read(history, ReadOptions { limit: Some(1), ..ReadOptions::default() })
             .map_err(unreadable)?;
         let next = reading.head().next();
-        let first = reading.next().transpose().map_err(unreadable)?;
-        let start = first.map_or(next, |event| event.position);
+        // An event that can't be read is there: whoever reads it is told, and the others can be read.
+        let start = reading.next().map_or(next, |first| first.map_or(EventPosition::new(1), |event| event.position));
         Ok(PartitionOffsets { start: Sequence::new(start.get()), next: Sequence::new(next.get()) })
     }
 
     /// Makes a batch of the events from offset `from` on, as many as there is room for. Offset 0, where clients expect
-    /// every topic to begin, is read as 1: to refuse it would make a consumer that begins there go on at the end.
+    /// every topic to begin, is read as 1: to refuse it would make a consumer that begins there go on at the end. Says where
+    /// the batch ends.
     pub(crate) fn fetch(
         &self,
         history: &dyn History,
         from: Sequence,
         room: Room,
         out: &mut BytesMut,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Sequence>, Failure> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
         let from = from.max(Sequence::new(1));
         if from < start || from > next {
@@ -75,7 +76,12 @@ impl EventTopic {
         let after = EventPosition::new(from.get() - 1);
         let options = ReadOptions { after, ..ReadOptions::default() };
         for event in self.selection.read(history, options).map_err(unreadable)? {
-            let event = event.map_err(unreadable)?;
+            let event = match event {
+                Ok(event) => event,
+                // What stands before what can't be read can be; the next fetch begins at it and tells.
+                Err(_) if batch.record_count() > 0 => break,
+                Err(error) => return Err(unreadable(error)),
+            };
             if batch.record_count() == 0 {
                 base = event.position;
             }
@@ -85,10 +91,10 @@ impl EventTopic {
                 break;
             }
         }
-        if let Some(batch) = batch.finish() {
-            put(out, batch, Sequence::new(base.get()));
-        }
-        Ok(())
+        let end = Sequence::new(base.get() + u64::from(batch.record_count()));
+        let Some(batch) = batch.finish() else { return Ok(None) };
+        put(out, batch, Sequence::new(base.get()));
+        Ok(Some(end))
     }
 
     /// The first event that is not earlier: events of one store never go back in time.

@@ -51,14 +51,14 @@ impl JobTopic {
         Ok(PartitionOffsets { start, next })
     }
 
-    /// Makes a batch of the events from offset `from` on, as many as there is room for.
+    /// Makes a batch of the events from offset `from` on, as many as there is room for; says where it ends.
     pub(crate) fn fetch(
         &self,
         history: &dyn History,
         from: Sequence,
         room: Room,
         out: &mut BytesMut,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Sequence>, Failure> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
         if from < start || from > next {
             return Err(StreamReadError::OffsetOutOfRange { from, start, next }.into());
@@ -66,7 +66,12 @@ impl JobTopic {
         let mut batch = BatchBuilder::new();
         let (mut base, mut wanted) = (from, from);
         'entries: loop {
-            let events = self.log.events_from(history, wanted).map_err(unreadable)?;
+            let events = match self.log.events_from(history, wanted) {
+                Ok(events) => events,
+                // What stands before what can't be read can be; the next fetch begins at it and tells.
+                Err(_) if batch.record_count() > 0 => break,
+                Err(error) => return Err(unreadable(error)),
+            };
             if events.is_empty() {
                 break;
             }
@@ -82,10 +87,9 @@ impl JobTopic {
                 wanted = Sequence::new(event.number.get() + 1);
             }
         }
-        if let Some(batch) = batch.finish() {
-            put(out, batch, base);
-        }
-        Ok(())
+        let Some(batch) = batch.finish() else { return Ok(None) };
+        put(out, batch, base);
+        Ok(Some(wanted))
     }
 
     /// The first event that is not earlier: a log never goes back in time.

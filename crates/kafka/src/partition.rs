@@ -69,7 +69,8 @@ impl Partition {
         }
     }
 
-    /// Copies the batches from the one that holds offset `from` on behind `out`, as long as there is room.
+    /// Copies the batches from the one that holds offset `from` on behind `out`, as long as there is room. Says where they end;
+    /// `None` when there is none.
     ///
     /// # Errors
     /// When the offset is out of range, or the log can't be read.
@@ -79,22 +80,24 @@ impl Partition {
         from: Sequence,
         room: Room,
         out: &mut BytesMut,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Sequence>, Failure> {
         let begin = out.len();
         match self {
             Partition::Stream(partition) => {
+                let mut end = None;
                 partition.fetch(history, from, room.bytes_max, &mut |stored| {
                     if !room.takes(out.len() - begin, stored.batch.bytes().len()) {
                         return ControlFlow::Break(());
                     }
                     put(out, stored.batch, stored.base_offset);
+                    end = Some(stored.next_offset());
                     ControlFlow::Continue(())
                 })?;
+                Ok(end)
             }
-            Partition::Events(topic) => topic.fetch(history, from, room, out)?,
-            Partition::Jobs(topic) => topic.fetch(history, from, room, out)?,
+            Partition::Events(topic) => topic.fetch(history, from, room, out),
+            Partition::Jobs(topic) => topic.fetch(history, from, room, out),
         }
-        Ok(())
     }
 
     /// Looks a partition of a topic up, to be searched for a time.

@@ -63,6 +63,9 @@ static REPLICA_STATE: Struct = fields(&[Field(0, LAST, Shape::Fixed(4 + 8))]);
 /// From which version on a request has a session, and an answer room for an error that is not a partition's.
 const SESSIONS_FROM: i16 = 7;
 
+/// In place of an offset: the client is to go by what it knows.
+const UNKNOWN: i64 = -1;
+
 /// Answers with what there is, as soon as that is enough or the client has waited long enough.
 ///
 /// # Errors
@@ -234,9 +237,14 @@ fn fetch(partition: &Partition, history: &dyn History, wanted: &Wanted, room: Ro
     }
     let from = u64::try_from(wanted.offset).map_err(|_| Failure::negative_offset(wanted.offset))?;
     let mut records = BytesMut::new();
-    partition.fetch(history, Sequence::new(from), room, &mut records)?;
-    // Asked for behind the batches, so that the high watermark is never before one of them.
-    let offsets = partition.offsets(history)?;
+    let end = partition.fetch(history, Sequence::new(from), room, &mut records)?;
     let offset = |sequence: Sequence| i64::try_from(sequence.get()).expect("an offset has 63 bits");
-    Ok(Fetched { start: offset(offsets.start), next: offset(offsets.next), records: records.freeze() })
+    // Asked for behind the batches, so that the high watermark is never before one of them.
+    let (start, next) = match (partition.offsets(history), end) {
+        (Ok(offsets), _) => (offset(offsets.start), offset(offsets.next)),
+        // Where it ends can't be read: as far as is known, behind these batches.
+        (Err(_), Some(end)) => (UNKNOWN, offset(end)),
+        (Err(failure), None) => return Err(failure),
+    };
+    Ok(Fetched { start, next, records: records.freeze() })
 }
