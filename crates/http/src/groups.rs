@@ -71,6 +71,7 @@ struct OffsetReply {
 enum SourceReply {
     Topic(String),
     Store(String),
+    Queue(String),
 }
 
 /// Where a group is to go on in an event store.
@@ -184,6 +185,7 @@ impl From<GroupOffset> for OffsetReply {
         let source = match at.source {
             Source::Topic(topic) => SourceReply::Topic(topic),
             Source::Store(store) => SourceReply::Store(store),
+            Source::Queue(queue) => SourceReply::Queue(queue),
         };
         OffsetReply {
             source,

@@ -9,10 +9,10 @@
 
 use std::collections::HashSet;
 
-use quire::View;
 use quire::events::StoreNumber;
 use quire::jobs::QueueLog;
 use quire::streams::{TOPIC_NAME_BYTES_MAX, TopicId, TopicInfo};
+use quire::{OUTSIDE_QUEUE, View};
 use uuid::Uuid;
 
 /// What a topic name or topic id stands for.
@@ -121,9 +121,6 @@ pub(crate) enum Numbered {
 /// The bits that tell event stores' and queues' numbers from topics'.
 const EVENTS: u128 = 1 << 32;
 const JOBS: u128 = 1 << 33;
-
-/// The bit that tells queues' numbers from event stores' where groups keep offsets of what is no topic.
-const OUTSIDE_QUEUE: u32 = 1 << 30;
 
 /// What the names of queues' topics begin with.
 const QUEUE_PREFIX: &str = "jobs.";

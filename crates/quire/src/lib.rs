@@ -99,9 +99,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use handles::typed;
 pub use handles::{
     CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot,
-    Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, PartitionStatistics, Producer, Progress, Project,
-    Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop, Subscription, Topic,
-    TopicStatistics, Worker,
+    Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, OUTSIDE_QUEUE, PartitionStatistics, Producer,
+    Progress, Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop,
+    Subscription, Topic, TopicStatistics, Worker,
 };
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use profile::Profile;

@@ -166,7 +166,7 @@ impl To {
 }
 
 fn line(offset: &Value) -> String {
-    let kind = if offset["topic"].is_null() { "store" } else { "topic" };
+    let kind = ["topic", "store"].into_iter().find(|kind| !offset[kind].is_null()).unwrap_or("queue");
     let (topic, partition) = (word(offset, kind), word(offset, "partition"));
     let (at, next, lag) = (word(offset, "offset"), word(offset, "next"), word(offset, "lag"));
     format!("{topic:<32} partition {partition:>5}  at offset {at:>10}  next {next:>10}  lag {lag:>10}")

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use kafka_protocol::ResponseError;
-use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse, FetchResponse};
+use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use kafka_protocol::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, FetchResponse, GroupId, OffsetCommitRequest, TopicName,
+};
 use quire::jobs::{Command, NewJob};
-use quire::{Database, Durability, ManualClock, Timestamp};
+use quire::{Database, Durability, ManualClock, Source, Timestamp};
 use quire_kafka::Settings;
 
 use crate::offsets::list;
-use crate::support::{World, batch, batches, fetching, values};
+use crate::support::{World, batch, batches, fetching, text, values};
 
 /// Enqueues so many jobs, fetches them and acks them, all of them together.
 fn live(world: &World, jobs: usize) {
@@ -97,4 +100,24 @@ async fn it_can_not_be_produced_to() {
     let mut client = world.client().await;
     let code = client.produce("jobs.air.delays", &batch(&["x"])).await.error_code;
     assert_eq!(code, ResponseError::PolicyViolation.code());
+}
+
+#[tokio::test]
+async fn how_far_a_group_has_read_a_queue_is_told_with_its_name() {
+    let world = World::new().await;
+    live(&world, 1);
+    let mut client = world.client().await;
+    let partition = OffsetCommitRequestPartition::default().with_committed_offset(3);
+    let name = TopicName(text("jobs.air.delays"));
+    let topic = OffsetCommitRequestTopic::default().with_name(name).with_partitions(vec![partition]);
+    let request = OffsetCommitRequest::default()
+        .with_group_id(GroupId(text("g")))
+        .with_generation_id_or_member_epoch(-1)
+        .with_topics(vec![topic]);
+    assert_eq!(client.call(8, &request).await.topics[0].partitions[0].error_code, 0);
+    drop(client);
+    let world = world.restart().await;
+    let group = world.database.group("g").describe().expect("readable").expect("it committed");
+    let at = &group.offsets[0];
+    assert_eq!((&at.source, at.offset.get(), at.lag()), (&Source::Queue("air/delays".into()), 3, 1));
 }

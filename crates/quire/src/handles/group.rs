@@ -7,7 +7,8 @@ use crate::decide::Commands;
 use crate::error::Result;
 use crate::events::EventPosition;
 use crate::handles::only;
-use crate::streams::{Command, Despite, MemberId, PartitionOffsets, TopicRef};
+use crate::jobs::QueueLog;
+use crate::streams::{Command, Despite, MemberId, Partition, PartitionOffsets, TopicRef};
 
 /// A consumer group. See [`Database::group`].
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,19 @@ pub enum Source {
     Topic(String),
     /// An event store, which has one partition, and whose offsets are positions.
     Store(String),
+    /// What happens to the jobs of a queue, which has one partition.
+    Queue(String),
+}
+
+/// The bit that tells the numbers of queues from those of event stores, where a group commits in what is no topic
+/// ([`TopicRef::Outside`]).
+pub const OUTSIDE_QUEUE: u32 = 1 << 30;
+
+/// What a group has committed in, to be read without the state.
+enum Read {
+    Partition(Partition),
+    Store,
+    Queue(QueueLog),
 }
 
 /// How far a group has read a partition.
@@ -101,21 +115,32 @@ impl<'a> Group<'a> {
                     topic: name_of(topic).unwrap_or_default(),
                     member: member.id,
                     name: member.name.to_owned(),
-                    partitions: streams.share(self.name, topic, member.id).into_iter().flatten().collect(),
+                    partitions: {
+                        let share = streams.share(self.name, topic, member.id).into_iter().flatten();
+                        share.map(|owned| owned.partition).collect()
+                    },
                     until: member.until,
                 })
             });
             let protected = streams.protected_by(self.name).filter_map(name_of);
-            let mut partitions = Vec::new();
+            let mut reads = Vec::new();
             let offsets = streams.committed_by(self.name).filter_map(|(topic, partition, committed)| {
-                let source = match topic.as_outside() {
-                    None => Source::Topic(name_of(topic)?),
+                let (source, read) = match topic.as_outside() {
+                    None => {
+                        (Source::Topic(name_of(topic)?), Read::Partition(streams.partition(topic, partition).ok()?))
+                    }
+                    Some(number) if number & OUTSIDE_QUEUE != 0 => {
+                        let mut queues = view.jobs.queue_logs();
+                        let queue = queues.find(|queue| queue.number() == number & !OUTSIDE_QUEUE)?;
+                        (Source::Queue(queue.name().to_owned()), Read::Queue(queue))
+                    }
                     Some(number) => {
                         let mut stores = view.events.stores();
-                        Source::Store(stores.find(|(_, store)| store.get() == number)?.0.to_owned())
+                        let store = stores.find(|(_, store)| store.get() == number)?.0;
+                        (Source::Store(store.to_owned()), Read::Store)
                     }
                 };
-                partitions.push(streams.partition(topic, partition).ok());
+                reads.push(read);
                 let (start, next) = (Sequence::new(1), Sequence::new(0));
                 let (offset, metadata, time) = (committed.offset, committed.metadata.to_owned(), committed.time);
                 Some(GroupOffset { source, partition, offset, start, next, metadata, time })
@@ -127,20 +152,22 @@ impl<'a> Group<'a> {
                 protected_in: protected.collect(),
                 offsets: offsets.collect(),
             };
-            Some((description, partitions))
+            Some((description, reads))
         })?;
-        let Some((mut description, partitions)) = found.wait()? else { return Ok(None) };
+        let Some((mut description, reads)) = found.wait()? else { return Ok(None) };
         let history = self.database.history();
-        for (offset, partition) in description.offsets.iter_mut().zip(partitions) {
-            match (&offset.source, partition) {
-                (Source::Store(store), _) => {
-                    offset.next = Sequence::new(self.database.events(store).head()?.get() + 1);
-                }
-                (Source::Topic(_), Some(partition)) => {
+        for (offset, read) in description.offsets.iter_mut().zip(reads) {
+            match read {
+                Read::Partition(partition) => {
                     let PartitionOffsets { start, next } = partition.offsets(&history)?;
                     (offset.start, offset.next) = (start, next);
                 }
-                (Source::Topic(_), None) => unreachable!("offsets are committed in partitions that are there"),
+                Read::Queue(queue) => (offset.start, offset.next) = queue.bounds(&history)?,
+                Read::Store => {
+                    if let Source::Store(store) = &offset.source {
+                        offset.next = Sequence::new(self.database.events(store).head()?.get() + 1);
+                    }
+                }
             }
         }
         Ok(Some(description))

@@ -23,7 +23,7 @@ pub use events::{Event, EventStore, Events};
 pub use graph::Graph;
 pub use graph_changes::GraphChanges;
 pub use graph_snapshot::GraphSnapshot;
-pub use group::{Group, GroupDescription, GroupMember, GroupOffset, Source};
+pub use group::{Group, GroupDescription, GroupMember, GroupOffset, OUTSIDE_QUEUE, Source};
 pub use life::LifeEvents;
 pub use projection::{Project, Projected, Projection};
 pub use queue::{Delivered, Queue};
