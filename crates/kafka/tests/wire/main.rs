@@ -4,6 +4,8 @@ mod support;
 
 mod admin;
 mod bad_input;
+mod corpus;
+mod damage;
 mod event_topics;
 mod fetch;
 mod groups;

@@ -17,6 +17,7 @@ mod checkpoints;
 mod closing;
 mod compression;
 mod consumers;
+mod corpus;
 mod duties;
 mod members;
 mod opening;
