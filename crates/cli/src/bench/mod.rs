@@ -47,7 +47,7 @@ const SUITES: &[&[Case]] = &[log::CASES, streams::CASES, events::CASES, jobs::CA
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Bench {
     #[command(subcommand)]
-    reports: Option<Reports>,
+    other: Option<Other>,
     /// The suite to run
     #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "jobs", "graph", "kafka"])]
     suite: Option<String>,
@@ -75,20 +75,24 @@ pub(crate) struct Bench {
     json: bool,
 }
 
-/// What can be done with reports.
+/// What is no run of cases.
 #[derive(Debug, Subcommand)]
-enum Reports {
+enum Other {
     /// Compare two reports, and fail when a case has become slower
     Compare(Compare),
     /// Write a report as a page of Markdown
     Page(Page),
+    /// The other process of the case `handoff`
+    #[command(hide = true)]
+    Handler(streams::Handler),
 }
 
 impl Bench {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        match self.reports {
-            Some(Reports::Compare(compare)) => return compare.run(out),
-            Some(Reports::Page(page)) => return page.run(out),
+        match self.other {
+            Some(Other::Compare(compare)) => return compare.run(out),
+            Some(Other::Page(page)) => return page.run(out),
+            Some(Other::Handler(handler)) => return handler.run(out),
             None => {}
         }
         let selected: Vec<&Case> = SUITES.iter().copied().flatten().filter(|case| self.selects(case)).collect();

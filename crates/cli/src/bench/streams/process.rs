@@ -1,35 +1,20 @@
-//! The suite `streams`: an embedded consumer.
+//! A handler takes what is there.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use quire::{ConsumerSettings, Database, Delivery, Durability, Message};
+use quire::{ConsumerSettings, Database, Delivery, Message};
 
-use super::case::{Case, Run};
-use super::measurement::{Measured, Recorder};
+use super::TOPIC;
+use crate::bench::case::Run;
+use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::{Failure, Result};
 use crate::opening::open;
-
-/// The cases, in the order in which they run.
-pub(super) const CASES: &[Case] = &[Case {
-    suite: "streams",
-    name: "process",
-    what: "hand the next batch of messages to a handler, and commit the offset",
-    durability: Durability::Os,
-    payload_bytes: 116,
-    clients: 1,
-    processes: 1,
-    batch: 1_000,
-    ops: 10_000,
-    run: process,
-}];
-
-const TOPIC: &str = "bench";
 
 /// Nothing is waited for: every message is there before the first is handed out.
 const LOOK: Duration = Duration::from_secs(1);
 
-fn process(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn process(run: &Run<'_>) -> Result<Measured> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let payload = vec![b'q'; run.case.payload_bytes];
     let batch = vec![Message::new(&payload); run.case.batch];
