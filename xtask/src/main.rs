@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `canaries` and `proto`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `canaries`, `bench-peers` and `proto`.
 //!
 //! This file reads the command line and nothing else. `test` is what a contributor and continuous integration run;
 //! `tidy` is one of its steps, and holds the rules about the source that no compiler checks; `proto` generates code. But
@@ -7,7 +7,9 @@
 use std::env;
 use std::process::ExitCode;
 
+mod bench_peers;
 mod canaries;
+mod maven;
 mod proto;
 mod soak;
 mod test;
@@ -26,6 +28,8 @@ Usage: cargo xtask <CHORE>
                                           --bless: the format page was reviewed and says what the code does
   proto                                   generate the gRPC messages and services from the files in proto/
   canaries [NAME]                         let deliberate defects out, which the simulation must notice
+  bench-peers kafka [--rounds N] [--case NAME]... [--durability os|sync]
+                                          Quire beside Apache Kafka: the same loads in alternating rounds, and their ratios
   soak MINUTES                            run the simulation for so long, with seeds that nobody has run
   help                                    print this
 ";
@@ -65,6 +69,12 @@ fn run(arguments: &[String]) -> Result<(), String> {
             [] => canaries::run(&Workspace::find()?, None),
             [name] => canaries::run(&Workspace::find()?, Some(name)),
             _ => Err(format!("`canaries` takes at most one name\n\n{HELP}")),
+        },
+        "bench-peers" => match flags.split_first() {
+            Some((peer, flags)) if peer == "kafka" => {
+                bench_peers::run(&Workspace::find()?, &bench_peers::Options::parse(flags)?)
+            }
+            _ => Err(format!("`bench-peers` takes whom to compare with: kafka\n\n{HELP}")),
         },
         "soak" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {

@@ -1,0 +1,217 @@
+//! `cargo xtask bench-peers kafka`: Quire beside the broker that it replaces, on this machine.
+//!
+//! ```text
+//! for each durability: start both ─▶ rounds: each load on one, then on the other, and next time the other way round ─▶ table
+//! ```
+//! Both brokers stay up through all rounds, so that the other one's virtual machine is warm; only one has work at a time. Loads are
+//! `quire bench kafka --bootstrap` and, as most programs do, librdkafka (`xtask/peers/librdkafka`). What can't be installed is
+//! named, and what needs it is left out. It says what it measured, and writes it nowhere.
+
+mod broker;
+mod loads;
+mod results;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::maven;
+use crate::test::{in_root, succeed};
+use crate::workspace::Workspace;
+
+use broker::{Broker, Make};
+use loads::{LOADS, Load};
+use results::{Measured, Results};
+
+const POM: &str = "xtask/peers/kafka/pom.xml";
+const LIBRDKAFKA: &str = "xtask/peers/librdkafka/Cargo.toml";
+
+/// When an acknowledgement is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// From the page cache: Quire's `os`, and what Kafka does unless it is told otherwise.
+    Os,
+    /// Once it is on disk: Quire's `sync`, and Kafka told to flush each message.
+    Sync,
+}
+
+impl Durability {
+    fn name(self) -> &'static str {
+        match self {
+            Durability::Os => "os",
+            Durability::Sync => "sync",
+        }
+    }
+}
+
+/// What to run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    rounds: usize,
+    /// Loads whose names begin like one of these; all when there is none.
+    loads: Vec<String>,
+    durability: Option<Durability>,
+}
+
+impl Options {
+    /// Reads what stands behind `bench-peers kafka`.
+    ///
+    /// # Errors
+    /// On a flag that there is not, or that leaves nothing to do.
+    pub(crate) fn parse(flags: &[String]) -> Result<Self, String> {
+        let mut options = Options { rounds: 3, loads: Vec::new(), durability: None };
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
+            let value = flags.next().ok_or_else(|| format!("{flag} wants a value"))?;
+            match flag.as_str() {
+                "--rounds" => {
+                    let rounds = value.parse().ok().filter(|rounds| *rounds > 0);
+                    options.rounds = rounds.ok_or_else(|| format!("{value} is no number of rounds"))?;
+                }
+                "--case" => options.loads.push(value.clone()),
+                "--durability" if value == "os" => options.durability = Some(Durability::Os),
+                "--durability" if value == "sync" => options.durability = Some(Durability::Sync),
+                _ => return Err(format!("`bench-peers kafka` does not take `{flag} {value}`")),
+            }
+        }
+        if LOADS.iter().all(|load| !options.wants(load)) {
+            let names: Vec<_> = LOADS.iter().map(|load| load.name).collect();
+            return Err(format!("no load is called so; there are: {}", names.join(", ")));
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, load: &Load) -> bool {
+        let is_named = self.loads.is_empty() || self.loads.iter().any(|name| load.name.starts_with(name.as_str()));
+        is_named && self.durability.is_none_or(|durability| durability == load.durability)
+    }
+}
+
+/// The programs that take part.
+struct Programs {
+    quire: PathBuf,
+    /// The folder of Kafka's jars.
+    kafka: Option<PathBuf>,
+    librdkafka: Option<PathBuf>,
+}
+
+/// Runs the rounds, and prints the table.
+///
+/// # Errors
+/// When Quire does not build, or a broker or a load fails.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), String> {
+    let programs = programs(workspace)?;
+    let folder = workspace.target.join("bench-peers");
+    let mut results = Results::default();
+    for durability in [Durability::Os, Durability::Sync] {
+        let loads: Vec<_> = LOADS.iter().filter(|load| load.durability == durability && options.wants(load)).collect();
+        if !loads.is_empty() {
+            remove(&folder)?;
+            side_by_side(&programs, &folder, durability, &loads, options.rounds, &mut results)?;
+        }
+    }
+    remove(&folder)?;
+    print!("\n{results}");
+    Ok(())
+}
+
+fn programs(workspace: &Workspace) -> Result<Programs, String> {
+    succeed(&mut in_root(workspace, &["build", "--release", "-p", "quire-cli"]))?;
+    let named =
+        |what: &str, found: Result<PathBuf, String>| found.inspect_err(|why| println!("SKIPPED {what}: {why}")).ok();
+    let target = workspace.target.join("librdkafka-load");
+    let mut build = in_root(workspace, &["build", "--release", "--locked", "--manifest-path", LIBRDKAFKA]);
+    let built = succeed(build.arg("--target-dir").arg(&target)).map(|()| target.join("release/librdkafka-load"));
+    Ok(Programs {
+        quire: workspace.target.join("release/quire"),
+        kafka: named("Kafka", maven::jars(workspace, POM, "kafka-broker")),
+        librdkafka: named("the loads by librdkafka", built),
+    })
+}
+
+fn side_by_side(
+    programs: &Programs,
+    folder: &Path,
+    durability: Durability,
+    loads: &[&Load],
+    rounds: usize,
+    results: &mut Results,
+) -> Result<(), String> {
+    let makes = [Make::Quire(&programs.quire)].into_iter().chain(programs.kafka.as_deref().map(Make::Kafka));
+    let mut brokers = Vec::new();
+    for make in makes {
+        let broker = Broker::start(make, &folder.join(make.name()), durability)?;
+        if let Some(librdkafka) = &programs.librdkafka {
+            let measured = Measured { took_ms: Some(broker.first_message_ms(librdkafka)?), ..Measured::default() };
+            results.add("cold-start", durability, make.name(), measured);
+        }
+        brokers.push(broker);
+    }
+    for round in 0..rounds {
+        for load in loads {
+            let Some(program) = load.program(programs) else { continue };
+            for broker in &brokers {
+                let measured = load.run(program, broker, round)?;
+                println!(
+                    "round {}: {:<22} {:<5} {:<6} {measured}",
+                    round + 1,
+                    load.name,
+                    durability.name(),
+                    broker.name()
+                );
+                results.add(load.name, durability, broker.name(), measured);
+            }
+        }
+        // Whoever was first is last.
+        brokers.reverse();
+    }
+    for broker in &brokers {
+        let measured = Measured { memory_bytes: broker.memory_bytes(), ..Measured::default() };
+        results.add("memory", durability, broker.name(), measured);
+    }
+    Ok(())
+}
+
+fn remove(folder: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("could not remove {}: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a program printed, when it succeeded.
+fn output(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("could not start {name}: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("{name} failed: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(flags: &[&str]) -> Result<Vec<(&'static str, Durability)>, String> {
+        let options = Options::parse(&flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>())?;
+        Ok(LOADS.iter().filter(|load| options.wants(load)).map(|load| (load.name, load.durability)).collect())
+    }
+
+    #[test]
+    fn flags_choose_the_loads() {
+        assert_eq!(wanted(&[]).map(|loads| loads.len()), Ok(LOADS.len()));
+        let loads = wanted(&["--case", "produce-128", "--durability", "sync", "--rounds", "1"]);
+        assert_eq!(loads, Ok(vec![("produce-128", Durability::Sync)]));
+    }
+
+    #[test]
+    fn flags_that_make_no_sense_are_refused() {
+        assert!(wanted(&["--case", "nothing"]).unwrap_err().contains("there are: produce-128"));
+        assert!(wanted(&["--rounds", "0"]).unwrap_err().contains("0 is no number"));
+        assert!(wanted(&["--rounds"]).unwrap_err().contains("wants a value"));
+        assert!(wanted(&["--fast", "yes"]).unwrap_err().contains("--fast"));
+    }
+}
