@@ -1,6 +1,8 @@
 """kafka-python, a client that shares no code with librdkafka, against a server that runs already."""
 
 import itertools
+import subprocess
+import sys
 import threading
 import time
 
@@ -126,7 +128,28 @@ class Member(threading.Thread):
         self.join()
 
 
-def a_group_shares_the_partitions_while_members_join_and_leave(bootstrap):
+class Process:
+    """A member in a process of its own, to be killed."""
+
+    def __init__(self, bootstrap, group, topic):
+        arguments = [sys.executable, "-B", __file__, bootstrap, "--member", group, topic]
+        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+        # It tells of its first share, and then goes on polling.
+        expect(self.process.stdout.readline() == "shares\n", "a member joined")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def poll_until_killed(bootstrap, group, topic):
+    member = Member(bootstrap, group, topic)
+    until(lambda: member.share or time.sleep(0.01), "there was a share")
+    print("shares", flush=True)
+    member.join()
+
+
+def a_group_shares_the_partitions_while_members_join_leave_and_are_killed(bootstrap):
     topic = group = "python-group"
     create(bootstrap, topic, 6)
 
@@ -149,9 +172,13 @@ def a_group_shares_the_partitions_while_members_join_and_leave(bootstrap):
     with admin(bootstrap) as administrator:
         described = administrator.describe_groups([group])[group]
     expect(described["group_state"] == "Stable" and len(described["members"]) == 2, described)
+    third = Process(bootstrap, group, topic)
+    until(lambda: sum(len(member.share) for member in members) < 6 or time.sleep(0.01), "the third had a share")
+    third.kill()
+    shared(members, [3, 3])
     for member in members:
         member.leave()
-    return "2 members, 3, and 2 again"
+    return "2 members, 3, 2 again, and a third that was killed"
 
 
 def committed_offsets_are_where_a_group_goes_on(bootstrap):
@@ -216,10 +243,12 @@ CHECKS = [
     every_codec_is_read_back_with_every_acks,
     an_idempotent_producer_numbers_without_a_gap,
     offsets_are_found_by_time,
-    a_group_shares_the_partitions_while_members_join_and_leave,
+    a_group_shares_the_partitions_while_members_join_leave_and_are_killed,
     committed_offsets_are_where_a_group_goes_on,
     topics_are_created_described_altered_and_deleted,
 ]
 
 if __name__ == "__main__":
+    if "--member" in sys.argv:
+        sys.exit(poll_until_killed(sys.argv[1], *sys.argv[3:]))
     run(f"kafka-python {kafka.__version__}", CHECKS)

@@ -28,12 +28,13 @@ public class Clients {
 
     public static void main(String[] arguments) throws Exception {
         bootstrap = arguments[0];
+        if (arguments.length > 1) pollUntilKilled(arguments[1]);
         admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
         Map<String, Check> checks = new LinkedHashMap<>();
         checks.put("every codec is read back with every acks", Clients::codecs);
         checks.put("an idempotent producer numbers without a gap", Clients::idempotent);
         checks.put("offsets are found by time", Clients::times);
-        checks.put("a group shares the partitions while members join and leave", Clients::group);
+        checks.put("a group shares the partitions while members join, leave and are killed", Clients::group);
         checks.put("committed offsets are where a group goes on", Clients::offsets);
         checks.put("topics are created, described, altered and deleted", Clients::topics);
         checks.put("a few partitions of many are fetched in one session", Clients::sessions);
@@ -153,16 +154,34 @@ public class Clients {
         return "500 messages";
     }
 
+    static KafkaConsumer<String, String> member(String group) {
+        var member = consumer(Map.of("group.id", group, "session.timeout.ms", "6000", "heartbeat.interval.ms", "200",
+            "partition.assignment.strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"));
+        member.subscribe(List.of(group));
+        return member;
+    }
+
+    // A member in a process of its own.
+    static void pollUntilKilled(String group) {
+        var member = member(group);
+        while (true) member.poll(Duration.ofMillis(50));
+    }
+
+    static Process started(String group) throws Exception {
+        String java = System.getProperty("java.home") + "/bin/java";
+        var program = new ProcessBuilder(java, "-cp", System.getProperty("java.class.path"), source(), bootstrap, group);
+        return program.redirectError(ProcessBuilder.Redirect.DISCARD).start();
+    }
+
+    static String source() {
+        String command = ProcessHandle.current().info().arguments().map(all -> String.join("\n", all)).orElseThrow();
+        return Arrays.stream(command.split("\n")).filter(argument -> argument.endsWith("Clients.java")).findFirst().orElseThrow();
+    }
+
     static String group() throws Exception {
         create("java-group", 12);
-        Map<String, Object> settings = Map.of("group.id", "java-group", "session.timeout.ms", "6000", "heartbeat.interval.ms", "200",
-            "partition.assignment.strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
         List<KafkaConsumer<String, String>> members = new ArrayList<>();
-        Supplier<KafkaConsumer<String, String>> join = () -> {
-            var member = consumer(settings);
-            member.subscribe(List.of("java-group"));
-            return member;
-        };
+        Supplier<KafkaConsumer<String, String>> join = () -> member("java-group");
         IntConsumer shared = each -> until(() -> {
             members.forEach(member -> member.poll(Duration.ofMillis(50)));
             var shares = members.stream().map(member -> member.assignment().size()).toList();
@@ -177,8 +196,15 @@ public class Clients {
         shared.accept(6);
         var described = get(admin.describeConsumerGroups(List.of("java-group")).describedGroups().get("java-group"));
         expect(described.members().size() == 2 && described.groupState() == GroupState.STABLE, described);
+        var third = started("java-group");
+        try {
+            shared.accept(4);
+        } finally {
+            third.destroyForcibly();
+        }
+        shared.accept(6);
         members.forEach(KafkaConsumer::close);
-        return "2 members, 3, and 2 again";
+        return "2 members, 3, 2 again, and a third that was killed";
     }
 
     static String offsets() throws Exception {

@@ -37,30 +37,36 @@ impl fmt::Display for Measured {
 /// All that was measured.
 #[derive(Debug, Default)]
 pub(super) struct Results {
-    /// In the order in which they were first measured: load, durability, and by broker what each round came to.
-    rows: Vec<(&'static str, Durability, BTreeMap<&'static str, Vec<Measured>>)>,
+    /// In the order in which they were first measured.
+    rows: Vec<Row>,
+}
+
+/// What came of a load.
+#[derive(Debug)]
+struct Row {
+    load: &'static str,
+    durability: Durability,
+    /// By broker, what each round came to.
+    rounds: BTreeMap<&'static str, Vec<Measured>>,
 }
 
 impl Results {
     pub(super) fn add(&mut self, load: &'static str, durability: Durability, broker: &'static str, measured: Measured) {
-        let is_row = |row: &&mut (_, _, _)| (row.0, row.1) == (load, durability);
-        let row = match self.rows.iter_mut().find(is_row) {
-            Some(row) => row,
-            None => {
-                self.rows.push((load, durability, BTreeMap::new()));
-                self.rows.last_mut().expect("it was just added")
-            }
-        };
-        row.2.entry(broker).or_default().push(measured);
+        let known = self.rows.iter().position(|row| (row.load, row.durability) == (load, durability));
+        let index = known.unwrap_or_else(|| {
+            self.rows.push(Row { load, durability, rounds: BTreeMap::new() });
+            self.rows.len() - 1
+        });
+        self.rows[index].rounds.entry(broker).or_default().push(measured);
     }
 }
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<28} {:<5} {:<10} {:>13} {:>13} {:>9}", "load", "kept", "", "quire", "kafka", "ratio")?;
-        for (load, durability, brokers) in &self.rows {
+        for Row { load, durability, rounds } in &self.rows {
             for (name, of) in NUMBERS {
-                let median = |broker| median(brokers.get(broker)?.iter().filter_map(of).collect());
+                let median = |broker| median(rounds.get(broker)?.iter().filter_map(of).collect());
                 let (ours, theirs) = (median("quire"), median("kafka"));
                 if ours.or(theirs).is_none() {
                     continue;
