@@ -95,14 +95,14 @@ pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView,
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use deliver::EventRef;
 pub use error::{Error, ErrorKind, Result};
-#[cfg(feature = "serde")]
-pub use handles::typed;
 pub use handles::{
     CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot,
     Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, OUTSIDE_QUEUE, PartitionStatistics, Producer,
     Progress, Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop,
     Subscription, Topic, TopicStatistics, Worker,
 };
+#[cfg(feature = "serde")]
+pub use handles::{GraphFilter, typed};
 pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
 pub use profile::Profile;
 pub use quire_log::{

@@ -60,7 +60,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         &["quire", "quire-http", "quire-cli"],
         "stored formats are written by hand; `quire` has it for the types of its users",
     ),
-    ("serde_json", &["quire", "quire-http", "quire-grpc", "quire-cli", "xtask"], "stored formats are written by hand"),
+    ("serde_json", &["quire", "quire-http", "quire-cli", "xtask"], "stored formats are written by hand"),
     ("clap", &["quire-cli", "quire-sim"], "flags are read in one place"),
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
 ];

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire::Position;
 use quire::graph::{self, BlockId, Direction, End, ListCursor, ListPlan, Wants};
+use quire::{GraphFilter, Position};
 use tonic::Status;
 
 use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
-use super::{filter, message, request, snapshot};
+use super::{message, request, snapshot};
 use crate::app::App;
 use crate::error::{failed, not_found};
-use crate::proto::{self, GraphBlockFilter, missing_response, neighbours_response};
+use crate::proto::{self, missing_response, neighbours_response};
 
 /// A page of a list is told after so long, also when nothing was found yet.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const SLOTS_AT_ONCE: u32 = 65_536;
 #[derive(Debug)]
 struct Blocks {
     graph: String,
-    filter: GraphBlockFilter,
+    filter: GraphFilter,
     source_prefix: String,
     left: u64,
     at: Option<Position>,
@@ -35,7 +35,7 @@ pub(super) async fn blocks(
     request: proto::ListBlocksRequest,
 ) -> Result<Stream<proto::ListBlocksResponse>, Status> {
     let proto::ListBlocksRequest { graph, filter, source_prefix, limit, at } = request;
-    let (filter, left, at) = (filter.unwrap_or_default(), limit.unwrap_or(u64::MAX), at.map(Position::new));
+    let (filter, left, at) = (request::filter(filter), limit.unwrap_or(u64::MAX), at.map(Position::new));
     stream(app, Blocks { graph, filter, source_prefix, left, at, from: Some(ListCursor::START) }).await
 }
 
@@ -48,7 +48,7 @@ impl Pages for Blocks {
         self.at = Some(snapshot.at());
         let items_max = usize::try_from(self.left).unwrap_or(usize::MAX).min(PAGE_ITEMS_MAX);
         let (mut blocks, mut bytes) = (Vec::new(), 0);
-        let next = filter::with(&self.filter, |filter| {
+        let next = self.filter.with(|filter| {
             let plan = ListPlan { filter, source_prefix: &self.source_prefix };
             snapshot.list(&plan, from, Some(PAGE_TIME_MAX), |block| {
                 let block = message::block(block);

@@ -7,7 +7,6 @@
 //! A stream keeps the position that it began at and not the graph: each page looks at the graph anew, as of that position.
 
 mod changes;
-mod filter;
 mod lists;
 mod message;
 mod pages;

@@ -1,13 +1,13 @@
 //! Messages of requests, as the commands that they stand for. What they carry is borrowed.
 
-use quire::Commit;
 use quire::graph::{self, BlockId, Version};
+use quire::{Commit, GraphFilter};
 use tonic::Status;
 
 use crate::error::invalid;
 use crate::proto::block_ref::Ref;
 use crate::proto::graph_command::Kind;
-use crate::proto::{BlockRef, CommitGraphRequest, GraphCommand};
+use crate::proto::{BlockRef, CommitGraphRequest, GraphBlockFilter, GraphCommand, MetadataField};
 
 /// The tags of each command, for a commit to borrow.
 pub(super) fn tags(commands: &[GraphCommand]) -> Vec<Vec<&str>> {
@@ -78,4 +78,11 @@ pub(super) fn id(field: &str, given: Option<&BlockRef>) -> Result<BlockId, Statu
 pub(super) fn ids(field: &str, given: &[BlockRef]) -> Result<Vec<BlockId>, Status> {
     let id = |(index, given): (usize, &BlockRef)| id(&format!("{field} {index}"), Some(given));
     given.iter().enumerate().map(id).collect()
+}
+
+/// The filter that a message says.
+pub(super) fn filter(given: Option<GraphBlockFilter>) -> GraphFilter {
+    let GraphBlockFilter { kinds, tags, metadata } = given.unwrap_or_default();
+    let metadata = metadata.into_iter().map(|MetadataField { field, value }| (field, value)).collect();
+    GraphFilter { kinds, tags, metadata }
 }

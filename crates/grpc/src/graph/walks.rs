@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::graph::{BlockId, Bound, Direction, End, Order, Visit, Walk, WalkPlan};
-use quire::{GraphSnapshot, Position};
+use quire::{GraphFilter, GraphSnapshot, Position};
 use tonic::Status;
 
 use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
-use super::{filter, message, request, snapshot};
+use super::{message, request, snapshot};
 use crate::app::App;
 use crate::error::{failed, invalid};
-use crate::proto::{self, BlockSet, GraphBlockFilter, WalkRequest};
+use crate::proto::{self, BlockSet, WalkRequest};
 
 /// How far a walk goes when it is not said how far, and at most.
 const DEPTH: (usize, usize) = (1, 10_000_000);
@@ -38,7 +38,7 @@ struct Asked {
     at: Option<Position>,
     starts: Vec<BlockId>,
     types: Vec<String>,
-    filter: GraphBlockFilter,
+    filter: GraphFilter,
     direction: Direction,
     order: Order,
     through_others: bool,
@@ -74,7 +74,7 @@ impl Asked {
             graph: request.graph,
             starts,
             types: request.types,
-            filter: request.filter.unwrap_or_default(),
+            filter: request::filter(request.filter),
             through_others: !request.only_through_matches,
             with_edges: request.with_edges,
         })
@@ -83,7 +83,7 @@ impl Asked {
     /// Gives the plan to whoever walks.
     fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> Result<T, quire::Error>) -> Result<T, Status> {
         let edge_types: Vec<&str> = self.types.iter().map(String::as_str).collect();
-        let walked = filter::with(&self.filter, |filter| {
+        let walked = self.filter.with(|filter| {
             walk(WalkPlan {
                 order: self.order,
                 direction: self.direction,

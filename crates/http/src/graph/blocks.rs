@@ -8,8 +8,7 @@ use quire::graph::{Block, Changed, ListCursor, ListPlan, Wants};
 use quire::{Place, Position};
 use serde::Serialize;
 
-use super::filter::Filter;
-use super::{block_id, is_by_id, position, snapshot, unknown_block, unknown_graph};
+use super::{block_id, filter, is_by_id, position, snapshot, unknown_block, unknown_graph};
 use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::bytes::Shown;
@@ -145,7 +144,7 @@ pub(crate) async fn list(
     Named(graph): Named<String>,
     mut params: Params,
 ) -> Result<Answer, Problem> {
-    let filter = Filter::of(&mut params)?;
+    let asked = filter::of(&mut params)?;
     let source_prefix: String = params.one("source_prefix")?.unwrap_or_default();
     let after: Option<String> = params.one("after")?;
     let mut at = position(&mut params)?;
@@ -162,7 +161,7 @@ pub(crate) async fn list(
     aside(move || {
         let snapshot = snapshot(&app.database, &graph, at)?;
         let mut blocks = Vec::new();
-        let next = filter.with(|filter| {
+        let next = asked.with(|filter| {
             let plan = ListPlan { filter, source_prefix: &source_prefix };
             snapshot.list(&plan, from, Some(LIST_TIME_MAX), |block| {
                 blocks.push(BlockReply::of(block));

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::GraphSnapshot;
 use quire::graph::{BlockId, Bound, Direction, Order, Visit, Walk, WalkPlan};
+use quire::{GraphFilter, GraphSnapshot};
 use serde::Serialize;
 
-use super::filter::Filter;
 use super::neighbours::{DIRECTIONS, shown};
-use super::{block_id, is_by_id, name, position, snapshot, unknown_block};
+use super::{block_id, filter, is_by_id, name, position, snapshot, unknown_block};
 use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::error::Problem;
@@ -92,7 +91,7 @@ struct NamedBlock {
 struct Asked {
     is_by_id: bool,
     at: Option<quire::Position>,
-    filter: Filter,
+    filter: GraphFilter,
     edge_types: Vec<String>,
     direction: Direction,
     order: Order,
@@ -108,7 +107,7 @@ impl Asked {
         Ok(Asked {
             is_by_id: is_by_id(params)?,
             at: position(params)?,
-            filter: Filter::of(params)?,
+            filter: filter::of(params)?,
             edge_types: params.all("type"),
             direction: params.word("direction", &DIRECTIONS)?.unwrap_or(Direction::Outgoing),
             order: params.word("order", &ORDERS)?.unwrap_or(Order::BreadthFirst),

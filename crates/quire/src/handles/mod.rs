@@ -4,6 +4,8 @@ mod decision;
 mod events;
 mod graph;
 mod graph_changes;
+#[cfg(feature = "serde")]
+mod graph_filter;
 mod graph_snapshot;
 mod group;
 mod life;
@@ -22,6 +24,8 @@ pub use decision::Fact;
 pub use events::{Event, EventStore, Events};
 pub use graph::Graph;
 pub use graph_changes::GraphChanges;
+#[cfg(feature = "serde")]
+pub use graph_filter::GraphFilter;
 pub use graph_snapshot::GraphSnapshot;
 pub use group::{Group, GroupDescription, GroupMember, GroupOffset, OUTSIDE_QUEUE, Source};
 pub use life::LifeEvents;
