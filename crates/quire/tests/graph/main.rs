@@ -1,0 +1,135 @@
+//! The graph test: several processes change one graph and read it, are killed again and again, and what they were told is held
+//! against a naive graph.
+//!
+//! The test starts itself as [`child`]ren. What a child commits follows from its number ([`steps`]), so it tells only what it
+//! was answered, and what it read: a digest of the whole graph as of a position. The parent then goes through the feed of
+//! changes, position by position, with a [`naive`] graph beside it ([`inspection`]): every answer and every digest has to be the
+//! naive graph's at that position. It does so again after segments were sealed and compacted, and after restarts.
+
+mod child;
+mod inspection;
+mod naive;
+#[path = "../kill/random.rs"]
+mod random;
+mod steps;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+use quire::streams::{self, TopicRef};
+use quire::{Builder, Commit, Database, Durability, Part};
+
+use crate::inspection::Ledger;
+use crate::random::Random;
+
+/// Processes at a time.
+const PROCESSES: usize = 3;
+/// How many answers end a run.
+const ANSWERS: usize = 6_000;
+/// How often a child is killed and another started, about.
+const KILLS: u64 = 12;
+/// No child that lives is ever silent for so long.
+const SILENCE: Duration = Duration::from_secs(60);
+
+pub(crate) const GRAPH: &str = "shared";
+/// What makes segments worth a compaction.
+pub(crate) const TOPIC: &str = "filler";
+
+/// How all processes open the database: so that segments end and checkpoints are taken all the time.
+pub(crate) fn builder(path: &Path) -> Builder {
+    let builder = Database::builder(path).durability(Durability::Os);
+    builder.segment_bytes(64 << 10).checkpoint_bytes(128 << 10).sync_interval_ms(3)
+}
+
+/// What the test starts itself for; does nothing in an ordinary run.
+#[test]
+fn child() {
+    if let Some(task) = child::Task::from_environment() {
+        task.work_until_killed();
+    }
+}
+
+#[test]
+fn processes_that_share_a_graph_are_told_what_a_naive_graph_tells_however_they_die() {
+    let mut random = Random::from_environment();
+    println!("to choose the same moments again: QUIRE_KILL_SEED={}", random.seed());
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("data");
+    let ledger = share(&path, &mut random);
+    println!("{} answers and {} reads", ledger.answers(), ledger.reads());
+    assert!(ledger.reads() > 100, "the children never came to read");
+
+    let open = || builder(&path).open().expect("what was killed opens");
+    let database = open();
+    inspection::inspect(&database, &ledger);
+    let segments = database.statistics().segments;
+    assert!(segments > 5, "the segments were to be sealed, and there are {segments}");
+    // What the graph's entries stand among goes, and they with it into other files.
+    let all = streams::Command::DeleteRecords {
+        topic: TopicRef::Name(TOPIC),
+        partition: 0,
+        before: None,
+        keep_unread: false,
+    };
+    database.commit(&Commit::new().part(Part::Streams(all))).expect("durable").committed().expect("accepted");
+    database.checkpoint().expect("saved");
+    let compacted = database.compact().expect("compacted");
+    assert!(compacted.entries_dropped > 100, "{compacted:?}");
+    inspection::inspect(&database, &ledger);
+    drop(database);
+    inspection::inspect(&open(), &ledger);
+}
+
+/// Has children work, and kills some, until there were enough answers.
+fn share(path: &Path, random: &mut Random) -> Ledger {
+    drop(builder(path).open().expect("it is made"));
+    let (told, lines) = mpsc::channel();
+    let mut started = 0;
+    let mut start = || {
+        started += 1;
+        spawn(&child::Task { path: path.to_owned(), run: started }, told.clone())
+    };
+    let mut running: Vec<Child> = (0..PROCESSES).map(|_| start()).collect();
+    let mut ledger = Ledger::default();
+    let mut next_kill = ANSWERS / 20;
+    while ledger.answers() < ANSWERS {
+        ledger.note(&lines.recv_timeout(SILENCE).expect("the children are at work"));
+        if ledger.answers() > next_kill {
+            next_kill += usize::try_from(random.below(2 * ANSWERS as u64 / KILLS)).expect("few");
+            let victim = usize::try_from(random.below(PROCESSES as u64)).expect("few");
+            kill(std::mem::replace(&mut running[victim], start()));
+        }
+    }
+    running.into_iter().for_each(kill);
+    drop(told);
+    lines.iter().for_each(|line| ledger.note(&line));
+    ledger
+}
+
+/// Starts a child, and a thread that passes on what it tells.
+fn spawn(task: &child::Task, told: Sender<String>) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("the test knows itself"));
+    command.args(["--exact", "child", "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
+    task.to_environment(&mut command);
+    let mut child = command.spawn().expect("the child starts");
+    let mut output = BufReader::new(child.stdout.take().expect("its output is read"));
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        while output.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            // Half a line was told to nobody.
+            if line.ends_with('\n') && told.send(line.trim_end().to_owned()).is_err() {
+                break;
+            }
+            line.clear();
+        }
+    });
+    child
+}
+
+fn kill(mut child: Child) {
+    child.kill().expect("the child is killed");
+    child.wait().expect("the child has ended");
+}
