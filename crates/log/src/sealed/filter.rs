@@ -96,15 +96,18 @@ mod tests {
 
     #[test]
     fn a_filter_comes_back_and_passes_every_tag_it_was_made_of() {
-        for count in [0, 1, 2, 3, 10, 1000, 20_000] {
+        for count in [0, 1, 2, 3, 10, 1000, 1_000_000] {
             let mut hashes: Vec<u64> = (0..count).map(|number| hash(number).get()).collect();
             hashes.sort_unstable();
             let filter = Filter::decode(&Filter::of(&hashes).encode()).unwrap();
             assert!((0..count).all(|number| filter.may_hold(hash(number))));
             if count > 100 {
                 let wrong = (count..2 * count).filter(|number| filter.may_hold(hash(*number))).count();
-                assert!(wrong < count as usize / 50, "{wrong} of {count} pass that should not");
-                assert!(filter.bytes() * 8 < count as usize * 16, "{} bytes for {count} tags", filter.bytes());
+                // One in 256: 3,906 of a million, give or take 62. Of few, the luck of the draw counts more.
+                let most = if count == 1_000_000 { 4_300 } else { count as usize / 50 };
+                assert!(wrong < most, "{wrong} of {count} pass that should not");
+                let bits = if count == 1_000_000 { 10 } else { 16 };
+                assert!(filter.bytes() * 8 < count as usize * bits, "{} bytes for {count} tags", filter.bytes());
             }
         }
     }
