@@ -17,7 +17,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::codec::{CodecError, Decoder};
 use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Placed, Tag, TagBuf};
 
 use crate::{BlockId, Version, tags};
@@ -47,9 +47,8 @@ pub(crate) struct BlockPut<'a> {
     pub(crate) content: &'a [u8],
 }
 
-/// An edge as seen from one of its ends. Orders by that end, then edge type, then the other end: neighbours of a block
-/// are a range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// An edge: its source, its type, its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct EdgeKey {
     pub(crate) near: BlockId,
     pub(crate) edge_type: u32,
@@ -67,49 +66,30 @@ const EDGE_DELETED: u8 = 7;
 impl<'a> Effect<'a> {
     /// Adds the entry that says so. `user_tags` are a block's, each once; other effects have none.
     pub(crate) fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placed {
-        let mut head = Encoder::with_capacity(64);
+        let mut head = Head::new();
         match *self {
             Effect::GraphNamed { graph, name } => {
                 head.varint(u64::from(graph));
-                add(GRAPH_NAMED, &[tags::catalogue().tag()], &head, [name.as_bytes(), &[]], effects)
+                add(GRAPH_NAMED, &[tags::catalogue().tag()], &[head.as_slice(), name.as_bytes()], effects)
             }
             Effect::KindNamed { graph, number, name } => {
                 head.varint(u64::from(graph)).varint(u64::from(number));
-                add(KIND_NAMED, &[tags::catalogue().tag()], &head, [name.as_bytes(), &[]], effects)
+                add(KIND_NAMED, &[tags::catalogue().tag()], &[head.as_slice(), name.as_bytes()], effects)
             }
             Effect::EdgeTypeNamed { graph, number, name } => {
                 head.varint(u64::from(graph)).varint(u64::from(number));
-                add(EDGE_TYPE_NAMED, &[tags::catalogue().tag()], &head, [name.as_bytes(), &[]], effects)
+                add(EDGE_TYPE_NAMED, &[tags::catalogue().tag()], &[head.as_slice(), name.as_bytes()], effects)
             }
-            Effect::BlockPut(block) => {
-                block.encode_head(&mut head);
-                let (id, all) = (tags::block(block.graph, block.id), tags::graph(block.graph));
-                let kind = tags::kind(block.graph, block.kind);
-                let own = [id.tag(), all.tag(), kind.tag()];
-                let body = [block.metadata, block.content];
-                if user_tags.is_empty() {
-                    return add(BLOCK_PUT, &own, &head, body, effects);
-                }
-                let users: Vec<TagBuf> = user_tags.iter().map(|tag| tags::user(block.graph, tag)).collect();
-                let tags: Vec<Tag<'_>> = own.into_iter().chain(users.iter().map(TagBuf::tag)).collect();
-                add(BLOCK_PUT, &tags, &head, body, effects)
-            }
+            Effect::BlockPut(block) => block.push(user_tags, effects),
             Effect::BlockDeleted { graph, id } => {
                 head.varint(u64::from(graph)).raw(id.as_bytes());
                 let of_block = [tags::block, tags::source, tags::target, tags::deleted].map(|tag| tag(graph, id));
                 let [block, source, target, deleted] = of_block.each_ref().map(|tag| tag.tag());
                 let all = tags::graph(graph);
-                let tags = [block, all.tag(), source, target, deleted];
-                add(BLOCK_DELETED, &tags, &head, [&[], &[]], effects)
+                add(BLOCK_DELETED, &[block, all.tag(), source, target, deleted], &[head.as_slice()], effects)
             }
-            Effect::EdgePut { graph, key, properties } => {
-                encode_edge(&mut head, graph, key);
-                add_edge(EDGE_PUT, graph, key, &head, properties, effects)
-            }
-            Effect::EdgeDeleted { graph, key } => {
-                encode_edge(&mut head, graph, key);
-                add_edge(EDGE_DELETED, graph, key, &head, &[], effects)
-            }
+            Effect::EdgePut { graph, key, properties } => add_edge(EDGE_PUT, graph, key, properties, effects),
+            Effect::EdgeDeleted { graph, key } => add_edge(EDGE_DELETED, graph, key, &[], effects),
         }
     }
 
@@ -150,14 +130,25 @@ impl<'a> Effect<'a> {
 }
 
 impl<'a> BlockPut<'a> {
-    fn encode_head(&self, out: &mut Encoder) {
-        out.varint(u64::from(self.graph))
-            .raw(self.id.as_bytes())
-            .varint(self.version.get())
-            .varint(u64::from(self.kind))
-            .str(self.name.unwrap_or_default())
-            .str(self.source)
-            .varint(self.metadata.len() as u64);
+    fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placed {
+        let (name, source) = (self.name.unwrap_or_default(), self.source);
+        let (mut head, mut source_head, mut metadata_head) = (Head::new(), Head::new(), Head::new());
+        head.varint(u64::from(self.graph)).raw(self.id.as_bytes()).varint(self.version.get());
+        head.varint(u64::from(self.kind)).varint(name.len() as u64);
+        source_head.varint(source.len() as u64);
+        metadata_head.varint(self.metadata.len() as u64);
+        let [head, source_head, metadata_head] = [&head, &source_head, &metadata_head].map(Head::as_slice);
+        let body = [head, name.as_bytes(), source_head, source.as_bytes(), metadata_head, self.metadata, self.content];
+
+        let (id, all) = (tags::block(self.graph, self.id), tags::graph(self.graph));
+        let kind = tags::kind(self.graph, self.kind);
+        let own = [id.tag(), all.tag(), kind.tag()];
+        if user_tags.is_empty() {
+            return add(BLOCK_PUT, &own, &body, effects);
+        }
+        let users: Vec<TagBuf> = user_tags.iter().map(|tag| tags::user(self.graph, tag)).collect();
+        let tags: Vec<Tag<'_>> = own.into_iter().chain(users.iter().map(TagBuf::tag)).collect();
+        add(BLOCK_PUT, &tags, &body, effects)
     }
 
     fn decode(graph: u32, from: &mut Decoder<'a>) -> Result<Self, CodecError> {
@@ -174,25 +165,53 @@ impl<'a> BlockPut<'a> {
     }
 }
 
-fn add(kind: u8, tags: &[Tag<'_>], head: &Encoder, tail: [&[u8]; 2], effects: &mut dyn Effects) -> Placed {
+fn add(kind: u8, tags: &[Tag<'_>], body: &[&[u8]], effects: &mut dyn Effects) -> Placed {
     let kind = EntryKind { model: ModelId::GRAPH, kind };
-    effects.push(NewEntry { kind, tags, sequenced: None, body: &[head.as_slice(), tail[0], tail[1]] })
+    effects.push(NewEntry { kind, tags, sequenced: None, body })
 }
 
-fn add_edge(
-    kind: u8,
-    graph: u32,
-    key: EdgeKey,
-    head: &Encoder,
-    properties: &[u8],
-    effects: &mut dyn Effects,
-) -> Placed {
-    let (source, target) = (tags::source(graph, key.near), tags::target(graph, key.far));
-    add(kind, &[source.tag(), tags::graph(graph).tag(), target.tag()], head, [properties, &[]], effects)
+fn add_edge(kind: u8, graph: u32, key: EdgeKey, properties: &[u8], effects: &mut dyn Effects) -> Placed {
+    let (source, all, target) = (tags::source(graph, key.near), tags::graph(graph), tags::target(graph, key.far));
+    let mut head = Head::new();
+    head.varint(u64::from(graph)).raw(key.near.as_bytes());
+    head.varint(u64::from(key.edge_type)).raw(key.far.as_bytes());
+    add(kind, &[source.tag(), all.tag(), target.tag()], &[head.as_slice(), properties], effects)
 }
 
-fn encode_edge(out: &mut Encoder, graph: u32, key: EdgeKey) {
-    out.varint(u64::from(graph)).raw(key.near.as_bytes()).varint(u64::from(key.edge_type)).raw(key.far.as_bytes());
+/// The first bytes of a body, made on the stack, since every put makes them: at most two ids and three numbers.
+struct Head {
+    bytes: [u8; 64],
+    length: usize,
+}
+
+impl Head {
+    fn new() -> Self {
+        Head { bytes: [0; 64], length: 0 }
+    }
+
+    /// As [`Encoder::varint`](quire_model::codec::Encoder::varint).
+    #[inline]
+    fn varint(&mut self, mut value: u64) -> &mut Self {
+        while value >= 0x80 {
+            self.bytes[self.length] = (value as u8) | 0x80;
+            self.length += 1;
+            value >>= 7;
+        }
+        self.bytes[self.length] = value as u8;
+        self.length += 1;
+        self
+    }
+
+    #[inline]
+    fn raw(&mut self, id: &[u8; 16]) -> &mut Self {
+        self.bytes[self.length..self.length + 16].copy_from_slice(id);
+        self.length += 16;
+        self
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }
 
 fn decode_edge(from: &mut Decoder<'_>) -> Result<EdgeKey, CodecError> {

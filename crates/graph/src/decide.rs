@@ -10,7 +10,7 @@ use quire_model::{Denied, Effects, History, Place, ReadError};
 use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, PutBlock, PutEdge};
 use crate::draft::{BlockDraft, Draft, DraftName};
-use crate::refusal::{check_block, check_edge_type, check_graph, check_put};
+use crate::refusal::{check_block, check_edge_type, check_put};
 use crate::state::Graphs;
 use crate::{BlockRef, Command, End, Limit, Refusal, Reply, Version, read};
 
@@ -69,8 +69,8 @@ fn put_block<'a>(
     tags.dedup();
     Limit::Tags.check(tags.len())?;
 
-    let id = put.block.id();
     let graph = draft.open(put.graph, effects)?;
+    let id = put.block.id();
     let before = graph.block(id);
     let found = before.map_or(Version::ABSENT, |block| block.version);
     if let Some(expected) = put.expect.filter(|expected| *expected != found) {
@@ -111,10 +111,9 @@ fn delete_block<'a>(
     delete: &'a DeleteBlock<'a>,
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
-    check_graph(delete.graph)?;
     check_block(delete.block)?;
     let id = delete.block.id();
-    let graph = draft.existing(delete.graph);
+    let graph = draft.existing(delete.graph)?;
     let Some((graph, block)) = graph.and_then(|graph| graph.block(id).map(|block| (graph, block))) else {
         return Ok(Reply::BlockDeleted { block: id, version: Version::ABSENT });
     };
@@ -124,24 +123,29 @@ fn delete_block<'a>(
 }
 
 fn put_edge<'a>(draft: &mut Draft<'a>, put: &'a PutEdge<'a>, effects: &mut dyn Effects) -> Result<Reply, Stop> {
-    check_graph(put.graph)?;
     check_block(put.source)?;
-    check_edge_type(put.edge_type)?;
     check_block(put.target)?;
     Limit::PropertiesBytes.check(put.properties.len())?;
 
     let graph = draft.open(put.graph, effects)?;
-    for (block, end) in [(put.source, End::Source), (put.target, End::Target)] {
-        if !put.allow_missing && graph.block(block.id()).is_none() {
-            let name = match block {
-                BlockRef::Name(name) => Some(name.into()),
-                BlockRef::Id(_) => None,
-            };
-            return Err(Refusal::MissingBlock { block: block.id(), name, end }.into());
+    let known_type = graph.known_edge_type(put.edge_type)?;
+    let (near, far) = (put.source.id(), put.target.id());
+    if !put.allow_missing {
+        for (id, block, end) in [(near, put.source, End::Source), (far, put.target, End::Target)] {
+            if graph.block(id).is_none() {
+                let name = match block {
+                    BlockRef::Name(name) => Some(name.into()),
+                    BlockRef::Id(_) => None,
+                };
+                return Err(Refusal::MissingBlock { block: id, name, end }.into());
+            }
         }
     }
-    let edge_type = graph.edge_type(put.edge_type, effects)?;
-    let key = EdgeKey { near: put.source.id(), edge_type, far: put.target.id() };
+    let edge_type = match known_type {
+        Some(number) => number,
+        None => graph.name_edge_type(put.edge_type, effects)?,
+    };
+    let key = EdgeKey { near, edge_type, far };
     let created = !graph.has_edge(key);
     check_place(effects)?;
     Effect::EdgePut { graph: graph.number, key, properties: put.properties }.push(&[], effects);
@@ -154,14 +158,13 @@ fn delete_edge<'a>(
     delete: &'a DeleteEdge<'a>,
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
-    check_graph(delete.graph)?;
     check_block(delete.source)?;
-    check_edge_type(delete.edge_type)?;
     check_block(delete.target)?;
-    let graph = draft.existing(delete.graph);
-    let Some((graph, edge_type)) =
-        graph.and_then(|graph| graph.known_edge_type(delete.edge_type).map(|edge_type| (graph, edge_type)))
-    else {
+    let Some(graph) = draft.existing(delete.graph)? else {
+        check_edge_type(delete.edge_type)?;
+        return Ok(Reply::EdgeDeleted { existed: false });
+    };
+    let Some(edge_type) = graph.known_edge_type(delete.edge_type)? else {
         return Ok(Reply::EdgeDeleted { existed: false });
     };
     let key = EdgeKey { near: delete.source.id(), edge_type, far: delete.target.id() };

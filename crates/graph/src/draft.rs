@@ -4,21 +4,25 @@
 //! asked of the draft has the answer that the state would give after applying the effects pushed so far. What the last
 //! command of the commit does is not noted, since nobody asks any more.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
+use hashbrown::HashMap;
 use quire_model::{Effects, Place};
 
 use crate::codec::{EdgeKey, Effect};
+use crate::hashing::Seed;
 use crate::names::Names;
+use crate::refusal::{check_edge_type, check_graph, check_kind};
 use crate::state::{Graph, Graphs};
 use crate::{BlockId, Limit, Refusal, Version};
 
 /// The state, and the commit in the making over it.
 pub(crate) struct Draft<'a> {
     state: &'a Graphs,
-    graphs: Vec<GraphDraft<'a>>,
-    by_name: BTreeMap<&'a str, usize>,
+    /// Most commits are about one graph.
+    first: Option<GraphDraft<'a>>,
+    others: BTreeMap<&'a str, GraphDraft<'a>>,
     created: u32,
     commands: usize,
     is_last: bool,
@@ -27,7 +31,7 @@ pub(crate) struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Over this state, for a commit of so many commands.
     pub(crate) fn new(state: &'a Graphs, commands: usize) -> Self {
-        Draft { state, graphs: Vec::new(), by_name: BTreeMap::new(), created: 0, commands, is_last: false }
+        Draft { state, first: None, others: BTreeMap::new(), created: 0, commands, is_last: false }
     }
 
     /// The command with this index is next.
@@ -36,68 +40,82 @@ impl<'a> Draft<'a> {
     }
 
     /// The graph with this name, if it is there.
-    pub(crate) fn existing(&mut self, name: &'a str) -> Option<&mut GraphDraft<'a>> {
-        let index = match self.by_name.get(name) {
-            Some(index) => *index,
-            None => {
-                let number = self.state.names.number(name)?;
-                let base = Some(&self.state.graphs[number as usize]);
-                self.add(name, GraphDraft::new(number, base))
-            }
-        };
-        let graph = &mut self.graphs[index];
-        graph.is_noted = !self.is_last;
-        Some(graph)
-    }
-
-    fn add(&mut self, name: &'a str, graph: GraphDraft<'a>) -> usize {
-        self.graphs.push(graph);
-        if self.commands > 1 {
-            self.by_name.insert(name, self.graphs.len() - 1);
+    pub(crate) fn existing(&mut self, name: &'a str) -> Result<Option<&mut GraphDraft<'a>>, Refusal> {
+        if !self.is_known(name) {
+            let Some(number) = self.state.names.number(name) else {
+                // One that is there has a name that was checked.
+                check_graph(name)?;
+                return Ok(None);
+            };
+            self.add(GraphDraft::new(name, number, self.state.seed, Some(&self.state.graphs[number as usize])));
         }
-        self.graphs.len() - 1
+        Ok(Some(self.known(name)))
     }
 
     /// The graph with this name, made if need be.
     pub(crate) fn open(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<&mut GraphDraft<'a>, Refusal> {
-        let is_there = self.existing(name).is_some();
-        let index = match self.by_name.get(name) {
-            Some(index) => *index,
-            // A single command does not fill the map.
-            None if is_there => self.graphs.len() - 1,
-            None => {
-                let number = self.state.names.count() + self.created;
-                Limit::Graphs.check(number as usize + 1)?;
-                Effect::GraphNamed { graph: number, name }.push(&[], effects);
-                self.created += 1;
-                self.add(name, GraphDraft::new(number, None))
-            }
-        };
-        let graph = &mut self.graphs[index];
-        graph.is_noted = !self.is_last;
+        if self.existing(name)?.is_none() {
+            let number = self.state.names.count() + self.created;
+            Limit::Graphs.check(number as usize + 1)?;
+            Effect::GraphNamed { graph: number, name }.push(&[], effects);
+            self.created += 1;
+            self.add(GraphDraft::new(name, number, self.state.seed, None));
+        }
+        let commands = self.commands;
+        let graph = self.known(name);
         // Each command adds the two ends of an edge at most.
         let slots = graph.base.map_or(0, |base| base.adjacency.slots() as usize);
-        Limit::Blocks.check(slots.saturating_add(2 * self.commands))?;
+        Limit::Blocks.check(slots.saturating_add(2 * commands))?;
         Ok(graph)
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.first.as_ref().is_some_and(|first| first.name == name) || self.others.contains_key(name)
+    }
+
+    fn add(&mut self, graph: GraphDraft<'a>) {
+        match &self.first {
+            None => self.first = Some(graph),
+            Some(_) => {
+                self.others.insert(graph.name, graph);
+            }
+        }
+    }
+
+    fn known(&mut self, name: &str) -> &mut GraphDraft<'a> {
+        let graph = match &mut self.first {
+            Some(first) if first.name == name => first,
+            _ => self.others.get_mut(name).expect("it was added"),
+        };
+        graph.is_noted = !self.is_last;
+        graph
     }
 }
 
 /// One graph under change.
 pub(crate) struct GraphDraft<'a> {
+    name: &'a str,
     pub(crate) number: u32,
+    seed: u64,
     base: Option<&'a Graph>,
-    kinds: BTreeMap<&'a str, u32>,
-    edge_types: BTreeMap<&'a str, u32>,
-    blocks: BTreeMap<BlockId, Option<BlockDraft<'a>>>,
-    /// When the edge was last put or deleted, and whether it is there since.
-    edges: BTreeMap<EdgeKey, (u32, bool)>,
-    /// When the block, and with it all its edges of before, was last deleted.
-    cleared: BTreeMap<BlockId, u32>,
     deleted_version_max: Version,
-    /// Counts changes, to tell which of two came later.
-    clock: u32,
     /// Whether what happens is noted.
     is_noted: bool,
+    /// What was noted, if anything was.
+    noted: Option<Box<Noted<'a>>>,
+}
+
+/// What earlier commands of the commit do to a graph.
+struct Noted<'a> {
+    kinds: BTreeMap<&'a str, u32>,
+    edge_types: BTreeMap<&'a str, u32>,
+    blocks: HashMap<BlockId, Option<BlockDraft<'a>>, Seed>,
+    /// When the edge was last put or deleted, and whether it is there since.
+    edges: HashMap<EdgeKey, (u32, bool), Seed>,
+    /// When the block, and with it all its edges of before, was last deleted.
+    cleared: HashMap<BlockId, u32, Seed>,
+    /// Counts changes, to tell which of two came later.
+    clock: u32,
 }
 
 /// A block as the commit would leave it.
@@ -116,24 +134,14 @@ pub(crate) enum DraftName<'a> {
 }
 
 impl<'a> GraphDraft<'a> {
-    fn new(number: u32, base: Option<&'a Graph>) -> Self {
-        GraphDraft {
-            number,
-            base,
-            kinds: BTreeMap::new(),
-            edge_types: BTreeMap::new(),
-            blocks: BTreeMap::new(),
-            edges: BTreeMap::new(),
-            cleared: BTreeMap::new(),
-            deleted_version_max: base.map_or(Version::ABSENT, |base| base.deleted_version_max),
-            clock: 0,
-            is_noted: true,
-        }
+    fn new(name: &'a str, number: u32, seed: u64, base: Option<&'a Graph>) -> Self {
+        let deleted_version_max = base.map_or(Version::ABSENT, |base| base.deleted_version_max);
+        GraphDraft { name, number, seed, base, deleted_version_max, is_noted: true, noted: None }
     }
 
     /// The block, if it is there.
     pub(crate) fn block(&self, id: BlockId) -> Option<BlockDraft<'a>> {
-        if let Some(block) = self.blocks.get(&id) {
+        if let Some(block) = self.noted.as_ref().and_then(|noted| noted.blocks.get(&id)) {
             return *block;
         }
         let facts = self.base?.adjacency.find(id)?.facts()?;
@@ -147,58 +155,93 @@ impl<'a> GraphDraft<'a> {
     }
 
     pub(crate) fn put_block(&mut self, id: BlockId, version: Version, name: Option<&'a str>) {
-        if self.is_noted {
-            self.blocks.insert(id, Some(BlockDraft { version, name: DraftName::Known(name) }));
+        if let Some(noted) = self.noting() {
+            noted.blocks.insert(id, Some(BlockDraft { version, name: DraftName::Known(name) }));
         }
     }
 
     pub(crate) fn delete_block(&mut self, id: BlockId, version: Version) {
-        if !self.is_noted {
-            return;
-        }
-        self.clock += 1;
-        self.blocks.insert(id, None);
-        self.cleared.insert(id, self.clock);
         self.deleted_version_max = self.deleted_version_max.max(version);
+        if let Some(noted) = self.noting() {
+            noted.clock += 1;
+            noted.blocks.insert(id, None);
+            noted.cleared.insert(id, noted.clock);
+        }
     }
 
     /// Whether the edge is there.
     pub(crate) fn has_edge(&self, key: EdgeKey) -> bool {
-        let cleared = |id| self.cleared.get(id).copied().unwrap_or(0);
+        let is_in_base = || self.base.is_some_and(|base| is_there(base, key));
+        let Some(noted) = &self.noted else { return is_in_base() };
+        let cleared = |id| noted.cleared.get(id).copied().unwrap_or(0);
         let cleared = cleared(&key.near).max(cleared(&key.far));
-        match self.edges.get(&key) {
+        match noted.edges.get(&key) {
             Some((changed, is_there)) => *changed > cleared && *is_there,
-            None => cleared == 0 && self.base.is_some_and(|base| is_there(base, key)),
+            None => cleared == 0 && is_in_base(),
         }
     }
 
     /// Puts or deletes an edge.
     pub(crate) fn set_edge(&mut self, key: EdgeKey, is_there: bool) {
-        if self.is_noted {
-            self.clock += 1;
-            self.edges.insert(key, (self.clock, is_there));
+        if let Some(noted) = self.noting() {
+            noted.clock += 1;
+            noted.edges.insert(key, (noted.clock, is_there));
         }
     }
 
     /// The number of this kind, given if need be.
     pub(crate) fn kind(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<u32, Refusal> {
-        let (base, graph) = (self.base.map(|base| &base.kinds), self.number);
-        numbered(base, &mut self.kinds, name, Limit::Kinds, |number| {
-            Effect::KindNamed { graph, number, name }.push(&[], effects);
-        })
+        let known = self.noted.as_ref().and_then(|noted| noted.kinds.get(name).copied());
+        if let Some(number) = known.or_else(|| self.base?.kinds.number(name)) {
+            return Ok(number);
+        }
+        check_kind(name)?;
+        let graph = self.number;
+        let (base, new) = (self.base.map(|base| &base.kinds), &mut self.noted().kinds);
+        let number = next_number(base, new.len(), Limit::Kinds)?;
+        Effect::KindNamed { graph, number, name }.push(&[], effects);
+        new.insert(name, number);
+        Ok(number)
     }
 
-    /// The number of this edge type, given if need be.
-    pub(crate) fn edge_type(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<u32, Refusal> {
-        let (base, graph) = (self.base.map(|base| &base.edge_types), self.number);
-        numbered(base, &mut self.edge_types, name, Limit::EdgeTypes, |number| {
-            Effect::EdgeTypeNamed { graph, number, name }.push(&[], effects);
-        })
+    /// Gives an edge type that has none a number.
+    pub(crate) fn name_edge_type(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<u32, Refusal> {
+        let graph = self.number;
+        let (base, new) = (self.base.map(|base| &base.edge_types), &mut self.noted().edge_types);
+        let number = next_number(base, new.len(), Limit::EdgeTypes)?;
+        Effect::EdgeTypeNamed { graph, number, name }.push(&[], effects);
+        new.insert(name, number);
+        Ok(number)
     }
 
     /// The number of this edge type, if it has one.
-    pub(crate) fn known_edge_type(&self, name: &str) -> Option<u32> {
-        self.edge_types.get(name).copied().or_else(|| self.base?.edge_types.number(name))
+    pub(crate) fn known_edge_type(&self, name: &str) -> Result<Option<u32>, Refusal> {
+        let known = self.noted.as_ref().and_then(|noted| noted.edge_types.get(name).copied());
+        let known = known.or_else(|| self.base?.edge_types.number(name));
+        if known.is_none() {
+            // One that has a number was checked.
+            check_edge_type(name)?;
+        }
+        Ok(known)
+    }
+
+    /// Where to note what happens, when it is noted.
+    fn noting(&mut self) -> Option<&mut Noted<'a>> {
+        if self.is_noted { Some(self.noted()) } else { None }
+    }
+
+    fn noted(&mut self) -> &mut Noted<'a> {
+        let seed = Seed(self.seed);
+        self.noted.get_or_insert_with(|| {
+            Box::new(Noted {
+                kinds: BTreeMap::new(),
+                edge_types: BTreeMap::new(),
+                blocks: HashMap::with_hasher(seed),
+                edges: HashMap::with_hasher(seed),
+                cleared: HashMap::with_hasher(seed),
+                clock: 0,
+            })
+        })
     }
 }
 
@@ -208,19 +251,9 @@ fn is_there(graph: &Graph, key: EdgeKey) -> bool {
     edge_type.is_some_and(|edge_type| graph.adjacency.edge(key.near, edge_type, key.far).is_some())
 }
 
-fn numbered<'a>(
-    base: Option<&Names>,
-    new: &mut BTreeMap<&'a str, u32>,
-    name: &'a str,
-    limit: Limit,
-    give: impl FnOnce(u32),
-) -> Result<u32, Refusal> {
-    if let Some(number) = new.get(name).copied().or_else(|| base?.number(name)) {
-        return Ok(number);
-    }
-    let number = base.map_or(0, Names::count) + u32::try_from(new.len()).expect("limits keep catalogues small");
+/// The number that the next name gets.
+fn next_number(base: Option<&Names>, new: usize, limit: Limit) -> Result<u32, Refusal> {
+    let number = base.map_or(0, Names::count) + u32::try_from(new).expect("limits keep catalogues small");
     limit.check(number as usize + 1)?;
-    give(number);
-    new.insert(name, number);
     Ok(number)
 }

@@ -132,8 +132,7 @@ impl Graph {
         after: Option<Neighbour<'_>>,
         at: Position,
     ) -> Result<Vec<Neighbour<'a>>, ReadError> {
-        let types = self.type_ranges(edge_types);
-        let is_asked = |edge_type: u16| types.iter().any(|(first, last)| (*first..=*last).contains(&edge_type));
+        let types = self.types(edge_types);
         let is_behind = |neighbour: &Neighbour<'_>| {
             let rank = |of: &Neighbour<'_>| (of.end == End::Source, self.edge_types.number(of.edge_type), of.block);
             after.is_none_or(|after| rank(neighbour) > rank(&after))
@@ -142,7 +141,7 @@ impl Graph {
         let mut found = Vec::new();
         for end in direction.ends() {
             let edges = past.edges(block, *end)?;
-            let edges = edges.into_iter().filter(|(edge_type, _)| is_asked(*edge_type));
+            let edges = edges.into_iter().filter(|(edge_type, _)| types.contains(*edge_type));
             let neighbours = edges.map(|(edge_type, block)| Neighbour {
                 block,
                 edge_type: self.edge_type_name(edge_type),

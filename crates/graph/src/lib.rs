@@ -54,6 +54,7 @@ mod tags;
 mod adjacency;
 mod apply;
 mod checkpoint;
+mod hashing;
 mod memory;
 mod names;
 mod state;

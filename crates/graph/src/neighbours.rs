@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use crate::adjacency::Hops;
 use crate::apply::narrow;
 use crate::{BlockId, Graph};
 
@@ -65,49 +66,128 @@ impl Graph {
         edge_types: &[&str],
         after: Option<Neighbour<'_>>,
     ) -> impl Iterator<Item = Neighbour<'a>> + use<'a> {
-        let types = self.type_ranges(edge_types);
-        let slot = self.adjacency.slot(block);
         let after = after.map(|after| {
             // Behind a type that the graph never saw there is nothing.
             let edge_type = self.edge_types.number(after.edge_type).map(narrow);
             (after.end, edge_type.map_or((u16::MAX, BlockId::MAX), |edge_type| (edge_type, after.block)))
         });
-        let ends = direction.ends().iter().filter_map(move |end| match after {
-            Some((End::Source, _)) if *end == End::Target => None,
-            Some((side, edge)) if *end == side => Some((*end, Some(edge))),
-            _ => Some((*end, None)),
-        });
-        let ends = slot.into_iter().flat_map(move |slot| ends.clone().map(move |(end, after)| (slot, end, after)));
-        ends.flat_map(move |(slot, end, after)| {
-            let types =
-                types.clone().into_iter().filter(move |(_, last)| after.is_none_or(|(after, _)| after <= *last));
-            types.flat_map(move |types| {
-                self.adjacency.hops(slot, end, types, after).map(move |hop| Neighbour {
-                    block: self.adjacency.id(hop.far),
-                    edge_type: self.edge_types.name(u32::from(hop.edge_type)),
-                    end,
-                })
-            })
-        })
+        let ends: &[End] = match (after, direction) {
+            (Some((End::Source, _)), Direction::Outgoing) => &[],
+            (Some((End::Source, _)), _) => &[End::Source],
+            _ => direction.ends(),
+        };
+        let after = after.filter(|(end, _)| ends.first() == Some(end)).map(|(_, edge)| edge);
+        let slot = self.adjacency.slot(block);
+        let (slot, ends) = slot.map_or((0, [].as_slice()), |slot| (slot, ends));
+        Neighbours { graph: self, types: self.types(edge_types), slot, ends, range: 0, after, hops: None }
     }
 
     /// How many neighbours [`Graph::neighbours`] would give. Looks at none of them.
     pub fn degree(&self, block: BlockId, direction: Direction, edge_types: &[&str]) -> usize {
         let Some(slot) = self.adjacency.slot(block) else { return 0 };
-        let types = self.type_ranges(edge_types);
-        let count = |end: &End| types.iter().map(|types| self.adjacency.degree(slot, *end, *types)).sum::<usize>();
+        let types = self.types(edge_types);
+        let count = |end: &End| types.ranges().map(|types| self.adjacency.degree(slot, *end, types)).sum::<usize>();
         direction.ends().iter().map(count).sum()
     }
 
-    /// The numbers of these edge types as disjoint ascending ranges, from first to last.
-    pub(crate) fn type_ranges(&self, edge_types: &[&str]) -> Vec<(u16, u16)> {
-        if edge_types.is_empty() {
-            return [(u16::MIN, u16::MAX)].into();
+    /// The numbers of these edge types; none at all means every type.
+    pub(crate) fn types(&self, names: &[&str]) -> Types {
+        match names {
+            [] => Types::Every,
+            [name] => Types::One(self.edge_types.number(name).map(narrow)),
+            names => {
+                let mut numbers: Vec<u16> =
+                    names.iter().filter_map(|name| self.edge_types.number(name).map(narrow)).collect();
+                numbers.sort_unstable();
+                numbers.dedup();
+                Types::Several(numbers)
+            }
         }
-        let mut numbers: Vec<u16> =
-            edge_types.iter().filter_map(|name| self.edge_types.number(name).map(narrow)).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers.into_iter().map(|number| (number, number)).collect()
+    }
+}
+
+/// Edge types that are asked for, by their numbers in a graph. Most questions take no allocation.
+#[derive(Debug, Clone)]
+pub(crate) enum Types {
+    Every,
+    /// Of a name that the graph never saw, none.
+    One(Option<u16>),
+    /// In order, each once.
+    Several(Vec<u16>),
+}
+
+impl Types {
+    /// How many ranges of types there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Types::Every => 1,
+            Types::One(number) => usize::from(number.is_some()),
+            Types::Several(numbers) => numbers.len(),
+        }
+    }
+
+    /// Disjoint ascending ranges, from first to last type.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (u16, u16)> {
+        (0..).map_while(|index| self.range(index))
+    }
+
+    /// The range with this index.
+    #[inline]
+    pub(crate) fn range(&self, index: usize) -> Option<(u16, u16)> {
+        let one = |number: u16| (number, number);
+        match self {
+            Types::Every => (index == 0).then_some((u16::MIN, u16::MAX)),
+            Types::One(number) => number.filter(|_| index == 0).map(one),
+            Types::Several(numbers) => numbers.get(index).copied().map(one),
+        }
+    }
+
+    /// Whether a type is asked for.
+    pub(crate) fn contains(&self, number: u16) -> bool {
+        match self {
+            Types::Every => true,
+            Types::One(asked) => *asked == Some(number),
+            Types::Several(numbers) => numbers.binary_search(&number).is_ok(),
+        }
+    }
+}
+
+/// See [`Graph::neighbours`]: the edges at each end, in each range of types, one after the other.
+struct Neighbours<'a> {
+    graph: &'a Graph,
+    types: Types,
+    slot: u32,
+    /// The end whose edges are given, and those behind it.
+    ends: &'static [End],
+    /// Which range of types comes next.
+    range: usize,
+    /// Where to begin among the edges of the first end.
+    after: Option<(u16, BlockId)>,
+    /// The edges of the range before that one.
+    hops: Option<Hops<'a>>,
+}
+
+impl<'a> Iterator for Neighbours<'a> {
+    type Item = Neighbour<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Neighbour<'a>> {
+        let adjacency = &self.graph.adjacency;
+        loop {
+            let end = *self.ends.first()?;
+            if let Some(hop) = self.hops.as_mut().and_then(Iterator::next) {
+                let edge_type = self.graph.edge_types.name(u32::from(hop.edge_type));
+                return Some(Neighbour { block: adjacency.id(hop.far), edge_type, end });
+            }
+            self.hops = match self.types.range(self.range) {
+                Some((_, last)) if self.after.is_some_and(|(after, _)| after > last) => None,
+                Some(range) => Some(adjacency.hops(self.slot, end, range, self.after)),
+                None => {
+                    (self.ends, self.range, self.after) = (&self.ends[1..], 0, None);
+                    continue;
+                }
+            };
+            self.range += 1;
+        }
     }
 }

@@ -178,11 +178,15 @@ pub(crate) fn check_edge_type(name: &str) -> Result<(), Refusal> {
     named(Limit::EdgeTypeBytes, name, is_printable(name), rule)
 }
 
-/// That what a put carries is within the limits. How many *different* tags there are is seen when they are sorted.
+/// That a graph may have a kind of this name.
+pub(crate) fn check_kind(name: &str) -> Result<(), Refusal> {
+    named(Limit::KindBytes, name, is_printable(name), "a kind's is not empty and has no control characters")
+}
+
+/// That what a put carries is within the limits, but for the names that the graph has a catalogue of. How many *different*
+/// tags there are is seen when they are sorted.
 pub(crate) fn check_put(put: &PutBlock<'_>) -> Result<(), Refusal> {
-    check_graph(put.graph)?;
     check_block(put.block)?;
-    named(Limit::KindBytes, put.kind, is_printable(put.kind), "a kind's is not empty and has no control characters")?;
     Limit::SourceBytes.check(put.source.len())?;
     Limit::MetadataBytes.check(put.metadata.len())?;
     for tag in put.tags {

@@ -1,8 +1,5 @@
 //! From a block's id to its slot.
 //!
-//! The ids are chosen by users, so the hash has a seed that they do not know: ids made to collide in one database are
-//! spread in every other. Nothing that can be seen depends on the seed or on the order in the tables.
-//!
 //! ```text
 //! table:  bucket 0 │ bucket 1 │ ...                      a power of two of them
 //! bucket: 12 tags of a byte each, how many passed by (u32) │ 12 slots of a word each          one line of the cache
@@ -15,6 +12,7 @@
 use alloc::vec::Vec;
 
 use crate::BlockId;
+use crate::hashing::hash;
 use crate::memory::{Source, Words};
 
 /// From how many slots on there are 256 tables.
@@ -75,17 +73,18 @@ impl Index {
     }
 
     fn insert(&mut self, id: BlockId, slot: u32, id_of: impl Fn(u32) -> BlockId) {
-        let (hash, seed) = (hash(id, self.seed), self.seed);
-        let part = self.part(hash);
+        let seed = self.seed;
+        let hashed = hash(id, seed);
+        let part = self.part(hashed);
         if self.tables[part].is_full() {
             let table = &self.tables[part];
             let mut larger = Table::new(table.count * 2, &self.source);
             for slot in table.slots() {
-                larger.insert(self::hash(id_of(slot), seed), slot);
+                larger.insert(hash(id_of(slot), seed), slot);
             }
             self.tables[part] = larger;
         }
-        self.tables[part].insert(hash, slot);
+        self.tables[part].insert(hashed, slot);
         self.count += 1;
     }
 
@@ -228,19 +227,6 @@ fn matching(bucket: &Bucket, tag: u8) -> u128 {
     // A byte is zero where the tag is the one asked for; the highest bit tells, and no carry leaves a byte.
     let differs = tags ^ (ONES * u128::from(tag));
     !(((differs & LOW) + LOW) | differs | LOW) & (ONES << 7)
-}
-
-/// Two folded multiplications (as in wyhash and foldhash), keyed with the seed.
-fn hash(id: BlockId, seed: u64) -> u64 {
-    let id = u128::from_le_bytes(*id.as_bytes());
-    // Odd constants with well-mixed bits: the golden ratio and a root of two.
-    let (low, high) = (id as u64 ^ seed, (id >> 64) as u64 ^ seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15);
-    fold(fold(low, 0xb504_f333_f9de_6485) ^ high, 0x9e37_79b9_7f4a_7c15)
-}
-
-const fn fold(left: u64, right: u64) -> u64 {
-    let product = (left as u128) * (right as u128);
-    (product as u64) ^ ((product >> 64) as u64)
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
+    #[inline]
     pub(super) fn new(edge_type: u16, id: BlockId) -> Self {
         let prefix = u64::from_be_bytes(*id.as_bytes().first_chunk().expect("an id has 16 bytes")) >> 16;
         Probe { key: (u64::from(edge_type) << 48) | prefix, id }
@@ -71,6 +72,7 @@ pub(super) fn edge_type<const WORDS: usize>(element: &[u32; WORDS]) -> u16 {
 }
 
 /// Compares an element with a probe. `id_of` says which id a slot has.
+#[inline]
 pub(super) fn compare<const WORDS: usize>(
     element: &[u32; WORDS],
     probe: &Probe,
@@ -109,7 +111,19 @@ impl<const WORDS: usize> Lists<WORDS> {
         &self.long[list.at as usize]
     }
 
+    /// Has the processor fetch the first elements of a list; what it gives means nothing.
+    #[inline]
+    pub(super) fn touch(&self, list: List) -> u32 {
+        let (at, length) = match Self::is_long(list) {
+            true => (self.chunks(list)[0].at, self.chunks(list)[0].length),
+            false => (list.at, list.length),
+        };
+        let run = self.runs.get(at, length as usize);
+        run.first().zip(run.last()).map_or(0, |(first, last)| first[0] ^ last[0])
+    }
+
     /// Where the edge stands, or else where it would.
+    #[inline]
     pub(super) fn seek(&self, list: List, probe: &Probe, id_of: impl Fn(u32) -> BlockId) -> Result<Spot, Spot> {
         let (chunk, run) = if Self::is_long(list) {
             let chunks = self.chunks(list);
@@ -127,6 +141,7 @@ impl<const WORDS: usize> Lists<WORDS> {
     }
 
     /// The element at a spot where one stands.
+    #[inline]
     pub(super) fn element(&self, list: List, spot: Spot) -> &[u32; WORDS] {
         let at = if Self::is_long(list) { self.chunks(list)[spot.chunk].at } else { list.at };
         &self.runs.get(at, spot.index + 1)[spot.index]

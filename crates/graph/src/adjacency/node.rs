@@ -174,10 +174,6 @@ impl Node {
         self.changed_and_flags &= !(IS_BLOCK | IS_NAMED);
     }
 
-    pub(super) fn touch(&mut self, position: Position) {
-        self.changed_and_flags = (position.get() << 8) | (self.changed_and_flags & 0xff);
-    }
-
     /// The numbers that a checkpoint keeps of it, besides the id and the edges.
     pub(super) fn words(&self) -> [u64; 3] {
         [self.place.0, self.version_and_kind, self.changed_and_flags]
@@ -203,4 +199,23 @@ pub(super) fn id_of(words: &[u32; NODE_WORDS]) -> BlockId {
         *bytes = word.to_le_bytes();
     }
     BlockId::new(bytes)
+}
+
+/// Sets the outgoing edges of the node that these words are.
+#[inline]
+pub(super) fn set_outgoing(words: &mut [u32; NODE_WORDS], list: List) {
+    words[10..12].copy_from_slice(&list.words());
+}
+
+/// Sets the incoming edges of the node that these words are.
+#[inline]
+pub(super) fn set_incoming(words: &mut [u32; NODE_WORDS], list: List) {
+    words[12..].copy_from_slice(&list.words());
+}
+
+/// Notes that the record at this position changed the node that these words are.
+#[inline]
+pub(super) fn touch(words: &mut [u32; NODE_WORDS], position: Position) {
+    let changed = (position.get() << 8) | u64::from(words[8] & 0xff);
+    (words[8], words[9]) = (changed as u32, (changed >> 32) as u32);
 }

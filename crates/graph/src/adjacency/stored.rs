@@ -84,13 +84,13 @@ impl Adjacency {
         this.load_free(free, from)?;
         for slot in 0..count {
             let list = this.load_list(this.nodes.node(slot).outgoing, edge_types, from, |this| &mut this.outgoing)?;
-            this.nodes.change(slot, |node| node.outgoing = list);
+            this.nodes.set_outgoing(slot, list);
             this.edges += list.length as usize;
         }
         let mut incoming = 0;
         for slot in 0..count {
             let list = this.load_list(this.nodes.node(slot).incoming, edge_types, from, |this| &mut this.incoming)?;
-            this.nodes.change(slot, |node| node.incoming = list);
+            this.nodes.set_incoming(slot, list);
             incoming += list.length as usize;
         }
         check(this.edges == incoming, "every edge at both its ends", from)?;

@@ -13,6 +13,7 @@ impl Walker<'_> {
             if self.is_closed && (!self.plan.with_edges || self.bound == Some(Bound::Time)) {
                 return Ok(true);
             }
+            self.fetch_ahead(ground);
             let number = self.next;
             let met = self.met[number as usize];
             if met.is_visited() {

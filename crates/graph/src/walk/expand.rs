@@ -6,6 +6,7 @@ use super::met::{Met, State};
 use super::tokens::NONE;
 use super::{Ground, Link, Walker};
 use crate::adjacency::Node;
+use crate::neighbours::Types;
 use crate::past::Past;
 use crate::{BlockId, End, Graph, read};
 
@@ -98,7 +99,7 @@ impl Walker<'_> {
             return self.expand_from_log(id, ground, left, take);
         };
         let ends = self.plan.direction.ends();
-        let parts = ends.len() * self.resolved().len();
+        let parts = ends.len() * self.types().len();
         while self.cursor.part < parts {
             let (end, types) = self.part(self.cursor.part);
             for hop in adjacency.hops(slot, end, types, self.cursor.after) {
@@ -129,8 +130,7 @@ impl Walker<'_> {
         let past = ground.past(self.at);
         for end in self.plan.direction.ends() {
             for (edge_type, far) in past.edges(id, *end)? {
-                let is_asked = self.resolved().iter().any(|(first, last)| (*first..=*last).contains(&edge_type));
-                if !is_asked {
+                if !self.types().contains(edge_type) {
                     continue;
                 }
                 let slot = self.slot_of(far, ground.graph);
@@ -145,14 +145,15 @@ impl Walker<'_> {
         Ok(true)
     }
 
-    fn resolved(&self) -> &[(u16, u16)] {
+    pub(super) fn types(&self) -> &Types {
         &self.resolved.as_ref().expect("the walk has begun").types
     }
 
     /// The end and the range of types of a part of a block's edges.
     fn part(&self, part: usize) -> (End, (u16, u16)) {
-        let types = self.resolved();
-        (self.plan.direction.ends()[part / types.len()], types[part % types.len()])
+        let types = self.types();
+        let range = types.range(part % types.len()).expect("a part is of a range");
+        (self.plan.direction.ends()[part / types.len()], range)
     }
 
     /// The number of the block at the far end of an edge, met now if it was not before.

@@ -11,6 +11,7 @@
 //! committed since. The order is defined ([`Order`]) and depends on nothing else. What is still to be visited stands in a
 //! list, so a walk of any length needs no stack.
 
+mod ahead;
 mod breadth;
 mod depth;
 mod expand;
@@ -26,6 +27,7 @@ use alloc::vec::Vec;
 
 use quire_model::{History, Position, ReadError};
 
+use crate::neighbours::Types;
 use crate::{BlockId, End, Graph};
 pub use components::TopologicalOrder;
 use expand::Cursor;
@@ -54,6 +56,8 @@ pub struct Walker<'p> {
     stack: Vec<depth::Pending>,
     /// Breadth first: the number of the block whose edges come next.
     next: u32,
+    /// Breadth first: up to which block memory was fetched ahead.
+    fetched: u32,
     cursor: Cursor,
     edges: Vec<Link>,
     visited: usize,
@@ -66,8 +70,7 @@ pub struct Walker<'p> {
 /// The plan in numbers.
 #[derive(Debug)]
 struct Resolved {
-    /// Edge types, from first to last.
-    types: Vec<(u16, u16)>,
+    types: Types,
     kinds: Vec<u16>,
     slots_freed: Position,
 }
@@ -110,6 +113,7 @@ impl<'p> Walker<'p> {
             order: Vec::new(),
             stack: Vec::new(),
             next: 0,
+            fetched: 0,
             cursor: Cursor::default(),
             edges: Vec::new(),
             visited: 0,
@@ -176,7 +180,7 @@ impl<'p> Walker<'p> {
         }
         let kinds = self.plan.filter.kinds.iter().filter_map(|kind| graph.kinds.number(kind));
         self.resolved = Some(Resolved {
-            types: graph.type_ranges(self.plan.edge_types),
+            types: graph.types(self.plan.edge_types),
             kinds: kinds.map(crate::apply::narrow).collect(),
             slots_freed: graph.adjacency.slots_freed,
         });

@@ -1,0 +1,47 @@
+//! Memory that a walk breadth first will look at soon is fetched ahead, for many blocks at once.
+//!
+//! The blocks of a large graph lie all over memory. Looked at one after the other, each is waited for; a processor that is asked
+//! for several places that do not depend on each other waits for all of them about as long as for one. So the blocks that come
+//! next are touched in rounds: their nodes, then where their edges begin, then what is known of the blocks at the other ends.
+//! Nothing is remembered of it, and nothing depends on it.
+
+use core::hint::black_box;
+
+use super::{Ground, Walker};
+
+/// How many blocks are touched at once.
+const BLOCKS: usize = 32;
+
+/// How many edges of a block are touched: the next ones are touched while these are followed.
+const EDGES: usize = 16;
+
+/// Graphs of fewer slots stay in the processor's own memory.
+const SLOTS_MIN: u32 = 1 << 15;
+
+impl Walker<'_> {
+    /// Touches what the next blocks to be expanded need, when that was not done yet.
+    pub(super) fn fetch_ahead(&mut self, ground: Ground<'_>) {
+        let adjacency = &ground.graph.adjacency;
+        if self.next < self.fetched || adjacency.slots() < SLOTS_MIN || !self.tokens.is_by_slot() {
+            return;
+        }
+        let first = self.next as usize;
+        let last = self.met.len().min(first + BLOCKS);
+        self.fetched = last as u32;
+        let slots = || self.met[first..last].iter().filter(|met| met.is_visited()).map(|met| met.slot);
+        let ends = self.plan.direction.ends();
+        let mut touched = 0;
+        for slot in slots() {
+            touched ^= adjacency.touch_node(slot);
+        }
+        for (slot, end) in slots().flat_map(|slot| ends.iter().map(move |end| (slot, *end))) {
+            touched ^= adjacency.touch_edges(slot, end);
+        }
+        for (slot, end) in slots().flat_map(|slot| ends.iter().map(move |end| (slot, *end))) {
+            for hop in adjacency.hops(slot, end, (u16::MIN, u16::MAX), None).take(EDGES) {
+                touched ^= self.tokens.of_slot(hop.far).unwrap_or_else(|| adjacency.touch_node(hop.far));
+            }
+        }
+        black_box(touched);
+    }
+}
