@@ -59,6 +59,7 @@ impl Graph {
     ///
     /// `edge_types`: only along edges of these types; none at all means of every type. A type that the graph never saw has
     /// no edges. `after`: only what comes behind this one; the neighbour need not be there any more.
+    #[inline]
     pub fn neighbours<'a>(
         &'a self,
         block: BlockId,
@@ -91,6 +92,7 @@ impl Graph {
     }
 
     /// The numbers of these edge types; none at all means every type.
+    #[inline]
     pub(crate) fn types(&self, names: &[&str]) -> Types {
         match names {
             [] => Types::Every,

@@ -70,17 +70,20 @@ pub struct Edge<'a> {
 
 impl Graph {
     /// Whether a block is there. Does not read the log.
+    #[inline]
     pub fn contains(&self, id: BlockId) -> bool {
         self.adjacency.find(id).is_some_and(Node::is_block)
     }
 
     /// Whether an edge is there. Does not read the log.
+    #[inline]
     pub fn has_edge(&self, source: BlockId, edge_type: &str, target: BlockId) -> bool {
         let edge_type = self.edge_types.number(edge_type).map(narrow);
         edge_type.is_some_and(|edge_type| self.adjacency.edge(source, edge_type, target).is_some())
     }
 
     /// The version of a block; [`Version::ABSENT`] when it is not there. Does not read the log.
+    #[inline]
     pub fn version(&self, id: BlockId) -> Version {
         self.adjacency.find(id).and_then(Node::facts).map_or(Version::ABSENT, |facts| facts.version)
     }

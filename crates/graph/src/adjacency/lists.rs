@@ -71,15 +71,35 @@ pub(super) fn edge_type<const WORDS: usize>(element: &[u32; WORDS]) -> u16 {
     (element[0] >> 16) as u16
 }
 
-/// Compares an element with a probe. `id_of` says which id a slot has.
+/// The type and the first bytes of the far block's id.
 #[inline]
-pub(super) fn compare<const WORDS: usize>(
-    element: &[u32; WORDS],
+fn key<const WORDS: usize>(element: &[u32; WORDS]) -> u64 {
+    (u64::from(element[0]) << 32) | u64::from(element[1])
+}
+
+/// Where the probe's element stands among these, or else where it would. `id_of` says which id a slot has: it is asked only where
+/// keys are equal.
+#[inline]
+fn seek_in<const WORDS: usize>(
+    run: &[[u32; WORDS]],
     probe: &Probe,
     id_of: &impl Fn(u32) -> BlockId,
-) -> Ordering {
-    let key = (u64::from(element[0]) << 32) | u64::from(element[1]);
-    key.cmp(&probe.key).then_with(|| id_of(element[2]).cmp(&probe.id))
+) -> Result<usize, usize> {
+    let from = run.partition_point(|element| key(element) < probe.key);
+    let rest = &run[from..];
+    let compare = |element: &[u32; WORDS]| match key(element).cmp(&probe.key) {
+        Ordering::Equal => id_of(element[2]).cmp(&probe.id),
+        greater => greater,
+    };
+    // Nearly always there is at most one, and it is the one.
+    match rest.first().map(compare) {
+        None | Some(Ordering::Greater) => Err(from),
+        Some(Ordering::Equal) => Ok(from),
+        Some(Ordering::Less) => match rest.binary_search_by(compare) {
+            Ok(index) => Ok(from + index),
+            Err(index) => Err(from + index),
+        },
+    }
 }
 
 /// A run that is part of a long list.
@@ -126,18 +146,23 @@ impl<const WORDS: usize> Lists<WORDS> {
     #[inline]
     pub(super) fn seek(&self, list: List, probe: &Probe, id_of: impl Fn(u32) -> BlockId) -> Result<Spot, Spot> {
         let (chunk, run) = if Self::is_long(list) {
-            let chunks = self.chunks(list);
-            let begins_before =
-                |chunk: &Chunk| compare(&self.runs.get(chunk.at, 1)[0], probe, &id_of) != Ordering::Greater;
-            let chunk = chunks.partition_point(begins_before).saturating_sub(1);
-            (chunk, self.runs.get(chunks[chunk].at, chunks[chunk].length as usize))
+            let chunk = self.chunk_of(list, probe, &id_of);
+            let Chunk { at, length } = self.chunks(list)[chunk];
+            (chunk, self.runs.get(at, length as usize))
         } else {
             (0, self.runs.get(list.at, list.length as usize))
         };
-        match run.binary_search_by(|element| compare(element, probe, &id_of)) {
+        match seek_in(run, probe, &id_of) {
             Ok(index) => Ok(Spot { chunk, index }),
             Err(index) => Err(Spot { chunk, index }),
         }
+    }
+
+    /// The chunk of a long list in which an edge stands, or would.
+    fn chunk_of(&self, list: List, probe: &Probe, id_of: &impl Fn(u32) -> BlockId) -> usize {
+        let begins_before =
+            |chunk: &Chunk| seek_in(self.runs.get(chunk.at, 1), probe, id_of).map_or_else(|at| at == 1, |_| true);
+        self.chunks(list).partition_point(begins_before).saturating_sub(1)
     }
 
     /// The element at a spot where one stands.
@@ -160,6 +185,7 @@ impl<const WORDS: usize> Lists<WORDS> {
     }
 
     /// The elements from a spot on; from the first on when there is none.
+    #[inline]
     pub(super) fn iter(&self, list: List, from: Option<Spot>) -> Elements<'_, WORDS> {
         let (chunk, index) = from.map_or((0, 0), |spot| (spot.chunk, spot.index));
         if !Self::is_long(list) {

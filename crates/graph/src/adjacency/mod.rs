@@ -342,6 +342,7 @@ impl Adjacency {
 }
 
 /// The elements of a list from the first of a type on, or behind an edge.
+#[inline]
 fn from<'a, const WORDS: usize>(
     lists: &'a Lists<WORDS>,
     list: List,

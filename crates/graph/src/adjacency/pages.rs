@@ -91,6 +91,21 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
         self.pages[(first >> BITS) as usize].get_mut()[from..from + count * WORDS].as_chunks_mut().0
     }
 
+    /// Copies as many elements, all in one page, to where others stand, all in one page.
+    pub(super) fn copy(&mut self, from: u32, to: u32, count: usize) {
+        let (source, target) = ((from >> BITS) as usize, (to >> BITS) as usize);
+        let words = |first: u32| {
+            let at = (first as usize & (Self::PAGE - 1)) * WORDS;
+            at..at + count * WORDS
+        };
+        if source == target {
+            self.pages[source].get_mut().copy_within(words(from), words(to).start);
+        } else {
+            let [source, target] = self.pages.get_disjoint_mut([source, target]).expect("two pages that there are");
+            target.get_mut()[words(to)].copy_from_slice(&source.get()[words(from)]);
+        }
+    }
+
     /// How much of their memory is lent, in bytes.
     pub(super) fn lent_bytes(&self) -> usize {
         self.pages.iter().map(Words::lent_bytes).sum()

@@ -96,8 +96,8 @@ impl<const WORDS: usize> Runs<WORDS> {
             return first;
         }
         let new = self.take(new_length);
-        for index in 0..length.min(new_length) as u32 {
-            *self.elements.get_mut(new + index) = *self.elements.get(first + index);
+        if length > 0 && new_length > 0 {
+            self.elements.copy(first, new, length.min(new_length));
         }
         self.give(first, length);
         new
