@@ -28,13 +28,12 @@ public class Clients {
 
     public static void main(String[] arguments) throws Exception {
         bootstrap = arguments[0];
-        if (arguments.length > 1) pollUntilKilled(arguments[1]);
         admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
         Map<String, Check> checks = new LinkedHashMap<>();
         checks.put("every codec is read back with every acks", Clients::codecs);
         checks.put("an idempotent producer numbers without a gap", Clients::idempotent);
         checks.put("offsets are found by time", Clients::times);
-        checks.put("a group shares the partitions while members join, leave and are killed", Clients::group);
+        checks.put("a group shares the partitions while members join, leave and fall silent", Clients::group);
         checks.put("committed offsets are where a group goes on", Clients::offsets);
         checks.put("topics are created, described, altered and deleted", Clients::topics);
         checks.put("a few partitions of many are fetched in one session", Clients::sessions);
@@ -161,23 +160,6 @@ public class Clients {
         return member;
     }
 
-    // A member in a process of its own.
-    static void pollUntilKilled(String group) {
-        var member = member(group);
-        while (true) member.poll(Duration.ofMillis(50));
-    }
-
-    static Process started(String group) throws Exception {
-        String java = System.getProperty("java.home") + "/bin/java";
-        var program = new ProcessBuilder(java, "-cp", System.getProperty("java.class.path"), source(), bootstrap, group);
-        return program.redirectError(ProcessBuilder.Redirect.DISCARD).start();
-    }
-
-    static String source() {
-        String command = ProcessHandle.current().info().arguments().map(all -> String.join("\n", all)).orElseThrow();
-        return Arrays.stream(command.split("\n")).filter(argument -> argument.endsWith("Clients.java")).findFirst().orElseThrow();
-    }
-
     static String group() throws Exception {
         create("java-group", 12);
         List<KafkaConsumer<String, String>> members = new ArrayList<>();
@@ -196,15 +178,14 @@ public class Clients {
         shared.accept(6);
         var described = get(admin.describeConsumerGroups(List.of("java-group")).describedGroups().get("java-group"));
         expect(described.members().size() == 2 && described.groupState() == GroupState.STABLE, described);
-        var third = started("java-group");
-        try {
-            shared.accept(4);
-        } finally {
-            third.destroyForcibly();
-        }
+        members.add(join.get());
+        shared.accept(4);
+        // As one that is killed: it goes without a word.
+        var silent = CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP;
+        members.remove(0).close(CloseOptions.groupMembershipOperation(silent));
         shared.accept(6);
         members.forEach(KafkaConsumer::close);
-        return "2 members, 3, 2 again, and a third that was killed";
+        return "2 members, 3, 2 again, and a third that went without a word";
     }
 
     static String offsets() throws Exception {
