@@ -42,6 +42,7 @@ fn the_cases_are_listed_by_their_stable_names() {
         "produce-ahead",
         "random-read",
         "read-back",
+        "skewed",
         "stream-life-64",
         "stream-paced-64",
         "stream-pick-up",
@@ -55,7 +56,7 @@ fn the_cases_are_listed_by_their_stable_names() {
 fn the_cases_of_jobs_run_to_their_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");
-    let cases = ["life", "fetch-ack", "lateness", "pending", "grpc", "stream"];
+    let cases = ["life", "fetch-ack", "skewed", "lateness", "pending", "grpc", "http", "stream"];
     let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
     let arguments = ["bench", "jobs", "--ops", "16", "--data", data, "--durability", "os", "--json"];
     let printed = run(&[&arguments[..], &selected].concat()).succeeded();
@@ -64,12 +65,14 @@ fn the_cases_of_jobs_run_to_their_end() {
     let expected = [
         "life",
         "life-64",
+        "skewed",
         "lateness",
         "pending",
         "grpc-enqueue",
         "grpc-enqueue-1000",
         "stream-life-64",
         "stream-paced-64",
+        "http-pick-up",
         "stream-pick-up",
     ];
     assert_eq!(found, expected.map(|case| Some(case.to_owned())));

@@ -341,6 +341,48 @@ fn what_is_yet_to_come_is_consumed_as_it_comes() {
 }
 
 #[test]
+fn a_queue_is_paused_drained_limited_cleared_and_destroyed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["jobs"][..], arguments, &["--http", &server.http]].concat());
+    let queues = |arguments: &[&str]| quire(&[&["queues"][..], arguments].concat()).succeeded();
+    let worked = || quire(&["work", "q", "--until-empty", "--exec", "true"]).succeeded().lines().count();
+    for payload in ["a", "b"] {
+        quire(&["enqueue", "q", payload]).succeeded();
+    }
+    assert!(queues(&["pause", "q"]).contains("pending 2") && queues(&[]).contains("  paused"));
+    assert_eq!(worked(), 0);
+    assert!(queues(&["drain", "q"]).contains("draining  paused"));
+    quire(&["enqueue", "q", "c"]).failed_with("draining");
+    let resumed = queues(&["resume", "q"]);
+    assert!(!resumed.contains("paused") && !resumed.contains("draining"), "{resumed}");
+    let limits = ["--jobs-max", "3", "--active-max", "2", "--group-active-max", "1"];
+    let rates = ["--rate", "1/60000", "--group-rate", "5/1000/9"];
+    let limited = queues(&[&["limit", "q"][..], &limits, &rates].concat());
+    for limit in [
+        "jobs_max 3",
+        "active_max 2",
+        "group_active_max 1",
+        r#"rate {"sliding_window":{"count":1,"window_ms":60000}}"#,
+        r#"group_rate {"token_bucket":{"burst":9,"count":5,"per_ms":1000}}"#,
+    ] {
+        assert!(limited.contains(limit), "{limit} in {limited}");
+    }
+    quire(&["enqueue", "q", "c"]).succeeded();
+    quire(&["enqueue", "q", "d"]).failed_with("has 3 unfinished jobs");
+    assert_eq!(worked(), 1);
+    let unlimited = queues(&["limit", "q", "--jobs-max", "none", "--rate", "none", "--group-rate", "none"]);
+    assert!(!unlimited.contains("jobs_max") && !unlimited.contains("rate"), "{unlimited}");
+    quire(&["queues", "limit", "q"]).failed_with("nothing to change");
+    quire(&["queues", "limit", "q", "--rate", "1"]).failed_with("COUNT/MS");
+    assert_eq!(queues(&["clear", "q"]), "2 jobs cancelled\n");
+    quire(&["enqueue", "q", "e"]).succeeded();
+    assert_eq!(queues(&["destroy", "q"]), "1 job cancelled\n");
+    assert_eq!(queues(&[]), "");
+    quire(&["queues", "clear", "q"]).failed_with("no queue");
+}
+
+#[test]
 fn a_command_is_killed_with_all_that_it_started_when_its_job_is_cancelled() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());

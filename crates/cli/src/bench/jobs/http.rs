@@ -52,7 +52,7 @@ pub(super) fn pick_up(run: &Run<'_>) -> Result<Measured> {
             run.go_on(op)?;
             asks.send(()).map_err(|_| Failure::new("the worker has ended"))?;
             // The worker is to wait already: an enqueue that comes first would measure less.
-            runtime.block_on(tokio::time::sleep(REST));
+            runtime.block_on(async { tokio::time::sleep(REST).await });
             let from = watch.elapsed();
             database.queue("bench").enqueue(quire::jobs::NewJob::new(&payload))?;
             let (fetched, at) = jobs.recv().map_err(|_| Failure::new("the worker has ended"))?;

@@ -3,6 +3,7 @@
 mod embedded;
 mod http;
 mod remote;
+mod skewed;
 
 use quire::Durability;
 
@@ -29,6 +30,17 @@ pub(super) const CASES: &[Case] = &[
         100_000,
         embedded::life_after_5_million,
     ),
+    Case {
+        clients: 4,
+        batch: 100,
+        ..case(
+            "skewed",
+            "fetch and ack 100 jobs, while 3 producers enqueue whose clocks are 5 s apart",
+            Durability::Os,
+            10_000,
+            skewed::skewed,
+        )
+    },
     case("lateness", "how late a scheduled job is fetched", Durability::Os, 1_000, embedded::lateness),
     Case {
         batch: 64,

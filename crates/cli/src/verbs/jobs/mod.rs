@@ -1,5 +1,6 @@
 //! `quire jobs`: queues and jobs, read, written and worked on.
 
+mod queues;
 mod tail;
 mod work;
 mod write;
@@ -9,6 +10,7 @@ use std::io::Write;
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
+use self::queues::Queues;
 use self::tail::Tail;
 use self::work::Work;
 use self::write::{Bulk, Enqueue, One};
@@ -23,13 +25,8 @@ const PAGE: u64 = 1_000;
 /// What `quire jobs` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Jobs {
-    /// List the queues, each with how many jobs are in which state
-    Queues {
-        #[command(flatten)]
-        place: Place,
-        #[command(flatten)]
-        form: Form,
-    },
+    /// List the queues, each with how many jobs are in which state; or pause, resume, drain, limit, clear, destroy one
+    Queues(Queues),
     /// List the jobs of a queue in a state, oldest first
     List {
         /// The queue, like air/delays
@@ -133,10 +130,7 @@ impl State {
 impl Jobs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         match self {
-            Jobs::Queues { place, form } => place.visit(|client| {
-                let answer = client.get(&Path::new(&["queues"]))?;
-                form.print(out, list(&answer, "queues"), queue_line)
-            }),
+            Jobs::Queues(queues) => queues.run(out),
             Jobs::List { queue, state, limit, place, form } => place.visit(|client| {
                 let path = Path::new(&["queues", &queue, "jobs"]).with("state", state.name());
                 read(client, &path, limit.unwrap_or(u64::MAX), |jobs| form.print(out, jobs, job_line))
@@ -174,12 +168,6 @@ fn read(client: &Client, path: &Path, limit: u64, mut print: impl FnMut(&[Value]
         }
     }
     Ok(())
-}
-
-fn queue_line(queue: &Value) -> String {
-    let counts = ["scheduled", "pending", "active", "retrying", "held", "completed", "cancelled", "dead"];
-    let counts: Vec<String> = counts.iter().map(|state| format!("{state} {}", word(queue, state))).collect();
-    format!("{:<24} {}", word(queue, "queue"), counts.join("  "))
 }
 
 fn job_line(job: &Value) -> String {

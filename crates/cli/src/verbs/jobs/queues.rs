@@ -1,0 +1,174 @@
+//! `quire jobs queues`: the queues there are, and what holds for one as a whole.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Failure, Result};
+use crate::text::counted;
+use crate::verbs::client::{Client, Path};
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, list, word};
+
+/// What `quire jobs queues` takes: nothing lists them.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Queues {
+    #[command(subcommand)]
+    change: Option<Change>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// What can be done with a queue as a whole.
+#[derive(Debug, Subcommand)]
+enum Change {
+    /// Give no jobs to workers; what they have, they go on with
+    Pause(Queue),
+    /// Take no new jobs, and give those that are there
+    Drain(Queue),
+    /// Give jobs and take new ones, after a pause or a drain
+    Resume(Queue),
+    /// Change limits: those that are given
+    Limit {
+        #[command(flatten)]
+        limits: Limits,
+        #[command(flatten)]
+        queue: Queue,
+    },
+    /// Cancel every job that nobody works on
+    Clear(Queue),
+    /// Remove the queue with its settings, and cancel all its jobs
+    Destroy(Queue),
+}
+
+/// A queue, and how to print what it is then.
+#[derive(Debug, Args)]
+struct Queue {
+    /// The queue, like air/delays
+    queue: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// The limits of a queue; `none` takes one away.
+#[derive(Debug, Args)]
+struct Limits {
+    /// At most so many unfinished jobs: then one more is refused
+    #[arg(long, value_name = "N", value_parser = number)]
+    jobs_max: Option<Value>,
+    /// At most so many active jobs at a time
+    #[arg(long, value_name = "N", value_parser = number)]
+    active_max: Option<Value>,
+    /// At most so many active jobs of one group at a time
+    #[arg(long, value_name = "N", value_parser = number)]
+    group_active_max: Option<Value>,
+    /// How often jobs start: `COUNT/MS` never more in any window so long, `COUNT/MS/BURST` evenly and so many at once after a rest
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<Value>,
+    /// How often jobs of one group start, in the same forms
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    group_rate: Option<Value>,
+}
+
+fn number(text: &str) -> Result<Value, String> {
+    match text {
+        "none" => Ok(Value::Null),
+        number => number.parse::<u32>().map(Value::from).map_err(|error| format!("{error}, nor is it `none`")),
+    }
+}
+
+fn rate(text: &str) -> Result<Value, String> {
+    if text == "none" {
+        return Ok(Value::Null);
+    }
+    let numbers: Result<Vec<u64>, _> = text.split('/').map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok([count, window_ms]) => Ok(json!({ "sliding_window": { "count": count, "window_ms": window_ms } })),
+        Ok([count, per_ms, burst]) => {
+            Ok(json!({ "token_bucket": { "count": count, "per_ms": per_ms, "burst": burst } }))
+        }
+        _ => Err("expected `COUNT/MS`, `COUNT/MS/BURST` or `none`".to_owned()),
+    }
+}
+
+impl Limits {
+    /// As the server takes them: null for none, and nothing for what is not said.
+    fn json(self) -> Result<Value> {
+        let Limits { jobs_max, active_max, group_active_max, rate, group_rate } = self;
+        let said = [
+            ("jobs_max", jobs_max),
+            ("active_max", active_max),
+            ("group_active_max", group_active_max),
+            ("rate", rate),
+            ("group_rate", group_rate),
+        ];
+        let said: Map<_, _> = said.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect();
+        if said.is_empty() {
+            return Err(Failure::new("there is nothing to change; `quire jobs queues limit --help` names the limits"));
+        }
+        Ok(said.into())
+    }
+}
+
+impl Queues {
+    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let Queues { change, place, form } = self;
+        match change {
+            None => place.visit(|client| {
+                let answer = client.get(&Path::new(&["queues"]))?;
+                form.print(out, list(&answer, "queues"), line)
+            }),
+            Some(Change::Pause(queue)) => queue.set(out, &json!({ "paused": true })),
+            Some(Change::Drain(queue)) => queue.set(out, &json!({ "draining": true })),
+            Some(Change::Resume(queue)) => queue.set(out, &json!({ "paused": false, "draining": false })),
+            Some(Change::Limit { limits, queue }) => queue.set(out, &limits.json()?),
+            Some(Change::Clear(queue)) => {
+                queue.cancel(out, |client, name| client.post(&Path::new(&["queues", name, "clear"]), &json!({})))
+            }
+            Some(Change::Destroy(queue)) => {
+                queue.cancel(out, |client, name| client.delete(&Path::new(&["queues", name])))
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Changes settings, and prints the queue.
+    fn set(self, out: &mut dyn Write, settings: &Value) -> Result {
+        let Queue { queue, place, form } = self;
+        place.visit(|client| {
+            client.post(&Path::new(&["queues", &queue, "settings"]), settings)?;
+            let queue = client.get(&Path::new(&["queues", &queue]))?;
+            form.print(out, &[queue], line)
+        })
+    }
+
+    /// Cancels jobs, and prints how many they were.
+    fn cancel(self, out: &mut dyn Write, cancel: impl FnOnce(&Client, &str) -> Result<Value>) -> Result {
+        let Queue { queue, place, form } = self;
+        place.visit(|client| {
+            let answer = cancel(client, &queue)?;
+            form.print(out, &[answer["replies"][0]["cleared"].clone()], |cleared| {
+                format!("{} cancelled", counted(cleared["jobs"].as_u64().unwrap_or_default(), "job"))
+            })
+        })
+    }
+}
+
+fn line(queue: &Value) -> String {
+    let counts = ["scheduled", "pending", "active", "retrying", "held", "completed", "cancelled", "dead"];
+    let mut words: Vec<String> = counts.iter().map(|state| format!("{state} {}", word(queue, state))).collect();
+    if let Some(settings) = queue["settings"].as_object() {
+        words.extend(settings.iter().map(|(name, value)| match value {
+            Value::Bool(_) => name.clone(),
+            value => format!("{name} {value}"),
+        }));
+    }
+    format!("{:<24} {}", word(queue, "queue"), words.join("  "))
+}
