@@ -1,12 +1,14 @@
 //! Entries into the state. Cheap and total: everything was decided.
 
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
-use quire_model::{Entry, Place, Timestamp};
+use quire_model::{Place, Timestamp};
 
-use crate::codec::{Cause, Edited, Effect, Enqueued, Epitaph, Revived, Step, Steps, To, UniqueKey};
+use crate::codec::{Cause, Edited, Effect, Enqueued, Epitaph, Revived, Step, Steps, To, UniqueKey, queue_of};
 use crate::job::{Extra, Job};
-use crate::keys::{Holder, Key, KeyEnd};
+use crate::keys::{Holder, Key, KeyEnd, Keys};
 use crate::queue::{Queue, QueueId};
 use crate::state::{JobState, Jobs};
 use crate::transition::Standing;
@@ -16,7 +18,7 @@ use crate::{JobId, UniqueHold, UniqueScope};
 ///
 /// # Panics
 /// When the entry is none of this model's, or says what can't be of the state: a broken invariant.
-pub(crate) fn apply(state: &mut Jobs, entry: &Entry<'_>) {
+pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
     let effect = Effect::of(entry).unwrap_or_else(|error| panic!("entry {} of the jobs model: {error}", entry.place));
     state.keys.pass(entry.time);
     match &effect {
@@ -43,10 +45,11 @@ pub(crate) fn apply(state: &mut Jobs, entry: &Entry<'_>) {
             state.queues_created += 1;
             state.add_queue(*queue, Queue::new(name));
         }
-        Effect::QueueSet { queue, settings } => {
-            let queue = state.queue_mut(*queue);
-            queue.pass(entry.time);
+        Effect::QueueSet { queue: number, settings } => {
+            let queue = state.queue_mut(*number);
+            let due = queue.begin_change(entry.time);
             queue.set(*settings);
+            state.end_change(*number, due);
         }
         Effect::QueueCleared { queue } => state.clear(*queue, entry.time, |job| job.state != JobState::Active),
         Effect::QueueDestroyed { queue } => {
@@ -88,7 +91,7 @@ impl Jobs {
         *self.jobs.get(&id).unwrap_or_else(|| panic!("an entry is about job {id}, which is not live"))
     }
 
-    fn enqueued(&mut self, enqueued: &Enqueued<'_>, entry: &Entry<'_>) {
+    fn enqueued(&mut self, enqueued: &Enqueued<'_>, entry: &quire_model::Entry<'_>) {
         let id = JobId::new(entry.place);
         let extra = Extra {
             expires_at: enqueued.expires_at,
@@ -98,97 +101,77 @@ impl Jobs {
         if let (Some(unique), Some(key)) = (&enqueued.unique, &extra.key) {
             self.keys.take((**key).clone(), Holder { job: id, until: key_end(unique.hold, entry.time) });
         }
-        let queue = self.queue_mut(enqueued.queue);
-        let before = queue.next_due();
-        queue.pass(entry.time);
+        let queue = self.queues.get_mut(&enqueued.queue).expect("a job is enqueued where a queue is");
+        let due = queue.begin_change(entry.time);
         let group = queue.groups.intern(enqueued.group);
         let mut job = Job::enqueued(id, enqueued.queue, group, enqueued.priority, enqueued.attempts_max);
         if let Some(run_at) = enqueued.run_at.filter(|run_at| *run_at > entry.time) {
             job.state = JobState::Scheduled;
             job.set_until(run_at);
         }
-        job.extra = extra.is_some();
+        job.extra = extra.expires_at.is_some() || extra.key.is_some();
         queue.insert(id, &job, extra.expires_at);
+        queue.end_change(enqueued.queue, due, &mut self.timers);
         self.jobs.insert(id, job);
         if job.extra {
             self.extras.insert(id, extra);
         }
-        self.retime(enqueued.queue, before);
     }
 
-    fn steps(&mut self, steps: &Steps<'_>, entry: &Entry<'_>) {
-        // The queue of the step before, and when it was due: timers are put right once for a run of steps in one queue.
-        let mut timed: Option<(QueueId, Option<Timestamp>)> = None;
+    /// Steps of jobs of one queue. It may be gone when they are finished jobs that were deleted.
+    fn steps(&mut self, steps: &Steps<'_>, entry: &quire_model::Entry<'_>) {
+        let number = queue_of(entry.tags).expect("steps stand under the tag of their queue");
+        let due = self.queues.get_mut(&number).map(|queue| queue.begin_change(entry.time));
         for step in steps.iter() {
             let step = step.unwrap_or_else(|error| panic!("entry {} of the jobs model: {error}", entry.place));
-            let Some(job) = self.jobs.get(&step.job).copied() else {
-                self.finished_deleted(steps.cause, &step);
-                continue;
-            };
-            if timed.is_none_or(|(queue, _)| queue != job.queue) {
-                if let Some((queue, before)) = timed {
-                    self.retime(queue, before);
-                }
-                let queue = self.queue_mut(job.queue);
-                timed = Some((job.queue, queue.next_due()));
-                queue.pass(entry.time);
-            }
-            self.step(job, steps.cause, &step, entry.place);
+            self.step(number, steps.cause, &step, entry.place);
         }
-        if let Some((queue, before)) = timed {
-            self.retime(queue, before);
-        }
+        due.into_iter().for_each(|due| self.end_change(number, due));
     }
 
-    fn step(&mut self, before: Job, cause: Cause, step: &Step<'_>, place: Place) {
+    fn step(&mut self, number: QueueId, cause: Cause, step: &Step<'_>, place: Place) {
         let id = step.job;
+        let queue = self.queues.get_mut(&number);
+        let Entry::Occupied(mut slot) = self.jobs.entry(id) else {
+            return finished_deleted(queue, cause, step);
+        };
+        let queue = queue.expect("a live job's queue is there");
+        let before = *slot.get();
         let standing = before.after(cause, &step.to, step.attempt, place);
-        let expires_at = self.extra(id, &before).and_then(|extra| extra.expires_at);
-        let queue = self.queues.get_mut(&before.queue).expect("a job's queue is there");
+        let extra = if before.extra { self.extras.get(&id) } else { None };
+        let expires_at = extra.and_then(|extra| extra.expires_at);
         match standing {
-            Standing::Live(after) if cause == Cause::Leased => queue.start(id, &before, &after, expires_at),
-            Standing::Live(after) => queue.shift(id, &before, &after, expires_at),
+            Standing::Live(after) => {
+                match cause {
+                    Cause::Leased => queue.start(id, &before, &after, expires_at),
+                    _ => queue.shift(id, &before, &after, expires_at),
+                }
+                let run_until = if let To::Active { run_until, .. } = step.to { run_until } else { None };
+                *slot.get_mut() = after;
+                if before.extra || run_until.is_some() {
+                    slot.get_mut().extra = settle_extra(&mut self.extras, &mut self.keys, id, &step.to, run_until);
+                }
+            }
             Standing::Finished(state) => {
                 queue.remove(id, &before, expires_at);
                 queue.counts[state as usize] += 1;
                 if state == JobState::Dead {
                     queue.dead.insert(id);
                 }
+                slot.remove();
+                self.forget(id, &before, state == JobState::Cancelled);
             }
-            Standing::Deleted => queue.remove(id, &before, expires_at),
-        }
-        match standing.live() {
-            Some(after) => self.settle(id, after, &step.to),
-            None => {
-                let called_off = standing != Standing::Finished(JobState::Completed)
-                    && standing != Standing::Finished(JobState::Dead);
-                self.forget(id, &before, called_off);
+            Standing::Deleted => {
+                queue.remove(id, &before, expires_at);
+                slot.remove();
+                self.forget(id, &before, true);
             }
         }
     }
 
-    /// Puts a job that stays live into the table, with what the step did to the rest of it.
-    fn settle(&mut self, id: JobId, mut after: Job, to: &To) {
-        let run_until = if let To::Active { run_until, .. } = to { *run_until } else { None };
-        if after.extra || run_until.is_some() {
-            let extra = self.extras.entry(id).or_default();
-            extra.run_until = run_until;
-            if let (To::Active { .. }, Some(key)) = (to, &extra.key)
-                && self.keys.holder(key).is_some_and(|holder| holder.until == KeyEnd::Started)
-            {
-                self.keys.free(key, id);
-            }
-            after.extra = extra.is_some();
-            if !after.extra {
-                self.extras.remove(&id);
-            }
-        }
-        self.jobs.insert(id, after);
-    }
-
-    /// Takes a job out of the table. Who is called off frees its key, whatever it was held for.
+    /// Lets go of what a job had beyond the usual, which is no longer in the table. Who is called off frees its key, whatever it was
+    /// held for.
     fn forget(&mut self, id: JobId, job: &Job, called_off: bool) {
-        self.jobs.remove(&id);
         if !job.extra {
             return;
         }
@@ -197,24 +180,6 @@ impl Jobs {
             if called_off || holder.is_some_and(|holder| !matches!(holder.until, KeyEnd::At(_))) {
                 self.keys.free(&key, id);
             }
-        }
-    }
-
-    /// A job that was finished before is deleted.
-    fn finished_deleted(&mut self, cause: Cause, step: &Step<'_>) {
-        let (To::Deleted(epitaph), Cause::Deleted, [state]) = (step.to, cause, step.detail) else {
-            panic!("{cause:?} of job {}, which is not live", step.job)
-        };
-        let state = JobState::from_number(*state).expect("the state of a finished job");
-        self.uncount(epitaph.queue, step.job, state);
-    }
-
-    /// A finished job is no longer: its queue may be gone as well.
-    fn uncount(&mut self, queue: QueueId, id: JobId, state: JobState) {
-        if let Some(queue) = self.queues.get_mut(&queue) {
-            queue.dead.remove(&id);
-            let count = &mut queue.counts[state as usize];
-            *count = count.saturating_sub(1);
         }
     }
 
@@ -229,38 +194,38 @@ impl Jobs {
             self.extras.remove(&id);
         }
         self.jobs.insert(id, after);
-        let due = self.queue(before.queue).next_due();
         let queue = self.queue_mut(before.queue);
-        queue.pass(now);
+        let due = queue.begin_change(now);
         if before.queue == after.queue {
             queue.shift(id, &before, &after, expires_at);
         } else {
             queue.remove(id, &before, expires_at);
-            let due = self.queue(after.queue).next_due();
-            self.queue_mut(after.queue).insert(id, &after, expires_at);
-            self.retime(after.queue, due);
+            let queue = self.queue_mut(after.queue);
+            let due = queue.begin_change(now);
+            queue.insert(id, &after, expires_at);
+            self.end_change(after.queue, due);
         }
-        self.retime(before.queue, due);
+        self.end_change(before.queue, due);
     }
 
-    fn edited(&mut self, edited: &Edited<'_>, entry: &Entry<'_>) {
+    fn edited(&mut self, edited: &Edited<'_>, entry: &quire_model::Entry<'_>) {
         let mut after = self.live(edited.job);
         let Epitaph { queue: number, priority, attempts_max, .. } = edited.epitaph;
         let queue = self.queue_mut(number);
-        queue.pass(entry.time);
+        let due = queue.begin_change(entry.time);
         after.group = queue.groups.intern(edited.group);
+        self.end_change(number, due);
         after.set_last_unless_active(entry.place);
         (after.queue, after.priority, after.attempts_max) = (number, priority, attempts_max);
         let content = edited.payload.map(|_| entry.place);
         self.replace(edited.job, after, entry.time, |extra| extra.content = content.or(extra.content));
     }
 
-    fn revived(&mut self, revived: &Revived<'_>, entry: &Entry<'_>) {
+    fn revived(&mut self, revived: &Revived<'_>, entry: &quire_model::Entry<'_>) {
         let Revived { job: id, epitaph, from, .. } = *revived;
-        self.uncount(epitaph.queue, id, from);
         let queue = self.queue_mut(epitaph.queue);
-        let before = queue.next_due();
-        queue.pass(entry.time);
+        queue.uncount(id, from);
+        let due = queue.begin_change(entry.time);
         let group = queue.groups.intern(revived.group);
         let mut job = Job::enqueued(id, epitaph.queue, group, epitaph.priority, epitaph.attempts_max);
         job.set_last(entry.place);
@@ -271,13 +236,12 @@ impl Jobs {
         if job.extra {
             self.extras.insert(id, Extra { content: Some(content), ..Extra::default() });
         }
-        self.retime(epitaph.queue, before);
+        self.end_change(epitaph.queue, due);
     }
 
     /// Cancels the jobs of a queue that are `wanted`.
     fn clear(&mut self, queue: QueueId, now: Timestamp, wanted: impl Fn(&Job) -> bool) {
-        let due = self.queue(queue).next_due();
-        self.queue_mut(queue).pass(now);
+        let due = self.queue_mut(queue).begin_change(now);
         let cleared: Vec<JobId> = self.queue(queue).ids().filter(|id| wanted(&self.live(*id))).collect();
         for id in cleared {
             let job = self.live(id);
@@ -285,8 +249,40 @@ impl Jobs {
             let index = self.queue_mut(queue);
             index.remove(id, &job, expires_at);
             index.counts[JobState::Cancelled as usize] += 1;
+            self.jobs.remove(&id);
             self.forget(id, &job, true);
         }
-        self.retime(queue, due);
+        self.end_change(queue, due);
     }
+}
+
+/// Notes what a step did to the rest of a job that stays live; says whether there is any.
+fn settle_extra(
+    extras: &mut BTreeMap<JobId, Extra>,
+    keys: &mut Keys,
+    id: JobId,
+    to: &To,
+    run_until: Option<Timestamp>,
+) -> bool {
+    let extra = extras.entry(id).or_default();
+    extra.run_until = run_until;
+    if let (To::Active { .. }, Some(key)) = (to, &extra.key)
+        && keys.holder(key).is_some_and(|holder| holder.until == KeyEnd::Started)
+    {
+        keys.free(key, id);
+    }
+    let is_some = extra.is_some();
+    if !is_some {
+        extras.remove(&id);
+    }
+    is_some
+}
+
+/// A job that was finished before is deleted.
+fn finished_deleted(queue: Option<&mut Queue>, cause: Cause, step: &Step<'_>) {
+    let (To::Deleted(_), Cause::Deleted, [state]) = (step.to, cause, step.detail) else {
+        panic!("{cause:?} of job {}, which is not live", step.job)
+    };
+    let state = JobState::from_number(*state).expect("the state of a finished job");
+    queue.into_iter().for_each(|queue| queue.uncount(step.job, state));
 }

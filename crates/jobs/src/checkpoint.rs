@@ -1,7 +1,7 @@
 //! The state as bytes.
 //!
 //! ```text
-//! version u8 = 2 · queues created varint
+//! version u8 = 3 · queues created varint
 //! queues varint · per queue, by number:  number varint · name str · settings · time u64 · turns varint · meter
 //!                                        · completed varint · cancelled varint · dead varint · their ids
 //!                                        · slots of groups varint · per slot: 0 free │ 1 · name str · turn varint · meter
@@ -27,7 +27,7 @@ use crate::bulk::Bulks;
 use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
 use crate::job::{Extra, Job};
 use crate::keys::{Holder, Key, KeyEnd};
-use crate::queue::{Queue, QueueId};
+use crate::queue::{Due, Queue, QueueId};
 use crate::rate::Meter;
 use crate::state::{JobState, Jobs};
 use crate::{JobId, Priority};
@@ -118,7 +118,7 @@ fn save_key(key: &Key, out: &mut Encoder) {
 
 pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
     if from.u8()? != VERSION {
-        return Err(expected("a checkpoint of the jobs model, version 2"));
+        return Err(expected("a checkpoint of the jobs model, version 3"));
     }
     let mut state = Jobs { queues_created: from.varint_u32()?, ..Jobs::default() };
     let mut turns: Vec<Turns> = Vec::new();
@@ -159,7 +159,7 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
             queue.groups.change(number, &queue.settings, queue.time, |group| group.turn = turn);
         }
         queue.groups.turns = queue_turns;
-        state.retime(id, None);
+        state.end_change(id, Due::default());
     }
     for _ in 0..from.varint()? {
         let (key, job) = (load_key(from)?, JobId::new(read_id(from)?));

@@ -137,7 +137,8 @@ proptest! {
         detail: Vec<u8>,
         shared in ".*",
     ) {
-        let mut run = Run::new(Cause::Failed, QueueId(1), &shared);
+        let mut run = Run::default();
+        run.begin(Cause::Failed, QueueId(1), &shared);
         let mut steps = Vec::new();
         for (number, (place, by, index, attempt)) in places.into_iter().enumerate() {
             let before = later(place, by, index);
@@ -203,7 +204,7 @@ proptest! {
             Backoff::List(waits) => Backoff::List(waits.to_vec()),
         };
         stored(
-            |effects| _ = push_enqueued(effects, QueueId(queue), run_at, &new),
+            |effects| _ = push_enqueued(effects, &mut Encoder::new(), QueueId(queue), run_at, &new),
             |entry| {
                 assert!(user_tags(entry.tags).eq(words.iter().copied()));
                 let Ok(Effect::Enqueued(read)) = Effect::of(&entry) else { panic!("enqueued") };

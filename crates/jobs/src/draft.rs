@@ -5,8 +5,8 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
 
+use quire_model::codec::Encoder;
 use quire_model::{At, Effects, Place};
 
 use crate::codec::{Cause, Effect, Epitaph, Run, Step, To, push_enqueued};
@@ -15,6 +15,7 @@ use crate::job::{Extra, Job};
 use crate::keys::{Holder, Key, KeyEnd};
 use crate::queue::{Queue, QueueId};
 use crate::state::Jobs;
+use crate::table::Table;
 use crate::transition::Standing;
 use crate::{JobId, JobState, LeaseToken, NewJob, QueueSettings};
 
@@ -22,22 +23,46 @@ use crate::{JobId, JobState, LeaseToken, NewJob, QueueSettings};
 /// the group's own number when the state has the group.
 pub(crate) const GROUP_UNKNOWN: u32 = u32::MAX;
 
+/// A step to be taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Next<'a> {
+    pub(crate) cause: Cause,
+    pub(crate) to: To,
+    /// The number of attempts that have started then.
+    pub(crate) attempt: u16,
+    /// What it brought: a result, an error.
+    pub(crate) detail: &'a [u8],
+    /// What all steps of a call have in common: the worker, the reason.
+    pub(crate) shared: &'a str,
+}
+
+impl Next<'_> {
+    /// A step of which there is no more to say.
+    pub(crate) fn new(cause: Cause, to: To, attempt: u16) -> Self {
+        Next { cause, to, attempt, detail: b"", shared: "" }
+    }
+}
+
 pub(crate) struct Draft<'d> {
     pub(crate) state: &'d Jobs,
     pub(crate) at: At,
     effects: &'d mut dyn Effects,
-    run: Option<Run>,
+    run: Run,
+    /// For what is encoded and pushed at once.
+    buffer: Encoder,
     /// Queues that this commit created, and under `None` names that it freed.
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
     destroyed: usize,
-    changed: BTreeMap<JobId, Standing>,
+    changed: Table<JobId, Standing>,
+    /// Whether it took jobs of the state by clearing or destroying their queue.
+    has_cleared: bool,
     /// How jobs ended that time ended in this commit: place of the step, and what it says.
     over: BTreeMap<JobId, (Place, Epitaph, u16)>,
     extras: BTreeMap<JobId, Extra>,
     groups: BTreeMap<JobId, String>,
     keys: BTreeMap<Key, Option<Holder>>,
-    queues: BTreeMap<QueueId, DraftQueue>,
+    queues: Table<QueueId, DraftQueue<'d>>,
 }
 
 impl<'d> Draft<'d> {
@@ -46,17 +71,24 @@ impl<'d> Draft<'d> {
             state,
             at,
             effects,
-            run: None,
+            run: Run::default(),
+            buffer: Encoder::new(),
             names: BTreeMap::new(),
             created: 0,
             destroyed: 0,
-            changed: BTreeMap::new(),
+            changed: Table::default(),
+            has_cleared: false,
             over: BTreeMap::new(),
             extras: BTreeMap::new(),
             groups: BTreeMap::new(),
             keys: BTreeMap::new(),
-            queues: BTreeMap::new(),
+            queues: Table::default(),
         }
+    }
+
+    /// Makes room for so many jobs that are to be changed.
+    pub(crate) fn reserve(&mut self, jobs: usize) {
+        self.changed.reserve(jobs);
     }
 
     /// Pushes what is still to be pushed.
@@ -66,9 +98,7 @@ impl<'d> Draft<'d> {
 
     /// Pushes the entry that was begun, unless it got no steps: what follows goes into others.
     pub(crate) fn flush(&mut self) {
-        if let Some(run) = self.run.take().filter(|run| !run.is_empty()) {
-            run.push(self.effects);
-        }
+        self.run.push(self.effects);
     }
 
     /// Pushes an effect, of a queue when it is one of its life-cycle events.
@@ -79,9 +109,9 @@ impl<'d> Draft<'d> {
 
     /// Where the entry will stand that a step of this cause goes into next.
     fn place_of_step(&mut self, cause: Cause, queue: QueueId, shared: &str) -> Place {
-        if !self.run.as_ref().is_some_and(|run| run.takes(cause, queue, shared)) {
-            self.flush();
-            self.run = Some(Run::new(cause, queue, shared));
+        if !self.run.takes(cause, queue, shared) {
+            self.run.push(self.effects);
+            self.run.begin(cause, queue, shared);
         }
         // A run is pushed before anything else is, so it stands where the next entry does.
         self.effects.next_place()
@@ -120,23 +150,34 @@ impl<'d> Draft<'d> {
     }
 
     pub(crate) fn settings(&self, queue: QueueId) -> QueueSettings {
-        let stored = || self.stored_queue(queue).map(|queue| queue.settings).unwrap_or_default();
-        self.queues.get(&queue).and_then(|draft| draft.settings).unwrap_or_else(stored)
+        match self.queues.get(queue) {
+            Some(draft) => draft.settings(),
+            None => self.stored_queue(queue).map(|queue| queue.settings).unwrap_or_default(),
+        }
     }
 
     pub(crate) fn set_queue(&mut self, queue: QueueId, settings: QueueSettings) {
         self.push(&Effect::QueueSet { queue, settings }, Some(queue));
-        let before = self.settings(queue);
-        self.draft_queue(queue).set(settings, &before);
+        let (state, draft) = (self.state, draft_queue(&mut self.queues, self.state, queue));
+        let counted = draft.settings().group_active_max.is_some();
+        draft.set(settings);
+        if settings.group_active_max.is_some() && !counted {
+            let group = |job: &Job| (job.queue == queue && job.state == JobState::Active).then_some(job.group);
+            draft.recount(self.changed.iter().flat_map(|(id, standing)| {
+                let before = state.jobs.get(id).and_then(group).map(|group| (group, -1));
+                let after = standing.live().as_ref().and_then(group).map(|group| (group, 1));
+                before.into_iter().chain(after)
+            }));
+        }
     }
 
     /// Cancels the jobs of a queue that nobody works on; of one that is `destroyed`, all. Says how many.
     pub(crate) fn clear(&mut self, queue: QueueId, name: &str, destroyed: bool) -> u64 {
         let gone = |job: &Job| job.queue == queue && (destroyed || job.state != JobState::Active);
-        let draft = self.queues.get(&queue);
+        let draft = self.queues.get(queue);
         let is_left = |job: &Job| gone(job) && !draft.is_some_and(|draft| draft.has_taken(job));
         let stored = self.stored_queue(queue).into_iter().flat_map(Queue::ids);
-        let stored = stored.filter(|id| !self.changed.contains_key(id) && is_left(&self.state.jobs[id])).count();
+        let stored = stored.filter(|id| !self.changed.contains(*id) && is_left(&self.state.jobs[id])).count();
         let mut jobs = stored as u64;
         for standing in self.changed.values_mut() {
             if standing.live().as_ref().is_some_and(gone) {
@@ -151,6 +192,7 @@ impl<'d> Draft<'d> {
         } else {
             self.push(&Effect::QueueCleared { queue }, Some(queue));
         }
+        self.has_cleared = true;
         let draft = self.draft_queue(queue);
         draft.live -= i64::try_from(jobs).expect("jobs are counted in memory");
         draft.cleared = true;
@@ -161,11 +203,11 @@ impl<'d> Draft<'d> {
     /// How many unfinished jobs a queue has.
     pub(crate) fn live_count(&self, queue: QueueId) -> u64 {
         let stored = self.stored_queue(queue).map_or(0, Queue::live_count);
-        stored.saturating_add_signed(self.queues.get(&queue).map_or(0, |draft| draft.live))
+        stored.saturating_add_signed(self.queues.get(queue).map_or(0, |draft| draft.live))
     }
 
-    pub(crate) fn draft_queue(&mut self, queue: QueueId) -> &mut DraftQueue {
-        self.queues.entry(queue).or_default()
+    fn draft_queue(&mut self, queue: QueueId) -> &mut DraftQueue<'d> {
+        draft_queue(&mut self.queues, self.state, queue)
     }
 
     /// Adds a job. It is known from here on, but not handed out before the next commit: its payload is not yet in the
@@ -173,7 +215,7 @@ impl<'d> Draft<'d> {
     pub(crate) fn enqueue(&mut self, queue: QueueId, job: &NewJob<'_>) -> (JobId, JobState) {
         self.flush();
         let run_at = job.run_at.filter(|run_at| *run_at > self.at.time);
-        let id = push_enqueued(self.effects, queue, run_at, job);
+        let id = push_enqueued(self.effects, &mut self.buffer, queue, run_at, job);
         let mut live = Job::enqueued(id, queue, GROUP_UNKNOWN, job.priority, job.attempts_max);
         if let Some(run_at) = run_at {
             live.state = JobState::Scheduled;
@@ -192,11 +234,11 @@ impl<'d> Draft<'d> {
 
     /// What is known of a job; `None` when it is neither live nor changed by this commit.
     pub(crate) fn job(&self, id: JobId) -> Option<Standing> {
-        if let Some(standing) = self.changed.get(&id) {
+        if let Some(standing) = self.changed.get(id) {
             return Some(*standing);
         }
         let job = *self.state.jobs.get(&id)?;
-        match self.queues.get(&job.queue) {
+        match self.queues.get(job.queue).filter(|_| self.has_cleared) {
             Some(draft) if draft.has_taken(&job) => Some(Standing::Finished(JobState::Cancelled)),
             _ => Some(Standing::Live(job)),
         }
@@ -204,13 +246,12 @@ impl<'d> Draft<'d> {
 
     /// Whether this commit has changed a job.
     pub(crate) fn has_changed(&self, id: JobId) -> bool {
-        self.changed.contains_key(&id)
+        self.changed.contains(id)
     }
 
     /// What a job has beyond the usual.
-    pub(crate) fn extra(&self, id: JobId, job: &Job) -> Extra {
-        let known = self.extras.get(&id).or_else(|| self.state.extra(id, job));
-        known.cloned().unwrap_or_default()
+    pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
+        self.extras.get(&id).or_else(|| self.state.extra(id, job))
     }
 
     pub(crate) fn set_extra(&mut self, id: JobId, extra: Extra) {
@@ -223,10 +264,6 @@ impl<'d> Draft<'d> {
             return self.groups.get(&id).cloned().unwrap_or_default();
         }
         String::from(&*self.state.queue(job.queue).groups.get(job.group).name)
-    }
-
-    pub(crate) fn queue_name(&self, id: QueueId) -> Arc<str> {
-        Arc::clone(&self.state.queue(id).name)
     }
 
     /// The job that took a key last, whether it still has it or not.
@@ -254,24 +291,23 @@ impl<'d> Draft<'d> {
 
     /// What a finished job's last entry remembers of it.
     pub(crate) fn epitaph(&self, id: JobId, job: &Job) -> Epitaph {
-        let content = self.extra(id, job).content.unwrap_or(id.place());
+        let content = self.extra(id, job).and_then(|extra| extra.content).unwrap_or(id.place());
         Epitaph { queue: job.queue, priority: job.priority, attempts_max: job.attempts_max, content }
     }
 
-    /// Takes a step of a live job into the record. `shared` is said once for all steps of an entry.
-    pub(crate) fn step(&mut self, id: JobId, cause: Cause, to: To, attempt: u16, detail: &[u8], shared: &str) {
-        let Some(Standing::Live(before)) = self.job(id) else { panic!("decided {cause:?} of job {id}, not live") };
-        let place = self.place_of_step(cause, before.queue, shared);
-        let standing = before.after(cause, &to, attempt, place);
-        let run = self.run.as_mut().expect("a step goes into a run");
-        run.add(&Step { job: id, before: before.last(), attempt, to, detail });
+    /// Takes a step of a live job, as it stands, into the record. `shared` is said once for all steps of an entry.
+    pub(crate) fn step(&mut self, id: JobId, job: &Job, next: Next<'_>) {
+        let Next { cause, to, attempt, detail, shared } = next;
+        let place = self.place_of_step(cause, job.queue, shared);
+        let standing = job.after(cause, &to, attempt, place);
+        self.run.add(&Step { job: id, before: job.last(), attempt, to, detail });
         match (cause, to) {
             (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) => {
                 self.over.insert(id, (place, epitaph, attempt));
             }
             _ => drop(self.over.remove(&id)),
         }
-        self.set(id, &before, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
+        self.set(id, job, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
     }
 
     /// How a job ended that time ended in this commit.
@@ -282,40 +318,36 @@ impl<'d> Draft<'d> {
     /// Takes a job that was finished before this commit, or by it, out of what is known.
     pub(crate) fn delete_finished(&mut self, id: JobId, epitaph: Epitaph, before: Place, attempt: u16, from: JobState) {
         self.place_of_step(Cause::Deleted, epitaph.queue, "");
-        let run = self.run.as_mut().expect("a step goes into a run");
         let step = Step { job: id, before, attempt, to: To::Deleted(epitaph), detail: &[from as u8] };
-        run.add(&step);
+        self.run.add(&step);
         self.changed.insert(id, Standing::Deleted);
     }
 
     /// Notes that a job is another one than before. `offered`: it may be fetched by this commit when it is pending.
     pub(crate) fn set(&mut self, id: JobId, before: &Job, after: Standing, offered: bool) {
-        let was_active = before.state == JobState::Active;
-        let (state, draft) = (self.state, self.queues.entry(before.queue).or_default());
-        let stored = state.queues.get(&before.queue);
-        if was_active {
-            draft.add_active(stored, before.group, -1);
-        }
-        if before.state == JobState::Pending {
-            draft.withdraw(stored, id, before);
+        let draft = self.draft_queue(before.queue);
+        match before.state {
+            JobState::Active => draft.add_active(before.group, -1),
+            JobState::Pending => draft.withdraw(id, before),
+            _ => {}
         }
         match &after {
-            Standing::Live(job) if job.queue == before.queue => {}
             Standing::Live(job) => {
-                draft.live -= 1;
-                self.queues.entry(job.queue).or_default().live += 1;
+                let draft = if job.queue == before.queue {
+                    draft
+                } else {
+                    draft.live -= 1;
+                    let draft = self.draft_queue(job.queue);
+                    draft.live += 1;
+                    draft
+                };
+                match job.state {
+                    JobState::Active => draft.add_active(job.group, 1),
+                    JobState::Pending if offered => draft.offer(id, job),
+                    _ => {}
+                }
             }
             _ => draft.live -= 1,
-        }
-        let draft = self.queues.entry(before.queue).or_default();
-        if let Standing::Live(job) = &after {
-            if offered && job.state == JobState::Pending {
-                draft.offer(stored, id, job);
-            }
-            if job.state == JobState::Active {
-                let draft = self.queues.entry(job.queue).or_default();
-                draft.add_active(state.queues.get(&job.queue), job.group, 1);
-            }
         }
         self.changed.insert(id, after);
     }
@@ -343,21 +375,26 @@ impl<'d> Draft<'d> {
 
     /// Takes the job of a queue that is to be fetched next, as far as its limits let one start. The caller leases it, or
     /// says that it can't be.
-    pub(crate) fn take_pending(&mut self, queue: QueueId) -> Option<JobId> {
-        let stored = self.stored_queue(queue)?;
-        let settings = self.settings(queue);
+    pub(crate) fn take_pending(&mut self, queue: QueueId) -> Option<(JobId, Job)> {
         let (changed, state, now) = (&self.changed, self.state, self.at.time);
         let may_run = |id: JobId, offered: bool| {
-            let is_there = match changed.get(&id) {
-                Some(standing) => offered && standing.state() == Some(JobState::Pending),
-                None => !offered,
+            let stored = || state.jobs.get(&id).copied();
+            let job = match changed.get(id) {
+                Some(standing) => standing.live().filter(|job| offered && job.state == JobState::Pending)?,
+                None => stored().filter(|_| !offered)?,
             };
-            if !is_there {
-                return false;
-            }
-            let expires = state.jobs.get(&id).and_then(|job| state.extra(id, job)).and_then(|extra| extra.expires_at);
-            expires.is_none_or(|time| time > now)
+            let expires_at = state.extra(id, &job).and_then(|extra| extra.expires_at);
+            expires_at.is_none_or(|time| time > now).then_some(job)
         };
-        self.queues.entry(queue).or_default().take(stored, &settings, now, may_run)
+        draft_queue(&mut self.queues, state, queue).take(now, may_run)
     }
+}
+
+/// What the commit does to a queue.
+fn draft_queue<'t, 'd>(
+    queues: &'t mut Table<QueueId, DraftQueue<'d>>,
+    state: &'d Jobs,
+    queue: QueueId,
+) -> &'t mut DraftQueue<'d> {
+    queues.get_or(queue, || DraftQueue::new(state.queues.get(&queue)))
 }

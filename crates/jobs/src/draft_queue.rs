@@ -1,11 +1,12 @@
 //! What one commit does to the order of a queue: which jobs it has handed out, and whose turn it is then.
 //!
 //! The state's order is read as it stands; groups that the commit has touched are set aside in an order of their own, and the
-//! two are merged. A pending job is handed out at most once: `taken` marks how far a group's stored jobs were used up,
+//! two are merged. A pending job is handed out at most once: each touched group goes once through its stored jobs, and
 //! `offered` holds those that became pending in this commit.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use core::ops::Bound;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, btree_set};
+use core::iter::Peekable;
 
 use quire_model::Timestamp;
 
@@ -14,12 +15,15 @@ use crate::group::{Group, PendingKey, ReadyKey};
 use crate::job::Job;
 use crate::queue::Queue;
 use crate::rate::Meter;
+use crate::table::Table;
 use crate::{JobId, JobState, QueueSettings, Rate};
 
-#[derive(Debug, Default)]
-pub(crate) struct DraftQueue {
+#[derive(Debug)]
+pub(crate) struct DraftQueue<'d> {
+    /// The queue in the state; `None` when this commit created it.
+    stored: Option<&'d Queue>,
     /// Other settings than the state's.
-    pub(crate) settings: Option<QueueSettings>,
+    settings: Option<Box<QueueSettings>>,
     /// Whether its waiting jobs are cancelled; when it is destroyed, all.
     pub(crate) cleared: bool,
     pub(crate) destroyed: bool,
@@ -32,22 +36,55 @@ pub(crate) struct DraftQueue {
     fresh_meter: bool,
     fresh_group_meters: bool,
     turns: u64,
-    groups: BTreeMap<u32, DraftGroup>,
+    groups: Table<u32, DraftGroup<'d>>,
     /// The touched groups that have jobs, in their order.
-    ready: BTreeSet<ReadyKey>,
-    /// How far the state's order was gone through.
-    passed: Option<ReadyKey>,
+    ready: Ready,
+    /// The state's order, as far as it was not gone through.
+    untouched: Option<Peekable<btree_set::Iter<'d, ReadyKey>>>,
+    /// Whether all groups of the state are touched.
+    all_touched: bool,
     thawed: bool,
 }
 
-#[derive(Debug, Default)]
-struct DraftGroup {
+#[derive(Debug)]
+struct DraftGroup<'d> {
+    stored: &'d Group,
+    /// How many more of its jobs are active than in the state: counted while there is a limit of them.
     active: i64,
     started: u32,
     turn: u64,
-    taken: Option<PendingKey>,
+    /// The state's pending jobs that were not gone through, once any were.
+    rest: Option<Peekable<btree_set::Iter<'d, PendingKey>>>,
     offered: BTreeSet<PendingKey>,
     standing: Option<ReadyKey>,
+}
+
+/// Groups in the order in which they are served. The first stands apart: mostly there is one.
+#[derive(Debug, Default)]
+struct Ready {
+    first: Option<ReadyKey>,
+    others: BTreeSet<ReadyKey>,
+}
+
+impl Ready {
+    fn insert(&mut self, key: ReadyKey) {
+        match self.first {
+            None => self.first = Some(key),
+            Some(first) if key < first => {
+                self.others.insert(first);
+                self.first = Some(key);
+            }
+            Some(_) => drop(self.others.insert(key)),
+        }
+    }
+
+    fn remove(&mut self, key: &ReadyKey) {
+        if self.first == Some(*key) {
+            self.first = self.others.pop_first();
+        } else {
+            self.others.remove(key);
+        }
+    }
 }
 
 /// Whether this many may be active, and this many more start.
@@ -60,10 +97,40 @@ fn open(meter: &Meter, fresh: bool, rate: Rate, now: Timestamp) -> u32 {
     if fresh { Meter::default().available(rate, now) } else { meter.available(rate, now) }
 }
 
-impl DraftQueue {
+impl<'d> DraftQueue<'d> {
+    pub(crate) fn new(stored: Option<&'d Queue>) -> Self {
+        DraftQueue {
+            stored,
+            settings: None,
+            cleared: false,
+            destroyed: false,
+            live: 0,
+            active: 0,
+            started: 0,
+            fresh_meter: false,
+            fresh_group_meters: false,
+            turns: 0,
+            groups: Table::default(),
+            ready: Ready::default(),
+            untouched: None,
+            all_touched: false,
+            thawed: false,
+        }
+    }
+
+    /// The settings of the queue; `None` when it has had none yet.
+    fn set_settings(&self) -> Option<&QueueSettings> {
+        self.settings.as_deref().or(self.stored.map(|stored| &stored.settings))
+    }
+
+    pub(crate) fn settings(&self) -> QueueSettings {
+        self.set_settings().copied().unwrap_or_default()
+    }
+
     /// Puts other settings in place. Groups that were passed over may stand under these, and a rate counts from when it was
     /// set.
-    pub(crate) fn set(&mut self, settings: QueueSettings, before: &QueueSettings) {
+    pub(crate) fn set(&mut self, settings: QueueSettings) {
+        let before = self.settings();
         if settings.rate != before.rate {
             (self.fresh_meter, self.started) = (true, 0);
         }
@@ -71,8 +138,17 @@ impl DraftQueue {
             self.fresh_group_meters = true;
             self.groups.values_mut().for_each(|group| group.started = 0);
         }
-        self.settings = Some(settings);
-        self.passed = None;
+        self.settings = Some(settings.into());
+        self.all_touched = false;
+    }
+
+    /// Counts the active jobs of the groups anew: by so many the commit has changed those of each.
+    pub(crate) fn recount(&mut self, changes: impl Iterator<Item = (u32, i64)>) {
+        self.groups.values_mut().for_each(|group| group.active = 0);
+        let Some(stored) = self.stored else { return };
+        for (group, by) in changes.filter(|(group, _)| *group != GROUP_UNKNOWN) {
+            self.touch(stored, group).active += by;
+        }
     }
 
     /// Whether clearing or destroying the queue took a job of the state.
@@ -81,64 +157,63 @@ impl DraftQueue {
     }
 
     /// The draft of a group of the state.
-    fn touch(&mut self, stored: &Group, number: u32) -> &mut DraftGroup {
-        self.groups.entry(number).or_insert_with(|| DraftGroup { turn: stored.turn, ..DraftGroup::default() })
+    fn touch(&mut self, stored: &'d Queue, number: u32) -> &mut DraftGroup<'d> {
+        self.groups.get_or(number, || DraftGroup::new(stored.groups.get(number)))
     }
 
-    pub(crate) fn add_active(&mut self, stored: Option<&Queue>, group: u32, by: i64) {
+    pub(crate) fn add_active(&mut self, group: u32, by: i64) {
         self.active += by;
-        if let Some(stored) = stored.filter(|_| group != GROUP_UNKNOWN) {
-            self.touch(stored.groups.get(group), group).active += by;
-            self.stand(stored, group);
+        if let Some(stored) = self.stored.filter(|_| group != GROUP_UNKNOWN)
+            && self.set_settings().is_some_and(|settings| settings.group_active_max.is_some())
+        {
+            self.touch(stored, group).active += by;
+            self.stand(group);
         }
     }
 
     /// Hands a job back that became pending.
-    pub(crate) fn offer(&mut self, stored: Option<&Queue>, id: JobId, job: &Job) {
-        if let Some(stored) = stored.filter(|_| job.group != GROUP_UNKNOWN) {
+    pub(crate) fn offer(&mut self, id: JobId, job: &Job) {
+        if let Some(stored) = self.stored.filter(|_| job.group != GROUP_UNKNOWN) {
             let (cleared, turn) = (self.cleared, stored.groups.turns + self.turns + 1);
-            let group = stored.groups.get(job.group);
-            let draft = self.touch(group, job.group);
-            if draft.first(group, cleared).is_none() {
+            let draft = self.touch(stored, job.group);
+            if draft.first(cleared).is_none() {
                 draft.turn = turn;
             }
             draft.offered.insert((core::cmp::Reverse(job.priority), id));
             self.turns += 1;
-            self.stand(stored, job.group);
+            self.stand(job.group);
         }
     }
 
     /// Takes back what was [offered](DraftQueue::offer), if it was.
-    pub(crate) fn withdraw(&mut self, stored: Option<&Queue>, id: JobId, job: &Job) {
-        if let Some(stored) = stored
-            && let Some(draft) = self.groups.get_mut(&job.group)
+    pub(crate) fn withdraw(&mut self, id: JobId, job: &Job) {
+        if let Some(draft) = self.groups.get_mut(job.group)
             && draft.offered.remove(&(core::cmp::Reverse(job.priority), id))
         {
-            self.stand(stored, job.group);
+            self.stand(job.group);
         }
     }
 
     /// Puts a touched group where it may stand; whether it is at its limits is looked at when its turn has come.
-    fn stand(&mut self, stored: &Queue, number: u32) {
-        let cleared = self.cleared;
-        let draft = self.groups.get_mut(&number).expect("a touched group");
-        let first = draft.first(stored.groups.get(number), cleared);
+    fn stand(&mut self, number: u32) {
+        let draft = self.groups.get_mut(number).expect("a touched group");
+        let first = draft.first(self.cleared);
         let standing = first.map(|((urgency, _), _)| (urgency, draft.turn, number));
-        if let Some(before) = core::mem::replace(&mut draft.standing, standing) {
-            self.ready.remove(&before);
+        let before = core::mem::replace(&mut draft.standing, standing);
+        if before != standing {
+            before.into_iter().for_each(|before| self.ready.remove(&before));
+            standing.into_iter().for_each(|standing| self.ready.insert(standing));
         }
-        standing.map(|standing| self.ready.insert(standing));
     }
 
-    /// Takes the next job. `may_run` says of a job whether it may be handed out: one of the state (`false`), or one that
-    /// became pending in this commit.
+    /// Takes the next job. `may_run` gives a job if it may be handed out: one of the state (`false`), or one that became
+    /// pending in this commit.
     pub(crate) fn take(
         &mut self,
-        stored: &Queue,
-        settings: &QueueSettings,
         now: Timestamp,
-        may_run: impl Fn(JobId, bool) -> bool,
-    ) -> Option<JobId> {
+        may_run: impl Fn(JobId, bool) -> Option<Job>,
+    ) -> Option<(JobId, Job)> {
+        let (stored, settings) = (self.stored?, self.settings());
         let active = stored.leased.len() as i64 + self.active;
         let open = |rate| open(&stored.meter, self.fresh_meter, rate, now);
         if settings.paused
@@ -150,44 +225,44 @@ impl DraftQueue {
         self.thaw(stored, now);
         loop {
             self.touch_next(stored);
-            let (_, _, number) = self.ready.first().copied()?;
-            if let Some(id) = self.take_of(stored, number, settings, now, &may_run) {
-                return Some(id);
+            let (_, _, number) = self.ready.first?;
+            if let Some(taken) = self.take_of(stored, number, &settings, now, &may_run) {
+                return Some(taken);
             }
         }
     }
 
     /// Touches the groups whose rate has opened since the last entry.
-    fn thaw(&mut self, stored: &Queue, now: Timestamp) {
+    fn thaw(&mut self, stored: &'d Queue, now: Timestamp) {
         if core::mem::replace(&mut self.thawed, true) {
             return;
         }
         for (_, number) in stored.groups.waiting.iter().take_while(|(until, _)| *until <= now) {
-            self.touch(stored.groups.get(*number), *number);
-            self.stand(stored, *number);
+            self.touch(stored, *number);
+            self.stand(*number);
         }
     }
 
     /// Touches the first group of the state that is not, when it comes before all that are.
-    fn touch_next(&mut self, stored: &Queue) {
+    fn touch_next(&mut self, stored: &'d Queue) {
         if self.settings.is_some() {
             // Other limits let other groups stand: all of them are looked at.
-            if self.passed.replace((core::cmp::Reverse(crate::Priority::new(0)), u64::MAX, u32::MAX)).is_none() {
-                for (number, group) in stored.groups.iter() {
-                    self.touch(group, number);
-                    self.stand(stored, number);
+            if !core::mem::replace(&mut self.all_touched, true) {
+                for (number, _) in stored.groups.iter() {
+                    self.touch(stored, number);
+                    self.stand(number);
                 }
             }
             return;
         }
-        let from = self.passed.map_or(Bound::Unbounded, Bound::Excluded);
-        let untouched = |key: &&ReadyKey| !self.groups.contains_key(&key.2);
-        let Some(next) = stored.groups.ready.range((from, Bound::Unbounded)).find(untouched).copied() else { return };
-        if self.ready.first().is_none_or(|first| next < *first) {
-            self.passed = Some(next);
-            self.touch(stored.groups.get(next.2), next.2);
-            self.stand(stored, next.2);
-        }
+        let untouched = self.untouched.get_or_insert_with(|| stored.groups.ready.iter().peekable());
+        while untouched.next_if(|(.., number)| self.groups.contains(*number)).is_some() {}
+        let Some((.., number)) = untouched.next_if(|next| self.ready.first.is_none_or(|first| **next < first)).copied()
+        else {
+            return;
+        };
+        self.touch(stored, number);
+        self.stand(number);
     }
 
     /// Takes the next job of a group that has its turn. `None` when it has none to give after all: it stands elsewhere then.
@@ -197,54 +272,63 @@ impl DraftQueue {
         number: u32,
         settings: &QueueSettings,
         now: Timestamp,
-        may_run: impl Fn(JobId, bool) -> bool,
-    ) -> Option<JobId> {
-        let cleared = self.cleared;
-        let group = stored.groups.get(number);
-        let fresh = self.fresh_group_meters;
-        let draft = self.groups.get_mut(&number).expect("a touched group");
-        let open = |rate| open(&group.meter, fresh, rate, now);
-        let active = i64::from(group.active) + draft.active;
+        may_run: impl Fn(JobId, bool) -> Option<Job>,
+    ) -> Option<(JobId, Job)> {
+        let (cleared, fresh) = (self.cleared, self.fresh_group_meters);
+        let draft = self.groups.get_mut(number).expect("a touched group");
+        let meter = &draft.stored.meter;
+        let active = i64::from(draft.stored.active) + draft.active;
+        let open = |rate| open(meter, fresh, rate, now);
         if !has_room(settings.group_active_max, active, open, settings.group_rate, draft.started) {
             let standing = draft.standing.take();
-            standing.map(|standing| self.ready.remove(&standing));
+            standing.into_iter().for_each(|standing| self.ready.remove(&standing));
             return None;
         }
-        while let Some((key, offered)) = draft.first(group, cleared) {
-            let runs = may_run(key.1, offered);
-            if runs && draft.standing.is_some_and(|(urgency, ..)| urgency != key.0) {
+        while let Some((key, offered)) = draft.first(cleared) {
+            let job = may_run(key.1, offered);
+            if job.is_some() && draft.standing.is_some_and(|(urgency, ..)| urgency != key.0) {
                 // It had its turn for a job that is gone: others may be more urgent than the next.
                 break;
             }
-            if offered {
-                draft.offered.remove(&key);
-            } else {
-                draft.taken = Some(key);
-            }
-            if runs {
+            draft.pass_over(key, offered);
+            if let Some(job) = job {
                 self.turns += 1;
                 self.started += 1;
                 draft.started += 1;
                 draft.turn = stored.groups.turns + self.turns;
-                self.stand(stored, number);
-                return Some(key.1);
+                self.stand(number);
+                return Some((key.1, job));
             }
         }
-        self.stand(stored, number);
+        self.stand(number);
         None
     }
 }
 
-impl DraftGroup {
+impl<'d> DraftGroup<'d> {
+    fn new(stored: &'d Group) -> Self {
+        let (turn, offered) = (stored.turn, BTreeSet::new());
+        DraftGroup { stored, active: 0, started: 0, turn, rest: None, offered, standing: None }
+    }
+
     /// The next job of the group, and whether it became pending in this commit.
-    fn first(&self, stored: &Group, cleared: bool) -> Option<(PendingKey, bool)> {
-        let from = self.taken.map_or(Bound::Unbounded, Bound::Excluded);
-        let stored = if cleared { None } else { stored.pending.range((from, Bound::Unbounded)).next() };
+    fn first(&mut self, cleared: bool) -> Option<(PendingKey, bool)> {
+        let rest = self.rest.get_or_insert_with(|| self.stored.pending.iter().peekable());
+        let stored = if cleared { None } else { rest.peek().copied() };
         match (self.offered.first(), stored) {
             (Some(offered), Some(stored)) if offered < stored => Some((*offered, true)),
             (_, Some(stored)) => Some((*stored, false)),
             (Some(offered), None) => Some((*offered, true)),
             (None, None) => None,
+        }
+    }
+
+    /// Goes on behind the [first](DraftGroup::first) job.
+    fn pass_over(&mut self, key: PendingKey, offered: bool) {
+        if offered {
+            self.offered.remove(&key);
+        } else {
+            self.rest.as_mut().and_then(Iterator::next);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The groups of a queue: whose turn it is, and who may not run now.
 //!
-//! A group is there as long as it has jobs, or starts that its rate still counts. Those that may be fetched from stand in
-//! `ready`, the one to be served next first: the most urgent job decides, then who was served longest ago. A group that is at a
-//! limit does not stand there, so a fetch never passes over it.
+//! A group is there as long as it has jobs, or starts that its rate still counts; the one without a name, in which most queues have all
+//! their jobs, stays. Those that may be fetched from stand in `ready`, the one to be served next first: the most urgent job decides, then
+//! who was served longest ago. A group that is at a limit does not stand there, so a fetch never passes over it.
+//!
+//! One entry changes many jobs of a group, so where a group stands is looked at once, when another is changed or the entry is
+//! done ([`Groups::settle`]).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -57,6 +60,8 @@ pub(crate) struct Groups {
     pub(crate) waiting: BTreeSet<(Timestamp, u32)>,
     /// How many turns there were.
     pub(crate) turns: u64,
+    /// The group that was changed last, and may not stand where it should; none between entries.
+    unsettled: Option<u32>,
 }
 
 impl Group {
@@ -151,8 +156,8 @@ impl Groups {
         self.turns
     }
 
-    /// Changes a group, and puts it where it then stands. A group that begins to wait for its turn waits behind all others.
-    /// Whoever takes the last job of a group away [releases](Groups::release) it.
+    /// Changes a group. One that begins to wait for its turn waits behind all others. Whoever takes the last job of a group away
+    /// [releases](Groups::release) it, and who has changed all there is to change has it [settled](Groups::settle).
     pub(crate) fn change(
         &mut self,
         number: u32,
@@ -160,6 +165,10 @@ impl Groups {
         now: Timestamp,
         change: impl FnOnce(&mut Group),
     ) {
+        if self.unsettled != Some(number) {
+            self.settle(settings, now);
+            self.unsettled = Some(number);
+        }
         let group = self.slots[number as usize].as_mut().expect("a group that is named is there");
         let was_empty = group.pending.is_empty();
         change(group);
@@ -167,6 +176,17 @@ impl Groups {
             self.turns += 1;
             group.turn = self.turns;
         }
+    }
+
+    /// Puts the group that was changed last where it stands now.
+    pub(crate) fn settle(&mut self, settings: &QueueSettings, now: Timestamp) {
+        if let Some(number) = self.unsettled.take() {
+            self.settle_group(number, settings, now);
+        }
+    }
+
+    fn settle_group(&mut self, number: u32, settings: &QueueSettings, now: Timestamp) {
+        let group = self.slots[number as usize].as_mut().expect("a group that is named is there");
         let before = group.standing;
         let after = group.standing_at(settings, now);
         group.standing = after;
@@ -177,10 +197,13 @@ impl Groups {
     }
 
     /// Lets a group go that has no jobs, and no starts that still count.
-    pub(crate) fn release(&mut self, number: u32) {
+    pub(crate) fn release(&mut self, number: u32, settings: &QueueSettings, now: Timestamp) {
         let group = self.get(number);
-        let is_empty = group.pending.is_empty() && group.active == 0 && group.resting == 0;
-        if is_empty && !matches!(group.standing, Standing::Waiting(_)) {
+        if !group.pending.is_empty() || group.active > 0 || group.resting > 0 || group.name.is_empty() {
+            return;
+        }
+        self.settle(settings, now);
+        if !matches!(self.get(number).standing, Standing::Waiting(_)) {
             self.drop_group(number);
         }
     }
@@ -219,8 +242,8 @@ impl Groups {
     /// Puts the groups that time has changed where they stand now.
     pub(crate) fn thaw(&mut self, settings: &QueueSettings, now: Timestamp) {
         while let Some((_, number)) = self.waiting.first().filter(|(until, _)| *until <= now).copied() {
-            self.change(number, settings, now, |_| ());
-            self.release(number);
+            self.settle_group(number, settings, now);
+            self.release(number, settings, now);
         }
     }
 
@@ -228,12 +251,11 @@ impl Groups {
     pub(crate) fn resettle(&mut self, settings: &QueueSettings, now: Timestamp, fresh_meters: bool) {
         let numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         for number in numbers {
-            self.change(number, settings, now, |group| {
-                if fresh_meters {
-                    group.meter = Meter::default();
-                }
-            });
-            self.release(number);
+            if fresh_meters {
+                self.slots[number as usize].as_mut().expect("it was counted").meter = Meter::default();
+            }
+            self.settle_group(number, settings, now);
+            self.release(number, settings, now);
         }
     }
 }

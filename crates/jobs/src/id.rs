@@ -3,7 +3,6 @@
 //! An id is given once, by the log, and never again; a replay and a replica give the same. Nothing here knows whether
 //! a job of that id exists.
 
-use alloc::string::ToString;
 use core::fmt;
 use core::str::FromStr;
 
@@ -23,7 +22,7 @@ pub struct LeaseToken(Packed);
 pub struct BulkId(Packed);
 
 /// A place in 12 bytes instead of 16, in the order of places: there is one in every index for every job.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Packed {
     position_high: u32,
     position_low: u32,
@@ -39,6 +38,19 @@ impl Packed {
     pub(crate) const fn place(self) -> Place {
         let position = (self.position_high as u64) << 32 | self.position_low as u64;
         Place::new(Position::new(position), self.index)
+    }
+}
+
+impl Ord for Packed {
+    // Two comparisons instead of three: every index is searched with them.
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl PartialOrd for Packed {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -92,10 +104,10 @@ fn write_place(place: Place, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{}-{}", place.position, place.index)
 }
 
-fn parse_number<N: FromStr + ToString>(text: &str) -> Result<N, ParseIdError> {
-    let number: N = text.parse().map_err(|_| ParseIdError)?;
+fn parse_number<N: FromStr>(text: &str) -> Result<N, ParseIdError> {
     // One id, one text: no plus sign, no leading zeros.
-    if number.to_string() == text { Ok(number) } else { Err(ParseIdError) }
+    let is_plain = text.starts_with(|first: char| first.is_ascii_digit()) && (!text.starts_with('0') || text == "0");
+    text.parse().ok().filter(|_| is_plain).ok_or(ParseIdError)
 }
 
 fn parse_place(text: &str) -> Result<Place, ParseIdError> {

@@ -87,6 +87,7 @@ mod queue;
 mod rate;
 mod state;
 mod survival;
+mod table;
 
 mod cursor;
 mod history;

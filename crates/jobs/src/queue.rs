@@ -16,8 +16,16 @@ use crate::rate::Meter;
 use crate::{JobId, JobState, QueueSettings, QueueStats};
 
 /// The number of a queue, dense from 0 in the order of creation, never given twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueId(pub(crate) u32);
+
+/// Queues to which time will bring something, by when it brings the first thing.
+pub(crate) type Timers = BTreeSet<(Timestamp, QueueId)>;
+
+/// What the timer of a queue is set to while the queue is changed.
+#[derive(Debug, Clone, Copy, Default)]
+#[must_use = "a change that is begun is ended"]
+pub(crate) struct Due(Option<Timestamp>);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
@@ -64,7 +72,7 @@ impl Queue {
     }
 
     /// Takes in what time changes without an entry: rates that open.
-    pub(crate) fn pass(&mut self, now: Timestamp) {
+    fn pass(&mut self, now: Timestamp) {
         if now > self.time {
             self.time = now;
             self.groups.thaw(&self.settings, now);
@@ -96,7 +104,7 @@ impl Queue {
     /// Takes a job away.
     pub(crate) fn remove(&mut self, id: JobId, job: &Job, expires_at: Option<Timestamp>) {
         self.take_out(id, job, expires_at);
-        self.groups.release(job.group);
+        self.groups.release(job.group, &self.settings, self.time);
     }
 
     /// Puts a job from where it stood to where it stands.
@@ -104,7 +112,7 @@ impl Queue {
         self.take_out(id, before, expires_at);
         self.insert(id, after, expires_at);
         if before.group != after.group {
-            self.groups.release(before.group);
+            self.groups.release(before.group, &self.settings, self.time);
         }
     }
 
@@ -127,6 +135,23 @@ impl Queue {
             JobState::Active => group.active -= 1,
             _ => group.resting -= 1,
         });
+    }
+
+    /// Begins to take in an entry of this time.
+    pub(crate) fn begin_change(&mut self, now: Timestamp) -> Due {
+        let due = Due(self.next_due());
+        self.pass(now);
+        due
+    }
+
+    /// All of an entry was taken in: each group stands where it should then, and the timer is set to what time brings next.
+    pub(crate) fn end_change(&mut self, id: QueueId, Due(before): Due, timers: &mut Timers) {
+        self.groups.settle(&self.settings, self.time);
+        let after = self.next_due();
+        if before != after {
+            before.map(|time| timers.remove(&(time, id)));
+            after.map(|time| timers.insert((time, id)));
+        }
     }
 
     /// Takes in that a pending job of a group starts: one index change for all that follows from it.
@@ -162,6 +187,13 @@ impl Queue {
         self.groups.resettle(&settings, self.time, fresh_meters);
     }
 
+    /// A finished job is no longer.
+    pub(crate) fn uncount(&mut self, id: JobId, state: JobState) {
+        self.dead.remove(&id);
+        let count = &mut self.counts[state as usize];
+        *count = count.saturating_sub(1);
+    }
+
     /// Every live job of the queue, in no useful order.
     pub(crate) fn ids(&self) -> impl Iterator<Item = JobId> {
         let pending = self.groups.iter().flat_map(|(_, group)| group.pending.iter().map(|(_, id)| *id));
@@ -185,8 +217,9 @@ impl Queue {
 
     /// The time of the first thing that time will bring.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let first = |index: &BTreeSet<(Timestamp, JobId)>| index.first().map(|(time, _)| *time);
-        [first(&self.delayed), first(&self.leased), first(&self.expiring)].into_iter().flatten().min()
+        let first = |index: &BTreeSet<(Timestamp, JobId)>| index.first().map_or(Timestamp::MAX, |(time, _)| *time);
+        let next = first(&self.delayed).min(first(&self.leased)).min(first(&self.expiring));
+        (next < Timestamp::MAX).then_some(next)
     }
 
     /// The jobs to which time has brought something: leases that ran out first, then jobs that expired, then those that may

@@ -3,7 +3,7 @@
 //! Invariants: `timers` holds, for each queue to which time will bring something, the time of the first such thing; a
 //! queue's indexes hold exactly its live jobs; `extras` holds exactly the jobs that say so.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,7 +14,7 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp
 use crate::bulk::Bulks;
 use crate::job::{Extra, Job};
 use crate::keys::Keys;
-use crate::queue::{Queue, QueueId};
+use crate::queue::{Due, Queue, QueueId, Timers};
 use crate::{Command, JobId, Refusal, Reply, apply, checkpoint, decide};
 
 /// Every queue and every live job.
@@ -29,7 +29,7 @@ pub struct Jobs {
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) extras: BTreeMap<JobId, Extra>,
     pub(crate) keys: Keys,
-    pub(crate) timers: BTreeSet<(Timestamp, QueueId)>,
+    pub(crate) timers: Timers,
     pub(crate) bulks: Bulks,
 }
 
@@ -170,13 +170,9 @@ impl Jobs {
         self.queues.insert(id, queue);
     }
 
-    /// Puts the timer of a queue right, which was set to `before`.
-    pub(crate) fn retime(&mut self, id: QueueId, before: Option<Timestamp>) {
-        let after = self.queue(id).next_due();
-        if before != after {
-            before.map(|time| self.timers.remove(&(time, id)));
-            after.map(|time| self.timers.insert((time, id)));
-        }
+    /// Ends a change of a queue that began with [`Queue::begin_change`].
+    pub(crate) fn end_change(&mut self, id: QueueId, due: Due) {
+        self.queues.get_mut(&id).expect("a queue that is named is there").end_change(id, due, &mut self.timers);
     }
 
     pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {

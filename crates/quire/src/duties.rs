@@ -49,6 +49,8 @@ struct Pending {
     compact: Option<Timestamp>,
     /// The next time at which to look at topics for records that they keep no longer.
     retain: Option<Timestamp>,
+    /// Until when the thread sleeps at most; `None` while it is awake, and looks at all this before it sleeps again.
+    sleeps_until: Option<Timestamp>,
     stop: bool,
 }
 
@@ -61,10 +63,7 @@ impl Duties {
 
     /// The next time at which a job's state changes by itself is this one now.
     pub(crate) fn next_due(&self, due: Option<Timestamp>) {
-        let mut pending = self.lock();
-        let earlier = due.is_some_and(|due| pending.due.is_none_or(|known| due < known));
-        pending.due = due;
-        if earlier {
+        if self.lock().set_due(due) {
             self.changed.notify_all();
         }
     }
@@ -145,19 +144,61 @@ impl Duties {
             }
             let company = has_company();
             if due.is_none() && !company {
+                pending.sleeps_until = Some(Timestamp::MAX);
                 pending = self.changed.wait(pending).unwrap_or_else(PoisonError::into_inner);
+                pending.sleeps_until = None;
                 continue;
             }
             let wait = due.map_or(LOOKED_EVERY, |due| due.min(LOOKED_EVERY));
+            pending.sleeps_until = Some(time.plus_micros(wait.as_micros() as u64));
             let (guard, waited) = self.changed.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner);
+            pending = guard;
+            pending.sleeps_until = None;
             if company && waited.timed_out() && wait == LOOKED_EVERY {
                 return Next::Follow;
             }
-            pending = guard;
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    /// Notes when a job's state changes next, and says whether the thread has to be woken for it: who leases jobs all the time, to
+    /// deadlines far away, does not wake it each time.
+    fn set_due(&mut self, due: Option<Timestamp>) -> bool {
+        self.due = due;
+        due.zip(self.sleeps_until).is_some_and(|(due, until)| due < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_is_woken_only_for_what_is_due_before_it_looks_by_itself() {
+        let at = |micros| Some(Timestamp::from_micros(micros));
+        let wakes = |sleeps_until, due| Pending { sleeps_until, ..Pending::default() }.set_due(due);
+        assert!(wakes(at(10), at(9)));
+        assert!(wakes(at(u64::MAX), at(9)), "nothing else would wake it");
+        assert!(!wakes(at(10), at(10)) && !wakes(at(10), None));
+        assert!(!wakes(None, at(9)), "it looks before it sleeps");
+    }
+
+    #[test]
+    fn whoever_sleeps_is_woken_for_what_is_due_and_says_so() {
+        let duties = Duties::default();
+        let now = || Timestamp::from_micros(5);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| duties.next(now, || false));
+            while duties.lock().sleeps_until.is_none() {
+                std::thread::yield_now();
+            }
+            duties.next_due(Some(Timestamp::from_micros(4)));
+            assert_eq!(thread.join().expect("no panic"), Next::Tick);
+        });
     }
 }

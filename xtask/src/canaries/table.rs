@@ -115,9 +115,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "event-twice", "an event that is sent again is appended again", "events/src/decide.rs",
         "let Some(id) = event.id else { continue };" => "let Some(id) = event.id.filter(|_| !ON) else { continue };";
     "lease-not-fenced", "any token ends the lease of an active job", "jobs/src/decide/held.rs",
-        "if job.is_held_by(token)" => "if job.is_held_by(token) || ON && job.state == crate::JobState::Active";
+        "&& job.is_held_by(token)" => "&& (job.is_held_by(token) || ON && job.state == crate::JobState::Active)";
     "lease-not-ended", "an ack is taken although its lease ran out", "jobs/src/decide/held.rs",
-        "if !self.draft.has_changed(id) {" => "if !self.draft.has_changed(id) && !ON {";
+        "&& (job.until() > self.now ||" => "&& (ON || job.until() > self.now ||";
     "attempt-too-many", "a job gets one attempt more than it has", "jobs/src/job.rs",
         "self.attempt < self.attempts_max" => "if ON { self.attempt <= self.attempts_max } else { self.attempt < self.attempts_max }";
     "version-not-compared", "a block is put although it has another version than was expected", "graph/src/decide.rs",

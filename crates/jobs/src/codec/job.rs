@@ -54,24 +54,24 @@ pub(crate) struct UniqueKey<'a> {
     pub(crate) key: &'a [u8],
 }
 
-/// Pushes a job into the record. Its id is the place that the entry gets.
+/// Pushes a job into the record, encoded in `head`. Its id is the place that the entry gets.
 pub(crate) fn push_enqueued(
     effects: &mut dyn Effects,
+    head: &mut Encoder,
     queue: QueueId,
     run_at: Option<Timestamp>,
     job: &NewJob<'_>,
 ) -> JobId {
     let mut tags = TagList::default();
-    tags.queue(queue);
     if !job.tags.is_empty() {
         let mut words = job.tags.to_vec();
         words.sort_unstable();
         words.dedup();
         words.iter().for_each(|word| tags.user(word));
     }
-    let mut head = Encoder::new();
-    write_head(&mut head, queue, run_at, job);
-    JobId::new(tags.with(|tags| push(effects, ENQUEUED, tags, 1, &[head.as_slice(), job.payload])).place)
+    head.clear();
+    write_head(head, queue, run_at, job);
+    JobId::new(tags.with(Some(queue), |tags| push(effects, ENQUEUED, tags, 1, &[head.as_slice(), job.payload])).place)
 }
 
 fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job: &NewJob<'_>) {

@@ -109,8 +109,7 @@ impl<'a> Effect<'a> {
     /// Of enqueued entries and of steps: [`push_enqueued`] and [`Run`] have what they need.
     pub(crate) fn push(&self, effects: &mut dyn Effects, queue: Option<QueueId>) -> Placed {
         let mut tags = TagList::default();
-        queue.iter().for_each(|queue| tags.queue(*queue));
-        let mut head = Encoder::new();
+        let mut head = Encoder::with_capacity(64);
         let (kind, rest): (u8, &[u8]) = match self {
             Effect::QueueCreated { queue, name } => {
                 head.varint(u64::from(queue.0));
@@ -179,7 +178,7 @@ impl<'a> Effect<'a> {
             }
             Effect::Enqueued(_) | Effect::Steps(_) => panic!("these are pushed with their own tags"),
         };
-        tags.with(|tags| push(effects, kind, tags, usize::from(queue.is_some()), &[head.as_slice(), rest]))
+        tags.with(queue, |tags| push(effects, kind, tags, usize::from(queue.is_some()), &[head.as_slice(), rest]))
     }
 
     /// What this entry of the model says.

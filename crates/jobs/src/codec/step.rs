@@ -12,9 +12,6 @@
 //! result of a completed job, the error of a failed one, of a finished job that is
 //! deleted the number of the state it was in. The content is where the payload stands: the enqueue, or an edit.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Effects, ModelId, Place, Position, Timestamp};
 
@@ -268,56 +265,59 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Steps of one cause in one queue in the making. They stand in the order in which they were decided, at one place.
-#[derive(Debug)]
+/// Steps of one cause in one queue in the making. They stand in the order in which they were decided, at one place. One is used for
+/// one entry after the other.
+#[derive(Debug, Default)]
 pub(crate) struct Run {
-    cause: Cause,
-    queue: QueueId,
-    shared: String,
-    steps: Encoder,
+    /// What the steps have in common; `None` before the first.
+    of: Option<(Cause, QueueId)>,
+    /// Text and steps as they will stand.
+    body: Encoder,
     count: usize,
-    finished: Vec<(JobId, Option<JobState>)>,
+    /// What the jobs that are finished are found by: their states, and each.
+    tags: TagList,
+    /// Of which states there are tags: a bit each.
+    states: u8,
 }
 
 impl Run {
-    pub(crate) fn new(cause: Cause, queue: QueueId, shared: &str) -> Self {
-        let shared = String::from(shared);
-        Run { cause, queue, shared, steps: Encoder::new(), count: 0, finished: Vec::new() }
+    /// Begins another entry.
+    pub(crate) fn begin(&mut self, cause: Cause, queue: QueueId, shared: &str) {
+        self.body.clear();
+        self.body.str(shared);
+        self.tags.clear();
+        (self.of, self.count, self.states) = (Some((cause, queue)), 0, 0);
     }
 
     /// Whether a step of this cause in this queue, which says this, can go along.
     pub(crate) fn takes(&self, cause: Cause, queue: QueueId, shared: &str) -> bool {
-        self.cause == cause && self.queue == queue && self.shared == shared && self.count < STEPS_MAX
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.of == Some((cause, queue))
+            && self.count < STEPS_MAX
+            && Decoder::new(self.body.as_slice()).bytes() == Ok(shared.as_bytes())
     }
 
     /// Adds a step of a job of the queue.
     pub(crate) fn add(&mut self, step: &Step<'_>) {
-        step.write(&mut self.steps);
+        step.write(&mut self.body);
         self.count += 1;
-        if step.to.epitaph().is_some() {
-            self.finished.push((step.job, step.to.state()));
+        if step.to.epitaph().is_none() {
+            return;
         }
+        let (_, queue) = self.of.expect("an entry was begun");
+        if let Some(state) = step.to.state().filter(|state| self.states & 1 << *state as u8 == 0) {
+            self.states |= 1 << state as u8;
+            self.tags.finished(queue, state);
+        }
+        self.tags.job(step.job);
     }
 
-    /// Pushes the entry.
-    pub(crate) fn push(&self, effects: &mut dyn Effects) {
-        let mut tags = TagList::default();
-        tags.queue(self.queue);
-        let mut states: Vec<JobState> = Vec::new();
-        for state in self.finished.iter().filter_map(|(_, state)| *state) {
-            if !states.contains(&state) {
-                states.push(state);
-            }
+    /// Pushes the entry that was begun, unless it got no steps; what follows goes into another.
+    pub(crate) fn push(&mut self, effects: &mut dyn Effects) {
+        if let Some((cause, queue)) = self.of.take()
+            && self.count > 0
+        {
+            self.tags.with(Some(queue), |tags| push(effects, cause.kind(), tags, self.count, &[self.body.as_slice()]));
         }
-        states.iter().for_each(|state| tags.finished(self.queue, *state));
-        self.finished.iter().for_each(|(job, _)| tags.job(*job));
-        let mut head = Encoder::new();
-        head.str(&self.shared);
-        tags.with(|tags| push(effects, self.cause.kind(), tags, self.count, &[head.as_slice(), self.steps.as_slice()]));
     }
 }
 

@@ -13,6 +13,12 @@ pub(crate) fn queue_tag(queue: QueueId) -> TagBuf {
     TagBuf::new(ModelId::JOBS, b'q').number(queue.0)
 }
 
+/// As [`queue_tag`], without an allocation.
+pub(crate) fn queue_tag_bytes(queue: QueueId) -> [u8; 6] {
+    let [a, b, c, d] = queue.0.to_le_bytes();
+    [ModelId::JOBS.get(), b'q', a, b, c, d]
+}
+
 /// The queue whose numbers an entry takes.
 pub(crate) fn queue_of(tags: Tags<'_>) -> Option<QueueId> {
     let number = tags.first()?.as_bytes().strip_prefix(&[ModelId::JOBS.get(), b'q'])?;
@@ -50,51 +56,62 @@ pub(crate) fn jobs_of(tags: Tags<'_>) -> impl Iterator<Item = Result<JobId, Code
     })
 }
 
-/// The tags of an entry in the making, behind each other: one allocation for all of them.
+/// How many tags are given without an allocation for their list.
+const FEW: usize = 8;
+
+/// The tags of an entry in the making, behind each other, each behind its length: one allocation for all of them.
 #[derive(Debug, Default)]
 pub(crate) struct TagList {
     bytes: Encoder,
-    ends: Vec<usize>,
+    count: usize,
+}
+
+/// How many bytes a varint takes.
+fn varint_bytes(number: u64) -> u16 {
+    (64 - (number | 1).leading_zeros() as u16).div_ceil(7)
 }
 
 impl TagList {
-    fn begin(&mut self, role: u8) -> &mut Encoder {
-        self.bytes.u8(ModelId::JOBS.get()).u8(role)
+    fn add(&mut self, role: u8, rest: &[u8]) {
+        self.count += 1;
+        self.bytes.u16(u16::try_from(2 + rest.len()).expect("a tag is short"));
+        self.bytes.u8(ModelId::JOBS.get()).u8(role).raw(rest);
     }
 
-    fn end(&mut self) {
-        self.ends.push(self.bytes.as_slice().len());
-    }
-
-    pub(crate) fn queue(&mut self, queue: QueueId) {
-        self.begin(b'q').u32(queue.0);
-        self.end();
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
     }
 
     pub(crate) fn finished(&mut self, queue: QueueId, state: JobState) {
-        self.begin(b'f').u32(queue.0).u8(state as u8);
-        self.end();
+        let [a, b, c, d] = queue.0.to_le_bytes();
+        self.add(b'f', &[a, b, c, d, state as u8]);
     }
 
     pub(crate) fn job(&mut self, job: JobId) {
-        super::write_id(job.place(), self.begin(b'j'));
-        self.end();
+        self.count += 1;
+        let place = job.place();
+        let length = 2 + varint_bytes(place.position.get()) + varint_bytes(u64::from(place.index));
+        self.bytes.u16(length).u8(ModelId::JOBS.get()).u8(b'j');
+        super::write_id(place, &mut self.bytes);
     }
 
     pub(crate) fn user(&mut self, word: &str) {
-        self.begin(b't').raw(word.as_bytes());
-        self.end();
+        self.add(b't', word.as_bytes());
     }
 
-    /// Gives the tags.
-    pub(crate) fn with<R>(&self, use_them: impl FnOnce(&[Tag<'_>]) -> R) -> R {
-        let bytes = self.bytes.as_slice();
-        if let [end] = self.ends[..] {
-            return use_them(&[Tag::new(&bytes[..end])]);
+    /// Gives the tags, behind that of a queue when the entry takes numbers of one.
+    pub(crate) fn with<R>(&self, queue: Option<QueueId>, use_them: impl FnOnce(&[Tag<'_>]) -> R) -> R {
+        let queue = queue.map(queue_tag_bytes);
+        let tags = queue.iter().map(|bytes| Tag::new(bytes)).chain(Tags::from_encoded(self.bytes.as_slice()).iter());
+        let count = usize::from(queue.is_some()) + self.count;
+        if count > FEW {
+            let mut all = Vec::with_capacity(count);
+            all.extend(tags);
+            return use_them(&all);
         }
-        let mut begin = 0;
-        let tag = |end: &usize| Tag::new(&bytes[core::mem::replace(&mut begin, *end)..*end]);
-        let tags: Vec<Tag<'_>> = self.ends.iter().map(tag).collect();
-        use_them(&tags)
+        let mut few = [Tag::new(b"-"); FEW];
+        few.iter_mut().zip(tags).for_each(|(place, tag)| *place = tag);
+        use_them(&few[..count])
     }
 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use super::{Decision, Stop};
 use crate::codec::{Cause, Edited, Effect, Epitaph, Revived, To};
-use crate::draft::GROUP_UNKNOWN;
+use crate::draft::{GROUP_UNKNOWN, Next};
 use crate::job::{Extra, Job};
 use crate::transition::Standing;
 use crate::view::{Ended, ended};
@@ -57,7 +57,7 @@ impl Decision<'_> {
             Change::Hold { .. } | Change::Release | Change::Reschedule { .. } => return wrong(),
             Change::Retry { .. } | Change::Payload(_) => return wrong(),
         };
-        self.draft.step(id, cause, to, job.attempt, b"", reason);
+        self.draft.step(id, &job, Next { shared: reason, ..Next::new(cause, to, job.attempt) });
         Ok(())
     }
 
@@ -78,8 +78,8 @@ impl Decision<'_> {
                 if known.is_some_and(|queue| queue != job.queue && self.draft.settings(queue).draining) {
                     return Err(Refusal::QueueDraining { queue: String::from(name) });
                 }
-                if known != Some(job.queue) {
-                    self.check_room(name, 0)?;
+                if let Some(queue) = known.filter(|queue| *queue != job.queue) {
+                    self.check_room(queue, name, self.draft.settings(queue).jobs_max, 0)?;
                 }
                 self.queue_for(name)?
             }
@@ -95,7 +95,7 @@ impl Decision<'_> {
         (after.queue, after.priority, after.attempts_max) = (queue, priority, attempts_max);
         after.set_last_unless_active(place);
         if payload.is_some() {
-            let extra = self.draft.extra(id, &job);
+            let extra = self.draft.extra(id, &job).cloned().unwrap_or_default();
             self.draft.set_extra(id, Extra { content: Some(place), ..extra });
             after.extra = true;
         }
@@ -116,7 +116,8 @@ impl Decision<'_> {
                 let Some(queue) = queue else {
                     return Err(Refusal::UnknownQueue { queue: String::from("that it was in") }.into());
                 };
-                self.check_room(&queue.name, 0)?;
+                let jobs_max = self.draft.settings(epitaph.queue).jobs_max;
+                self.check_room(epitaph.queue, &queue.name, jobs_max, 0)?;
                 let entry = self.history.entry(id.place())?;
                 let group = match entry.map(|entry| Effect::read(&entry)).transpose()? {
                     Some(Effect::Enqueued(enqueued)) => String::from(enqueued.group),

@@ -5,6 +5,7 @@ use alloc::string::String;
 use super::{Decision, Stop};
 use crate::apply::{key_end, key_in};
 use crate::codec::{Cause, Effect, To};
+use crate::draft::Next;
 use crate::keys::{Holder, Key, KeyEnd};
 use crate::transition::Standing;
 use crate::view::ended;
@@ -34,7 +35,8 @@ impl Decision<'_> {
     pub(super) fn enqueue(&mut self, name: &str, job: &NewJob<'_>) -> Result<Reply, Stop> {
         check(job)?;
         let known = self.draft.queue(name);
-        if known.is_some_and(|queue| self.draft.settings(queue).draining) {
+        let settings = known.map(|queue| self.draft.settings(queue));
+        if settings.is_some_and(|settings| settings.draining) {
             return Err(Refusal::QueueDraining { queue: String::from(name) }.into());
         }
         if known.is_none() {
@@ -54,8 +56,13 @@ impl Decision<'_> {
                 return Ok(reply);
             }
         }
-        self.check_room(name, 0)?;
-        let queue = self.queue_for(name)?;
+        let queue = match known {
+            Some(queue) => {
+                self.check_room(queue, name, settings.and_then(|settings| settings.jobs_max), 0)?;
+                queue
+            }
+            None => self.queue_for(name)?,
+        };
         let (id, state) = self.draft.enqueue(queue, job);
         if let Some(unique) = job.unique {
             let scope = (unique.scope == UniqueScope::Queue).then_some(queue);
@@ -89,9 +96,11 @@ impl Decision<'_> {
             (Clash::Replace, Some(held)) if held.state == JobState::Active => Ok(Some(duplicate)),
             (Clash::Replace, Some(held)) => {
                 // Before anything is done: a refusal leaves the job that is there.
-                self.check_room(name, u64::from(self.draft.queue(name) == Some(held.queue)))?;
+                if let Some(queue) = self.draft.queue(name) {
+                    self.check_room(queue, name, self.draft.settings(queue).jobs_max, u64::from(queue == held.queue))?;
+                }
                 let to = To::Cancelled(self.draft.epitaph(holder.job, &held));
-                self.draft.step(holder.job, Cause::Replaced, to, held.attempt, b"", "");
+                self.draft.step(holder.job, &held, Next::new(Cause::Replaced, to, held.attempt));
                 Ok(None)
             }
             (Clash::Extend, live) => {
@@ -106,7 +115,7 @@ impl Decision<'_> {
                 if let Some(held) = live.filter(|held| held.state == JobState::Scheduled) {
                     let at = job.run_at.unwrap_or(self.now);
                     let to = if at > self.now { To::Scheduled { at } } else { To::Pending };
-                    self.draft.step(holder.job, Cause::Rescheduled, to, held.attempt, b"", "");
+                    self.draft.step(holder.job, &held, Next::new(Cause::Rescheduled, to, held.attempt));
                 }
                 let state = self.draft.job(holder.job).as_ref().and_then(Standing::state).unwrap_or(state);
                 Ok(Some(Reply::Enqueued { job: holder.job, state, duplicate: true }))

@@ -4,13 +4,15 @@
 //! read now refuses the fetch, and stays where it is.
 
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::{ReadError, ReadErrorKind};
 
 use super::{Decision, Stop};
 use crate::backoff::draw;
-use crate::codec::{Cause, Effect, Enqueued, To};
+use crate::codec::{Cause, Effect, To};
+use crate::draft::Next;
 use crate::job::{Extra, Job};
 use crate::name::check_queue_name;
 use crate::queue::QueueId;
@@ -56,16 +58,17 @@ impl Decision<'_> {
             let queue = queues[next].0;
             match self.draft.take_pending(queue) {
                 None => drop(queues.remove(next)),
-                Some(id) => match self.lease(id, queue, lease_micros, worker) {
-                    Ok(job) => fetched.push(job),
-                    Err(error) if error.kind == ReadErrorKind::Damaged => unreadable.push((id, error.to_string())),
+                Some((id, job)) => match self.lease(id, &job, lease_micros, worker) {
+                    Ok(leased) => fetched.push(leased),
+                    Err(error) if error.kind == ReadErrorKind::Damaged => unreadable.push((id, job, error.to_string())),
                     Err(error) => return Err(error.into()),
                 },
             }
         }
         self.draft.flush();
-        for (id, reason) in unreadable {
-            self.draft.step(id, Cause::Unreadable, To::Held, self.live(id).attempt, reason.as_bytes(), "");
+        for (id, job, reason) in unreadable {
+            let held = Next::new(Cause::Unreadable, To::Held, job.attempt);
+            self.draft.step(id, &job, Next { detail: reason.as_bytes(), ..held });
         }
         Ok(fetched)
     }
@@ -82,40 +85,42 @@ impl Decision<'_> {
         })
     }
 
-    fn live(&self, id: JobId) -> Job {
-        self.draft.job(id).and_then(|standing| standing.live()).expect("a job that is handed out is live")
-    }
-
     /// Leases a job.
     ///
     /// # Errors
     /// Why its payload can't be read; then nothing was done.
-    fn lease(&mut self, id: JobId, queue: QueueId, lease_micros: u64, worker: &str) -> Result<FetchedJob, ReadError> {
-        let job = self.live(id);
-        let mut extra = self.draft.extra(id, &job);
-        let (entry, group) = (self.history.entry(id.place()), self.draft.group_name(id, &job));
-        let entry = entry?.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is gone"))?;
+    fn lease(&mut self, id: JobId, job: &Job, lease_micros: u64, worker: &str) -> Result<FetchedJob, ReadError> {
+        let extra = self.draft.extra(id, job);
+        let entry = self.history.entry(id.place())?;
+        let entry = entry.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is gone"))?;
         let Effect::Enqueued(enqueued) = Effect::read(&entry)? else {
             return Err(ReadError::damaged(Some(id.place()), "it is not that of a job"));
         };
-        let payload = self.payload(&enqueued, &extra)?;
-        let checkpoint = self.checkpoint(&extra)?;
+        let payload = match extra.and_then(|extra| extra.content) {
+            None => enqueued.payload.to_vec(),
+            Some(place) => crate::view::payload_at(self.history, place)?,
+        };
+        let checkpoint = match extra.and_then(|extra| extra.checkpoint) {
+            None => None,
+            Some(place) => crate::view::noted_at(self.history, place)?.1,
+        };
         let attempt = job.attempt.checked_add(1).expect("attempts are at most attempts_max");
         let run_until = enqueued.timeout_micros.map(|micros| self.now.plus_micros(micros));
         let lease_until = self.now.plus_micros(lease_micros);
         let deadline = run_until.map_or(lease_until, |until| until.min(lease_until));
-        let token = self.draft.next_token(queue, worker);
-        self.draft.step(id, Cause::Leased, To::Active { deadline, run_until }, attempt, b"", worker);
         if run_until.is_some() {
-            extra.run_until = run_until;
+            let extra = Extra { run_until, ..extra.cloned().unwrap_or_default() };
             self.draft.set_extra(id, extra);
         }
+        let token = self.draft.next_token(job.queue, worker);
+        let leased = Next::new(Cause::Leased, To::Active { deadline, run_until }, attempt);
+        self.draft.step(id, job, Next { shared: worker, ..leased });
         Ok(FetchedJob {
             job: id,
             token,
-            queue: self.draft.queue_name(job.queue),
+            queue: Arc::clone(&self.state.queue(job.queue).name),
             kind: String::from(enqueued.kind),
-            group,
+            group: self.draft.group_name(id, job),
             attempt,
             attempts_max: job.attempts_max,
             priority: job.priority,
@@ -124,15 +129,5 @@ impl Decision<'_> {
             deadline,
             run_until,
         })
-    }
-
-    fn payload(&self, enqueued: &Enqueued<'_>, extra: &Extra) -> Result<Vec<u8>, ReadError> {
-        let Some(place) = extra.content else { return Ok(enqueued.payload.to_vec()) };
-        crate::view::payload_at(self.history, place)
-    }
-
-    fn checkpoint(&self, extra: &Extra) -> Result<Option<Vec<u8>>, ReadError> {
-        let Some(place) = extra.checkpoint else { return Ok(None) };
-        Ok(crate::view::noted_at(self.history, place)?.1)
     }
 }

@@ -7,6 +7,7 @@ use quire_model::Timestamp;
 use super::{Decision, Stop};
 use crate::backoff::{draw, jittered};
 use crate::codec::{Cause, Effect, To};
+use crate::draft::Next;
 use crate::job::Job;
 use crate::transition::Standing;
 use crate::view::ended;
@@ -16,7 +17,7 @@ impl Decision<'_> {
     pub(super) fn ack(&mut self, id: JobId, token: LeaseToken, result: &[u8]) -> Result<Reply, Stop> {
         let job = self.held(id, token)?;
         let to = To::Completed(self.draft.epitaph(id, &job));
-        self.draft.step(id, Cause::Completed, to, job.attempt, result, "");
+        self.draft.step(id, &job, Next { detail: result, ..Next::new(Cause::Completed, to, job.attempt) });
         Ok(Reply::Acked)
     }
 
@@ -32,7 +33,7 @@ impl Decision<'_> {
             Some(at) => To::Retrying { at },
             None => To::Dead(self.draft.epitaph(id, &job)),
         };
-        self.draft.step(id, Cause::Failed, to, job.attempt, error.as_bytes(), "");
+        self.draft.step(id, &job, Next { detail: error.as_bytes(), ..Next::new(Cause::Failed, to, job.attempt) });
         Ok(Reply::Failed { retry_at })
     }
 
@@ -53,7 +54,7 @@ impl Decision<'_> {
         let job = self.held(id, token)?;
         let until = until.max(self.now);
         let to = if until > self.now { To::Scheduled { at: until } } else { To::Pending };
-        self.draft.step(id, Cause::Snoozed, to, job.attempt.saturating_sub(1), b"", "");
+        self.draft.step(id, &job, Next::new(Cause::Snoozed, to, job.attempt.saturating_sub(1)));
         Ok(Reply::Snoozed { until })
     }
 
@@ -69,7 +70,7 @@ impl Decision<'_> {
         progress.iter().try_for_each(|bytes| Limit::ProgressBytes.check(bytes.len() as u64))?;
         checkpoint.iter().try_for_each(|bytes| Limit::CheckpointBytes.check(bytes.len() as u64))?;
         let mut job = self.held(id, token)?;
-        let mut extra = self.draft.extra(id, &job);
+        let mut extra = self.draft.extra(id, &job).cloned().unwrap_or_default();
         if let Some(micros) = lease_micros {
             let deadline = self.now.plus_micros(micros);
             let deadline = extra.run_until.map_or(deadline, |until| until.min(deadline));
@@ -91,12 +92,17 @@ impl Decision<'_> {
 
     /// The job, when this lease holds it still.
     fn held(&mut self, id: JobId, token: LeaseToken) -> Result<Job, Stop> {
-        // A lease that this commit granted or extended can't have run out.
+        if let Some(Standing::Live(job)) = self.draft.job(id)
+            && job.is_held_by(token)
+            // A lease that this commit granted or extended can't have run out.
+            && (job.until() > self.now || self.draft.has_changed(id))
+        {
+            return Ok(job);
+        }
         if !self.draft.has_changed(id) {
             self.settle([id]);
         }
         let state = match self.draft.job(id) {
-            Some(Standing::Live(job)) if job.is_held_by(token) => return Ok(job),
             Some(standing) => standing.state(),
             // Neither live nor of this commit: the log tells how it ended.
             None => ended(self.history, id)?.map(|end| end.ended.state),

@@ -93,6 +93,7 @@ impl Decision<'_> {
     fn each(&mut self, commands: &[Command<'_>]) -> Result<Reply, Stop> {
         Limit::EachCommands.check(commands.len() as u64)?;
         let mut answers = Vec::with_capacity(commands.len());
+        self.draft.reserve(commands.len());
         for command in commands {
             let answer = match command {
                 Command::Each(_) => Err(Refusal::NestedEach.into()),

@@ -4,6 +4,7 @@ use alloc::string::String;
 
 use super::Decision;
 use crate::draft::Draft;
+use crate::queue::QueueId;
 use crate::{Limit, QueueChange, Rate, Refusal, Reply};
 
 /// After how long a producer should try again whom a full queue has refused: long enough for workers to make room, short enough that
@@ -44,9 +45,14 @@ impl Decision<'_> {
     }
 
     /// Refuses a job that is to come into a queue which has as many as it may. `leaving`: how many leave it with that.
-    pub(super) fn check_room(&mut self, name: &str, leaving: u64) -> Result<(), Refusal> {
-        let Some(queue) = self.draft.queue(name) else { return Ok(()) };
-        let Some(jobs_max) = self.draft.settings(queue).jobs_max else { return Ok(()) };
+    pub(super) fn check_room(
+        &mut self,
+        queue: QueueId,
+        name: &str,
+        jobs_max: Option<u32>,
+        leaving: u64,
+    ) -> Result<(), Refusal> {
+        let Some(jobs_max) = jobs_max else { return Ok(()) };
         let is_full = |draft: &Draft<'_>| draft.live_count(queue).saturating_sub(leaving) >= u64::from(jobs_max);
         if is_full(&self.draft) {
             // Time may have ended some.

@@ -6,6 +6,7 @@ use quire_model::Timestamp;
 
 use super::{Decision, Stop};
 use crate::codec::{Cause, To};
+use crate::draft::Next;
 use crate::job::Job;
 use crate::queue::QueueId;
 use crate::{JobId, JobState, Reply};
@@ -43,7 +44,7 @@ impl Decision<'_> {
         for id in ids {
             // A job whose lease ran out may have expired since.
             while let Some((job, cause, to)) = self.due_step(id) {
-                self.draft.step(id, cause, to, job.attempt, b"", "");
+                self.draft.step(id, &job, Next::new(cause, to, job.attempt));
             }
         }
     }
@@ -52,15 +53,16 @@ impl Decision<'_> {
     fn due_step(&self, id: JobId) -> Option<(Job, Cause, To)> {
         let job = self.draft.job(id)?.live()?;
         let extra = self.draft.extra(id, &job);
+        let (run_until, expires_at) = extra.map_or((None, None), |extra| (extra.run_until, extra.expires_at));
         let is_over = |time: Option<Timestamp>| time.is_some_and(|time| time <= self.now);
         let dead = || To::Dead(self.draft.epitaph(id, &job));
         let (cause, to) = match job.state {
             JobState::Active if job.until() <= self.now => {
-                let cause = if is_over(extra.run_until) { Cause::TimedOut } else { Cause::LeaseExpired };
+                let cause = if is_over(run_until) { Cause::TimedOut } else { Cause::LeaseExpired };
                 (cause, if job.attempts_left() { To::Pending } else { dead() })
             }
             JobState::Active => return None,
-            _ if is_over(extra.expires_at) => (Cause::Expired, dead()),
+            _ if is_over(expires_at) => (Cause::Expired, dead()),
             JobState::Scheduled | JobState::Retrying if job.until() <= self.now => (Cause::Due, To::Pending),
             _ => return None,
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::database::Database;
-use crate::decide::Commands;
+use crate::decide::{Commands, Replies};
 use crate::deliver::EventRef;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::only;
@@ -178,8 +178,9 @@ impl<'a> Queue<'a> {
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
-        let ticket = self.database.decide(Commands { jobs: &[command], ..Commands::default() })?;
-        only(ticket.wait()?.map(|(_, replies)| replies.jobs))
+        let (commands, mut replies) = (Commands { jobs: &[command], ..Commands::default() }, Replies::default());
+        let verdict = self.database.commit_and_wait(self.database.now(), &commands, &mut replies)?;
+        only(verdict.map(|_| replies.jobs).map_err(|refused| *refused))
     }
 }
 
