@@ -5,7 +5,8 @@
 /// An event to be appended.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NewEvent {
-    /// The 16 bytes of a UUID, which make the append idempotent; without them the event's id is derived.
+    /// The 16 bytes of a UUID, which make the append idempotent: sent again with the same type, tags and data, it is answered as the first
+    /// time. Without them the event's id is derived.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: ::prost::bytes::Bytes,
     /// What happened: 1 to 255 bytes.
