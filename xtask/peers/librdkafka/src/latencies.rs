@@ -21,7 +21,9 @@ impl Measured {
         let rate = self.messages as f64 / self.elapsed.as_secs_f64();
         let (p50, p99) = (self.quantile_ns(0.5), self.quantile_ns(0.99));
         let ops = self.messages;
-        format!(r#"{{"suite":"librdkafka","case":"{case}","ops":{ops},"ops_per_s":{rate:.1},"p50_ns":{p50},"p99_ns":{p99}}}"#)
+        format!(
+            r#"{{"suite":"librdkafka","case":"{case}","ops":{ops},"ops_per_s":{rate:.1},"p50_ns":{p50},"p99_ns":{p99}}}"#
+        )
     }
 
     fn quantile_ns(&self, share: f64) -> u128 {

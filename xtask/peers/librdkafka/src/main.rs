@@ -27,10 +27,12 @@ struct Run {
 }
 
 impl Run {
-    /// The client's defaults, but for how soon it looks again for a broker that is starting, and for what it says of that.
+    /// The client's defaults, but for how soon and how long it looks for a broker that is starting, and for a topic that comes
+    /// to be with the first message, and for what it says of that.
     fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.broker);
+        config.set("topic.metadata.propagation.max.ms", "120000");
         config.set("reconnect.backoff.ms", "5").set("reconnect.backoff.max.ms", "5").set("log_level", "0");
         config
     }

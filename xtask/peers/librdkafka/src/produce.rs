@@ -1,12 +1,12 @@
 //! Producing: by tasks that each wait for their acknowledgement, and as fast as the client takes messages.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{DeliveryResult, Message as _};
+use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseRecord, FutureProducer, FutureRecord, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::util::Timeout;
 
@@ -77,9 +77,8 @@ impl ProducerContext for Delivered {
     type DeliveryOpaque = ();
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        match result {
-            Ok(message) => debug_assert_eq!(message.payload_len(), MESSAGE_BYTES),
-            Err(_) => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
+        if result.is_err() {
+            self.failed.fetch_add(1, Ordering::Relaxed);
         }
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
     }
