@@ -144,14 +144,17 @@ impl Table {
         // Everything may have been passed by at some time, by what came and went: then all of it is looked at.
         for _ in 0..buckets.len() {
             let bucket = &buckets[number];
-            let mut found = matching(bucket, tag);
-            while found != 0 {
-                let index = found.trailing_zeros() as usize / 8;
-                let slot = bucket[4 + index];
-                if is_it(slot) {
-                    return Some((number, index, slot));
+            for (tags, first) in [(first_tags(bucket), 0), (u64::from(bucket[2]), 8)] {
+                // Those behind the last four tags are zeros, which no tag is.
+                let mut found = matching(tags, tag);
+                while found != 0 {
+                    let index = first + found.trailing_zeros() as usize / 8;
+                    let slot = bucket[(4 + index) % BUCKET_WORDS];
+                    if is_it(slot) {
+                        return Some((number, index, slot));
+                    }
+                    found &= found - 1;
                 }
-                found &= found - 1;
             }
             if bucket[PASSED] == 0 {
                 return None;
@@ -168,9 +171,7 @@ impl Table {
         let mut number = hash as usize & mask;
         loop {
             let bucket = &mut buckets[number];
-            let free = matching(bucket, 0);
-            if free != 0 {
-                let index = free.trailing_zeros() as usize / 8;
+            if let Some(index) = (0..BUCKET_SLOTS).find(|index| tag_at(bucket, *index) == 0) {
                 set_tag(bucket, index, tag(hash));
                 bucket[4 + index] = slot;
                 self.count += 1;
@@ -218,15 +219,20 @@ fn set_tag(bucket: &mut Bucket, index: usize, tag: u8) {
     bucket[index / 4] = u32::from_le_bytes(tags);
 }
 
-/// The tags of a bucket that are this one: the highest bit of each such byte, exactly.
+/// The first eight tags of a bucket.
 #[inline]
-fn matching(bucket: &Bucket, tag: u8) -> u128 {
-    const LOW: u128 = 0x7f7f_7f7f_7f7f_7f7f_7f7f_7f7f;
-    const ONES: u128 = 0x0101_0101_0101_0101_0101_0101;
-    let tags = u128::from(bucket[0]) | (u128::from(bucket[1]) << 32) | (u128::from(bucket[2]) << 64);
+fn first_tags(bucket: &Bucket) -> u64 {
+    u64::from(bucket[0]) | (u64::from(bucket[1]) << 32)
+}
+
+/// Which of eight tags are this one: the highest bit of each such byte, exactly.
+#[inline]
+fn matching(tags: u64, tag: u8) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    const ONES: u64 = 0x0101_0101_0101_0101;
     // A byte is zero where the tag is the one asked for; the highest bit tells, and no carry leaves a byte.
-    let differs = tags ^ (ONES * u128::from(tag));
-    !(((differs & LOW) + LOW) | differs | LOW) & (ONES << 7)
+    let differs = tags ^ (ONES * u64::from(tag));
+    !(((differs & LOW) + LOW) | differs | LOW)
 }
 
 #[cfg(test)]
