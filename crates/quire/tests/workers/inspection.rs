@@ -136,9 +136,12 @@ fn check_limits(database: &Database, queue: &str, ids: &[JobId]) {
     assert_eq!(active, 0, "nobody works");
     if queue == LIMITED {
         assert_eq!(active_most, ACTIVE_MAX, "never more, and as many as there may be");
-        assert_eq!(group_most, GROUP_ACTIVE_MAX, "never more of a group, and as many as there may be");
+        assert!(
+            group_most <= GROUP_ACTIVE_MAX,
+            "{group_most} of a group; the others' turns may have kept it below its limit"
+        );
         assert!(starts_most <= RATE_COUNT as usize, "{starts_most} starts in a window");
     } else {
-        assert!(active_most > ACTIVE_MAX, "without limits there are more");
+        assert!(active_most > ACTIVE_MAX && group_most > GROUP_ACTIVE_MAX, "without limits there are more");
     }
 }
