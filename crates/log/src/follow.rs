@@ -4,6 +4,7 @@
 //! Records up to the tail never change, so this needs no turn. Their checksums are not verified again: they come from the
 //! memory that the processes share, as one's own do, and not from the disk.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use quire_model::Position;
@@ -64,6 +65,11 @@ impl Core {
     /// Makes them so. The turn is held, and everything was followed.
     pub(crate) fn settle_turn(&mut self) -> Result<()> {
         if self.to_clear {
+            if self.has_begun_only() {
+                // Whoever left may have cleared away that segment, and begun another under its name: what is appended to a
+                // file without a name is lost.
+                self.enter_or_begin()?;
+            }
             self.clear_behind_tail()?;
             self.shared.control().set_active(self.active.segment.first);
             // What a draft noted that was forgotten.
@@ -71,10 +77,25 @@ impl Core {
             self.to_clear = false;
         }
         if !self.shared.control().active_is(self.active.segment.first) {
-            // Somebody went on in a new segment, and has appended nothing to it.
-            self.enter()?;
+            // Somebody went on in a new segment, and has appended nothing to it; or cleared away the one that was begun here.
+            self.enter_or_begin()?;
         }
         Ok(())
+    }
+
+    /// Whether the active segment holds no record yet, so that somebody else may have cleared it away.
+    fn has_begun_only(&self) -> bool {
+        self.active.segment.first == self.mark.position.next()
+    }
+
+    /// Goes on in the segment that was begun behind the last record; where it was cleared away, one is begun anew.
+    fn enter_or_begin(&mut self) -> Result<()> {
+        match self.enter() {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound && self.has_begun_only() => {
+                self.roll(self.time)
+            }
+            entered => entered,
+        }
     }
 
     /// The header of the record behind the settled bytes of the active segment, when the next record stands there.

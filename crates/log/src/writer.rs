@@ -220,7 +220,7 @@ pub(crate) struct Core {
     /// What of the record in the making carries checksums of its own.
     pub(crate) own_parts: Vec<Range<usize>>,
     pub(crate) mark: Mark,
-    time: Timestamp,
+    pub(crate) time: Timestamp,
     /// Where the last record stands in the active segment; empty before the first append.
     last: Range<usize>,
     /// When the draft was begun, if it is to be timed.
@@ -370,7 +370,7 @@ impl Core {
     }
 
     /// Goes on in a new segment.
-    fn roll(&mut self, time: Timestamp) -> Result<()> {
+    pub(crate) fn roll(&mut self, time: Timestamp) -> Result<()> {
         let begun = self.shared.begin_segment(self.mark, time);
         let active = begun.inspect_err(|_| self.shared.counters().error())?;
         self.active = active;

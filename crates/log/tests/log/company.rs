@@ -4,6 +4,7 @@
 //! that die alone.
 
 use std::fs;
+use std::mem;
 use std::thread;
 
 use quire_log::{Durability, Error, Settings};
@@ -77,6 +78,68 @@ fn a_turn_that_ends_in_a_panic_costs_nobody_else_anything() {
     extend_behind(&mut opened, 60);
     drop((opened, other));
     assert_samples(&shard.open().log.reader(), 60);
+}
+
+/// Takes the turn, begins a record, and is gone.
+fn die_in_turn(mut opened: quire_log::Opened) {
+    let (_, mut draft) = opened.writer.begin().unwrap();
+    sample(99)[0].push(&mut draft);
+    mem::forget(draft);
+}
+
+/// A log whose last segment was begun by one who died before it appended; the one before it is sealed. The first of the two who have it open goes
+/// on from the one before it and has cleared it away; the second has opened it as the last. Beside them, how many records there are, and the name and
+/// the bytes of what was cleared away.
+fn with_a_segment_cleared_away(
+    durability: Durability,
+) -> (Shard, quire_log::Opened, quire_log::Opened, u64, String, Vec<u8>) {
+    let (twin, mut opened) = filled(durability, 1);
+    let mut records = 1;
+    while twin.snapshot().segments().len() < 3 {
+        records += 1;
+        extend(&mut opened, records);
+    }
+    drop(opened);
+    let twin = twin.snapshot();
+    let [_, before, begun] = &twin.segments()[..] else { panic!("three segments") };
+    let mut bytes = twin.files[begun].clone();
+    bytes[64..].fill(0);
+    let index = before.replace(".log", ".idx");
+
+    let (shard, mut behind) = filled(durability, records - 1);
+    fs::write(shard.path().join(begun), &bytes).unwrap();
+    fs::write(shard.path().join(&index), &twin.files[&index]).unwrap();
+    let ahead = shard.open();
+    die_in_turn(shard.open());
+    drop(behind.writer.begin().unwrap());
+    assert!(!shard.path().join(begun).exists(), "what was left was cleared away");
+    (shard, behind, ahead, records - 1, begun.clone(), bytes)
+}
+
+#[test]
+fn who_had_opened_a_segment_that_was_cleared_away_begins_another() {
+    for durability in BOTH {
+        let (shard, mut behind, mut ahead, records, ..) = with_a_segment_cleared_away(durability);
+        extend(&mut ahead, records + 20);
+        extend_behind(&mut behind, records + 40);
+        extend_behind(&mut ahead, records + 60);
+        assert_samples(&ahead.log.reader(), records + 60);
+        drop((ahead, behind));
+        assert_samples(&shard.open().log.reader(), records + 60);
+    }
+}
+
+#[test]
+fn nothing_is_appended_to_a_segment_that_was_cleared_away_and_begun_again_by_one_who_died() {
+    for durability in BOTH {
+        let (shard, mut behind, mut ahead, records, begun, bytes) = with_a_segment_cleared_away(durability);
+        fs::write(shard.path().join(begun), bytes).unwrap();
+        die_in_turn(shard.open());
+        extend(&mut ahead, records + 20);
+        extend_behind(&mut behind, records + 40);
+        drop((ahead, behind));
+        assert_samples(&shard.open().log.reader(), records + 40);
+    }
 }
 
 /// Extends a log that others have extended.
