@@ -39,6 +39,11 @@ impl Task {
     }
 
     pub(crate) fn work_until_killed(&self) {
+        // A thread that ends by itself ends the process, which is then not there to be killed.
+        std::panic::set_hook(Box::new(|panic| {
+            eprintln!("{panic}");
+            std::process::abort();
+        }));
         // Behind what the test harness says before it starts a test.
         tell([String::new()]);
         let database = &crate::builder(&self.path, self.durability).open().expect("the database opens");
