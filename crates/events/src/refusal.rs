@@ -90,6 +90,8 @@ pub enum Refusal {
     NoAttempts,
     /// There are [`SUBSCRIPTIONS_MAX`] named subscriptions already.
     TooManySubscriptions,
+    /// There is no store of this name to let anything go of.
+    UnknownStore,
     /// There is no subscription of this name.
     UnknownSubscription,
     /// A subscription of another store has the name.
@@ -269,6 +271,7 @@ impl fmt::Display for Refusal {
             Refusal::TooManySubscriptions => {
                 write!(f, "there are {SUBSCRIPTIONS_MAX} named subscriptions already, and no more are kept")
             }
+            Refusal::UnknownStore => f.write_str("there is no event store of this name"),
             Refusal::UnknownSubscription => f.write_str("there is no subscription of this name"),
             Refusal::SubscriptionOfAnotherStore => f.write_str("a subscription of another store has this name"),
             Refusal::SubscriptionMoved { position } => {

@@ -63,11 +63,11 @@ impl<'a> Decision<'a> {
         effects: &mut dyn Effects,
     ) -> Result<Appended, Stop> {
         check_name(store).map_err(Refusal::InvalidName)?;
-        let known = self.draft.store(self.state, store);
-        let head = known.map_or(EventPosition::ZERO, |store| self.state.last(store));
-        let Some(store) = known.filter(|_| up_to <= head) else {
+        let store = self.draft.store(self.state, store).ok_or(Refusal::UnknownStore)?;
+        let head = self.state.last(store);
+        if up_to > head {
             return Err(Refusal::AheadOfStore { position: up_to, head }.into());
-        };
+        }
         let mut gone = self.gone(store).clone();
         if up_to > gone.trimmed {
             gone.trim(up_to);
@@ -81,7 +81,7 @@ impl<'a> Decision<'a> {
     pub(crate) fn forget(&mut self, store: &'a str, tag: &[u8], effects: &mut dyn Effects) -> Result<Appended, Stop> {
         check_name(store).map_err(Refusal::InvalidName)?;
         check_label(tag).map_err(Refusal::InvalidTag)?;
-        let Some(store) = self.draft.store(self.state, store) else { return Ok(Appended::NOTHING) };
+        let store = self.draft.store(self.state, store).ok_or(Refusal::UnknownStore)?;
         let up_to = self.state.last(store);
         let state = self.state;
         // Copied once a commit, whatever it forgets.

@@ -139,6 +139,7 @@ fn of_events(refusal: &events::Refusal) -> Known {
         Refusal::InvalidGroupBy(_) => (Code::InvalidArgument, "INVALID_GROUP_BY"),
         Refusal::NoAttempts => (Code::InvalidArgument, "NO_ATTEMPTS"),
         Refusal::TooManySubscriptions => (Code::ResourceExhausted, "TOO_MANY_SUBSCRIPTIONS"),
+        Refusal::UnknownStore => (Code::NotFound, "UNKNOWN_STORE"),
         Refusal::UnknownSubscription => (Code::NotFound, "UNKNOWN_SUBSCRIPTION"),
         Refusal::SubscriptionOfAnotherStore => (Code::AlreadyExists, "SUBSCRIPTION_OF_ANOTHER_STORE"),
         Refusal::SubscriptionMoved { .. } => (Code::Aborted, "SUBSCRIPTION_MOVED"),
@@ -235,6 +236,7 @@ fn events_facts(refusal: &events::Refusal) -> Facts {
         | Refusal::InvalidGroupBy(_)
         | Refusal::NoAttempts
         | Refusal::TooManySubscriptions
+        | Refusal::UnknownStore
         | Refusal::UnknownSubscription
         | Refusal::SubscriptionOfAnotherStore
         | Refusal::InvalidProjectionName(_)

@@ -151,6 +151,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             events::Refusal::InvalidGroupBy(_) => (INVALID, "invalid_group_by"),
             events::Refusal::NoAttempts => (INVALID, "no_attempts"),
             events::Refusal::TooManySubscriptions => (REFUSED, "too_many_subscriptions"),
+            events::Refusal::UnknownStore => (REFUSED, "unknown_store"),
             events::Refusal::UnknownSubscription => (REFUSED, "unknown_subscription"),
             events::Refusal::SubscriptionOfAnotherStore => (REFUSED, "subscription_of_another_store"),
             events::Refusal::SubscriptionMoved { .. } => (REFUSED, "subscription_moved"),

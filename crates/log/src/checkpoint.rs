@@ -13,7 +13,7 @@ use std::sync::Arc;
 use quire_mapped::View;
 use quire_model::Position;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, folder_of};
 use crate::error::{Error, Result};
 use crate::storage::Disk;
 
@@ -182,7 +182,7 @@ fn position_of(name: &str) -> Position {
 /// # Errors
 /// [`Error::NewerFormat`] and [`Error::Io`].
 pub fn read(path: &Path) -> Result<Option<Checkpoint>> {
-    let directory = Directory::open(Arc::new(Disk), path.parent().unwrap_or(Path::new(".")))?;
+    let directory = Directory::open(Arc::new(Disk), folder_of(path))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     decode(contents(&directory, name)?, name, &directory)
 }

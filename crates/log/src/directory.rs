@@ -41,6 +41,11 @@ pub(crate) struct Directory {
     handle: Arc<dyn StoredFile>,
 }
 
+/// The folder that a file is in; of a bare name, the one that the process is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 impl Directory {
     /// Opens a directory that is there.
     pub(crate) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Self> {
@@ -342,5 +347,16 @@ impl SegmentFile {
     /// Makes at least the first `end` bytes durable, which `view` shows.
     pub(crate) fn sync_to(&self, view: &View, end: usize) -> Result<()> {
         self.file.sync_data_to(view, end).map_err(|error| Error::io("sync", &self.path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_is_of_the_folder_that_the_process_is_in() {
+        assert_eq!(folder_of(Path::new("00000000000000000001.log")), Path::new("."));
+        assert_eq!(folder_of(Path::new("shard-0000/00000000000000000001.log")), Path::new("shard-0000"));
     }
 }

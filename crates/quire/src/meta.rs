@@ -156,6 +156,9 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
     }
     let interrupted = names.iter().any(|name| name == BESIDE);
     match names.iter().find(|name| !(interrupted && (*name == BESIDE || *name == SHARD))) {
+        Some(other) if *other == SHARD => Err(not_a_database(format!(
+            "it holds {SHARD} and no quire.meta, which `quire repair` makes anew when that is a shard of Quire"
+        ))),
         Some(other) => Err(not_a_database(format!(
             "it holds {} and no quire.meta; name an empty or a new directory",
             other.display()

@@ -171,5 +171,7 @@ fn a_store_forgets_so_many_tags() {
     assert_eq!(school.commit(&[forget("one more")]).map(|_| ()), Err((0, Refusal::TooManyForgotten)));
     school.commit(&[forget("x:0")]).expect("one that is known can be forgotten again");
     assert!(matches!(school.commit(&[forget("")]), Err((0, Refusal::InvalidTag(_)))));
-    school.commit(&[Command::Forget { store: "other", tag: b"x" }]).expect("there is nothing to forget");
+    for command in [Command::Forget { store: "other", tag: b"x" }, Command::Trim { store: "other", up_to: at(0) }] {
+        assert_eq!(school.commit(&[command]).map(|_| ()), Err((0, Refusal::UnknownStore)));
+    }
 }

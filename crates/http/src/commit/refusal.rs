@@ -62,6 +62,7 @@ fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
         | Refusal::InvalidSubscriptionQuery(_)
         | Refusal::InvalidGroupBy(_)
         | Refusal::NoAttempts
+        | Refusal::UnknownStore
         | Refusal::UnknownSubscription
         | Refusal::SubscriptionOfAnotherStore
         | Refusal::InvalidProjectionName(_)

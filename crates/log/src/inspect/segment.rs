@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use quire_model::{Entry, Position, Timestamp};
 
 use crate::checkpoint::Mark;
-use crate::directory::Directory;
+use crate::directory::{Directory, folder_of};
 use crate::error::Result;
 use crate::identity::Identity;
 use crate::record::{ALIGNMENT, Fault, RecordKind, RecordView};
@@ -107,8 +107,7 @@ impl SegmentFile {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), and [`Error::Damaged`](crate::Error::Damaged) and [`Error::NewerFormat`](crate::Error::NewerFormat) of its header.
     pub fn read(path: &Path, identity: Option<Identity>) -> Result<Self> {
-        let parent = path.parent().unwrap_or(Path::new("."));
-        let directory = Directory::open(std::sync::Arc::new(Disk), parent)?;
+        let directory = Directory::open(std::sync::Arc::new(Disk), folder_of(path))?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let own = || SegmentHeader::identity_of(&directory.read_head(name, COMPACTED_HEADER_BYTES).ok()?);
         Self::read_in(&directory, name, identity.or_else(own).unwrap_or(Identity { database: 0, shard: 0 }))

@@ -222,7 +222,7 @@ impl<'a> EventStore<'a> {
     /// compaction.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the store has not so many, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when there is no such store, or it has not so many, and the errors of [`Database::commit`].
     pub fn trim(&self, up_to: EventPosition) -> Result<()> {
         self.change(Command::Trim { store: self.name, up_to })
     }
@@ -232,7 +232,7 @@ impl<'a> EventStore<'a> {
     /// them still.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the tag can't be, or the store has forgotten too many, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when there is no such store, the tag can't be, or the store has forgotten too many, and the errors of [`Database::commit`].
     pub fn forget(&self, tag: impl AsRef<[u8]>) -> Result<()> {
         self.change(Command::Forget { store: self.name, tag: tag.as_ref() })
     }

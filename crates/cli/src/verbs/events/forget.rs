@@ -54,7 +54,7 @@ impl Forget {
 impl Trim {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         commit(&self.place, &json!({ "trim_events": { "store": self.store, "up_to": self.up_to } }))?;
-        Ok(writeln!(out, "{} begins behind event {}", self.store, self.up_to)?)
+        Ok(writeln!(out, "{} has no event up to position {} any more", self.store, self.up_to)?)
     }
 }
 
