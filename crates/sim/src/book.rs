@@ -56,7 +56,11 @@ impl Book {
                 let events = random.usize(0..3).max(usize::from(condition.is_none()));
                 Part::Append { store: name, tag, events, condition, value }
             }
-            5..7 => Part::AppendOnce { store: name, tag, id: random.u8(0..EVENT_IDS), value },
+            5..7 => {
+                // Under one id always the same event: another is no repetition.
+                let id = random.u8(0..EVENT_IDS);
+                Part::AppendOnce { store: name, tag: usize::from(id) % TAGS.len(), id, value: id.into() }
+            }
             7..10 => Part::Produce { topic: name, value },
             10..11 => {
                 let group = random.usize(0..NAMES.len());

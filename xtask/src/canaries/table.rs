@@ -103,7 +103,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "jobs-not-saved", "a checkpoint comes back without its jobs", "quire/src/models.rs",
         "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
     "answer-too-early", "a commit is answered when the one before it is durable", "quire/src/decide.rs",
-        "Ok((Decided { rests_on: at.position, verdict: Ok(at) }, appended.woken))" => "Ok((Decided { rests_on: if ON { before } else { at.position }, verdict: Ok(at) }, appended.woken))";
+        "Ok(Decided { rests_on: at.position, verdict: Ok(at) })" => "Ok(Decided { rests_on: if ON { before } else { at.position }, verdict: Ok(at) })";
     "refusal-too-early", "a refusal is told before what it met is durable", "quire/src/decide.rs",
         "Decided { rests_on: before, verdict: Err(refused) }" => "Decided { rests_on: if ON { Position::ZERO } else { before }, verdict: Err(refused) }";
     "read-too-early", "a read is told before what it saw is durable", "quire/src/database.rs",

@@ -62,15 +62,15 @@ fn a_checkpoint_with_any_byte_flipped_or_missing_is_passed_over() {
 fn a_checkpoint_of_records_that_were_cut_is_not_used_and_stands_in_nobodys_way() {
     let (shard, mut opened) = filled(Durability::Os, 0);
     let kept = save(&mut opened, 3);
-    let _lost = save(&mut opened, 6);
+    let _lost = save(&mut opened, 4);
     drop(opened);
     let snapshot = shard.snapshot();
-    let (name, bytes) = snapshot.records()[4].clone();
+    let (name, bytes) = snapshot.records()[3].clone();
     let cut = snapshot.without("control").with(&name, |file| file[bytes.start..].fill(0)).shard();
     let mut opened = cut.open();
     assert_eq!(opened.checkpoint, Some(kept));
-    // Other records take the positions that were lost: the checkpoint there is of another past.
-    for number in 5..=6 {
+    // Another record takes the position that was lost: the checkpoint there is of another past.
+    for number in 4..=6 {
         append(&mut opened.writer, &sample(number + 100));
     }
     drop(opened);
@@ -85,7 +85,7 @@ fn a_checkpoint_of_records_that_were_cut_is_not_used_and_stands_in_nobodys_way()
 }
 
 #[test]
-fn checkpoints_beyond_the_end_do_not_push_new_ones_out() {
+fn checkpoints_beyond_the_end_say_that_records_are_lost_and_without_them_new_ones_are_kept() {
     let (shard, mut opened) = filled(Durability::Os, 0);
     save(&mut opened, 20);
     save(&mut opened, 21);
@@ -96,6 +96,12 @@ fn checkpoints_beyond_the_end_do_not_push_new_ones_out() {
     for later in cut.segments().into_iter().filter(|segment| *segment > name) {
         cut = cut.without(&later);
     }
+    let refused = cut.shard().try_open().expect_err("what was synced is not there");
+    assert!(refused.to_string().contains("records up to 21 had been synced"), "{refused}");
+    let newest = cut.files.keys().rfind(|name| name.ends_with(".checkpoint")).expect("two").clone();
+    let refused = cut.without(&newest).shard().try_open().expect_err("what was synced is not there");
+    assert!(refused.to_string().contains("records up to 20 had been synced"), "{refused}");
+    cut.files.retain(|name, _| !name.ends_with(".checkpoint"));
     let cut = cut.shard();
     let mut opened = cut.open();
     assert_eq!(opened.checkpoint, None);
