@@ -121,7 +121,8 @@ impl Shared {
         let segments = self.segments();
         let [oldest, next, ..] = &segments.live[..] else { return Ok(false) };
         let last = Position::new(next.first.get() - 1);
-        if self.syncer.durable() < last {
+        // Until the next one holds a record, whoever takes a turn over may clear it away and go on in this one.
+        if self.syncer.durable() < last || self.control.tail() < next.first {
             return Ok(false);
         }
         let path = self.directory.path_of(&segment_name(oldest.first));

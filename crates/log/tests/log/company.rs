@@ -3,11 +3,13 @@
 //! Two openings in one process differ in nothing from two in two processes, but that they die together; `tests/kill.rs` has those
 //! that die alone.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::mem;
+use std::os::unix::fs::FileExt;
 use std::thread;
 
-use quire_log::{Durability, Error, Settings};
+use quire_log::{Durability, Duty, Error, Settings};
 use quire_model::{Effects, Position};
 
 use crate::shard::{BOTH, Shard, append, assert_samples, extend, filled, sample, settings};
@@ -87,12 +89,18 @@ fn die_in_turn(mut opened: quire_log::Opened) {
     mem::forget(draft);
 }
 
-/// A log whose last segment was begun by one who died before it appended; the one before it is sealed. The first of the two who have it open goes
-/// on from the one before it and has cleared it away; the second has opened it as the last. Beside them, how many records there are, and the name and
-/// the bytes of what was cleared away.
-fn with_a_segment_cleared_away(
-    durability: Durability,
-) -> (Shard, quire_log::Opened, quire_log::Opened, u64, String, Vec<u8>) {
+/// A log of so many records that the next one begins a segment.
+struct Begun {
+    records: u64,
+    /// The segment of the last of them.
+    before: String,
+    /// The one that the next record begins.
+    begun: String,
+    /// The files with that record: what another log of the same records would hold.
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+fn begun(durability: Durability) -> Begun {
     let (twin, mut opened) = filled(durability, 1);
     let mut records = 1;
     while twin.snapshot().segments().len() < 3 {
@@ -102,18 +110,28 @@ fn with_a_segment_cleared_away(
     drop(opened);
     let twin = twin.snapshot();
     let [_, before, begun] = &twin.segments()[..] else { panic!("three segments") };
-    let mut bytes = twin.files[begun].clone();
+    Begun { records: records - 1, before: before.clone(), begun: begun.clone(), files: twin.files }
+}
+
+/// A log whose last segment was begun by one who died before it appended; the one before it is sealed. The first of the two who have it open goes
+/// on from the one before it and has cleared it away; the second has opened it as the last. Beside them, how many records there are, and the name and
+/// the bytes of what was cleared away.
+fn with_a_segment_cleared_away(
+    durability: Durability,
+) -> (Shard, quire_log::Opened, quire_log::Opened, u64, String, Vec<u8>) {
+    let Begun { records, before, begun, files } = begun(durability);
+    let mut bytes = files[&begun].clone();
     bytes[64..].fill(0);
     let index = before.replace(".log", ".idx");
 
-    let (shard, mut behind) = filled(durability, records - 1);
-    fs::write(shard.path().join(begun), &bytes).unwrap();
-    fs::write(shard.path().join(&index), &twin.files[&index]).unwrap();
+    let (shard, mut behind) = filled(durability, records);
+    fs::write(shard.path().join(&begun), &bytes).unwrap();
+    fs::write(shard.path().join(&index), &files[&index]).unwrap();
     let ahead = shard.open();
     die_in_turn(shard.open());
     drop(behind.writer.begin().unwrap());
-    assert!(!shard.path().join(begun).exists(), "what was left was cleared away");
-    (shard, behind, ahead, records - 1, begun.clone(), bytes)
+    assert!(!shard.path().join(&begun).exists(), "what was left was cleared away");
+    (shard, behind, ahead, records, begun, bytes)
 }
 
 #[test]
@@ -139,6 +157,32 @@ fn nothing_is_appended_to_a_segment_that_was_cleared_away_and_begun_again_by_one
         extend_behind(&mut behind, records + 40);
         drop((ahead, behind));
         assert_samples(&shard.open().log.reader(), records + 40);
+    }
+}
+
+#[test]
+fn a_segment_is_not_sealed_while_it_may_take_records_again() {
+    for durability in BOTH {
+        let Begun { records, before, begun, files } = begun(durability);
+        let (shard, mut opened) = filled(durability, records);
+        let mut bytes = files[&begun].clone();
+        bytes[64..].fill(0);
+        fs::write(shard.path().join(&begun), &bytes).unwrap();
+        // The word that says which segment takes records, as the format page counts; every opening has it mapped.
+        let control = File::options().write(true).open(shard.path().join("control")).unwrap();
+        control.write_all_at(&files["control"][25 * 8..26 * 8], 25 * 8).unwrap();
+        drop(opened.writer.begin().unwrap());
+        assert_eq!(opened.log.statistics().segments, 3, "the one that was begun was entered");
+        let index = shard.path().join(before.replace(".log", ".idx"));
+        let settle = |opened: &quire_log::Opened| {
+            opened.log.sync().unwrap();
+            while opened.log.carry_out(Duty::Seal).unwrap() {}
+        };
+        settle(&opened);
+        assert!(!index.exists(), "{begun} may be cleared away, and records go on in {before}");
+        extend(&mut opened, records + 1);
+        settle(&opened);
+        assert!(index.exists(), "{begun} holds a record");
     }
 }
 

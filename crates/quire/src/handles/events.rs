@@ -229,7 +229,7 @@ impl<'a> EventStore<'a> {
 
     /// Lets go of all events that carry a tag and were appended before, as if they had never been: for reads, conditions and ids at once, on
     /// disk with the compaction of their segment ([`Database::compact`] does it now, but for what is in the last segment). Backups that were made before have
-    /// them still.
+    /// them still, and what was made of them (saved projections, messages, jobs) stays.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] when there is no such store, the tag can't be, or the store has forgotten too many, and the errors of [`Database::commit`].
