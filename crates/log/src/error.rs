@@ -140,7 +140,7 @@ impl fmt::Display for Error {
                 write!(f, "the commit takes {bytes} bytes, and at most {bytes_max} are allowed; commit less at once")
             }
             Error::NoSpace { path } => {
-                write!(f, "no space left on the disk for {}; free some, and writing goes on", path.display())
+                write!(f, "no space left on the disk for {}; free some, and it can be written again", path.display())
             }
             Error::Failed { message } => {
                 write!(f, "the log stopped after a failure and has to be opened anew: {message}")

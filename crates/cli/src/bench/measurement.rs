@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
+use super::undisturbed::Undisturbed;
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 
@@ -48,20 +49,34 @@ pub(super) struct Measured {
 /// How many latencies are kept before they are counted, outside of what is timed.
 const PENDING: usize = 1024;
 
+/// How long a stretch of operations of which it is known whether it was disturbed is at least, unless it has as many as can be kept.
+const STRETCH: Duration = Duration::from_millis(1);
+
 /// Times one operation of one client after the other. The end of one operation is the start of the next, so that the clock
 /// is looked at once an operation.
 #[derive(Debug)]
 pub(super) struct Recorder {
     watch: Stopwatch,
     pending: Vec<Duration>,
+    pending_total: Duration,
     latencies: Latencies,
+    /// Of a client that works alone: among several, whoever looks whether the machine is disturbed disturbs it.
+    undisturbed: Option<Undisturbed>,
 }
 
 impl Recorder {
-    /// The first operation starts now.
+    /// The first operation of the only client starts now.
     pub(super) fn start() -> Self {
+        let mut recorder = Recorder::start_among_others();
+        recorder.undisturbed = Some(Undisturbed::begin());
+        recorder.restart();
+        recorder
+    }
+
+    /// The first operation of one client among several starts now.
+    pub(super) fn start_among_others() -> Self {
         let (pending, latencies) = (Vec::with_capacity(PENDING), Latencies::new());
-        Recorder { watch: Stopwatch::start(), pending, latencies }
+        Recorder { watch: Stopwatch::start(), pending, pending_total: Duration::ZERO, latencies, undisturbed: None }
     }
 
     /// The next operation starts now: what was done since the last one ended does not count.
@@ -71,15 +86,21 @@ impl Recorder {
 
     /// An operation has ended, and the next starts.
     pub(super) fn lap(&mut self) {
-        self.pending.push(self.watch.lap());
-        if self.pending.len() == PENDING {
+        let latency = self.watch.lap();
+        self.pending.push(latency);
+        self.pending_total += latency;
+        if self.pending.len() == PENDING || self.pending_total >= STRETCH {
             self.count();
             self.restart();
         }
     }
 
     fn count(&mut self) {
+        if let Some(undisturbed) = &mut self.undisturbed {
+            undisturbed.end_stretch(&self.pending);
+        }
         self.pending.drain(..).for_each(|latency| self.latencies.record(latency));
+        self.pending_total = Duration::ZERO;
     }
 
     /// How long an operation took so far, on average.
@@ -93,7 +114,18 @@ impl Recorder {
     pub(super) fn finish(mut self) -> Measured {
         self.count();
         let elapsed = self.latencies.total();
-        Measured { latencies: self.latencies, elapsed, also: BTreeMap::new() }
+        let measured = Measured { latencies: self.latencies, elapsed, also: BTreeMap::new() };
+        match self.undisturbed.as_ref().map(Undisturbed::latencies) {
+            Some(undisturbed) => {
+                let share = undisturbed.count() as f64 / measured.latencies.count().max(1) as f64;
+                let measured = measured.with("undisturbed_percent", round(share * 100.0));
+                match undisturbed.count() {
+                    0 => measured,
+                    _ => measured.with("undisturbed_p50_ns", undisturbed.quantile_ns(0.5) as f64),
+                }
+            }
+            None => measured,
+        }
     }
 
     /// The latencies of one client among several, for [`Measured::of_clients`].

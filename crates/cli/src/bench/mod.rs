@@ -22,6 +22,7 @@ mod report;
 mod scratch;
 mod served;
 mod streams;
+mod undisturbed;
 
 use std::fs;
 use std::io::Write;

@@ -9,6 +9,9 @@ use super::tally::Tally;
 use crate::failure::Result;
 use crate::text::{grouped, nanos};
 
+/// How many rows that make no sense are told of one by one.
+const UNREADABLE_SHOWN: usize = 5;
+
 /// What the report tells of.
 #[derive(Debug)]
 pub(super) struct Report<'r> {
@@ -38,7 +41,13 @@ impl Report<'_> {
         )?;
         line("  refused", *refused, "the aircraft was still in the air, as far as anyone knows")?;
         line("  cancelled", *cancelled, "no departure time: event `Cancelled`, no message")?;
-        line("  unreadable", *unreadable, "rows that make no sense")?;
+        line("  unreadable", unreadable.len() as u64, "rows that make no sense")?;
+        for (number, problem) in unreadable.iter().take(UNREADABLE_SHOWN) {
+            writeln!(out, "    line {number}: {problem}")?;
+        }
+        if let Some(more @ 1..) = unreadable.len().checked_sub(UNREADABLE_SHOWN) {
+            writeln!(out, "    and {} more", grouped(more as u64))?;
+        }
         writeln!(out, "dirty rows")?;
         let mut line = |name: &str, count: u64, note: &str| writeln!(out, "{name:<12}{:>7}  {note}", grouped(count));
         line("  dep_time", dirt.no_departure_time, "missing: taken as cancelled")?;

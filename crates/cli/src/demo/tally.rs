@@ -16,8 +16,8 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     /// Rows whose flight never left.
     pub(super) cancelled: u64,
-    /// Rows that make no sense.
-    pub(super) unreadable: u64,
+    /// Rows that make no sense: their lines, and what is wrong with them.
+    pub(super) unreadable: Vec<(u64, String)>,
     /// Departures that were followed by an arrival.
     pub(super) arrived: u64,
     /// Departures that enqueued a job.
@@ -62,7 +62,7 @@ impl Tally {
             departed: 0,
             refused: 0,
             cancelled: 0,
-            unreadable: input.unreadable.len() as u64,
+            unreadable: input.unreadable.clone(),
             arrived: 0,
             late: 0,
             jobs_done: 0,
@@ -74,7 +74,7 @@ impl Tally {
 
     /// How many rows something happened to.
     pub(super) fn accounted_for(&self) -> u64 {
-        self.departed + self.refused + self.cancelled + self.unreadable
+        self.departed + self.refused + self.cancelled + self.unreadable.len() as u64
     }
 
     /// How many events there must be.

@@ -64,14 +64,14 @@ fn the_commands_that_the_demo_prints_work_as_they_are_printed() {
 }
 
 #[test]
-fn rows_that_make_no_sense_are_counted_and_the_rest_is_fed() {
+fn rows_that_make_no_sense_are_told_and_the_rest_is_fed() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tables, data) = (folder.path().join("tables"), folder.path().join("data"));
     fs::create_dir(&tables).expect("a folder");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights");
     let week = fs::read_to_string(format!("{source}/flights-2013-01-01_07.csv")).expect("the table is there");
     let mut table: String = week.lines().take(11).map(|line| format!("{line}\n")).collect();
-    table.push_str("2013,1,1,no,row\n");
+    (0..7).for_each(|_| table.push_str("2013,1,1,no,row\n"));
     fs::write(tables.join("flights-few.csv"), table).expect("a file");
     fs::copy(format!("{source}/airports.csv"), tables.join("airports.csv")).expect("a file");
 
@@ -79,7 +79,9 @@ fn rows_that_make_no_sense_are_counted_and_the_rest_is_fed() {
     let arguments =
         ["demo", "--flights", tables, "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     let report = run_on(&data, &arguments).succeeded();
-    assert_eq!(["rows", "departed", "unreadable"].map(|kind| number(&report, kind)), [11, 10, 1], "{report}");
+    assert_eq!(["rows", "departed", "unreadable"].map(|kind| number(&report, kind)), [17, 10, 7], "{report}");
+    assert!(report.contains("\n    line 12: ") && report.contains("\n    line 16: "), "{report}");
+    assert!(!report.contains("line 17: ") && report.contains("\n    and 2 more\n"), "{report}");
 }
 
 #[test]

@@ -106,7 +106,7 @@ pub(super) fn append_threads(run: &Run<'_>) -> Result<Measured> {
         let database = &database;
         let append = move |client: u32| -> Result<Latencies> {
             let (store, data) = (database.events(STORE), vec![b'q'; run.case.payload_bytes]);
-            let mut recorder = Recorder::start();
+            let mut recorder = Recorder::start_among_others();
             for op in 0..ops {
                 run.go_on(op)?;
                 let (own, shared) = (format!("name:{client}-{op}"), format!("course:{}", op % TAGS));

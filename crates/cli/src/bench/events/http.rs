@@ -48,7 +48,7 @@ async fn appends(address: SocketAddr, client: u32, ops: u64, bytes: usize) -> Re
     stream.set_nodelay(true).map_err(failed)?;
     let data = "q".repeat(bytes.saturating_sub(2));
     let mut answer = Vec::new();
-    let mut recorder = Recorder::start();
+    let mut recorder = Recorder::start_among_others();
     for op in 0..ops {
         let name = format!("name:{client}-{op}");
         let body = format!(

@@ -39,7 +39,7 @@ async fn appends(
     is_conditional: bool,
 ) -> Result<Latencies> {
     let mut client = EventsClient::connect(address).await.map_err(failed)?;
-    let mut recorder = Recorder::start();
+    let mut recorder = Recorder::start_among_others();
     for op in first..first + ops {
         let condition = || {
             let fail = FailIfEventsMatch { query: Some(tag(format!("name:{op}-0"))), after: 0 };
@@ -84,7 +84,7 @@ fn fill(run: &Run<'_>, database: &Database, total: u64) -> Result {
 
 async fn reads(address: String, first: u64, ops: u64, found: usize, by_tag: bool) -> Result<Latencies> {
     let mut client = EventsClient::connect(address).await.map_err(failed)?;
-    let mut recorder = Recorder::start();
+    let mut recorder = Recorder::start_among_others();
     for op in first..first + ops {
         let query = by_tag.then(|| tag(format!("course:{}", op * 617 % TAGS)));
         let request = ReadEventsRequest { store: STORE.to_owned(), query, ..ReadEventsRequest::default() };

@@ -55,7 +55,7 @@ pub(super) fn put_in_threads(run: &Run<'_>) -> Result<Measured> {
 fn puts(run: &Run<'_>, database: &Database, blocks: std::ops::Range<u64>) -> Result<Latencies> {
     let content = vec![b'q'; run.case.payload_bytes];
     let graph = database.graph(GRAPH);
-    let mut recorder = Recorder::start();
+    let mut recorder = Recorder::start_among_others();
     for (op, block) in (0..).zip(blocks) {
         run.go_on(op)?;
         graph.put_block(PutBlock { content: &content, ..PutBlock::new(GRAPH, id(block), KIND) })?;

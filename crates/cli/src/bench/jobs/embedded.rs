@@ -88,7 +88,7 @@ pub(super) fn fetch_ack(run: &Run<'_>) -> Result<Measured> {
     let watch = Stopwatch::start();
     let latencies = std::thread::scope(|scope| {
         let work = || -> Result<Latencies> {
-            let mut recorder = Recorder::start();
+            let mut recorder = Recorder::start_among_others();
             for op in 0..each {
                 run.go_on(op)?;
                 let jobs = database.queue(QUEUE).fetch("w", 1)?;

@@ -46,7 +46,7 @@ pub(super) fn enqueue(run: &Run<'_>) -> Result<Measured> {
         |address, _, ops| async move {
             let mut client = JobsClient::connect(address).await.map_err(failed)?;
             let jobs = jobs(batch, bytes);
-            let mut recorder = Recorder::start();
+            let mut recorder = Recorder::start_among_others();
             for _ in 0..ops {
                 let request = EnqueueJobsRequest { jobs: jobs.clone() };
                 let answer = client.enqueue(request).await.map_err(failed)?.into_inner();
@@ -71,7 +71,7 @@ pub(super) fn fetch_ack(run: &Run<'_>) -> Result<Measured> {
     };
     clients(run, fill, |address, _, ops| async move {
         let mut client = JobsClient::connect(address).await.map_err(failed)?;
-        let mut recorder = Recorder::start();
+        let mut recorder = Recorder::start_among_others();
         for _ in 0..ops {
             let fetch = FetchJobsRequest { queues: vec![QUEUE.to_owned()], count: 1, ..FetchJobsRequest::default() };
             let reports: Vec<_> =

@@ -38,7 +38,7 @@ fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Latencies> {
     let batch = vec![Message::new(&payload); run.case.batch];
     let topic = database.topic(TOPIC);
     let mut producer = topic.producer();
-    let mut recorder = Recorder::start();
+    let mut recorder = Recorder::start_among_others();
     for op in 0..ops {
         run.go_on(op)?;
         producer.produce(&batch)?;
