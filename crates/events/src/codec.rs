@@ -6,7 +6,7 @@
 //! ```text
 //! kind 1  store created   tags: name      body: | name … |
 //! kind 2  event appended  tags: store (sequenced from 1), type, user's tags …, id if given
-//!                         body: | flags 1 | id 16, if flags & 1 | metadata length (varint) | metadata … | data … |
+//!                         body: | flags 1 | id 16, if flags & 1 | metadata length (varint) | metadata …, if flags & 2 | data … |
 //! kind 3  upstream read   tags: source    body: | position 8 |
 //! kind 4  subscription put      tags: subscription   body: as in the subscription's module
 //! kind 5  subscription moved    tags: subscription   body: | position 8 |
@@ -17,14 +17,14 @@
 //! kind 10 forgotten             tags: name           body: | position 8 | tag … |
 //! kind 11 retention set         tags: name           body: | milliseconds 8, all ones for ever |
 //!
-//! tag     | model 1 | role 1 | store's number 4 | name, store: -   type, source, subscription, projection: text   user's: bytes   id: 16 |
+//! tag     | model 1 | role 1 | store's number (varint) | name, store: -   type, source, subscription, projection: text   user's: bytes   id: 16 |
 //! role    name 'n'   store 's'   type 'e'   user's 't'   id 'i'   source 'u'   subscription 'b'   projection 'p'
 //! ```
 
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{EntryKind, ModelId, Tag};
+use quire_model::{EntryKind, ModelId, Tag, Tags};
 
 use crate::{EventId, StoreNumber};
 
@@ -48,6 +48,7 @@ pub(crate) const PROJECTION_SAVED: EntryKind = EntryKind { model: ModelId::EVENT
 pub(crate) const PROJECTION_DROPPED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 8 };
 
 const HAS_ID: u8 = 1;
+const HAS_METADATA: u8 = 2;
 
 /// Events up to a position are gone.
 pub(crate) const TRIMMED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 9 };
@@ -78,47 +79,60 @@ pub(crate) enum Role {
     Projection = b'p',
 }
 
-/// The bytes of a tag that stand before what it names in its store.
-const LABEL_AT: usize = 6;
+/// The most bytes of a tag that stand before what it names in its store.
+const LABEL_AT_MAX: usize = 7;
 
-/// Several tags in one buffer.
+/// The bytes that tell the length of a tag in a list.
+const LENGTH_BYTES: usize = 2;
+
+/// Several tags in one buffer, in their stored form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TagList {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    encoded: Vec<u8>,
 }
 
 impl TagList {
+    /// None yet, and room for so many of which the labels have so many bytes in all.
+    pub(crate) fn with_room(tags: usize, label_bytes: usize) -> Self {
+        TagList { encoded: Vec::with_capacity(tags * (LENGTH_BYTES + LABEL_AT_MAX) + label_bytes) }
+    }
+
     /// Only this tag.
     pub(crate) fn of(role: Role, store: StoreNumber, label: &[u8]) -> Self {
-        let mut list = TagList::default();
+        let mut list = TagList::with_room(1, label.len());
         list.push(role, store, label);
         list
     }
 
     /// Adds a tag, unless it is there.
     pub(crate) fn push(&mut self, role: Role, store: StoreNumber, label: &[u8]) {
-        let from = self.bytes.len();
-        self.bytes.extend_from_slice(&[ModelId::EVENTS.get(), role as u8]);
-        self.bytes.extend_from_slice(&store.get().to_le_bytes());
-        self.bytes.extend_from_slice(label);
-        if self.iter().any(|other| other.as_bytes() == &self.bytes[from..]) {
-            self.bytes.truncate(from);
-        } else {
-            self.ends.push(self.bytes.len());
+        let from = self.encoded.len();
+        self.encoded.extend_from_slice(&[0; LENGTH_BYTES]);
+        self.encoded.extend_from_slice(&[ModelId::EVENTS.get(), role as u8]);
+        let mut number = store.get();
+        while number >= 0x80 {
+            self.encoded.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.encoded.push(number as u8);
+        self.encoded.extend_from_slice(label);
+        let length = self.encoded.len() - from - LENGTH_BYTES;
+        let length = u16::try_from(length).expect("a tag has at most 512 bytes");
+        self.encoded[from..from + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+        let (others, own) = self.encoded.split_at(from);
+        if Tags::from_encoded(others).contains(Tag::new(&own[LENGTH_BYTES..])) {
+            self.encoded.truncate(from);
         }
     }
 
     /// The same list with nothing in it.
     pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
+        self.encoded.clear();
     }
 
     /// The tags, in the order of the pushes, none twice.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Tag<'_>> {
-        let mut from = 0;
-        self.ends.iter().map(move |end| Tag::new(&self.bytes[core::mem::replace(&mut from, *end)..*end]))
+        Tags::from_encoded(&self.encoded).iter()
     }
 
     /// The first tag.
@@ -129,14 +143,24 @@ impl TagList {
 
 /// The store that a tag of this model belongs to.
 pub(crate) fn store_of(tag: Tag<'_>) -> Option<StoreNumber> {
-    let number = tag.as_bytes().get(2..LABEL_AT)?.try_into().ok()?;
-    Some(StoreNumber::new(u32::from_le_bytes(number)))
+    Some(split(tag)?.0)
+}
+
+/// The store's number in a tag, and what is behind it.
+fn split(tag: Tag<'_>) -> Option<(StoreNumber, &[u8])> {
+    let bytes = tag.as_bytes().get(2..)?;
+    // Nearly every database has fewer stores than that.
+    if let [number @ ..0x80, label @ ..] = bytes {
+        return Some((StoreNumber::new(u32::from(*number)), label));
+    }
+    let mut from = Decoder::new(bytes);
+    let number = from.varint_u32().ok()?;
+    Some((StoreNumber::new(number), from.rest()))
 }
 
 /// What a tag names in its store, if it has this role.
 pub(crate) fn label_of(tag: Tag<'_>, role: Role) -> Option<&[u8]> {
-    let bytes = tag.as_bytes();
-    (bytes.get(1) == Some(&(role as u8))).then(|| &bytes[LABEL_AT..])
+    (tag.as_bytes().get(1) == Some(&(role as u8))).then(|| split(tag).map(|(_, label)| label)).flatten()
 }
 
 /// The body of an event.
@@ -149,12 +173,16 @@ pub(crate) struct EventBody<'a> {
 
 /// What stands in an event's body before its metadata and its data, which are copied only once, by the log.
 pub(crate) fn encode_event_head(id: Option<EventId>, metadata: &[u8]) -> Encoder {
-    let mut out = Encoder::new();
-    match id {
-        Some(id) => out.u8(HAS_ID).raw(id.as_bytes()),
-        None => out.u8(0),
-    };
-    out.varint(metadata.len() as u64);
+    // Flags, an id, and the length of most metadata.
+    let mut out = Encoder::with_capacity(1 + 16 + 3);
+    let flags = if id.is_some() { HAS_ID } else { 0 } | if metadata.is_empty() { 0 } else { HAS_METADATA };
+    out.u8(flags);
+    if let Some(id) = id {
+        out.raw(id.as_bytes());
+    }
+    if !metadata.is_empty() {
+        out.varint(metadata.len() as u64);
+    }
     out
 }
 
@@ -162,12 +190,15 @@ pub(crate) fn encode_event_head(id: Option<EventId>, metadata: &[u8]) -> Encoder
 pub(crate) fn decode_event(body: &[u8]) -> Result<EventBody<'_>, CodecError> {
     let mut from = Decoder::new(body);
     let unknown = CodecError { expected: "the flags of an event", bytes_left: body.len() };
-    let id = match from.u8()? {
-        0 => None,
-        HAS_ID => Some(EventId::from_bytes(from.raw(16)?.try_into().expect("16 bytes were asked for"))),
-        _ => return Err(unknown),
-    };
-    let metadata = from.bytes()?;
+    let flags = from.u8()?;
+    if flags & !(HAS_ID | HAS_METADATA) != 0 {
+        return Err(unknown);
+    }
+    let mut id = None;
+    if flags & HAS_ID != 0 {
+        id = Some(EventId::from_bytes(from.raw(16)?.try_into().expect("16 bytes were asked for")));
+    }
+    let metadata = if flags & HAS_METADATA == 0 { &[] } else { from.bytes()? };
     Ok(EventBody { id, metadata, data: from.rest() })
 }
 
@@ -228,6 +259,6 @@ mod tests {
 
     #[test]
     fn unknown_flags_are_an_error() {
-        assert!(decode_event(&[2, 0]).is_err());
+        assert!(decode_event(&[4, 0]).is_err());
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct Decision<'a> {
     pub(crate) state: &'a Events,
     history: &'a dyn History,
-    at: At,
+    pub(crate) at: At,
     pub(crate) draft: Draft<'a>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Decision<'a> {
         check_ids(&append.events)?;
         let known = self.draft.store(self.state, append.store);
         // What was looked up before some of it was gone is of no use.
-        let is_true = |looked: &&Looked| known.is_some_and(|store| self.gone(store).changes == looked.gone_changes);
+        let is_true = |looked: &&Looked| known.is_some_and(|store| self.gone(store).since == looked.gone_since);
         let looked = looked.filter(is_true);
         if let Some(store) = known
             && let Some(first) = self.repeated(store, &append.events, looked)?
@@ -305,9 +305,10 @@ impl<'a> Decision<'a> {
             Some(entry) => entry.place,
             None => return Ok(false),
         };
-        let record = from.position;
+        let (record, gone) = (from.position, self.gone(store));
         for (index, event) in events.iter().enumerate() {
-            let Some(entry) = self.history.next(&[tags.first()], from)? else { return Ok(false) };
+            // Past what is gone, so that it makes no difference whether that is out of the log yet.
+            let Some(entry) = gone.next(self.history, &[tags.first()], from)? else { return Ok(false) };
             let stored = EventView::of(&entry).expect("only events carry a store's tag");
             let is_known = match event.id {
                 Some(id) => stored.id() == id,
@@ -349,8 +350,16 @@ fn check_ids(events: &[NewEvent<'_>]) -> Result<(), Refusal> {
     }
 }
 
+/// An event has the tags of its store, of its type, and of its id, besides those that it is given.
+const TAGS_OF_EVERY_EVENT: usize = 3;
+
 fn push_events(store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>], effects: &mut dyn Effects) {
-    let mut list = TagList::default();
+    let label_bytes = |event: &NewEvent<'_>| {
+        event.event_type.len() + event.tags.iter().map(|tag| tag.len()).sum::<usize>() + size_of::<EventId>()
+    };
+    let mut list = events.first().map_or_else(TagList::default, |event| {
+        TagList::with_room(event.tags.len() + TAGS_OF_EVERY_EVENT, label_bytes(event))
+    });
     for (index, event) in events.iter().enumerate() {
         list.clear();
         list.push(Role::Store, store, b"");
@@ -361,7 +370,8 @@ fn push_events(store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>]
         if let Some(id) = event.id {
             list.push(Role::Id, store, id.as_bytes());
         }
-        let tags: Vec<Tag<'_>> = list.iter().collect();
+        let mut tags: Vec<Tag<'_>> = Vec::with_capacity(event.tags.len() + TAGS_OF_EVERY_EVENT);
+        tags.extend(list.iter());
         let head = encode_event_head(event.id, event.metadata);
         let placed = effects.push(NewEntry {
             kind: EVENT_APPENDED,

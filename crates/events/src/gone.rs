@@ -2,13 +2,15 @@
 //!
 //! They are gone for every read and every decision as soon as the commit that says so is; their bytes go with the compaction of their segment.
 //! Nothing that is gone comes back: positions only grow.
+//!
+//! Tags that were forgotten are kept in a persistent map: a copy of it is one reference, and whoever changes one shares all but a path
+//! with the others. So a decision and a reader take it as it is, however many tags it holds.
 
-use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Entry, History, Place, ReadError, Tag};
+use quire_model::{Entry, History, Place, Position, ReadError, Tag};
+use rpds::RedBlackTreeMapSync;
 
 use crate::EventPosition;
 use crate::codec::{Role, label_of};
@@ -19,27 +21,32 @@ pub(crate) struct Gone {
     /// Events up to here.
     pub(crate) trimmed: EventPosition,
     /// Events with such a tag, up to there.
-    forgotten: Arc<BTreeMap<Vec<u8>, EventPosition>>,
-    /// How often this was changed: what was looked up before a change is of no use behind it.
-    pub(crate) changes: u64,
+    forgotten: RedBlackTreeMapSync<Vec<u8>, EventPosition>,
+    /// The record that changed this last: what was looked up before is of no use behind it, and what is told on account of it rests on it.
+    pub(crate) since: Position,
+    /// The last position that the store had given by then. The events up to it may be out of the log.
+    pub(crate) head: EventPosition,
 }
 
 impl Gone {
     /// Events up to this position are gone.
-    pub(crate) fn trim(&mut self, position: EventPosition) {
-        self.trimmed = self.trimmed.max(position);
-        self.changes += 1;
+    pub(crate) fn trim(&mut self, up_to: EventPosition) {
+        self.trimmed = self.trimmed.max(up_to);
     }
 
     /// Events with this tag up to this position are gone.
     pub(crate) fn forget(&mut self, tag: &[u8], up_to: EventPosition) {
-        Arc::make_mut(&mut self.forgotten).insert(Vec::from(tag), up_to);
-        self.changes += 1;
+        self.forgotten.insert_mut(Vec::from(tag), up_to);
+    }
+
+    /// Takes in that this record changed it, when the store had given this position last.
+    pub(crate) fn changed(&mut self, since: Position, head: EventPosition) {
+        (self.since, self.head) = (since, head);
     }
 
     /// How many tags were forgotten.
     pub(crate) fn forgotten_count(&self) -> usize {
-        self.forgotten.len()
+        self.forgotten.size()
     }
 
     /// Whether this tag was forgotten before.
@@ -91,20 +98,22 @@ impl Gone {
         }
     }
 
-    /// `| trimmed | changes | n, n × (tag, up to) |`, numbers as varints.
+    /// `| trimmed | record of the last change 8 | head by then | n, n × (tag, up to) |`, other numbers as varints.
     pub(crate) fn save(&self, out: &mut Encoder) {
-        out.varint(self.trimmed.get()).varint(self.changes).varint(self.forgotten.len() as u64);
-        for (tag, up_to) in &*self.forgotten {
+        out.varint(self.trimmed.get()).u64(self.since.get()).varint(self.head.get());
+        out.varint(self.forgotten.size() as u64);
+        for (tag, up_to) in &self.forgotten {
             out.bytes(tag).varint(up_to.get());
         }
     }
 
     pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        let (trimmed, changes) = (EventPosition::new(from.varint()?), from.varint()?);
-        let mut forgotten = BTreeMap::new();
+        let trimmed = EventPosition::new(from.varint()?);
+        let (since, head) = (Position::new(from.u64()?), EventPosition::new(from.varint()?));
+        let mut gone = Gone { trimmed, since, head, ..Gone::default() };
         for _ in 0..from.varint()? {
-            forgotten.insert(Vec::from(from.bytes()?), EventPosition::new(from.varint()?));
+            gone.forgotten.insert_mut(Vec::from(from.bytes()?), EventPosition::new(from.varint()?));
         }
-        Ok(Gone { trimmed, forgotten: Arc::new(forgotten), changes })
+        Ok(gone)
     }
 }

@@ -28,8 +28,8 @@ pub const SOURCE_BYTES_MAX: usize = 255;
 pub const SOURCES_MAX: usize = 1_024;
 /// The most named subscriptions, of all stores.
 pub const SUBSCRIPTIONS_MAX: usize = 1_024;
-/// The most tags that a store can be told to forget.
-pub const FORGOTTEN_MAX: usize = 65_536;
+/// The most tags that a store can be told to forget: their names are kept in memory, with some 150 bytes each.
+pub const FORGOTTEN_MAX: usize = 1 << 20;
 /// The most bytes in the name of a saved projection.
 pub const PROJECTION_BYTES_MAX: usize = 255;
 /// The most saved projections of a store.
@@ -38,8 +38,8 @@ pub const PROJECTIONS_MAX: usize = 65_536;
 // An entry carries at most 255 tags: the store's, the type's, the user's and the id's.
 const _: () = assert!(TAGS_MAX + 3 <= 255);
 // A model's byte, a role and a store's number come before the user's bytes.
-const _: () = assert!(TAG_BYTES_MAX + 6 <= quire_model::TAG_BYTES_MAX);
-const _: () = assert!(TYPE_BYTES_MAX + 6 <= quire_model::TAG_BYTES_MAX);
+const _: () = assert!(TAG_BYTES_MAX + 7 <= quire_model::TAG_BYTES_MAX);
+const _: () = assert!(TYPE_BYTES_MAX + 7 <= quire_model::TAG_BYTES_MAX);
 
 /// Checks everything about an append that does not depend on the store.
 pub(crate) fn check_append(append: &Append<'_>) -> Result<(), Refusal> {

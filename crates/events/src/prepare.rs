@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{History, Place, ReadError};
+use quire_model::{History, Place, Position, ReadError};
 
 use crate::codec::{Role, TagList};
 use crate::limits::check_append;
@@ -31,7 +31,7 @@ struct Asked {
     conditions: Vec<(Selection, Kind)>,
     /// The tags of the ids that its events were given.
     ids: Vec<TagList>,
-    gone_changes: u64,
+    gone_since: Position,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,8 +54,8 @@ pub(crate) struct Looked {
     pub(crate) met: Vec<Option<EventPosition>>,
     /// Whether an event has one of the ids.
     pub(crate) knows_id: bool,
-    /// How often it had changed which events are gone.
-    pub(crate) gone_changes: u64,
+    /// Since which record it is so which events are gone.
+    pub(crate) gone_since: Position,
 }
 
 impl Events {
@@ -103,7 +103,7 @@ impl Events {
             Condition::LastIs { query, .. } => (Selection::of(store, gone.clone(), query), Kind::Last),
         };
         let conditions = append.conditions.iter().map(of_condition).collect();
-        Some(Asked { store, conditions, ids, gone_changes: gone.changes })
+        Some(Asked { store, conditions, ids, gone_since: gone.since })
     }
 }
 
@@ -128,7 +128,7 @@ impl Asked {
         let store = TagList::of(Role::Store, self.store, b"");
         let last = history.previous(&[store.first()], Place::END)?;
         let up_to = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
-        let mut looked = Looked { up_to, met: Vec::new(), knows_id: false, gone_changes: self.gone_changes };
+        let mut looked = Looked { up_to, met: Vec::new(), knows_id: false, gone_since: self.gone_since };
         for (selection, kind) in &self.conditions {
             let met = match kind {
                 Kind::FirstAfter(after) if *after >= up_to => None,

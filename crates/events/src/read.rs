@@ -1,7 +1,7 @@
 //! Reads: the walks of a selection merged into one, in log order, each event once.
 //!
 //! A reading ends at the head that it found when it began, so that a decision made on it can be appended under the
-//! condition that nothing matches behind that head. Each walk holds one entry at a time: memory does not grow with the
+//! condition that nothing matches behind that head. Each walk holds a few entries at a time: memory does not grow with the
 //! number of matches.
 
 use alloc::collections::BinaryHeap;
@@ -15,6 +15,9 @@ use quire_model::{Entry, History, Place, ReadError, Tag};
 use crate::codec::{Role, TagList};
 use crate::gone::Gone;
 use crate::{EventId, EventPosition, EventView, Events, Selection, StoreNumber};
+
+/// How many entries a walk asks for at a time.
+const FEW: usize = 16;
 
 /// Which part of the matching events to read, and in which order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,14 +36,15 @@ pub struct ReadOptions {
 }
 
 impl Events {
-    /// The position of the last event that this history shows of a store; zero when there is none.
+    /// The position of the last event that this history shows of a store, or showed before it was gone; zero when there is none.
     ///
     /// # Errors
     /// When the log can't be read.
     pub fn head(&self, history: &dyn History, store: &str) -> Result<EventPosition, ReadError> {
         let Some(store) = self.store(store) else { return Ok(EventPosition::ZERO) };
         let last = history.previous(&[TagList::of(Role::Store, store, b"").first()], Place::END)?;
-        Ok(last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from))
+        let last = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
+        Ok(last.max(self.gone(store).head))
     }
 
     /// The event with this id, the client's own or derived; `None` when the store has none.
@@ -130,7 +134,8 @@ impl Selection {
         let mut reading = Reading {
             history,
             gone: &self.gone,
-            head: EventPosition::ZERO,
+            // The last events may be gone, and out of the log: the head never falls behind what it was.
+            head: self.gone.head,
             start: Place::START,
             end: Place::START,
             before: Place::START,
@@ -142,7 +147,8 @@ impl Selection {
         };
         let Some(store) = &self.store else { return Ok(reading) };
         let Some(last) = history.previous(&[store.first()], Place::END)? else { return Ok(reading) };
-        reading.head = last.sequence.expect("an event takes a number of its store").into();
+        let last_position = last.sequence.expect("an event takes a number of its store");
+        reading.head = reading.head.max(last_position.into());
         let Some(start) = self.place_after(history, options.after)? else { return Ok(reading) };
         reading.start = start;
         reading.end = last.place.after();
@@ -193,16 +199,49 @@ pub struct Reading<'s, 'h> {
 /// A place as it orders in the direction of the reading: less is sooner.
 type Rank = (u64, u32);
 
+/// In which direction a walk goes on, and how many more entries are wanted of it at most.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Backwards,
+    Forwards { most: usize },
+}
+
 /// A walk, or the walks of an item of which only the last event is wanted.
 struct Cursor<'s, 'h> {
     walks: Vec<Vec<Tag<'s>>>,
     only_last_event: bool,
     at: Option<Entry<'h>>,
+    /// The entries that were asked for last, going forwards, and how many of them came by.
+    few: Vec<Entry<'h>>,
+    passed: usize,
 }
 
 impl<'s, 'h> Cursor<'s, 'h> {
     fn new(walks: Vec<Vec<Tag<'s>>>, only_last_event: bool) -> Self {
-        Cursor { walks, only_last_event, at: None }
+        Cursor { walks, only_last_event, at: None, few: Vec::new(), passed: 0 }
+    }
+
+    /// The next entry of a walk forwards, from `start` on, that is not gone. `most` is how many are still wanted.
+    fn forwards(
+        &mut self,
+        history: &'h dyn History,
+        gone: &Gone,
+        start: Place,
+        most: usize,
+    ) -> Result<Option<Entry<'h>>, ReadError> {
+        loop {
+            if self.passed == self.few.len() {
+                let from = self.few.last().map_or(start, |last| last.place.after());
+                self.few.clear();
+                self.passed = 0;
+                history.next_few(&self.walks[0], from, most.min(FEW), &mut self.few)?;
+            }
+            let Some(entry) = self.few.get(self.passed) else { return Ok(None) };
+            self.passed += 1;
+            if !gone.has(entry) {
+                return Ok(Some(*entry));
+            }
+        }
     }
 
     /// Moves to the next entry in `start..before`, or to none. An item's last event is its last before `end`.
@@ -213,7 +252,7 @@ impl<'s, 'h> Cursor<'s, 'h> {
         start: Place,
         before: Place,
         end: Place,
-        backwards: bool,
+        wanted: Wanted,
     ) -> Result<Option<Entry<'h>>, ReadError> {
         let given = self.at.take();
         let found = if self.only_last_event {
@@ -224,10 +263,13 @@ impl<'s, 'h> Cursor<'s, 'h> {
                 last = last.into_iter().chain(found).max_by_key(|entry| entry.place);
             }
             last
-        } else if backwards {
-            gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place))?
         } else {
-            gone.next(history, &self.walks[0], given.map_or(start, |entry| entry.place.after()))?
+            match wanted {
+                Wanted::Backwards => {
+                    gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place))?
+                }
+                Wanted::Forwards { most } => self.forwards(history, gone, start, most)?,
+            }
         };
         self.at = found.filter(|entry| start <= entry.place && entry.place < before);
         Ok(self.at)
@@ -249,11 +291,25 @@ impl<'h> Reading<'_, 'h> {
     }
 
     fn step(&mut self) -> Result<Option<EventView<'h>>, ReadError> {
+        let wanted = match self.backwards {
+            true => Wanted::Backwards,
+            false => Wanted::Forwards { most: usize::try_from(self.left).unwrap_or(usize::MAX) },
+        };
+        let view = |entry: &Entry<'h>| EventView::of(entry).expect("only events carry the tags of a selection");
+        if let [only] = &mut self.cursors[..] {
+            // Nothing to merge. A walk that has ended stays where it is.
+            let is_over = self.spent.pop().is_none();
+            let found = if is_over {
+                None
+            } else {
+                only.advance(self.history, self.gone, self.start, self.before, self.end, wanted)?
+            };
+            self.spent.extend(found.map(|_| 0));
+            return Ok(found.as_ref().map(view));
+        }
         while let Some(index) = self.spent.pop() {
             let cursor = &mut self.cursors[index];
-            if let Some(entry) =
-                cursor.advance(self.history, self.gone, self.start, self.before, self.end, self.backwards)?
-            {
+            if let Some(entry) = cursor.advance(self.history, self.gone, self.start, self.before, self.end, wanted)? {
                 self.queue.push(Reverse((self.rank(entry.place), index)));
             }
         }
@@ -266,7 +322,7 @@ impl<'h> Reading<'_, 'h> {
             self.spent.extend(self.queue.pop().map(|Reverse((_, index))| index));
         }
         let entry = self.cursors[index].at.as_ref().expect("a cursor in the queue has an entry");
-        Ok(Some(EventView::of(entry).expect("only events carry the tags of a selection")))
+        Ok(Some(view(entry)))
     }
 }
 

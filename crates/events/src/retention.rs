@@ -71,6 +71,7 @@ impl<'a> Decision<'a> {
         let mut gone = self.gone(store).clone();
         if up_to > gone.trimmed {
             gone.trim(up_to);
+            gone.changed(self.at.position, head);
             self.draft.gone.insert(store, gone);
             push(effects, TRIMMED, store, &[&up_to.get().to_le_bytes()]);
         }
@@ -84,12 +85,12 @@ impl<'a> Decision<'a> {
         let store = self.draft.store(self.state, store).ok_or(Refusal::UnknownStore)?;
         let up_to = self.state.last(store);
         let state = self.state;
-        // Copied once a commit, whatever it forgets.
         let gone = self.draft.gone.entry(store).or_insert_with(|| state.gone(store).clone());
         if !gone.knows(tag) && gone.forgotten_count() >= FORGOTTEN_MAX {
             return Err(Refusal::TooManyForgotten.into());
         }
         gone.forget(tag, up_to);
+        gone.changed(self.at.position, up_to);
         push(effects, FORGOTTEN, store, &[&up_to.get().to_le_bytes(), tag]);
         Ok(Appended::NOTHING)
     }

@@ -53,7 +53,7 @@ impl Selection {
         let items = match query.items.iter().find(selects_all) {
             // The walk over the store meets whatever the other items could add.
             Some(all) => vec![SelectedItem::of(store, all)],
-            None => query.items.iter().map(|item| SelectedItem::of(store, item)).collect(),
+            None => necessary(&query.items).map(|item| SelectedItem::of(store, item)).collect(),
         };
         Selection { store: Some(TagList::of(Role::Store, store, b"")), items, gone }
     }
@@ -101,6 +101,28 @@ impl Selection {
     }
 }
 
+/// Of so many items each is compared with each.
+const COMPARED_ITEMS_MAX: usize = 32;
+
+/// The items without those of which another one selects every match anyway: projections of one subject often ask for the same events.
+fn necessary<'i, 'q>(items: &'i [QueryItem<'q>]) -> impl Iterator<Item = &'i QueryItem<'q>> {
+    let compared = if items.len() <= COMPARED_ITEMS_MAX { items } else { &[] };
+    items.iter().enumerate().filter_map(move |(index, item)| {
+        let mut others = compared.iter().enumerate().filter(|(other, _)| *other != index);
+        // Of two that select the same, the first one stays.
+        let is_covered = others.any(|(number, other)| covers(other, item) && (number < index || !covers(item, other)));
+        (!is_covered).then_some(item)
+    })
+}
+
+/// Whether one item selects all that another one does.
+fn covers(item: &QueryItem<'_>, other: &QueryItem<'_>) -> bool {
+    !item.only_last_event
+        && item.tags.iter().all(|tag| other.tags.contains(tag))
+        && (item.types.is_empty()
+            || (!other.types.is_empty() && other.types.iter().all(|event_type| item.types.contains(event_type))))
+}
+
 /// Where a walk over the events of a store behind `after` begins; `None` when there are none.
 pub(crate) fn place_after(
     history: &dyn History,
@@ -119,7 +141,8 @@ fn place_behind(history: &dyn History, store: &TagList, after: EventPosition) ->
 
 impl SelectedItem {
     fn of(store: StoreNumber, item: &QueryItem<'_>) -> Self {
-        let mut tags = TagList::default();
+        let label_bytes: usize = item.tags.iter().map(|tag| tag.len()).sum();
+        let mut tags = TagList::with_room(item.tags.len(), label_bytes);
         for tag in &item.tags {
             tags.push(Role::Tag, store, tag);
         }

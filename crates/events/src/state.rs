@@ -43,6 +43,8 @@ pub struct Events {
     stores: Vec<Store>,
     by_name: BTreeMap<String, StoreNumber>,
     subscriptions: BTreeMap<String, Subscription>,
+    /// The last record by which events of any store went.
+    gone_since: Position,
     /// Of a store that is only being created.
     nothing_gone: Gone,
 }
@@ -61,7 +63,7 @@ struct Store {
 }
 
 /// The version of the checkpoint.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 impl Events {
     /// The stores by name, in the order of their names.
@@ -175,6 +177,17 @@ impl Events {
         self.stores.get(store.0 as usize).map_or(&self.nothing_gone, |store| &store.gone)
     }
 
+    /// How many tags a store was told to forget.
+    pub fn forgotten_count(&self, store: StoreNumber) -> usize {
+        self.gone(store).forgotten_count()
+    }
+
+    /// The last record by which events went: a reading that was selected here may be told of only when that is kept, for otherwise they
+    /// might come back.
+    pub const fn gone_since(&self) -> Position {
+        self.gone_since
+    }
+
     /// The position of the last event that was appended to a store, published or not: for who decides whether there is anything to read.
     pub fn last_appended(&self, store: StoreNumber) -> EventPosition {
         self.last(store)
@@ -235,11 +248,15 @@ impl Model for Events {
                 let (store, body) = self.store_in(entry);
                 let position = body.try_into().map(u64::from_le_bytes).expect("its body is a position");
                 store.gone.trim(EventPosition::new(position));
+                store.gone.changed(entry.place.position, store.last);
+                self.gone_since = entry.place.position;
             }
             FORGOTTEN => {
                 let (store, body) = self.store_in(entry);
                 let (up_to, tag) = body.split_first_chunk().expect("its body begins with a position");
                 store.gone.forget(tag, EventPosition::new(u64::from_le_bytes(*up_to)));
+                store.gone.changed(entry.place.position, store.last);
+                self.gone_since = entry.place.position;
             }
             RETENTION_SET => {
                 let (store, body) = self.store_in(entry);
@@ -298,10 +315,10 @@ impl Model for Events {
         }
     }
 
-    /// Version 4, then the stores in the order of their numbers, then the subscriptions:
+    /// Version 5, then the stores in the order of their numbers, then the subscriptions:
     ///
     /// ```text
-    /// 4 │ n, n × (name, last position, m, m × (source, position in it), retention, gone, m, m × (projection, version, position, place 8 + 4))
+    /// 5 │ n, n × (name, last position, m, m × (source, position in it), retention, gone, m, m × (projection, version, position, place 8 + 4))
     ///   │ n, n × (name, store 4, as in an entry)
     /// ```
     fn save(&self, out: &mut Encoder) {
@@ -324,7 +341,7 @@ impl Model for Events {
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != VERSION {
-            return Err(unlike("version 4 of the event stores", from));
+            return Err(unlike("version 5 of the event stores", from));
         }
         let mut events = Events::default();
         for _ in 0..from.varint_u32()? {
@@ -351,6 +368,7 @@ impl Model for Events {
                     return Err(unlike("the name of another projection", from));
                 }
             }
+            events.gone_since = events.gone_since.max(gone.since);
             let store = events.stores.last_mut().expect("it was just created");
             (store.upstreams, store.projections) = (upstreams, projections);
             (store.gone, store.retention_ms) = (gone, retention_ms);

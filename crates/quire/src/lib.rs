@@ -99,7 +99,7 @@ pub use handles::{
     CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot,
     Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, OUTSIDE_QUEUE, PartitionStatistics, Producer,
     Progress, Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop,
-    Subscription, Topic, TopicStatistics, Worker,
+    StoreStatistics, Subscription, Topic, TopicStatistics, Worker,
 };
 #[cfg(feature = "serde")]
 pub use handles::{GraphFilter, typed};

@@ -1,6 +1,7 @@
 //! Events that are gone: by position, by tag, by time; for every read, every condition and every id, before and after a compaction.
 
-use quire_events::{Append, Command, Condition, EventId, FORGOTTEN_MAX, NewEvent, ReadOptions, Refusal};
+use quire_events::{Append, Command, Condition, EventId, FORGOTTEN_MAX, NewEvent, ReadOptions, Refusal, Selection};
+use quire_model::memory::World;
 use quire_model::{Effects, Model, Position, Timestamp};
 
 use crate::support::{STORE, School, append, at, event, query};
@@ -174,4 +175,53 @@ fn a_store_forgets_so_many_tags() {
     for command in [Command::Forget { store: "other", tag: b"x" }, Command::Trim { store: "other", up_to: at(0) }] {
         assert_eq!(school.commit(&[command]).map(|_| ()), Err((0, Refusal::UnknownStore)));
     }
+}
+
+#[test]
+fn the_head_of_a_store_stays_though_its_last_events_are_out_of_the_log() {
+    let make = || {
+        let mut school = School::with("A x:1\nB x:1\nA x:2\nB x:2");
+        school.commit(&[forget("x:2")]).expect("accepted");
+        school
+    };
+    check(make, |school| {
+        assert_eq!(all(school), "1 2");
+        assert_eq!(school.read(&query("*"), ReadOptions::default(), |_| {}), at(4));
+        assert_eq!(school.world.model.head(&school.world.log, STORE), Ok(at(4)));
+        school.commit(&[trim(4)]).expect("accepted");
+        let World { log, model } = &mut school.world;
+        log.compact(Position::new(u64::MAX), |entry| model.survives(entry, Timestamp::ZERO));
+        assert_eq!(school.read(&query("A"), ReadOptions::default(), |_| {}), at(4));
+        assert_eq!(
+            school.append("C", &[Condition::fail_if_matches_after(query("*"), at(4))]).map(|it| it.first),
+            Ok(Some(at(5)))
+        );
+    });
+}
+
+#[test]
+fn a_repeated_append_of_which_a_part_is_gone_is_refused_before_and_after_the_compaction() {
+    let run = || [event("A x:1").id(EventId::from_bytes([1; 16])), event("B x:2").id(EventId::from_bytes([2; 16]))];
+    let make = || {
+        let mut school = School::default();
+        school.commit(&[append(run().to_vec(), vec![])]).expect("accepted");
+        school.commit(&[trim(1)]).expect("accepted");
+        school
+    };
+    check(make, |school| {
+        let known = Refusal::DuplicateEvent { event: 1, id: EventId::from_bytes([2; 16]), position: at(2) };
+        assert_eq!(school.append_events(run().to_vec(), &[]), Err(known));
+    });
+}
+
+#[test]
+fn a_copy_of_what_is_forgotten_shares_it_with_what_is_changed() {
+    let mut school = School::with("A x:1\nB x:2");
+    school.commit(&[forget("x:1")]).expect("accepted");
+    let before = school.world.model.select(STORE, &query("*")).expect("it can be asked");
+    school.commit(&[forget("x:2")]).expect("accepted");
+    let read =
+        |selection: &Selection| selection.read(&school.world.log, ReadOptions::default()).expect("readable").count();
+    let now = school.world.model.select(STORE, &query("*")).expect("it can be asked");
+    assert_eq!((read(&before), read(&now)), (1, 0), "who began to read before goes on as it was");
 }

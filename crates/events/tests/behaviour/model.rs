@@ -1,4 +1,4 @@
-//! Random commits and reads against a store that is written as plainly as possible.
+//! Random commits and reads, compacted in between, against a store that is written as plainly as possible.
 //!
 //! [`Plain`] keeps events in a vector and answers by looking at all of them: it shares no code with the model, neither
 //! for queries nor for conditions or repetitions.
@@ -43,16 +43,19 @@ enum Asked {
 }
 
 #[derive(Debug, Clone)]
-struct Request {
-    store: usize,
-    events: Vec<Happened>,
-    conditions: Vec<Asked>,
+enum Request {
+    Append { store: usize, events: Vec<Happened>, conditions: Vec<Asked> },
+    Trim { store: usize, up_to: u64 },
+    Forget { store: usize, tag: &'static str },
 }
 
-/// Per store its events, each with the number of the commit that wrote it.
+/// Per store its events, each with the number of the commit that wrote it, and the positions of those that are gone.
 #[derive(Debug, Clone, Default)]
 struct Plain {
     stores: [Vec<(usize, Happened)>; 2],
+    gone: [BTreeSet<u64>; 2],
+    /// How many events each store had when the commit began.
+    before: [u64; 2],
     commits: usize,
 }
 
@@ -77,34 +80,60 @@ impl Plain {
     fn matches(&self, store: usize, items: &[Item]) -> Vec<u64> {
         let events = self.stores[store].iter().zip(1..);
         let any = |event: &Happened| items.iter().any(|item| item.matches(event));
-        events.filter(|((_, event), _)| any(event)).map(|(_, position)| position).collect()
+        let there = events.filter(|((_, event), position)| any(event) && !self.gone[store].contains(position));
+        there.map(|(_, position)| position).collect()
     }
 
-    fn append(&mut self, request: &Request) -> Result<Appended, Refusal> {
+    fn decide(&mut self, request: &Request) -> Result<Appended, Refusal> {
+        let (store, gone) = match request {
+            Request::Append { store, events, conditions } => return self.append(*store, events, conditions),
+            Request::Trim { store, up_to } => (*store, (1..=*up_to).collect::<BTreeSet<_>>()),
+            Request::Forget { store, tag } => {
+                let item = Item { types: Vec::new(), tags: vec![tag], only_last_event: false };
+                let before = self.before[*store];
+                (*store, self.matches(*store, &[item]).into_iter().filter(|position| *position <= before).collect())
+            }
+        };
+        if self.stores[store].is_empty() {
+            return Err(Refusal::UnknownStore);
+        }
+        if let Request::Trim { up_to, .. } = request
+            && *up_to > self.before[store]
+        {
+            let (position, head) = (EventPosition::new(*up_to), EventPosition::new(self.before[store]));
+            return Err(Refusal::AheadOfStore { position, head });
+        }
+        self.gone[store].extend(gone);
+        Ok(Appended { first: None, last: None, duplicate: false })
+    }
+
+    fn append(&mut self, store: usize, events: &[Happened], conditions: &[Asked]) -> Result<Appended, Refusal> {
         let appended = |first: u64, duplicate| Appended {
             first: Some(EventPosition::new(first)),
-            last: Some(EventPosition::new(first + request.events.len() as u64 - 1)),
+            last: Some(EventPosition::new(first + events.len() as u64 - 1)),
             duplicate,
         };
-        if request.events.is_empty() && request.conditions.is_empty() {
+        if events.is_empty() && conditions.is_empty() {
             return Err(Refusal::NothingAsked);
         }
-        let mut ids: Vec<u8> = request.events.iter().filter_map(|event| event.id).collect();
+        let mut ids: Vec<u8> = events.iter().filter_map(|event| event.id).collect();
         ids.sort();
         if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Refusal::RepeatedId(id(pair[0])));
         }
-        let stored = &self.stores[request.store];
-        let with_id = |wanted| stored.iter().position(|(_, event)| event.id == Some(wanted));
-        let known = request.events.iter().enumerate().find_map(|(index, event)| {
+        let stored = &self.stores[store];
+        let is_gone = |index: usize| self.gone[store].contains(&(index as u64 + 1));
+        let with_id = |wanted| (0..stored.len()).find(|index| stored[*index].1.id == Some(wanted) && !is_gone(*index));
+        let known = events.iter().enumerate().find_map(|(index, event)| {
             let number = event.id?;
             Some((index, number, with_id(number)?))
         });
         if let Some((index, number, at)) = known {
-            let run = at.checked_sub(index).and_then(|first| stored.get(first..first + request.events.len()));
+            let run = at.checked_sub(index).and_then(|first| stored.get(first..first + events.len()));
             if let Some(run) = run
                 && run.iter().all(|(commit, _)| *commit == run[0].0)
-                && run.iter().zip(&request.events).all(|((_, stored), event)| stored.is_repeated_by(event))
+                && !(at - index..at - index + run.len()).any(is_gone)
+                && run.iter().zip(events).all(|((_, stored), event)| stored.is_repeated_by(event))
             {
                 return Ok(appended((at - index) as u64 + 1, true));
             }
@@ -112,7 +141,7 @@ impl Plain {
             return Err(Refusal::DuplicateEvent { event: index, id: id(number), position });
         }
         let head = stored.len() as u64;
-        for (condition, asked) in request.conditions.iter().enumerate() {
+        for (condition, asked) in conditions.iter().enumerate() {
             let failed = |position: Option<u64>| {
                 Err(Refusal::ConditionFailed { condition, position: position.map(EventPosition::new) })
             };
@@ -122,33 +151,34 @@ impl Plain {
                     return Err(Refusal::AfterAhead { condition, after, head });
                 }
                 Asked::FailIfMatches(items, after) => {
-                    let met = self.matches(request.store, items).into_iter().find(|position| position > after);
+                    let met = self.matches(store, items).into_iter().find(|position| position > after);
                     if met.is_some() {
                         return failed(met);
                     }
                 }
                 Asked::LastIs(items, position) => {
-                    let last = self.matches(request.store, items).pop();
+                    let last = self.matches(store, items).pop();
                     if last.unwrap_or(0) != *position {
                         return failed(last);
                     }
                 }
             }
         }
-        if request.events.is_empty() {
+        if events.is_empty() {
             return Ok(Appended { first: None, last: None, duplicate: false });
         }
         let commit = self.commits;
-        self.stores[request.store].extend(request.events.iter().map(|event| (commit, event.clone())));
+        self.stores[store].extend(events.iter().map(|event| (commit, event.clone())));
         Ok(appended(head + 1, false))
     }
 
     fn commit(&mut self, requests: &[Request]) -> Result<Vec<Appended>, Denied<Refusal>> {
         let mut after = self.clone();
         after.commits += 1;
+        after.before = [0, 1].map(|store: usize| self.stores[store].len() as u64);
         let mut answers = Vec::new();
         for (command, request) in requests.iter().enumerate() {
-            answers.push(after.append(request).map_err(|refusal| Denied::Refused { command, refusal })?);
+            answers.push(after.decide(request).map_err(|refusal| Denied::Refused { command, refusal })?);
         }
         *self = after;
         Ok(answers)
@@ -191,18 +221,25 @@ fn query(items: &[Item]) -> Query<'static> {
 }
 
 fn command(request: &Request) -> Command<'_> {
+    let (store, events, conditions) = match request {
+        Request::Append { store, events, conditions } => (STORES[*store], events, conditions),
+        Request::Trim { store, up_to } => {
+            return Command::Trim { store: STORES[*store], up_to: EventPosition::new(*up_to) };
+        }
+        Request::Forget { store, tag } => return Command::Forget { store: STORES[*store], tag: tag.as_bytes() },
+    };
     let event = |event: &'static str| NewEvent::new(event);
-    let events = request.events.iter().map(|happened| {
+    let events = events.iter().map(|happened| {
         let new = happened.tags.iter().fold(event(happened.event_type), |new, tag| new.tag(*tag));
         NewEvent { id: happened.id.map(id), data: &happened.data, metadata: &happened.metadata, ..new }
     });
-    let conditions = request.conditions.iter().map(|asked| match asked {
+    let conditions = conditions.iter().map(|asked| match asked {
         Asked::FailIfMatches(items, after) => {
             Condition::fail_if_matches_after(query(items), EventPosition::new(*after))
         }
         Asked::LastIs(items, position) => Condition::last_is(query(items), EventPosition::new(*position)),
     });
-    Command::Append(Append { store: STORES[request.store], events: events.collect(), conditions: conditions.collect() })
+    Command::Append(Append { store, events: events.collect(), conditions: conditions.collect() })
 }
 
 fn happened() -> impl Strategy<Value = Happened> {
@@ -225,11 +262,13 @@ fn asked() -> impl Strategy<Value = Asked> {
 }
 
 fn request() -> impl Strategy<Value = Request> {
-    (0..2usize, vec(happened(), 0..4), vec(asked(), 0..2)).prop_map(|(store, events, conditions)| Request {
-        store,
-        events,
-        conditions,
-    })
+    let store = || 0..2usize;
+    let append = (store(), vec(happened(), 0..4), vec(asked(), 0..2));
+    prop_oneof![
+        12 => append.prop_map(|(store, events, conditions)| Request::Append { store, events, conditions }),
+        1 => (store(), 0..9u64).prop_map(|(store, up_to)| Request::Trim { store, up_to }),
+        2 => (store(), select(&TAGS[..])).prop_map(|(store, tag)| Request::Forget { store, tag }),
+    ]
 }
 
 /// Some commits send an earlier one again.
@@ -276,13 +315,18 @@ proptest! {
     #[test]
     fn answers_and_reads_are_those_of_a_plain_store(
         commits in commits(),
+        compactions in vec(proptest::option::weighted(0.3, 0..24u64), 24),
         reads in vec((0..2usize, items(), options()), 1..24),
     ) {
         let (mut world, mut plain) = (World::<Events>::new(), Plain::default());
-        for requests in &commits {
+        for (requests, compaction) in commits.iter().zip(compactions) {
             let commands: Vec<Command<'_>> = requests.iter().map(command).collect();
             let answer = world.commit(Timestamp::from_millis(plain.commits as u64), &commands);
             prop_assert_eq!(answer, plain.commit(requests));
+            if let Some(before) = compaction {
+                let World { log, model } = &mut world;
+                log.compact(Position::new(before), |entry| model.survives(entry, Timestamp::ZERO));
+            }
         }
         for (store, items, options) in &reads {
             let found = read(&world, &plain, *store, items, *options);
@@ -290,7 +334,9 @@ proptest! {
         }
         for (store, name) in STORES.iter().enumerate() {
             for ((_, event), position) in plain.stores[store].iter().zip(1..) {
-                if let Some(number) = event.id {
+                if let Some(number) = event.id
+                    && !plain.gone[store].contains(&position)
+                {
                     let found = world.model.event_by_id(&world.log, name, id(number)).expect("memory can be read");
                     prop_assert_eq!(found.map(|event| event.position.get()), Some(position));
                 }

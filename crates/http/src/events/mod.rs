@@ -90,6 +90,12 @@ struct StatsReply {
     store: String,
     /// The position of the last event.
     head: u64,
+    /// Events up to this position are gone.
+    trimmed: u64,
+    /// How many tags it was told to forget.
+    forgotten: usize,
+    /// How long its events are kept; for ever when it is null.
+    retention_ms: Option<u64>,
     /// How many sources it reads from, ...
     sources: usize,
     /// ... how many named subscriptions read from it, ...
@@ -154,19 +160,20 @@ pub(crate) async fn stats(
     params: Params,
 ) -> Result<Answer, Problem> {
     params.end()?;
-    let ticket = app.database.read(|view| {
-        let number = view.events.store(&store)?;
-        let own = view.events.subscriptions().filter(|(_, found)| found.store == number);
-        Some(StatsReply {
-            store: store.clone(),
-            head: view.events.last_appended(number).get(),
-            sources: view.events.sources(number).count(),
-            subscriptions: own.count(),
-            projections: view.events.projections(number).len(),
-        })
-    })?;
-    let stats = ticket.await?;
-    Ok(Answer::of(&stats.ok_or_else(|| Problem::not_found(format!("there is no event store {store:?}")))?))
+    aside(move || {
+        let stats = app.database.events(&store).statistics()?;
+        Ok(Answer::of(&StatsReply {
+            head: stats.head.get(),
+            trimmed: stats.trimmed.get(),
+            forgotten: stats.forgotten,
+            retention_ms: stats.retention_ms,
+            sources: stats.sources,
+            subscriptions: stats.subscriptions,
+            projections: stats.projections,
+            store,
+        }))
+    })
+    .await
 }
 
 /// `GET /v1/events/{store}/sources`: how far each was read.

@@ -14,6 +14,7 @@ mod queue;
 mod recorded;
 mod rest;
 mod saved_projection;
+mod store_statistics;
 mod subscription;
 mod topic;
 #[cfg(feature = "serde")]
@@ -34,6 +35,7 @@ pub use queue::{Delivered, Queue};
 pub use recorded::{CommandRecord, Decided};
 pub use rest::Rest;
 pub use saved_projection::SavedProjection;
+pub use store_statistics::StoreStatistics;
 pub use subscription::{Progress, Subscription};
 pub(crate) use topic::unreadable;
 pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};

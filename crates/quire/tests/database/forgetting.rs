@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
-use quire::{Background, Builder, Database, Durability, Duty, ManualClock, Timestamp};
+use quire::events::{self, Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
+use quire::{Background, Builder, Commit, Database, Durability, Duty, ManualClock, Part, Timestamp};
 
 use crate::support::{Place, files};
 
@@ -115,10 +115,81 @@ fn a_store_keeps_its_events_as_long_as_it_is_told_to() {
     assert_eq!(database.events("other").head().expect("readable").get(), 62, "another store keeps what it has");
     settle(&database);
     assert_eq!(database.compact().expect("compacted").entries_dropped, 100);
+    let told = database.events("people").statistics().expect("it is there");
+    assert_eq!((told.retention_ms, told.trimmed.get(), told.head.get()), (Some(150_000), 100, 200));
     database.events("people").set_retention(None).expect("accepted");
     retain(&database, 1_000_000);
     assert_eq!(positions(&database, "person:ben").len(), 50);
     database.events("people").trim(EventPosition::new(198)).expect("accepted");
     assert_eq!(positions(&database, "person:ben"), [200]);
+    assert_eq!(database.events("people").statistics().expect("it is there").retention_ms, None);
     assert!(database.events("people").trim(EventPosition::new(999)).is_err(), "there are no such events");
+}
+
+#[test]
+fn the_retention_of_a_store_survives_a_replay_a_checkpoint_a_seal_and_a_compaction() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
+    let open = || builder(&place, &clock).open().expect("opened");
+    let kept = |database: &Database| database.events("people").statistics().expect("it is there").retention_ms;
+    let database = open();
+    database.events("people").set_retention(Some(Duration::from_secs(150))).expect("accepted");
+    drop(database);
+    place.remove_checkpoints();
+    let database = open();
+    assert_eq!(kept(&database), Some(150_000), "from the log");
+    fill(&database, &clock);
+    drop(database);
+    let database = open();
+    assert_eq!(kept(&database), Some(150_000), "from a checkpoint");
+    clock.set(Timestamp::from_millis(200_001));
+    assert!(database.carry_out(Duty::Retain).expect("looked"));
+    settle(&database);
+    assert_eq!(database.compact().expect("compacted").entries_dropped, 101, "the events, and that it was set");
+    drop(database);
+    let database = open();
+    assert_eq!(kept(&database), Some(150_000), "though the log tells it no more");
+    clock.set(Timestamp::from_millis(250_001));
+    database.carry_out(Duty::Retain).expect("looked");
+    assert!(positions(&database, "person:ben").is_empty(), "it is carried out all the same");
+}
+
+#[test]
+fn a_store_of_which_everything_is_gone_keeps_its_head_and_goes_on_numbering() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
+    let database = builder(&place, &clock).open().expect("opened");
+    fill(&database, &clock);
+    let people = database.events("people");
+    let mut follower = people.subscribe(Query::all(), EventPosition::new(150)).expect("a subscription");
+    people.trim(EventPosition::new(200)).expect("accepted");
+    settle(&database);
+    assert_eq!(database.compact().expect("compacted").entries_dropped, 200);
+    let expect = |database: &Database| {
+        let read = database.events("people").read(&Query::all(), ReadOptions::default()).expect("readable");
+        assert_eq!((read.events.len(), read.head.get()), (0, 200));
+        assert_eq!(database.events("people").head().expect("readable").get(), 200);
+    };
+    expect(&database);
+    assert!(follower.next(Duration::ZERO).expect("readable").is_empty());
+    assert_eq!(follower.after().get(), 200, "it is at the end, not before it");
+    drop((follower, database));
+    let database = builder(&place, &clock).open().expect("opened");
+    expect(&database);
+    let unless = Condition::fail_if_matches_after(Query::all(), EventPosition::new(200));
+    let appended = database.events("people").append_if([NewEvent::new("Moved")], [unless]).expect("accepted");
+    assert_eq!(appended.first.map(EventPosition::get), Some(201));
+}
+
+#[test]
+fn what_was_let_go_of_is_told_only_once_that_is_durable() {
+    let place = Place::new();
+    let database = place.builder(Durability::Sync).background(Background::Caller).open().expect("opened");
+    database.events("people").append([NewEvent::new("Moved").tag("person:ann")]).expect("accepted");
+    let forget = events::Command::Forget { store: "people", tag: b"person:ann" };
+    let ticket = database.submit(&Commit::new().part(Part::Events(forget))).expect("accepted");
+    let before = database.published();
+    assert!(positions(&database, "person:ann").is_empty());
+    assert!(database.published() > before, "who reads waits until a crash can't bring back what it does not see");
+    assert!(ticket.wait().expect("kept").committed().is_ok());
 }

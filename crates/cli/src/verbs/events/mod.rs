@@ -117,7 +117,7 @@ impl Events {
             Events::Copy(copy) => copy.run(out),
             Events::Stats { store, place, form } => place.visit(|client| {
                 let stats = client.get(&Path::new(&["events", &store, "stats"]))?;
-                let shown = ["head", "sources", "subscriptions", "projections"];
+                let shown = ["head", "trimmed", "forgotten", "retention_ms", "sources", "subscriptions", "projections"];
                 let line = |stats: &Value| shown.map(|name| format!("{name} {}", word(stats, name))).join("  ");
                 form.print(out, std::slice::from_ref(&stats), line)
             }),
