@@ -152,6 +152,66 @@ impl Reader {
             .filter(|entry| entry.place.position <= self.limit))
     }
 
+    /// See [`History::next_few`]: those that one segment holds.
+    fn few_by_hash<'h>(
+        &'h self,
+        tags: &[Tag<'_>],
+        hashes: &[TagHash],
+        from: Place,
+        most: usize,
+        found: &mut Vec<Entry<'h>>,
+    ) -> Result<(), ReadError> {
+        let before = found.len();
+        match self.segments.segment_of(from.position) {
+            At::Live(at) => {
+                if let Some(segment) = self.segments.live.get(at) {
+                    let located = {
+                        let index = segment.index();
+                        index.next_few(hashes, index.ordinal_at(from), most)
+                    };
+                    let seen = located.partition_point(|located| located.place.position <= self.limit);
+                    found.extend(segment.entries(&located[..seen]).filter(|entry| carries(entry, tags)));
+                }
+            }
+            At::Sealed(at) => match self.few_of_sealed(at, tags, hashes, from, most, found) {
+                // Those before it are there to be read; whoever goes on behind them meets it.
+                Err(_) if found.len() > before => {}
+                read => read?,
+            },
+        }
+        // Nothing in this segment: the next ones may hold some.
+        if found.len() == before {
+            found.extend(self.next_by_hash(tags, hashes, from)?);
+        }
+        Ok(())
+    }
+
+    fn few_of_sealed<'h>(
+        &'h self,
+        at: usize,
+        tags: &[Tag<'_>],
+        hashes: &[TagHash],
+        from: Place,
+        most: usize,
+        found: &mut Vec<Entry<'h>>,
+    ) -> Result<(), ReadError> {
+        if !self.may_hold(&self.segments.sealed[at], hashes)? {
+            return Ok(());
+        }
+        let mut ordinal = self.ask(at, |open| open.ordinal_at(from))?;
+        let end = found.len() + most;
+        while found.len() < end
+            && let Some((next, entry)) = self.ask(at, |open| open.next(hashes, ordinal))?
+            && entry.place.position <= self.limit
+        {
+            if carries(&entry, tags) {
+                found.push(entry);
+            }
+            ordinal = next + 1;
+        }
+        Ok(())
+    }
+
     fn previous_by_hash(
         &self,
         tags: &[Tag<'_>],
@@ -227,6 +287,22 @@ impl History for Reader {
 
     fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
         self.with_hashes(tags, |hashes| self.next_by_hash(tags, hashes, from))
+    }
+
+    fn next_few<'h>(
+        &'h self,
+        tags: &[Tag<'_>],
+        from: Place,
+        most: usize,
+        found: &mut Vec<Entry<'h>>,
+    ) -> Result<(), ReadError> {
+        if most < 2 {
+            if most == 1 {
+                found.extend(self.next(tags, from)?);
+            }
+            return Ok(());
+        }
+        self.with_hashes(tags, |hashes| self.few_by_hash(tags, hashes, from, most, found))
     }
 
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {

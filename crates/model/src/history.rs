@@ -1,6 +1,7 @@
 //! How a model reads the log: by place, and along tags in both directions.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::{Entry, Place, Sequence, Tag};
@@ -22,6 +23,24 @@ pub trait History {
     /// # Errors
     /// When a candidate can't be read: it is never passed over in silence.
     fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError>;
+
+    /// The entries that [`History::next`] gives one after the other, at the end of `found`: at most `most`, and at least one when there is one.
+    /// What an entry needs is fetched from memory together with what the next ones need, so who goes through many asks for some at a time.
+    ///
+    /// # Errors
+    /// As [`History::next`], of the first of them; nothing was added then.
+    fn next_few<'h>(
+        &'h self,
+        tags: &[Tag<'_>],
+        from: Place,
+        most: usize,
+        found: &mut Vec<Entry<'h>>,
+    ) -> Result<(), ReadError> {
+        if most > 0 {
+            found.extend(self.next(tags, from)?);
+        }
+        Ok(())
+    }
 
     /// The last entry before `before` (which is excluded) that carries all of `tags`; of no tags, the last at all.
     ///

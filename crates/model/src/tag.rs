@@ -43,8 +43,8 @@ impl fmt::Debug for Tag<'_> {
 /// ```
 /// use quire_model::{ModelId, TagBuf};
 ///
-/// let tag = TagBuf::new(ModelId::EVENTS, b't').number(7).bytes(b"plane:N14228");
-/// assert_eq!(tag.tag().as_bytes(), b"\x02t\x07\x00\x00\x00plane:N14228");
+/// let tag = TagBuf::new(ModelId::GRAPH, b'u').number(7).bytes(b"plane:N14228");
+/// assert_eq!(tag.tag().as_bytes(), b"\x04u\x07\x00\x00\x00plane:N14228");
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TagBuf(Vec<u8>);

@@ -181,6 +181,34 @@ impl SegmentIndex {
         }
     }
 
+    /// The least ordinals from `from` on that every one of these tags' postings hold, at most `most`.
+    pub(crate) fn next_few(&self, tags: &[TagHash], from: u32, most: usize) -> Vec<Located> {
+        let mut lists = Vec::with_capacity(tags.len());
+        for tag in tags {
+            lists.push(self.postings(*tag));
+        }
+        // The shortest leads, so that the others are only looked at where it stands.
+        lists.sort_unstable_by_key(|list| list.len());
+        let (mut candidate, end) = (from, self.entries.len() as u32);
+        let mut found = Vec::with_capacity(most);
+        'search: while found.len() < most && candidate < end {
+            for list in &mut lists {
+                *list = skip(list, candidate);
+                match list.first() {
+                    None => break 'search,
+                    Some(next) if *next > candidate => {
+                        candidate = *next;
+                        continue 'search;
+                    }
+                    Some(_) => {}
+                }
+            }
+            found.push(candidate);
+            candidate += 1;
+        }
+        found.into_iter().map(|ordinal| self.locate(ordinal).expect("a posting is the ordinal of an entry")).collect()
+    }
+
     /// The greatest ordinal below `before` that every one of these tags' postings hold.
     pub(crate) fn previous(&self, tags: &[TagHash], before: u32) -> Option<u32> {
         let mut candidate = before.min(self.entries.len() as u32).checked_sub(1)?;
@@ -201,6 +229,17 @@ impl SegmentIndex {
     pub(crate) fn postings(&self, tag: TagHash) -> &[u32] {
         self.postings.get(&tag).map_or(&[], Postings::as_slice)
     }
+}
+
+/// What is left of a list from the first ordinal on that is not below `at`. It looks near the beginning first, in steps that double: who goes
+/// through a list comes by all of it once.
+fn skip(list: &[u32], at: u32) -> &[u32] {
+    let mut bound = 1;
+    while bound < list.len() && list[bound - 1] < at {
+        bound *= 2;
+    }
+    let (low, high) = (bound / 2, bound.min(list.len()));
+    &list[low + list[low..high].partition_point(|ordinal| *ordinal < at)..]
 }
 
 fn narrow(offset: usize) -> u32 {
@@ -251,5 +290,47 @@ impl Hasher for Identity64 {
 
     fn write_u64(&mut self, hash: u64) {
         self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_skipped_is_below(list in proptest::collection::btree_set(0..200u32, 0..60), at in 0..210u32) {
+            let list: Vec<u32> = list.into_iter().collect();
+            let expected: Vec<u32> = list.iter().copied().filter(|ordinal| *ordinal >= at).collect();
+            prop_assert_eq!(skip(&list, at), expected);
+        }
+
+        #[test]
+        fn several_at_a_time_are_those_that_come_one_after_the_other(
+            entries in proptest::collection::vec(proptest::collection::btree_set(0..4u64, 0..4), 0..60),
+            tags in proptest::collection::btree_set(0..5u64, 0..4),
+            from in 0..64u32,
+            most in 0..20usize,
+        ) {
+            let mut index = SegmentIndex::new(Position::new(1));
+            let mut record = RecordTags::default();
+            for (number, own) in entries.iter().enumerate() {
+                record.clear();
+                own.iter().for_each(|tag| record.tag(TagHash(*tag)));
+                record.entry(0);
+                index.add(number * 100, &record);
+            }
+            let tags: Vec<TagHash> = tags.into_iter().map(TagHash).collect();
+            let (mut expected, mut next) = (Vec::new(), from);
+            while expected.len() < most
+                && let Some(found) = index.next(&tags, next)
+            {
+                expected.push(index.locate(found).expect("it is there"));
+                next = found + 1;
+            }
+            prop_assert_eq!(index.next_few(&tags, from, most), expected);
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod header;
 mod index;
 
+use std::hint::black_box;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use quire_mapped::View;
@@ -90,6 +91,19 @@ impl Segment {
         let record_end = located.record_offset + header.length as usize;
         let bytes = self.settled(located.entry_offset, record_end - located.entry_offset);
         entry_at(bytes, located.place, header.time).0
+    }
+
+    /// The entries that the index located, in order. Their first bytes are touched before any is looked at, so that memory fetches them at
+    /// once and not one after the other.
+    pub(crate) fn entries<'a>(&'a self, located: &[Located]) -> impl Iterator<Item = Entry<'a>> {
+        let bytes = self.bytes();
+        let touch = |at: usize| bytes.get(at).copied().unwrap_or_default();
+        let touched = located.iter().fold(0, |sum, located| {
+            // Header, tags and the beginning of the body lie on a few lines of the cache.
+            sum ^ touch(located.record_offset) ^ touch(located.entry_offset + 64) ^ touch(located.entry_offset + 128)
+        });
+        black_box(touched);
+        located.iter().map(|located| self.entry(*located))
     }
 
     /// The entry at a place.
