@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use quire_model::codec::Decoder;
 use quire_model::{EntryKind, ModelId, Tag};
 
 /// A part of a tag behind the model's number and the role.
@@ -9,6 +10,8 @@ use quire_model::{EntryKind, ModelId, Tag};
 enum Field {
     /// A number of four bytes.
     Number(&'static str),
+    /// A number as a varint.
+    Short(&'static str),
     /// Sixteen bytes.
     Id(&'static str),
     /// Everything that is left, in hexadecimal digits.
@@ -17,20 +20,20 @@ enum Field {
     Text,
 }
 
-use Field::{Bytes, Id, Number, Text};
+use Field::{Bytes, Id, Number, Short, Text};
 
 const TAGS: &[(ModelId, u8, &str, &[Field])] = &[
     (ModelId::STREAMS, b't', "topic", &[Number("")]),
     (ModelId::STREAMS, b'p', "partition", &[Number("topic"), Number("")]),
     (ModelId::STREAMS, b'g', "group", &[Number("")]),
-    (ModelId::EVENTS, b'n', "store name", &[Number("")]),
-    (ModelId::EVENTS, b's', "store", &[Number("")]),
-    (ModelId::EVENTS, b'e', "type", &[Number("store"), Text]),
-    (ModelId::EVENTS, b't', "tag", &[Number("store"), Text]),
-    (ModelId::EVENTS, b'i', "event", &[Number("store"), Id("")]),
-    (ModelId::EVENTS, b'u', "source", &[Number("store"), Text]),
-    (ModelId::EVENTS, b'b', "subscription", &[Number("store"), Text]),
-    (ModelId::EVENTS, b'p', "projection", &[Number("store"), Text]),
+    (ModelId::EVENTS, b'n', "store name", &[Short("")]),
+    (ModelId::EVENTS, b's', "store", &[Short("")]),
+    (ModelId::EVENTS, b'e', "type", &[Short("store"), Text]),
+    (ModelId::EVENTS, b't', "tag", &[Short("store"), Text]),
+    (ModelId::EVENTS, b'i', "event", &[Short("store"), Id("")]),
+    (ModelId::EVENTS, b'u', "source", &[Short("store"), Text]),
+    (ModelId::EVENTS, b'b', "subscription", &[Short("store"), Text]),
+    (ModelId::EVENTS, b'p', "projection", &[Short("store"), Text]),
     (ModelId::JOBS, b'q', "queue", &[Number("")]),
     (ModelId::JOBS, b'f', "finished in queue", &[Number(""), Bytes("state")]),
     (ModelId::JOBS, b'j', "job", &[Bytes("")]),
@@ -158,6 +161,12 @@ fn fields_text(name: &str, fields: &[Field], mut rest: &[u8]) -> Option<String> 
                 rest = behind;
                 (label, u32::from_le_bytes(*number).to_string())
             }
+            Short(label) => {
+                let mut from = Decoder::new(rest);
+                let number = from.varint().ok()?;
+                rest = from.rest();
+                (label, number.to_string())
+            }
             Id(label) => {
                 let (id, behind) = rest.split_first_chunk::<16>()?;
                 rest = behind;
@@ -203,7 +212,7 @@ mod tests {
     #[test]
     fn a_tag_is_told_in_words_and_one_without_words_as_it_is() {
         let text = |tag: TagBuf| tag_text(tag.tag());
-        let event = TagBuf::new(ModelId::EVENTS, b't').number(7).bytes(b"plane:N1");
+        let event = TagBuf::new(ModelId::EVENTS, b't').bytes(b"\x07plane:N1");
         assert_eq!(text(event), r#"tag store=7 "plane:N1""#);
         assert_eq!(text(TagBuf::new(ModelId::STREAMS, b'p').number(1).number(2)), "partition topic=1 2");
         let edge = TagBuf::new(ModelId::GRAPH, b's').number(0).bytes(&[0xab; 16]);
