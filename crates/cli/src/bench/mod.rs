@@ -36,6 +36,7 @@ use crate::stop::Stop;
 use crate::threads;
 use case::{Case, Run};
 use compare::Compare;
+use events::Dataset;
 use heading::Heading;
 use page::Page;
 use scratch::Scratch;
@@ -55,9 +56,12 @@ pub(crate) struct Bench {
     /// Print the cases there are, and run nothing
     #[arg(long)]
     list: bool,
-    /// Run only the cases whose names begin like this; may be given several times
+    /// Run only the case of this name, or those whose names begin like this; may be given several times
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
+    /// Append this course data set, and nothing else; only for the suite `events`
+    #[arg(long, value_enum, conflicts_with = "cases")]
+    dataset: Option<Dataset>,
     /// Run only with this durability [default: both]
     #[arg(long, value_enum)]
     durability: Option<Promise>,
@@ -131,16 +135,45 @@ impl Bench {
     fn selects(&self, case: &Case) -> bool {
         let suite = self.suite.as_deref().is_none_or(|suite| suite == "all" || suite == case.suite);
         let durability = self.durability.is_none_or(|promise| case.durability == promise.into());
-        let named = self.cases.is_empty() || self.cases.iter().any(|name| case.name.starts_with(name.as_str()));
+        let named = match self.dataset {
+            Some(dataset) => case.suite == "events" && case.name == dataset.case(),
+            None => self.cases.is_empty() || self.cases.iter().any(|name| is_meant(case.name, name)),
+        };
         // What needs no broker says nothing about one.
         let for_broker = self.bootstrap.is_none() || (case.suite == "kafka" && case.name != kafka::COLD_START);
         suite && durability && named && for_broker
     }
 }
 
+/// Whether a name stands for a case: as its own, or as the beginning of its own when it is none's.
+fn is_meant(case: &str, name: &str) -> bool {
+    let is_whole = SUITES.iter().copied().flatten().any(|case| case.name == name);
+    if is_whole { case == name } else { case.starts_with(name) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_stands_for_its_case_or_for_those_that_begin_so() {
+        let meant = |name: &str| {
+            let names = SUITES.iter().copied().flatten().map(|case| case.name);
+            names.filter(|case| is_meant(case, name)).collect::<Vec<_>>()
+        };
+        assert_eq!(meant("grpc-append-clients-1"), ["grpc-append-clients-1"]);
+        assert_eq!(
+            meant("grpc-append-clients"),
+            ["grpc-append-clients-1", "grpc-append-clients-16", "grpc-append-clients-64"]
+        );
+    }
+
+    #[test]
+    fn a_data_set_is_the_case_that_appends_it() {
+        for dataset in [Dataset::Tiny, Dataset::Small, Dataset::Large] {
+            assert_eq!(events::CASES.iter().filter(|case| case.name == dataset.case()).count(), 1);
+        }
+    }
 
     #[test]
     fn no_two_results_can_be_taken_for_each_other() {

@@ -31,7 +31,10 @@ fn a_named_subscription_is_worked_on_with_its_events_and_what_fails_is_a_dead_le
     assert_eq!((&seen[0]["data_text"], &seen[0]["tags"]), (&json!("one"), &json!(["student:1"])));
     let listed = at(&["events", "subscriptions", "s"]);
     assert!(listed.contains("mailer") && listed.contains("behind 0") && listed.contains("dead 1"), "{listed}");
-    assert!(at(&["events", "stats", "s"]).contains("head 3  sources 0  subscriptions 1"));
+    assert!(
+        at(&["events", "stats", "s"])
+            .contains("head 3  trimmed 0  forgotten 0  retention_ms -  sources 0  subscriptions 1")
+    );
     at(&["events", "unsubscribe", "s", "mailer"]);
     assert_eq!(at(&["events", "subscriptions", "s"]), "");
     run(&["events", "unsubscribe", "s", "mailer", "--http", &server.http]).failed_with("no subscription");
@@ -62,6 +65,61 @@ fn a_copy_goes_on_where_the_last_one_ended() {
     let (original, copied) = (read(&from, "s"), read(&to, "copied"));
     let all = |events: Vec<Value>| events.into_iter().map(without_time).collect::<Vec<_>>();
     assert_eq!(all(copied), all(original), "ids too");
+}
+
+#[test]
+fn a_copy_takes_events_that_are_more_than_a_commit_and_not_what_was_let_go_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    for data in [&from, &to] {
+        assert_eq!(Server::start(data).stop_by("INT").0, Some(0));
+    }
+    let to_text = to.to_str().expect("text");
+    let copy = || run_on(&from, &["events", "copy", "s", "--to-data", to_text]).succeeded();
+    let (long, file) = ("q".repeat(3 << 20), folder.path().join("long"));
+    std::fs::write(&file, &long).expect("written");
+    let append = |tag: &str| {
+        let arguments = ["events", "append", "s", "--type", "T", "--tag", tag, "--file", file.to_str().expect("text")];
+        run_on(&from, &arguments).succeeded();
+    };
+    // Together more than the 16 MiB of a commit.
+    ["a", "b", "c", "a", "b", "c"].iter().for_each(|tag| append(tag));
+    run_on(&from, &["events", "forget", "s", "a"]).succeeded();
+    run_on(&from, &["events", "trim", "s", "2"]).succeeded();
+    let tags = |data| {
+        let events = lines(&run_on(data, &["events", "read", "s", "--json"]).succeeded());
+        assert!(events.iter().all(|event| event["data_text"] == long.as_str()), "to the byte");
+        events.iter().map(|event| event["tags"][0].as_str().expect("a tag").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(copy(), "3 events up to position 6\n");
+    assert_eq!(tags(&to), ["c", "b", "c"]);
+    // What was copied is let go of where it is.
+    run_on(&from, &["events", "forget", "s", "c"]).succeeded();
+    assert_eq!(copy(), "0 events up to position 6\n");
+    assert_eq!((tags(&from).len(), tags(&to).len()), (1, 3));
+    run_on(&to, &["events", "forget", "s", "c"]).succeeded();
+    assert_eq!(tags(&to), ["b"]);
+}
+
+#[test]
+fn a_read_goes_backwards_and_up_to_a_position() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&folder.path().join("data"));
+    let file = folder.path().join("events.jsonl");
+    let written: String = (0..2_500).map(|number| format!("{{\"type\":\"T\",\"data\":{number}}}\n")).collect();
+    std::fs::write(&file, written).expect("written");
+    let at = |arguments: &[&str]| run(&[arguments, &["--http", &server.http]].concat()).succeeded();
+    at(&["events", "import", "s", file.to_str().expect("text")]);
+    let read = |more: &[&str]| {
+        let events = lines(&at(&[&["events", "read", "s", "--json"], more].concat()));
+        events.iter().map(|event| event["position"].as_u64().expect("a position")).collect::<Vec<_>>()
+    };
+    assert_eq!(read(&[]), (1..=2_500).collect::<Vec<_>>());
+    assert_eq!(read(&["--backwards"]), (1..=2_500).rev().collect::<Vec<_>>());
+    let span = ["--after", "100", "--up-to", "2300"];
+    assert_eq!(read(&span), (101..=2_300).collect::<Vec<_>>());
+    assert_eq!(read(&[&span[..], &["--backwards"]].concat()), (101..=2_300).rev().collect::<Vec<_>>());
+    assert_eq!(read(&["--backwards", "--limit", "1"]), [2_500]);
 }
 
 #[test]
@@ -113,6 +171,8 @@ fn a_store_lets_go_of_what_it_is_told_to() {
     at(&["events", "forget", "poeple", "person:ann"]).failed_with("there is no event store of this name");
     let told = at(&["events", "retain", "people", "--retention-ms", "86400000"]).succeeded();
     assert_eq!(told, "people keeps events for 86400000 ms\n");
+    let told = at(&["events", "stats", "people"]).succeeded();
+    assert!(told.starts_with("head 4  trimmed 2  forgotten 1  retention_ms 86400000"), "{told}");
     let told = at(&["events", "retain", "people"]).succeeded();
     assert_eq!(told, "people keeps events for ever\n");
 }

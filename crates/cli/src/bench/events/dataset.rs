@@ -12,6 +12,28 @@ pub(super) struct Size {
     enrolments: u64,
 }
 
+/// The sizes by their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Dataset {
+    /// 5 courses, 10 students, 16 enrolments
+    Tiny,
+    /// 1,000 courses, 10,000 students, 49,869 enrolments
+    Small,
+    /// 100 times the small one
+    Large,
+}
+
+impl Dataset {
+    /// The case that appends it.
+    pub(crate) const fn case(self) -> &'static str {
+        match self {
+            Dataset::Tiny => "load-tiny",
+            Dataset::Small => "load-small",
+            Dataset::Large => "load-large",
+        }
+    }
+}
+
 /// The sizes, least first.
 const SIZES: [Size; 3] = [
     Size { courses: 5, students: 10, enrolments: 16 },

@@ -7,6 +7,7 @@ mod embedded;
 mod http;
 mod remote;
 
+pub(crate) use dataset::Dataset;
 use quire::Durability;
 
 use super::case::{Case, Run};
@@ -54,9 +55,15 @@ pub(super) const CASES: &[Case] = &[
         ..case("append-threads-16", "append an event with 3 tags", Durability::Sync, 40_000, embedded::append_threads)
     },
     case("disk", "append an event with 2 tags, then compact", Durability::Os, 1_000_000, disk::after_compaction),
-    case("load-tiny", "append the course data set of 31 events", Durability::Os, 31, embedded::load),
-    case("load-small", "append the course data set of 60,869 events", Durability::Os, 60_869, embedded::load),
-    case("load-large", "append the course data set of 6,086,900 events", Durability::Os, 6_086_900, embedded::load),
+    case(Dataset::Tiny.case(), "append the course data set of 31 events", Durability::Os, 31, embedded::load),
+    case(Dataset::Small.case(), "append the course data set of 60,869 events", Durability::Os, 60_869, embedded::load),
+    case(
+        Dataset::Large.case(),
+        "append the course data set of 6,086,900 events",
+        Durability::Os,
+        6_086_900,
+        embedded::load,
+    ),
     case("read-tag-1", "read the one event of a tag, in place", Durability::Os, 100_000, embedded::read_1),
     case("read-tag-50", "read the 50 events of a tag, in place", Durability::Os, 50_000, embedded::read_50),
     case(

@@ -1,7 +1,8 @@
 //! `quire events copy`: the events of a store, appended to one of another database.
 //!
 //! Every append notes in the same commit how far the source was read, so a copy that was interrupted goes on where it was, and one that
-//! is made again later brings what came since. Ids, types, tags, data and metadata stay; position and time are given anew.
+//! is made again later brings what came since. Ids, types, tags, data and metadata stay; position and time are given anew. What the source
+//! has let go of is not there to be copied; what it lets go of later stays in the copy until that is told, too.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -15,11 +16,13 @@ use crate::failure::{Failure, Result};
 use crate::servers::resolve;
 use crate::text::counted;
 use crate::verbs::client::{Client, Path};
+use crate::verbs::exact;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, list};
 
-/// How many events one append takes over.
+/// An append takes over so many events at most, and ends with the one that takes it to so many bytes: a page may have more than a commit.
 const EVENTS_AT_ONCE: usize = 500;
+const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// Copies events.
 #[derive(Debug, Args)]
@@ -64,12 +67,24 @@ impl Copy {
                 return Err(Failure::new(format!("there is no event store {}", self.store)));
             }
             let found = list(&page, "events");
-            let Some(last) = found.last().and_then(|last| last["position"].as_u64()) else { break };
-            let append: Vec<Value> = found.iter().cloned().map(to_append).collect();
-            let upstream = json!({ "source": source, "position": last });
-            to.post(&Path::new(&["events", target, "append"]), &json!({ "events": append, "upstream": upstream }))?;
-            events += found.len() as u64;
-            position = last;
+            if found.is_empty() {
+                break;
+            }
+            let (mut append, mut bytes) = (Vec::new(), 0);
+            for (index, event) in found.iter().enumerate() {
+                bytes += exact::text(event).len();
+                append.push(to_append(event.clone()));
+                if bytes < BYTES_AT_ONCE && index + 1 < found.len() {
+                    continue;
+                }
+                let last =
+                    event["position"].as_u64().ok_or_else(|| Failure::new("an event came without its position"))?;
+                events += append.len() as u64;
+                let upstream = json!({ "source": source, "position": last });
+                let body = json!({ "events": std::mem::take(&mut append), "upstream": upstream });
+                to.post(&Path::new(&["events", target, "append"]), &body)?;
+                (position, bytes) = (last, 0);
+            }
         }
         let answer = json!({ "events": events, "position": position });
         self.form.print(out, std::slice::from_ref(&answer), |_| {

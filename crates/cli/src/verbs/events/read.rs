@@ -24,6 +24,12 @@ pub(crate) struct Read {
     /// Only events behind this position
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     after: u64,
+    /// Only events up to this position
+    #[arg(long, value_name = "POSITION")]
+    up_to: Option<u64>,
+    /// From the last to the first
+    #[arg(long)]
+    backwards: bool,
     /// At most so many events [default: all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -31,6 +37,16 @@ pub(crate) struct Read {
     place: Place,
     #[command(flatten)]
     form: Form,
+}
+
+/// Which part of a store to go through, and in which direction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// Only events behind this position.
+    pub(super) after: u64,
+    pub(super) backwards: bool,
+    /// At most so many.
+    pub(super) limit: u64,
 }
 
 /// Prints events as they come.
@@ -56,8 +72,9 @@ impl Read {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let path = self.filter.on(Path::new(&["events", &self.store]));
-            let limit = self.limit.unwrap_or(u64::MAX);
-            pages(client, &self.store, &path, self.after, limit, |events| self.form.print(out, events, line))
+            let path = self.up_to.iter().fold(path, |path, up_to| path.with("up_to", up_to));
+            let span = Span { after: self.after, backwards: self.backwards, limit: self.limit.unwrap_or(u64::MAX) };
+            pages(client, &self.store, &path, span, |events| self.form.print(out, events, line))
         })
     }
 }
@@ -109,13 +126,18 @@ pub(super) fn pages(
     client: &Client,
     store: &str,
     path: &Path,
-    after: u64,
-    limit: u64,
+    span: Span,
     mut print: impl FnMut(&[Value]) -> Result,
 ) -> Result {
-    let (mut after, mut left) = (after, limit);
+    let (mut seen, mut left) = (None, span.limit);
     while left > 0 {
-        let answer = client.get(&path.clone().with("after", after).with("limit", left.min(PAGE)))?;
+        let page = path.clone().with("limit", left.min(PAGE));
+        let page = match (span.backwards, seen) {
+            (false, seen) => page.with("after", seen.unwrap_or(span.after)),
+            (true, None) => page.with("after", span.after).with("backwards", true),
+            (true, Some(seen)) => page.with("after", span.after).with("backwards", true).with("before", seen),
+        };
+        let answer = client.get(&page)?;
         // A store is there from its first event on.
         if answer["head"] == 0 {
             return Err(Failure::new(format!("there is no event store {store}")));
@@ -124,7 +146,7 @@ pub(super) fn pages(
         print(events)?;
         left -= events.len() as u64;
         match events.last().and_then(|last| last["position"].as_u64()) {
-            Some(last) if answer["more"] == true => after = last,
+            Some(last) if answer["more"] == true => seen = Some(last),
             _ => break,
         }
     }

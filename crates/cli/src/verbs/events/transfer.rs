@@ -153,7 +153,8 @@ impl Export {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let path = Path::new(&["events", &self.store]);
-            read::pages(client, &self.store, &path, self.after, u64::MAX, |events| {
+            let span = read::Span { after: self.after, backwards: false, limit: u64::MAX };
+            read::pages(client, &self.store, &path, span, |events| {
                 for event in events {
                     match self.format {
                         Format::Jsonl => writeln!(out, "{}", exact::text(event))?,
