@@ -8,6 +8,7 @@
 //! named, and what needs it is left out. It says what it measured, and writes it nowhere.
 
 mod broker;
+pub(crate) mod events;
 mod loads;
 mod results;
 
@@ -102,7 +103,7 @@ struct Programs {
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), String> {
     let programs = programs(workspace)?;
     let folder = workspace.target.join("bench-peers");
-    let mut results = Results::default();
+    let mut results = Results::beside("kafka");
     for durability in [Durability::Os, Durability::Sync] {
         let loads: Vec<_> = LOADS.iter().filter(|load| load.durability == durability && options.wants(load)).collect();
         if !loads.is_empty() {

@@ -30,6 +30,8 @@ Usage: cargo xtask <CHORE>
   canaries [NAME]                         let deliberate defects out, which the simulation must notice
   bench-peers kafka [--rounds N] [--case NAME]... [--durability os|sync]
                                           Quire beside Apache Kafka: the same loads in alternating rounds, and their ratios
+  bench-peers events [--rounds N] [--case NAME]...
+                                          Quire beside UmaDB, in the same way
   soak MINUTES                            run the simulation for so long, with seeds that nobody has run
   help                                    print this
 ";
@@ -74,7 +76,10 @@ fn run(arguments: &[String]) -> Result<(), String> {
             Some((peer, flags)) if peer == "kafka" => {
                 bench_peers::run(&Workspace::find()?, &bench_peers::Options::parse(flags)?)
             }
-            _ => Err(format!("`bench-peers` takes whom to compare with: kafka\n\n{HELP}")),
+            Some((peer, flags)) if peer == "events" => {
+                bench_peers::events::run(&Workspace::find()?, &bench_peers::events::Options::parse(flags)?)
+            }
+            _ => Err(format!("`bench-peers` takes what to compare: kafka or events\n\n{HELP}")),
         },
         "soak" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {

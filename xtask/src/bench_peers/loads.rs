@@ -84,13 +84,14 @@ impl Load {
 }
 
 /// What the last line says that a load printed.
-fn measured(said: &str) -> Option<Measured> {
+pub(super) fn measured(said: &str) -> Option<Measured> {
     let line: Value = serde_json::from_str(said.lines().last()?).ok()?;
     let micros = |name: &str| line[name].as_f64().filter(|ns| *ns > 0.0).map(|ns| ns / 1000.0);
     // An operation is a batch, whose size is said where it is not one message.
     let messages = line["entries_per_op"].as_f64().unwrap_or(1.0);
     let rate = Some(line["ops_per_s"].as_f64()? * messages);
-    Some(Measured { rate, p50_us: micros("p50_ns"), p99_us: micros("p99_ns"), ..Measured::default() })
+    let disk_bytes = line["also"]["disk_bytes_per_event"].as_f64();
+    Some(Measured { rate, p50_us: micros("p50_ns"), p99_us: micros("p99_ns"), disk_bytes, ..Measured::default() })
 }
 
 #[cfg(test)]

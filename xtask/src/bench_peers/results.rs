@@ -8,23 +8,26 @@ use super::Durability;
 /// What one load on one broker came to; what it has not is absent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measured {
-    /// Messages a second.
+    /// Messages or events a second.
     pub(super) rate: Option<f64>,
     pub(super) p50_us: Option<f64>,
     pub(super) p99_us: Option<f64>,
     pub(super) took_ms: Option<f64>,
     pub(super) memory_bytes: Option<f64>,
+    /// What one of them takes on disk.
+    pub(super) disk_bytes: Option<f64>,
 }
 
 /// A number of a [`Measured`]: its name and unit, and where it is.
 type Number = (&'static str, fn(&Measured) -> Option<f64>);
 
-const NUMBERS: [Number; 5] = [
-    ("messages/s", |measured| measured.rate),
+const NUMBERS: [Number; 6] = [
+    ("per second", |measured| measured.rate),
     ("p50 us", |measured| measured.p50_us),
     ("p99 us", |measured| measured.p99_us),
     ("ms", |measured| measured.took_ms),
     ("bytes", |measured| measured.memory_bytes),
+    ("disk bytes", |measured| measured.disk_bytes),
 ];
 
 impl fmt::Display for Measured {
@@ -35,8 +38,10 @@ impl fmt::Display for Measured {
 }
 
 /// All that was measured.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Results {
+    /// With whom Quire is compared.
+    peer: &'static str,
     /// In the order in which they were first measured.
     rows: Vec<Row>,
 }
@@ -51,6 +56,11 @@ struct Row {
 }
 
 impl Results {
+    /// None yet.
+    pub(super) fn beside(peer: &'static str) -> Self {
+        Results { peer, rows: Vec::new() }
+    }
+
     pub(super) fn add(&mut self, load: &'static str, durability: Durability, broker: &'static str, measured: Measured) {
         let known = self.rows.iter().position(|row| (row.load, row.durability) == (load, durability));
         let index = known.unwrap_or_else(|| {
@@ -63,11 +73,11 @@ impl Results {
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<28} {:<5} {:<10} {:>13} {:>13} {:>9}", "load", "kept", "", "quire", "kafka", "ratio")?;
+        writeln!(f, "{:<28} {:<5} {:<10} {:>13} {:>13} {:>9}", "load", "kept", "", "quire", self.peer, "ratio")?;
         for Row { load, durability, rounds } in &self.rows {
             for (name, of) in NUMBERS {
                 let median = |broker| median(rounds.get(broker)?.iter().filter_map(of).collect());
-                let (ours, theirs) = (median("quire"), median("kafka"));
+                let (ours, theirs) = (median("quire"), median(self.peer));
                 if ours.or(theirs).is_none() {
                     continue;
                 }
@@ -97,13 +107,13 @@ mod tests {
 
     #[test]
     fn the_table_has_the_medians_and_their_ratio() {
-        let mut results = Results::default();
+        let mut results = Results::beside("kafka");
         for (broker, rate) in [("quire", 10.0), ("kafka", 4.0), ("quire", 90.0), ("quire", 20.0)] {
             results.add("produce-1", Durability::Os, broker, Measured { rate: Some(rate), ..Measured::default() });
         }
         let table = results.to_string();
         let words: Vec<_> = table.lines().last().expect("a row").split_whitespace().collect();
-        assert_eq!(words, ["produce-1", "os", "messages/s", "20", "4", "5.000"]);
+        assert_eq!(words, ["produce-1", "os", "per", "second", "20", "4", "5.000"]);
         assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
     }
 }

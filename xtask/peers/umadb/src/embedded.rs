@@ -1,0 +1,54 @@
+//! UmaDB in this process.
+
+use std::path::Path;
+
+use umadb_core::db::UmaDb;
+use umadb_dcb::{DcbAppendCondition, DcbEvent, DcbEventStoreSync, DcbQuery, DcbQueryItem};
+
+use crate::latencies::Measured;
+use crate::{Result, event};
+
+/// How many events are appended at a time where only their being there counts.
+const FILL_AT_ONCE: u64 = 1_000;
+
+/// Appends events of three tags, one at a time.
+pub(crate) fn append(path: &Path, ops: u64) -> Result<Measured> {
+    let store = UmaDb::new(path)?;
+    Measured::one(ops, |op| {
+        let tags = [format!("name:{op}"), format!("course:{}", op % 1_000), "school:1".to_owned()];
+        store.append(vec![event("Happened", &tags)], None, None)?;
+        Ok(())
+    })
+}
+
+/// Appends under a condition on a type that no event has, among so many.
+pub(crate) fn append_if_type_absent(path: &Path, ops: u64, among: u64) -> Result<Measured> {
+    let store = UmaDb::new(path)?;
+    fill(&store, among, "Filled", "filled")?;
+    Measured::one(ops, |op| {
+        let tags = [format!("name:{op}"), format!("course:{}", op % 1_000), "school:1".to_owned()];
+        let absent = DcbQuery::with_items([DcbQueryItem::new().types(["Absent"])]);
+        store.append(vec![event("Happened", &tags)], Some(DcbAppendCondition::new(absent)), None)?;
+        Ok(())
+    })
+}
+
+/// What the file takes for each of so many events of two tags.
+pub(crate) fn disk(path: &Path, events: u64) -> Result<Measured> {
+    let store = UmaDb::new(path)?;
+    let measured = Measured::one(1, |_| fill(&store, events, "Happened", "name"))?;
+    drop(store);
+    let bytes = std::fs::metadata(path)?.len() as f64 / events as f64;
+    Ok(Measured { disk_bytes_per_event: Some(bytes), ..measured })
+}
+
+/// Appends so many events, many at a time.
+pub(crate) fn fill(store: &UmaDb, events: u64, event_type: &str, name: &str) -> Result<()> {
+    for first in (0..events).step_by(FILL_AT_ONCE as usize) {
+        let numbers = first..events.min(first + FILL_AT_ONCE);
+        let some = numbers
+            .map(|number| event(event_type, &[format!("{name}:{number}"), format!("course:{}", number % 1_000)]));
+        store.append(some.collect(), None, None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! `umadb-load CASE FOLDER OPS`: loads UmaDB as the case of that name of `quire bench events` loads Quire.
+//!
+//! Prints one line of JSON, with the names that `quire bench --json` has. Events have 100 bytes of data; UmaDB is as it comes: it syncs before
+//! it answers, and has no setting that says otherwise.
+
+mod embedded;
+mod latencies;
+mod served;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use umadb_dcb::DcbEvent;
+
+use crate::latencies::Measured;
+
+/// The bytes of an event's data.
+const PAYLOAD_BYTES: usize = 100;
+
+/// What went wrong, in words.
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Error>;
+
+fn event(event_type: &str, tags: &[String]) -> DcbEvent {
+    DcbEvent {
+        event_type: event_type.to_owned(),
+        tags: tags.to_vec(),
+        data: vec![b'q'; PAYLOAD_BYTES],
+        ..DcbEvent::default()
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match &arguments[..] {
+        [case, folder, ops] => match ops.parse() {
+            Ok(ops) => run(case, Path::new(folder), ops),
+            Err(_) => Err(format!("{ops} is no number of operations").into()),
+        },
+        _ => Err("umadb-load CASE FOLDER OPS".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("umadb-load: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(case: &str, folder: &Path, ops: u64) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join("uma.db");
+    let measured: Measured = match case {
+        "append-single" => embedded::append(&path, ops)?,
+        "append-if-type-absent" => embedded::append_if_type_absent(&path, ops, 5_000_000)?,
+        "disk" => embedded::disk(&path, ops)?,
+        "grpc-append-clients-1" => served::append(&path, 1, ops, 1, false)?,
+        "grpc-append-clients-16" => served::append(&path, 16, ops, 1, false)?,
+        "grpc-append-clients-64" => served::append(&path, 64, ops, 1, false)?,
+        "grpc-append-100-clients-16" => served::append(&path, 16, ops, 100, false)?,
+        "grpc-append-if-clients-1" => served::append(&path, 1, ops, 1, true)?,
+        "grpc-append-if-clients-16" => served::append(&path, 16, ops, 1, true)?,
+        "grpc-append-if-clients-64" => served::append(&path, 64, ops, 1, true)?,
+        "grpc-read-tag-10-clients-1" => served::read_tag(&path, 1, ops, 10)?,
+        "grpc-read-tag-10-clients-16" => served::read_tag(&path, 16, ops, 10)?,
+        "grpc-read-all" => served::read_all(&path, ops, 100_000)?,
+        other => return Err(format!("there is no case {other}").into()),
+    };
+    println!("{}", measured.json(case));
+    Ok(())
+}
