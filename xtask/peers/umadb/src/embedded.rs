@@ -1,9 +1,11 @@
 //! UmaDB in this process.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use umadb_core::db::UmaDb;
-use umadb_dcb::{DcbAppendCondition, DcbEvent, DcbEventStoreSync, DcbQuery, DcbQueryItem};
+use umadb_core::mvcc::{Mvcc, StorageOptions};
+use umadb_dcb::{DcbAppendCondition, DcbEventStoreSync, DcbQuery, DcbQueryItem};
 
 use crate::latencies::Measured;
 use crate::{Result, event};
@@ -11,9 +13,14 @@ use crate::{Result, event};
 /// How many events are appended at a time where only their being there counts.
 const FILL_AT_ONCE: u64 = 1_000;
 
+/// The store in this file, as the server opens it.
+pub(crate) fn open(path: &Path) -> Result<UmaDb> {
+    Ok(UmaDb::from_arc(Arc::new(Mvcc::new(false, StorageOptions::default().db_path(path))?)))
+}
+
 /// Appends events of three tags, one at a time.
 pub(crate) fn append(path: &Path, ops: u64) -> Result<Measured> {
-    let store = UmaDb::new(path)?;
+    let store = open(path)?;
     Measured::one(ops, |op| {
         let tags = [format!("name:{op}"), format!("course:{}", op % 1_000), "school:1".to_owned()];
         store.append(vec![event("Happened", &tags)], None, None)?;
@@ -23,7 +30,7 @@ pub(crate) fn append(path: &Path, ops: u64) -> Result<Measured> {
 
 /// Appends under a condition on a type that no event has, among so many.
 pub(crate) fn append_if_type_absent(path: &Path, ops: u64, among: u64) -> Result<Measured> {
-    let store = UmaDb::new(path)?;
+    let store = open(path)?;
     fill(&store, among, "Filled", "filled")?;
     Measured::one(ops, |op| {
         let tags = [format!("name:{op}"), format!("course:{}", op % 1_000), "school:1".to_owned()];
@@ -35,15 +42,17 @@ pub(crate) fn append_if_type_absent(path: &Path, ops: u64, among: u64) -> Result
 
 /// What the file takes for each of so many events of two tags.
 pub(crate) fn disk(path: &Path, events: u64) -> Result<Measured> {
-    let store = UmaDb::new(path)?;
-    let measured = Measured::one(1, |_| fill(&store, events, "Happened", "name"))?;
+    let store = open(path)?;
+    let mut measured = Measured::one(1, |_| fill(&store, events, "Happened", "name"))?;
     drop(store);
-    let bytes = std::fs::metadata(path)?.len() as f64 / events as f64;
-    Ok(Measured { disk_bytes_per_event: Some(bytes), ..measured })
+    // The file is longer than what is in it: up to the last byte that is not zero, as Quire's files are counted.
+    let bytes = std::fs::read(path)?.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    measured.disk_bytes_per_event = Some(bytes as f64 / events as f64);
+    Ok(measured)
 }
 
 /// Appends so many events, many at a time.
-pub(crate) fn fill(store: &UmaDb, events: u64, event_type: &str, name: &str) -> Result<()> {
+fn fill(store: &UmaDb, events: u64, event_type: &str, name: &str) -> Result<()> {
     for first in (0..events).step_by(FILL_AT_ONCE as usize) {
         let numbers = first..events.min(first + FILL_AT_ONCE);
         let some = numbers

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use umadb_client::{AsyncUmaDbClient, UmaDbClient};
-use umadb_core::db::UmaDb;
 use umadb_core::mvcc::StorageOptions;
 use umadb_dcb::{DcbAppendCondition, DcbEventStoreAsync, DcbEventStoreSync, DcbQuery, DcbQueryItem};
 use umadb_server::{ServerOptions, start_server_with_options};
 
 use crate::latencies::Measured;
-use crate::{Result, event};
+use crate::{Result, embedded, event};
 
 /// How many tags there are to find events by.
 const TAGS: u64 = 10_000;
@@ -68,7 +67,7 @@ async fn read(client: &AsyncUmaDbClient, query: Option<DcbQuery>, expected: usiz
 }
 
 fn fill(path: &Path, events: u64) -> Result<()> {
-    let store = UmaDb::new(path)?;
+    let store = embedded::open(path)?;
     for first in (0..events).step_by(FILL_AT_ONCE as usize) {
         let numbers = first..events.min(first + FILL_AT_ONCE);
         store.append(
