@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use quire::events::{EventPosition, EventView, Query, ReadOptions};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -66,16 +66,16 @@ impl Cursor {
         let history = database.history();
         let unreadable = |error| failed(quire::Error::from(error));
         let mut reading = selection.read(&history, self.options).map_err(unreadable)?;
-        let mut page = Page { events: Vec::new(), head: reading.head(), more: false };
-        let mut bytes = 0;
+        let (mut messages, mut bytes, mut more) = (Messages::default(), 0, false);
         while let Some(event) = reading.next().transpose().map_err(unreadable)? {
-            if bytes >= PAGE_BYTES || page.events.len() == PAGE_EVENTS_MAX {
-                page.more = true;
+            if bytes >= PAGE_BYTES || messages.events.len() == PAGE_EVENTS_MAX {
+                more = true;
                 break;
             }
             bytes += event.data.len() + event.metadata.len();
-            page.events.push(message(&event));
+            messages.push(&event);
         }
+        let page = Page { events: messages.events, head: reading.head(), more };
         if let Some(last) = page.events.last() {
             let last = EventPosition::new(last.position);
             if self.options.backwards {
@@ -94,16 +94,40 @@ impl Cursor {
     }
 }
 
-/// An event, copied out of the log.
-fn message(event: &EventView<'_>) -> Event {
-    Event {
-        position: event.position.get(),
-        id: Bytes::copy_from_slice(event.id().as_bytes()),
-        r#type: event.event_type.to_owned(),
-        tags: event.tags().map(Bytes::copy_from_slice).collect(),
-        data: Bytes::copy_from_slice(event.data),
-        metadata: Bytes::copy_from_slice(event.metadata),
-        time_us: event.time.as_micros(),
+/// The events of a page, copied out of the log. What they carry stands in a few long buffers: an allocation for each tag would cost more than
+/// all the rest.
+#[derive(Debug, Default)]
+struct Messages {
+    events: Vec<Event>,
+    buffer: BytesMut,
+}
+
+/// How long such a buffer is.
+const BUFFER_BYTES: usize = 16 << 10;
+
+impl Messages {
+    fn push(&mut self, event: &EventView<'_>) {
+        let message = Event {
+            position: event.position.get(),
+            id: self.copied(event.id().as_bytes()),
+            r#type: event.event_type.to_owned(),
+            tags: event.tags().map(|tag| self.copied(tag)).collect(),
+            data: self.copied(event.data),
+            metadata: self.copied(event.metadata),
+            time_us: event.time.as_micros(),
+        };
+        self.events.push(message);
+    }
+
+    fn copied(&mut self, bytes: &[u8]) -> Bytes {
+        if bytes.is_empty() {
+            return Bytes::new();
+        }
+        if self.buffer.capacity() < bytes.len() {
+            self.buffer = BytesMut::with_capacity(bytes.len().max(BUFFER_BYTES));
+        }
+        self.buffer.extend_from_slice(bytes);
+        self.buffer.split().freeze()
     }
 }
 
@@ -175,10 +199,9 @@ pub(super) async fn subscribe(
             let mut told = None;
             loop {
                 let look = move || {
-                    let mut events = Vec::new();
-                    let looked =
-                        subscription.visit_next(PAGE_EVENTS_MAX, PAGE_BYTES, |event| events.push(message(&event)));
-                    looked.map(|progress| (subscription, events, progress)).map_err(failed)
+                    let mut messages = Messages::default();
+                    let looked = subscription.visit_next(PAGE_EVENTS_MAX, PAGE_BYTES, |event| messages.push(&event));
+                    looked.map(|progress| (subscription, messages.events, progress)).map_err(failed)
                 };
                 let (events, progress);
                 match aside(look).await {

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, KeepAliveStream, Sse};
 use quire::Subscription;
-use quire::events::EventPosition;
+use quire::events::{EventPosition, Query};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,6 +19,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{query_of, shown};
 use crate::answer::{Answer, aside};
 use crate::app::App;
+use crate::commit::request::QueryRequest;
 use crate::error::Problem;
 use crate::params::{Named, Params, parse};
 
@@ -33,14 +34,25 @@ const KEEPALIVE_S: u64 = 15;
 
 type Sent = Result<Event, Infallible>;
 
-/// `GET /v1/events/{store}/subscribe`: events of any of the types that carry all of the tags.
+/// `GET /v1/events/{store}/subscribe`: events of any of the types that carry all of the tags, or of a whole query as JSON.
 pub(crate) async fn subscribe(
     State(app): State<Arc<App>>,
     Named(store): Named<String>,
     mut params: Params,
     headers: HeaderMap,
 ) -> Result<Sse<KeepAliveStream<ReceiverStream<Sent>>>, Problem> {
-    let query = query_of(&mut params);
+    let whole: Option<String> = params.one("query")?;
+    let simple = query_of(&mut params);
+    let query = match &whole {
+        None => simple,
+        Some(_) if simple != Query::all() => {
+            return Err(Problem::invalid("query already says which types and tags: give it, or type and tag"));
+        }
+        Some(text) => {
+            let asked: QueryRequest<'_> = serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
+            asked.query().into_owned()
+        }
+    };
     let asked: Option<u64> = params.one("after")?;
     params.end()?;
     let last: Option<u64> = match headers.get("last-event-id") {

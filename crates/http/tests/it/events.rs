@@ -140,6 +140,15 @@ fn a_subscription_tells_the_past_then_the_present_and_goes_on_where_it_was() {
     let again = subscribe(&served, &path, "Last-Event-ID: 3\r\n", 2, || ());
     assert_eq!((again[0][0].as_str(), again[1][1].as_str()), ("5", "caught_up"), "the header goes first");
     served.fails("GET", &format!("{STORE}/subscribe?kind=Joined"), "", 400, "invalid");
+
+    // {"items":[{"types":["Joined"],"tags":["student:1"]},{"tags":["student:3"]}]}
+    let query = "%7B%22items%22%3A%5B%7B%22types%22%3A%5B%22Joined%22%5D%2C%22tags%22%3A%5B%22student%3A1%22%5D%7D%2C%7B%22tags%22%3A%5B%22student%3A3%22%5D%7D%5D%7D";
+    let either = subscribe(&served, &format!("{STORE}/subscribe?query={query}"), "", 3, || ());
+    let ids: Vec<_> = either.iter().map(|[id, name, _]| (id.as_str(), name.as_str())).collect();
+    assert_eq!(ids, [("1", "event"), ("5", "event"), ("", "caught_up")]);
+    served.fails("GET", &format!("{STORE}/subscribe?query={query}&type=Joined"), "", 400, "invalid");
+    served.fails("GET", &format!("{STORE}/subscribe?query=%7B%22items%22%3A%5B%5D%7D"), "", 400, "invalid");
+    served.fails("GET", &format!("{STORE}/subscribe?query=%7B"), "", 400, "malformed_json");
 }
 
 #[test]
