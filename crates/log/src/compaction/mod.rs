@@ -5,7 +5,7 @@
 //!        ─▶ sync ─▶ <first>.log.new, whole and durable ─▶ renamed ─▶ index ─▶ the list changes ─▶ the other files go
 //! ```
 //!
-//! The log knows no model: who asks for a compaction says which entries survive. Only records before the oldest checkpoint
+//! The log knows no model: who asks for a compaction says what of each entry survives. Only records before the oldest checkpoint
 //! that is kept are touched, so that a restart never replays what has gaps. A reader that was there before keeps the old
 //! segments mapped, and reads them to its end.
 
@@ -26,9 +26,27 @@ use crate::segment::{Compacted, SegmentHeader};
 use crate::writer::segment_name;
 use remains::Remains;
 
-/// Says of entries which of them survive: one answer for each, in their order. An entry that is said not to survive must never
-/// count again, whatever is committed later.
-pub type Survives<'s> = dyn FnMut(&[Entry<'_>], &mut Vec<bool>) + 's;
+/// Says of entries what is left of them: one answer for each, in their order. What is said not to survive must never count again,
+/// whatever is committed later.
+pub type Survives<'s> = dyn FnMut(&[Entry<'_>], &mut Vec<Survival>) + 's;
+
+/// What a compaction leaves of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Survival {
+    /// All of it.
+    Whole,
+    /// Nothing.
+    Nothing,
+    /// Another body, under its tags and numbers.
+    Body(Vec<u8>),
+}
+
+/// Whether it survives.
+impl From<bool> for Survival {
+    fn from(survives: bool) -> Self {
+        if survives { Survival::Whole } else { Survival::Nothing }
+    }
+}
 
 /// How many entries are asked about at a time, unless one record has more.
 const ASKED_AT_ONCE: usize = 1024;
@@ -64,11 +82,21 @@ impl Shared {
         within.map(|sealed| self.share(sealed, samples_max, survives)).collect()
     }
 
+    /// Behind the last of the segments that may be compacted.
+    pub(crate) fn compactable_end(&self) -> Result<Position> {
+        let oldest = checkpoint::oldest(self.directory())?;
+        let segments = self.segments();
+        let last = segments.sealed.iter().take_while(|sealed| sealed.header.end <= oldest).last();
+        Ok(last.map_or(Position::ZERO, |sealed| sealed.header.end))
+    }
+
     fn share(&self, sealed: &Sealed, samples_max: u32, survives: &mut Survives<'_>) -> Result<Share> {
         let archive = &self.store().archive;
         let (first, end) = (sealed.first(), sealed.header.end);
         let bytes = self.directory().bytes_of(&segment_name(first))?;
         let surviving = archive.open(sealed).ok().and_then(|open| surviving(&open, samples_max, survives).ok());
+        // What a file has beside its records is no reason to rewrite it.
+        let surviving = surviving.map(|surviving| surviving.unwrap_or(bytes).min(bytes));
         Ok(Share { first, end, bytes, surviving })
     }
 
@@ -138,8 +166,8 @@ impl Shared {
     }
 }
 
-/// The bytes of the entries that survive, estimated from at most so many, evenly spread.
-fn surviving(open: &Open, samples_max: u32, survives: &mut Survives<'_>) -> Result<u64, Flaw> {
+/// The bytes of the entries that survive, estimated from at most so many, evenly spread; `None` when all of each does.
+fn surviving(open: &Open, samples_max: u32, survives: &mut Survives<'_>) -> Result<Option<u64>, Flaw> {
     let entries = open.entries();
     let samples = entries.min(samples_max);
     let (mut sampled, mut kept) = (0, 0);
@@ -150,15 +178,22 @@ fn surviving(open: &Open, samples_max: u32, survives: &mut Survives<'_>) -> Resu
         if asked.len() == ASKED_AT_ONCE || sample + 1 == samples {
             answers.clear();
             survives(&asked, &mut answers);
-            for (entry, survives) in asked.drain(..).zip(&answers) {
-                let bytes = entry.body.len() as u64 + 64;
-                sampled += bytes;
-                kept += if *survives { bytes } else { 0 };
+            for (entry, survival) in asked.drain(..).zip(&answers) {
+                sampled += entry.body.len() as u64 + 64;
+                kept += match survival {
+                    Survival::Whole => entry.body.len() as u64 + 64,
+                    Survival::Nothing => 0,
+                    Survival::Body(body) => body.len() as u64 + 64,
+                };
             }
         }
     }
     let bytes = u128::from(open.records_bytes());
-    Ok(if sampled == 0 { 0 } else { (bytes * u128::from(kept) / u128::from(sampled)) as u64 })
+    Ok(match sampled {
+        0 => Some(0),
+        _ if kept == sampled => None,
+        _ => Some((bytes * u128::from(kept) / u128::from(sampled)) as u64),
+    })
 }
 
 /// Takes over what survives of a segment; says how many entries don't.

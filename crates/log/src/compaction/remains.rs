@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::record::{ALIGNMENT, HEADER_BYTES, RecordHeader, RecordKind, RecordView};
+use quire_model::{Entry, NewEntry, Sequenced};
+
+use super::Survival;
+use crate::record::{ALIGNMENT, EntryHeader, EntryLayout, HEADER_BYTES, RecordHeader, RecordKind, RecordView};
 use crate::sealed::{Numbered, Numbers, numbers_encoded};
 use crate::segment::{COMPACTED_HEADER_BYTES, Compacted, SegmentHeader};
 
@@ -31,24 +34,45 @@ impl Remains {
         }
     }
 
-    /// Takes in the entries of the next record of which `survives` holds; says how many were dropped.
-    pub(super) fn take_in(&mut self, record: RecordView<'_>, survives: &[bool]) -> u64 {
-        debug_assert_eq!(record.header.entries as usize, survives.len());
-        let kept: u32 = survives.iter().map(|survives| u32::from(*survives)).sum();
+    /// Takes in what survives of the entries of the next record; says how many were dropped.
+    pub(super) fn take_in(&mut self, record: RecordView<'_>, survivals: &[Survival]) -> u64 {
+        debug_assert_eq!(record.header.entries as usize, survivals.len());
+        let survives = |entry: u32| survivals[entry as usize] != Survival::Nothing;
+        let kept = (0..record.header.entries).filter(|entry| survives(*entry)).count() as u32;
         if kept > 0 {
             let begin = self.bytes.len();
             self.bytes.resize(begin + HEADER_BYTES, 0);
-            for entry in (0..record.header.entries).filter(|entry| survives[*entry as usize]) {
+            for entry in (0..record.header.entries).filter(|entry| survives(*entry)) {
                 self.bytes.extend_from_slice(&record.index_of(entry).to_le_bytes());
             }
             let mut own_parts = Vec::new();
-            for ((offset, _), _) in record.entries().zip(survives).filter(|(_, survives)| **survives) {
-                own_parts.extend(record.own_part_at(offset, self.bytes.len() - begin));
-                self.bytes.extend_from_slice(record.entry_bytes(offset));
+            for ((offset, entry), survival) in record.entries().zip(survivals) {
+                match survival {
+                    Survival::Nothing => {}
+                    Survival::Whole => {
+                        own_parts.extend(record.own_part_at(offset, self.bytes.len() - begin));
+                        self.bytes.extend_from_slice(record.entry_bytes(offset));
+                    }
+                    Survival::Body(body) => own_parts.extend(self.rewrite(&entry, body, begin)),
+                }
             }
             self.seal(begin, RecordKind::Remains, RecordHeader { entries: kept, ..record.header }, &own_parts);
         }
         u64::from(record.header.entries - kept)
+    }
+
+    /// Writes an entry with another body behind the others of the record that begins at `begin`; gives back where in that record
+    /// the part is that has a checksum of its own.
+    fn rewrite(&mut self, entry: &Entry<'_>, body: &[u8], begin: usize) -> Option<Range<usize>> {
+        let tags: Vec<_> = entry.tags.iter().collect();
+        // Where the tag's numbers begin is of no concern any more: this entry has one.
+        let sequenced = entry.sequence.map(|origin| Sequenced { origin, count: entry.count });
+        let new = NewEntry { kind: entry.kind, tags: &tags, sequenced, body: &[body] };
+        let (layout, at) = (EntryLayout::of(&new, None), self.bytes.len());
+        self.bytes.resize(at + layout.length, 0);
+        layout.write(&new, entry.sequence, &mut self.bytes[at..]);
+        let written = EntryHeader::parse(&self.bytes[at..]).expect("an entry that was written can be read");
+        written.own_part(at - begin).map(|(part, _)| part)
     }
 
     fn seal(&mut self, begin: usize, kind: RecordKind, header: RecordHeader, own_parts: &[Range<usize>]) {

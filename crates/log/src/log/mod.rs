@@ -200,6 +200,14 @@ impl Log {
         self.shared().shares(samples_max, survives)
     }
 
+    /// The position behind the last record that may be compacted.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io).
+    pub fn compactable_end(&self) -> Result<Position> {
+        self.shared().compactable_end()
+    }
+
     /// Rewrites a run of sealed segments into one without the entries that don't survive. All others keep their places, and
     /// every tag its numbers. A run that is not, or no longer, one of whole segments that may be compacted is left alone.
     ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use quire_log::{
-    Background, Compaction, CompactionPlan, Components, Durability, Duty, Error, Log, Opened, Run, Storage,
+    Background, Compaction, CompactionPlan, Components, Durability, Duty, Error, Log, Opened, Run, Storage, Survival,
 };
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
@@ -13,7 +13,7 @@ use crate::shard::{BOTH, IDENTITY, Read, Shard, Snapshot, append, contents, exte
 use crate::storage::Dying;
 
 /// Saves a checkpoint, behind which everything so far may be compacted.
-fn checkpoint(opened: &Opened) {
+pub(crate) fn checkpoint(opened: &Opened) {
     opened.log.save_checkpoint(opened.writer.mark(), b"state").unwrap();
 }
 
@@ -21,7 +21,9 @@ fn checkpoint(opened: &Opened) {
 fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Compaction, Error> {
     opened.log.sync()?;
     while opened.log.carry_out(Duty::Seal)? {}
-    let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<bool>| answers.extend(entries.iter().map(&survives));
+    let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
+        answers.extend(entries.iter().map(|entry| survives(entry).into()));
+    };
     let shares = opened.log.shares(u32::MAX, &mut answer)?;
     let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
     opened.log.compact(Run { first: first.first, end: last.end }, &mut answer)
@@ -159,14 +161,19 @@ fn a_run_with_damage_stays_as_it_is() {
     assert!(matches!(compact(&opened, is_even), Err(Error::Unreadable(_))));
     before.assert_unchanged(&shard);
     // A plan leaves it out.
-    let shares =
-        opened.log.shares(u32::MAX, &mut |entries, answers| answers.extend(entries.iter().map(is_even))).unwrap();
+    let shares = opened
+        .log
+        .shares(u32::MAX, &mut |entries, answers| answers.extend(entries.iter().map(|entry| is_even(entry).into())))
+        .unwrap();
     assert_eq!(shares.iter().filter(|share| share.surviving.is_none()).count(), 1);
     let plan = CompactionPlan::of(&shares, 4096, 10);
     assert!(!plan.runs.is_empty());
     for run in plan.runs {
         assert!(run.end <= Position::new(6) || run.first > Position::new(6));
-        opened.log.compact(run, &mut |entries, answers| answers.extend(entries.iter().map(is_even))).unwrap();
+        opened
+            .log
+            .compact(run, &mut |entries, answers| answers.extend(entries.iter().map(|entry| is_even(entry).into())))
+            .unwrap();
     }
     assert!(opened.log.reader().record(Position::new(6)).is_err());
     assert!(opened.log.reader().record(Position::new(25)).unwrap().is_none());
@@ -206,7 +213,7 @@ fn no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed() {
 }
 
 /// Opens a log on a disk that fails for good after so many changes.
-fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Opened {
+pub(crate) fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Opened {
     let storage: Arc<dyn Storage> = Arc::new(Dying::after(left));
     let components = Components { storage, clock: shard.clock.clone(), background: Background::Caller };
     Log::open_with(path, IDENTITY, shard.settings.clone(), components).unwrap()

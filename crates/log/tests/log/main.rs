@@ -14,6 +14,7 @@ mod control;
 mod damage;
 mod oracle;
 mod power;
+mod replaced;
 mod sealed;
 mod shard;
 mod states;

@@ -215,8 +215,8 @@ impl Run {
     fn compact(&mut self, rest: u64, joined: bool) {
         let opened = self.opened.as_mut().expect("open between the steps");
         let survives = |place: Place| (place.position.get() * 7 + u64::from(place.index)) % 3 != rest;
-        let answer = |entries: &[Entry<'_>], answers: &mut Vec<bool>| {
-            answers.extend(entries.iter().map(|entry| survives(entry.place)));
+        let answer = |entries: &[Entry<'_>], answers: &mut Vec<quire_log::Survival>| {
+            answers.extend(entries.iter().map(|entry| survives(entry.place).into()));
         };
         let shares = opened.log.shares(u32::MAX, &mut { answer }).unwrap();
         let runs = match (&shares[..], joined) {
