@@ -244,7 +244,7 @@ def topics_are_created_described_altered_and_deleted(bootstrap):
     administrator.create_topics([wanted])[topic].result(SECONDS_MAX)
     again = refused(lambda: administrator.create_topics([wanted])[topic].result(SECONDS_MAX))
     expect(again == KafkaError.TOPIC_ALREADY_EXISTS, again)
-    unknown = NewTopic("rdkafka-unknown", 1, config={"cleanup.policy": "compact"})
+    unknown = NewTopic("rdkafka-unknown", 1, config={"cleanup.policy": "tidy"})
     code = refused(lambda: administrator.create_topics([unknown])["rdkafka-unknown"].result(SECONDS_MAX))
     expect(code == KafkaError.INVALID_CONFIG, code)
     resource = lambda *entries: ConfigResource(ResourceType.TOPIC, topic, incremental_configs=list(entries))

@@ -170,6 +170,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
                 (REFUSED, "unknown_topic")
             }
             streams::Refusal::UnknownPartition { .. } => (REFUSED, "unknown_partition"),
+            streams::Refusal::MissingKey { .. } => (INVALID, "missing_key"),
             streams::Refusal::ControlBatch => (INVALID, "control_batch"),
             streams::Refusal::TransactionalBatch => (INVALID, "transactional_batch"),
             streams::Refusal::MetadataTooLong { .. } => (INVALID, "metadata_too_long"),

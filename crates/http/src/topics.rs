@@ -64,12 +64,16 @@ struct SettingsReply {
     retention_bytes: Option<u64>,
     batch_bytes_max: u32,
     compression: String,
+    cleanup: String,
+    delete_retention_ms: u64,
 }
 
 impl From<TopicSettings> for SettingsReply {
     fn from(settings: TopicSettings) -> Self {
-        let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression } = settings;
-        SettingsReply { retention_ms, retention_bytes, batch_bytes_max, compression: compression.to_string() }
+        let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression, cleanup, delete_retention_ms } =
+            settings;
+        let (compression, cleanup) = (compression.to_string(), cleanup.to_string());
+        SettingsReply { retention_ms, retention_bytes, batch_bytes_max, compression, cleanup, delete_retention_ms }
     }
 }
 

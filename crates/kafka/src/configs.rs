@@ -1,7 +1,7 @@
 //! Settings under Kafka's names: those of topics, which can be changed, and those of the broker, which can be looked at.
 
 use kafka_protocol::ResponseError;
-use quire::streams::{TopicChanges, TopicSettings};
+use quire::streams::{Cleanup, TopicChanges, TopicSettings};
 
 use crate::Settings;
 use crate::errors::Failure;
@@ -34,8 +34,7 @@ pub(crate) enum Change<'c> {
 }
 
 /// The settings of topics that have one value here, which may be said and not changed.
-const FIXED: [(&str, &str, Kind, &str); 4] = [
-    ("cleanup.policy", "delete", Kind::List, "Old records are deleted."),
+const FIXED: [(&str, &str, Kind, &str); 3] = [
     ("compression.type", "producer", Kind::Text, "Batches are stored as their producers compressed them."),
     ("message.timestamp.type", "CreateTime", Kind::Text, "Records have the times that their producers gave them."),
     ("min.insync.replicas", "1", Kind::Int, "There is one copy."),
@@ -46,6 +45,20 @@ pub(crate) fn of_topic(settings: &TopicSettings) -> Vec<Shown> {
     let default = TopicSettings::default();
     let or_none = |limit: Option<u64>| limit.map_or_else(|| String::from("-1"), |limit| limit.to_string());
     let mut shown = vec![
+        Shown {
+            name: "cleanup.policy",
+            value: settings.cleanup.to_string(),
+            kind: Kind::List,
+            is_default: settings.cleanup == default.cleanup,
+            documentation: "Whether records go by age and size (delete), when their key has a newer one (compact), or by both.",
+        },
+        Shown {
+            name: "delete.retention.ms",
+            value: settings.delete_retention_ms.to_string(),
+            kind: Kind::Long,
+            is_default: settings.delete_retention_ms == default.delete_retention_ms,
+            documentation: "For how long a compacted topic tells that a key is gone.",
+        },
         Shown {
             name: "max.message.bytes",
             value: settings.batch_bytes_max.to_string(),
@@ -96,6 +109,17 @@ pub(crate) fn change(changes: &mut TopicChanges, name: &str, change: Change<'_>)
         ("retention.ms", Change::Reset) => changes.retention_ms = Some(default.retention_ms),
         ("retention.bytes", Change::Set(value)) => changes.retention_bytes = Some(limit(value)?),
         ("retention.bytes", Change::Reset) => changes.retention_bytes = Some(default.retention_bytes),
+        ("cleanup.policy", Change::Set(value)) => {
+            let wrong = || invalid(format!("{name} is delete, compact or both, and can't be {value:?}"));
+            changes.cleanup = Some(Cleanup::of_name(value).ok_or_else(wrong)?);
+        }
+        ("cleanup.policy", Change::Reset) => changes.cleanup = Some(default.cleanup),
+        ("delete.retention.ms", Change::Set(value)) => {
+            let ms = value.parse::<i64>().ok().and_then(|ms| u64::try_from(ms).ok());
+            let wrong = || invalid(format!("{name} is at least 0, and can't be {value:?}"));
+            changes.delete_retention_ms = Some(ms.ok_or_else(wrong)?);
+        }
+        ("delete.retention.ms", Change::Reset) => changes.delete_retention_ms = Some(default.delete_retention_ms),
         ("max.message.bytes", Change::Set(value)) => {
             let bytes = value.parse::<u32>().ok().filter(|bytes| (1..=default.batch_bytes_max).contains(bytes));
             let wrong = || invalid(format!("{name} is 1 to {}, and can't be {value:?}", default.batch_bytes_max));
@@ -122,6 +146,8 @@ pub(crate) fn reset() -> TopicChanges {
         retention_ms: Some(default.retention_ms),
         retention_bytes: Some(default.retention_bytes),
         batch_bytes_max: Some(default.batch_bytes_max),
+        cleanup: Some(default.cleanup),
+        delete_retention_ms: Some(default.delete_retention_ms),
         // What embedded producers do is none of Kafka's settings.
         compression: None,
     }

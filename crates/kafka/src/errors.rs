@@ -106,6 +106,7 @@ impl From<Refusal> for Failure {
             Refusal::UnknownTopic { .. } => ResponseError::UnknownTopicOrPartition,
             Refusal::UnknownTopicId { .. } => ResponseError::UnknownTopicId,
             Refusal::UnknownPartition { .. } => ResponseError::UnknownTopicOrPartition,
+            Refusal::MissingKey { .. } => ResponseError::InvalidRecord,
             Refusal::ControlBatch => ResponseError::InvalidRecord,
             Refusal::TransactionalBatch => ResponseError::InvalidTxnState,
             Refusal::MetadataTooLong { .. } => ResponseError::OffsetMetadataTooLarge,
@@ -148,6 +149,7 @@ impl From<BatchError> for Failure {
             BatchError::Codec { .. } => ResponseError::UnsupportedCompressionType,
             BatchError::TooShort { .. }
             | BatchError::Length { .. }
+            | BatchError::DeleteHorizon
             | BatchError::Count { .. }
             | BatchError::TooFewBytes { .. } => ResponseError::InvalidRecord,
         };

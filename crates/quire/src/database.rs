@@ -14,6 +14,8 @@ use quire_model::{Position, Timestamp};
 
 use crate::builder::Builder;
 use crate::commit::Commit;
+use crate::compaction::Thoroughness;
+use crate::compression::open_batch;
 use crate::decide::{Commands, Replies, State};
 use crate::error::{Error, Result};
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
@@ -115,12 +117,27 @@ impl Database {
 
     /// What a topic has embedded producers compress with.
     pub(crate) fn codec_of(&self, topic: &str) -> Result<Codec> {
-        if !self.shared.compresses() {
+        if !self.shared.asked().compresses() {
             return Ok(Codec::None);
         }
         self.read_published(|view| {
             view.streams.topic_named(topic).map_or(Codec::None, |topic| topic.settings.compression)
         })
+    }
+
+    /// A command as it came, but that the keys of its records are known where its topic compacts: a model does not decompress.
+    pub(crate) fn noting_keys<'c>(&self, mut command: streams::Command<'c>) -> Result<streams::Command<'c>> {
+        if let streams::Command::Produce { topic, batch, .. } | streams::Command::ProduceByKey { topic, batch, .. } =
+            &mut command
+            && self.shared.asked().compacts()
+            && batch.codec() != Codec::None
+            && self
+                .read_published(|view| view.streams.settings_of(*topic).is_some_and(|found| found.cleanup.compacts()))?
+            && let Ok(opened) = open_batch(batch)
+        {
+            *batch = batch.noting_keys(&opened);
+        }
+        Ok(command)
     }
 
     /// The consumer group of this name; it need not be there yet.
@@ -165,7 +182,7 @@ impl Database {
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
         let now = self.now();
         let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
-        let sorted = Sorted::by_model(commit.parts(), &mut encoded);
+        let sorted = Sorted::by_model(commit.parts(), &mut encoded, |command| self.noting_keys(command))?;
         let ticket = self.decide_at(now, sorted.commands())?;
         Ok(ticket.map(|verdict| match verdict {
             Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),
@@ -274,7 +291,7 @@ impl Database {
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on.
     pub fn compact(&self) -> Result<Compaction> {
         self.shared.checkpoint()?;
-        self.shared.compact(u32::MAX, 1)
+        self.shared.compact(Thoroughness::FULL)
     }
 
     /// What reads found not to be as it was written, since the database was opened. Those reads failed; all else is read.

@@ -72,9 +72,11 @@ mod decide;
 mod models;
 
 mod checkpoint;
+mod compaction;
 mod deliver;
 mod duties;
 mod graph_memory;
+mod keys;
 mod meta;
 
 mod builder;

@@ -63,23 +63,27 @@ impl Encoded {
 }
 
 impl<'c> Sorted<'c> {
-    /// Sorts the parts; `encoded` are their messages.
-    pub(crate) fn by_model(parts: &[Part<'c>], encoded: &'c mut Encoded) -> Self {
+    /// Sorts the parts; `encoded` are their messages, and `noting` completes a command of streams.
+    pub(crate) fn by_model(
+        parts: &[Part<'c>],
+        encoded: &'c mut Encoded,
+        noting: impl Fn(streams::Command<'c>) -> Result<streams::Command<'c>>,
+    ) -> Result<Self> {
         let mut batches = encoded.batches.iter_mut();
         let mut sorted = Sorted { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() };
         for part in parts {
             match part {
                 Part::Produce { topic, message } => {
                     let batch = batches.next().expect("every message was encoded").batch();
-                    sorted.streams.push(message.command(streams::TopicRef::Name(topic), batch));
+                    sorted.streams.push(noting(message.command(streams::TopicRef::Name(topic), batch))?);
                 }
-                Part::Streams(command) => sorted.streams.push(*command),
+                Part::Streams(command) => sorted.streams.push(noting(*command)?),
                 Part::Events(command) => sorted.events.push(command.clone()),
                 Part::Jobs(command) => sorted.jobs.push(*command),
                 Part::Graph(command) => sorted.graph.push(*command),
             }
         }
-        sorted
+        Ok(sorted)
     }
 
     pub(crate) fn commands(&self) -> Commands<'_, 'c> {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
-use quire_log::{Background, Clock, Compaction, CompactionPlan, Heard, Log, Woken};
-use quire_model::{Entry, Timestamp};
+use quire_log::{Background, Clock, Heard, Log, Woken};
+use quire_model::Timestamp;
 
 use crate::checkpoint::Checkpoints;
 use crate::database::Duty;
@@ -16,6 +16,8 @@ use crate::decide::{Commands, Decided, Replies, State};
 use crate::deliver::Deliveries;
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
+use crate::keys::{KEYS_MAX, KeyLooks};
+use crate::models::seed_of;
 use crate::{events, jobs, streams};
 
 /// How long it is between two looks for records that topics keep no longer. Kafka looks every five minutes.
@@ -28,17 +30,15 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     /// The state after the last appended record, and the only way to append.
     state: RwLock<State>,
-    duties: Duties,
+    pub(crate) duties: Duties,
     pub(crate) deliveries: Deliveries,
     checkpoints: Checkpoints,
-    retention: Retention,
+    pub(crate) retention: Retention,
+    pub(crate) keys: KeyLooks,
     refusals: AtomicU64,
-    /// Whether a topic has producers compress: they need not ask for theirs otherwise.
-    compresses: AtomicBool,
+    /// What any topic asks of its producers.
+    asked: Asked,
 }
-
-/// How much an interval's compaction looks at of each segment: enough to tell a half from a quarter.
-const SAMPLES: u32 = 64;
 
 /// How long what no longer counts is kept, and when it is looked for.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +48,30 @@ pub(crate) struct Retention {
     pub(crate) compact_interval_ms: u64,
     /// How much of a segment has to be of no use before it is rewritten.
     pub(crate) compact_percent_min: u8,
+}
+
+/// What any topic asks of those who produce: they need not ask about theirs otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    compresses: AtomicBool,
+    compacts: AtomicBool,
+}
+
+impl Asked {
+    fn note(&self, streams: &streams::Streams) {
+        self.compresses.store(streams.compresses(), Ordering::Relaxed);
+        self.compacts.store(streams.compacts(), Ordering::Relaxed);
+    }
+
+    /// Whether a topic has embedded producers compress.
+    pub(crate) fn compresses(&self) -> bool {
+        self.compresses.load(Ordering::Relaxed)
+    }
+
+    /// Whether a topic has every record have a key.
+    pub(crate) fn compacts(&self) -> bool {
+        self.compacts.load(Ordering::Relaxed)
+    }
 }
 
 /// A state that was opened, and how it came about.
@@ -63,9 +87,11 @@ impl Shared {
         duties.next_due(restored.state.models.jobs.next_due());
         // Whether or not a topic lets anything go today: another process may tell one to, and be gone.
         duties.retain_at(log.clock().now());
-        let compresses = restored.state.models.streams.compresses();
+        let asked = Asked::default();
+        asked.note(&restored.state.models.streams);
         let shared = Shared {
             retention,
+            keys: KeyLooks::new(seed_of(id), KEYS_MAX),
             id,
             log,
             state: RwLock::new(restored.state),
@@ -73,7 +99,7 @@ impl Shared {
             deliveries: Deliveries::default(),
             checkpoints: restored.checkpoints,
             refusals: AtomicU64::new(0),
-            compresses: AtomicBool::new(compresses),
+            asked,
         };
         shared.schedule_compaction();
         // What was appended may not have been delivered before the last one closed.
@@ -116,7 +142,7 @@ impl Shared {
     fn followed(&self, state: &mut State) -> Woken {
         if std::mem::take(&mut state.followed) {
             self.duties.next_due(state.models.jobs.next_due());
-            self.compresses.store(state.models.streams.compresses(), Ordering::Relaxed);
+            self.asked.note(&state.models.streams);
             self.ask_for_delivery(state);
         }
         std::mem::take(&mut state.owed)
@@ -144,7 +170,7 @@ impl Shared {
             if commands.streams.iter().any(streams::Command::changes_limits) || commands.events.iter().any(keeps_less) {
                 // Looked at at once, for a topic may keep less than before.
                 self.duties.retain_at(now);
-                self.compresses.store(state.models.streams.compresses(), Ordering::Relaxed);
+                self.asked.note(&state.models.streams);
             }
             (decided, self.followed(&mut state))
         };
@@ -190,9 +216,9 @@ impl Shared {
         self.checkpoints.save(&self.log, || self.state_now())
     }
 
-    /// Whether a topic has producers compress, as far as this process has seen.
-    pub(crate) fn compresses(&self) -> bool {
-        self.compresses.load(Ordering::Relaxed)
+    /// What any topic asks of its producers, as far as this process has seen.
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     /// How many commits were refused, and how many checkpoints saved.
@@ -259,46 +285,6 @@ impl Shared {
             Duty::Deliver if self.deliveries.take().is_some() => self.deliver(),
             Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain | Duty::Deliver => Ok(false),
         }
-    }
-
-    /// Rewrites the segments of which enough no longer counts, and says when to look again.
-    fn compact_in_time(&self) -> Result<()> {
-        self.schedule_compaction();
-        self.compact(SAMPLES, self.retention.compact_percent_min).map(|_| ())
-    }
-
-    /// Has it looked at what no longer counts after an interval.
-    fn schedule_compaction(&self) {
-        let interval = self.retention.compact_interval_ms.saturating_mul(1000);
-        let now = self.log.clock().now().as_micros();
-        self.duties.compact_at(Timestamp::from_micros(now.saturating_add(interval)));
-    }
-
-    /// Rewrites the segments of which at least so much no longer counts, going by at most so many entries of each.
-    ///
-    /// The log asks what survives while it keeps others from sealing and compacting; writers go on, but for the moments in
-    /// which some entries are looked at.
-    pub(crate) fn compact(&self, samples_max: u32, percent_min: u8) -> Result<Compaction> {
-        let now = self.log.clock().now().as_micros();
-        let kept = self.retention.history_ms.saturating_mul(1000);
-        let history_from = Timestamp::from_micros(now.saturating_sub(kept));
-        let mut survives = |entries: &[Entry<'_>], answers: &mut Vec<bool>| match self.state() {
-            Ok(state) => answers.extend(entries.iter().map(|entry| state.models.survives(entry, history_from))),
-            Err(_) => answers.resize(entries.len(), true),
-        };
-        let shares = self.log.shares(samples_max, &mut survives)?;
-        let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, percent_min);
-        let mut done = Compaction::default();
-        let mut failed = None;
-        for run in plan.runs {
-            match self.log.compact(run, &mut survives) {
-                Ok(more) => done += more,
-                // Damage in one run keeps no other from being compacted.
-                Err(error @ quire_log::Error::Unreadable(_)) => failed = failed.or(Some(error)),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        failed.map_or(Ok(done), |error| Err(error.into()))
     }
 
     /// Takes in what time has brought to the queues, a bounded number of jobs at a time.

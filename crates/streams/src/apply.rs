@@ -15,7 +15,7 @@ use crate::roster::Member;
 use crate::state::{Committed, Group, Topic};
 use crate::tag::partition_of;
 use crate::wire::Batch;
-use crate::{MemberId, Streams, TopicId};
+use crate::{MemberId, Streams, TopicId, TopicSettings};
 
 /// What the log keeps is what `decide` wrote.
 const WHOLE: &str = "the log keeps the entries of streams whole";
@@ -32,16 +32,16 @@ impl Streams {
             }
             TOPIC_CREATED => {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
-                self.compressing += usize::from(body.settings.compresses());
+                self.count(&body.settings);
                 self.topics.add(body.topic.get(), body.name, Topic::new(body.partitions, body.settings));
             }
             TOPIC_ALTERED => {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
                 let topic = self.topics.get_mut(body.topic.get()).expect("a topic is created before it changes");
-                let before = core::mem::replace(&mut topic.settings, body.settings);
+                let before = topic.change(body.settings);
                 topic.partitions = body.partitions;
-                self.compressing += usize::from(body.settings.compresses());
-                self.compressing -= usize::from(before.compresses());
+                self.count(&body.settings);
+                self.count_no_longer(&before);
                 self.share_out_anew(body.topic, body.partitions);
             }
             TOPIC_DELETED => self.topic_deleted(TopicId::new(decode_id(entry.body).expect(WHOLE))),
@@ -104,6 +104,16 @@ impl Streams {
         }
     }
 
+    fn count(&mut self, settings: &TopicSettings) {
+        self.compressing += usize::from(settings.compresses());
+        self.compacting += usize::from(settings.cleanup.compacts());
+    }
+
+    fn count_no_longer(&mut self, settings: &TopicSettings) {
+        self.compressing -= usize::from(settings.compresses());
+        self.compacting -= usize::from(settings.cleanup.compacts());
+    }
+
     /// Lets members in or out, and shares out anew.
     fn change_roster(&mut self, gone: &GoneBody, joined: Option<(MemberId, Member)>) {
         let partitions = self.topics.get(gone.topic.get()).expect("a topic is there when it is shared").1.partitions;
@@ -119,7 +129,7 @@ impl Streams {
 
     fn topic_deleted(&mut self, topic: TopicId) {
         let gone = self.topics.remove(topic.get()).expect("a topic that is deleted was there");
-        self.compressing -= usize::from(gone.settings.compresses());
+        self.count_no_longer(&gone.settings);
         for group in self.groups.values_mut() {
             group.offsets.retain(|(of, _), _| *of != topic);
             group.protected.remove(&topic);

@@ -271,8 +271,10 @@ impl<'c> Draft<'_, 'c> {
     ) -> Result<Reply, Stop> {
         let (topic, shape) = self.topic_or_create(topic, None)?;
         check_partition(topic, partition, shape.partitions)?;
-        let known = self.state.topics.get(topic.get()).map_or(Sequence::new(0), |(_, topic)| topic.start(partition));
-        let offsets = Partition::new(topic, partition, known).offsets(self.history)?;
+        let known = self.state.topics.get(topic.get());
+        let has_holes = known.is_some_and(|(_, topic)| topic.has_holes);
+        let known = known.map_or(Sequence::new(0), |(_, topic)| topic.start(partition));
+        let offsets = Partition::new(topic, partition, known, has_holes).offsets(self.history)?;
         let next = self.added().ends.get(&(topic, partition)).copied().unwrap_or(offsets.next);
         let before = before.unwrap_or(next);
         if before > next {
@@ -398,6 +400,12 @@ impl<'c> Draft<'_, 'c> {
         let (bytes, bytes_max) = (batch.bytes().len(), shape.settings.batch_bytes_max);
         if bytes > bytes_max as usize {
             return Err(Refusal::BatchTooLarge { bytes, bytes_max });
+        }
+        // What has no key would never go.
+        if shape.settings.cleanup.compacts()
+            && let Some(record) = batch.first_without_key()
+        {
+            return Err(Refusal::MissingKey { record });
         }
         let stamp = Stamp::of(&batch)?;
         let last_offset_delta = batch.last_offset_delta();

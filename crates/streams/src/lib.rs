@@ -11,6 +11,7 @@
 //! * [`Streams`]: the model. One produced batch is one entry under its partition's tag, and takes as many numbers of
 //!   that tag as it has records: **a Kafka offset is the tag's sequence**. Where a partition ends is read from the log and
 //!   stored nowhere else; where it begins after records were deleted, and a sparse index of it, are in the state.
+//! * [`Newest`]: what compaction by key takes.
 //! * [`partition_for_key`]: the partition that Kafka's producers choose for a key.
 //!
 //! Topics and groups get small dense ids on their first use. Who produced what last is remembered, so that a batch that an
@@ -72,11 +73,16 @@ mod read;
 mod retention;
 mod trial;
 
+mod compaction;
+mod newest;
+
 pub use command::{
     Command, Committer, Despite, Generation, GroupId, MemberId, MemberJoined, OffsetCommitted, Owned, OwnerEpoch,
     Produced, ProducerId, RecordsDeleted, Reply, StaticMember, TopicAltered, TopicCreated, TopicId, TopicRef,
 };
+pub use compaction::{Compacted, Look, Scope};
 pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
+pub use newest::{KeyHash, Left, Newest, Remains, Terms};
 pub use partition::{Fetched, Open, Partition, PartitionOffsets, Stored, TimeOffset};
 pub use partitioner::partition_for_key;
 pub use producers::ActiveProducer;
@@ -85,6 +91,6 @@ pub use refusal::{
     LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX,
 };
 pub use retention::Retained;
-pub use settings::{TopicChanges, TopicSettings};
+pub use settings::{Cleanup, TopicChanges, TopicSettings};
 pub use state::Streams;
 pub use tag::{PartitionTag, partition_tag};

@@ -18,12 +18,15 @@ pub struct Partition {
     tag: PartitionTag,
     /// Records before this offset are deleted, or of no interest to who looked the partition up.
     start: Sequence,
+    /// Whether records between others may be gone: nothing is lost then where there is none.
+    has_holes: bool,
 }
 
 /// Where a partition begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOffsets {
-    /// The offset of the first record that is still there; that of the next one when there is none.
+    /// The offset of the first record that is still there; that of the next one when there is none. In a topic that compacts, or
+    /// did, the one before which records were deleted: who reads from there on is told of each key's newest.
     pub start: Sequence,
     /// The offset that the next record gets: the high watermark.
     pub next: Sequence,
@@ -41,7 +44,7 @@ pub struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    fn new(entry: &Entry<'a>) -> Self {
+    pub(crate) fn new(entry: &Entry<'a>) -> Self {
         let base_offset = entry.sequence.expect("every batch has its offsets");
         Stored { base_offset, time: entry.time, batch: Batch::stored(entry.body) }
     }
@@ -71,8 +74,13 @@ pub struct TimeOffset {
 }
 
 impl Partition {
-    pub(crate) fn new(topic: TopicId, partition: u32, start: Sequence) -> Self {
-        Partition { tag: partition_tag(topic, partition), start }
+    pub(crate) fn new(topic: TopicId, partition: u32, start: Sequence, has_holes: bool) -> Self {
+        Partition { tag: partition_tag(topic, partition), start, has_holes }
+    }
+
+    /// The same, of which what stands before an offset is of no interest.
+    pub(crate) fn from(self, offset: Sequence) -> Self {
+        Partition { start: self.start.max(offset), ..self }
     }
 
     /// The tag that its batches stand under.
@@ -92,6 +100,9 @@ impl Partition {
     pub fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, ReadError> {
         let last = history.previous(&[self.tag.tag()], Place::END)?;
         let next = last.map_or(Sequence::new(0), |last| last.next_sequence());
+        if self.has_holes {
+            return Ok(PartitionOffsets { start: self.start, next: next.max(self.start) });
+        }
         let start = match history.seek(self.tag.tag(), self.start) {
             Ok(first) => first.and_then(|first| first.sequence).map_or(next, |first| first.max(self.start)),
             // There is one, which whoever reads it is told of; the others can be read.

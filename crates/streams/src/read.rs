@@ -11,7 +11,7 @@ use crate::roster::Roster;
 use crate::state::{Committed, Written};
 use crate::{
     ActiveProducer, Fetched, Generation, GroupId, MemberId, Owned, Partition, PartitionOffsets, StaticMember, Stored,
-    Streams, TimeOffset, TopicId, TopicSettings,
+    Streams, TimeOffset, TopicId, TopicRef, TopicSettings,
 };
 
 /// A topic.
@@ -89,6 +89,21 @@ impl Streams {
     /// Whether a topic has embedded producers compress.
     pub fn compresses(&self) -> bool {
         self.compressing > 0
+    }
+
+    /// What is chosen about a topic, if it is there.
+    pub fn settings_of(&self, topic: TopicRef<'_>) -> Option<TopicSettings> {
+        let id = match topic {
+            TopicRef::Id(id) => id,
+            TopicRef::Name(name) => TopicId::new(self.topics.id(name)?),
+            TopicRef::Outside(_) => return None,
+        };
+        self.topic_at(id).map(|(_, topic)| topic.settings)
+    }
+
+    /// Whether any topic compacts.
+    pub fn compacts(&self) -> bool {
+        self.compacting > 0
     }
 
     /// Every topic, in the order of the names.
@@ -262,7 +277,7 @@ impl Streams {
         if partition >= partitions {
             return Err(StreamReadError::UnknownPartition { topic, partition, partitions });
         }
-        Ok(Partition::new(topic, partition, found.start(partition)))
+        Ok(Partition::new(topic, partition, found.start(partition), found.has_holes))
     }
 
     /// The partition without what is known to be earlier than a time: what [`Partition::offset_at_time`] searches, a small
@@ -279,12 +294,14 @@ impl Streams {
         let found = self.partition(topic, partition)?;
         let written = self.written(topic, partition);
         let from = written.and_then(|written| written.samples.offset_before_time(timestamp_ms));
-        Ok(Partition::new(topic, partition, found.start().max(from.unwrap_or_default())))
+        Ok(found.from(from.unwrap_or_default()))
     }
 
     /// Where the batch begins that holds the record with the latest time, unless it is deleted.
     pub fn latest_batch(&self, topic: TopicId, partition: u32) -> Option<Sequence> {
-        let written = self.written(topic, partition)?;
+        // The record with the latest time may have gone when its key got another.
+        let (_, found) = self.topic_at(topic).filter(|(_, found)| !found.has_holes)?;
+        let written = found.written.get(&partition)?;
         written.samples.latest.map(|latest| latest.base_offset).filter(|offset| *offset >= written.start)
     }
 }

@@ -156,6 +156,11 @@ pub enum Refusal {
         /// The generation that a coordinator began for members of its own, whether or not they are there still.
         generation: Option<Generation>,
     },
+    /// A record of a topic that compacts has a key.
+    MissingKey {
+        /// Which record of the batch has none, from 0.
+        record: u32,
+    },
     /// Markers are for brokers to write, not for producers.
     ControlBatch,
     /// Transactions are not offered.
@@ -227,6 +232,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::GroupHasMembers { generation: Some(generation), .. } => {
                 write!(f, "the group's generation {generation} began with members, who may be there still")
+            }
+            Refusal::MissingKey { record } => {
+                write!(f, "the topic is compacted by key, and record {record} of the batch has none")
             }
             Refusal::ControlBatch => write!(f, "producers can't write control batches"),
             Refusal::TransactionalBatch => write!(f, "transactional batches are not supported"),

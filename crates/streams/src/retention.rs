@@ -46,6 +46,9 @@ impl Streams {
         }
         for (topic, _, found) in self.topics.iter() {
             let settings = found.settings;
+            if !settings.cleanup.deletes() {
+                continue;
+            }
             if settings.retention_ms.is_none() && settings.retention_bytes.is_none() {
                 continue;
             }
@@ -53,9 +56,11 @@ impl Streams {
             let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
             let keep_from_ms = settings.retention_ms.map(|ms| now_ms.saturating_sub_unsigned(ms));
             for (&number, written) in &found.written {
-                let within = settings.retention_bytes.and_then(|bytes| written.samples.offset_with_bytes_behind(bytes));
+                // The samples count what compaction took, too: it counts what is left, and says what is too much.
+                let bytes = settings.retention_bytes.filter(|_| !found.has_holes);
+                let within = bytes.and_then(|bytes| written.samples.offset_with_bytes_behind(bytes));
                 let start = written.start.max(within.unwrap_or_default());
-                let partition = Partition::new(topic, number, written.start);
+                let partition = Partition::new(topic, number, written.start, found.has_holes);
                 let read = |group: &&Group| group.offsets.get(&(topic, number)).map(|committed| committed.offset);
                 let groups = protecting.get(&topic).into_iter().flatten();
                 let unread = groups.map(|group| read(group).unwrap_or_default()).min();

@@ -83,6 +83,11 @@ impl Samples {
         }
     }
 
+    /// How many bytes of batches were ever appended.
+    pub(crate) fn appended_bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// How many bytes of batches there are from this offset on, as far as the samples tell: at most one stride too many.
     pub(crate) fn bytes_from(&self, start: Sequence) -> u64 {
         let before = self.samples.partition_point(|sample| sample.base_offset <= start);

@@ -1,5 +1,7 @@
 //! What can be chosen about a topic.
 
+use core::fmt;
+
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::wire::{BATCH_BYTES_MAX, Codec};
@@ -16,7 +18,63 @@ pub struct TopicSettings {
     pub batch_bytes_max: u32,
     /// What embedded producers compress their batches with; what comes compressed is stored as it came. Default: nothing.
     pub compression: Codec,
+    /// How records go. Kafka's `cleanup.policy`.
+    pub cleanup: Cleanup,
+    /// For how many milliseconds a compacted topic keeps a record without a value once it is the only one of its key: who reads
+    /// the topic in less sees that the key is gone. Default: a day. Kafka's `delete.retention.ms`.
+    pub delete_retention_ms: u64,
 }
+
+/// How the records of a topic go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cleanup {
+    /// When they are too old or too many, as the topic's retention says.
+    #[default]
+    Delete = 0,
+    /// When their key has a newer record, by compaction; retention says nothing.
+    Compact = 1,
+    /// By both.
+    CompactAndDelete = 2,
+}
+
+impl Cleanup {
+    /// All there are, in the order of their numbers.
+    pub const ALL: [Cleanup; 3] = [Cleanup::Delete, Cleanup::Compact, Cleanup::CompactAndDelete];
+
+    /// The one with this name, which is that of Kafka's setting; in whichever order the parts of a list stand.
+    pub fn of_name(name: &str) -> Option<Self> {
+        match name.split_once(',').map_or((name.trim(), ""), |(one, other)| (one.trim(), other.trim())) {
+            ("delete", "" | "delete") => Some(Cleanup::Delete),
+            ("compact", "" | "compact") => Some(Cleanup::Compact),
+            ("compact", "delete") | ("delete", "compact") => Some(Cleanup::CompactAndDelete),
+            _ => None,
+        }
+    }
+
+    /// Whether records go when their key has a newer one.
+    pub const fn compacts(self) -> bool {
+        matches!(self, Cleanup::Compact | Cleanup::CompactAndDelete)
+    }
+
+    /// Whether records go when they are too old or too many.
+    pub const fn deletes(self) -> bool {
+        matches!(self, Cleanup::Delete | Cleanup::CompactAndDelete)
+    }
+}
+
+/// The name that Kafka's setting has for it.
+impl fmt::Display for Cleanup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cleanup::Delete => "delete",
+            Cleanup::Compact => "compact",
+            Cleanup::CompactAndDelete => "compact,delete",
+        })
+    }
+}
+
+/// A day.
+const DELETE_RETENTION_MS: u64 = 24 * 60 * 60 * 1000;
 
 impl Default for TopicSettings {
     fn default() -> Self {
@@ -25,6 +83,8 @@ impl Default for TopicSettings {
             retention_bytes: None,
             batch_bytes_max: BATCH_BYTES_MAX as u32,
             compression: Codec::None,
+            cleanup: Cleanup::Delete,
+            delete_retention_ms: DELETE_RETENTION_MS,
         }
     }
 }
@@ -40,6 +100,10 @@ pub struct TopicChanges {
     pub batch_bytes_max: Option<u32>,
     /// See [`TopicSettings::compression`].
     pub compression: Option<Codec>,
+    /// See [`TopicSettings::cleanup`].
+    pub cleanup: Option<Cleanup>,
+    /// See [`TopicSettings::delete_retention_ms`].
+    pub delete_retention_ms: Option<u64>,
 }
 
 impl TopicSettings {
@@ -55,6 +119,8 @@ impl TopicSettings {
             retention_bytes: changes.retention_bytes.unwrap_or(self.retention_bytes),
             batch_bytes_max: changes.batch_bytes_max.unwrap_or(self.batch_bytes_max),
             compression: changes.compression.unwrap_or(self.compression),
+            cleanup: changes.cleanup.unwrap_or(self.cleanup),
+            delete_retention_ms: changes.delete_retention_ms.unwrap_or(self.delete_retention_ms),
         }
     }
 
@@ -75,6 +141,12 @@ impl TopicSettings {
         if self.compression != default.compression {
             fields.u8(COMPRESSION).varint(self.compression as u64);
         }
+        if self.cleanup != default.cleanup {
+            fields.u8(CLEANUP).varint(self.cleanup as u64);
+        }
+        if self.delete_retention_ms != default.delete_retention_ms {
+            fields.u8(DELETE_RETENTION).varint(self.delete_retention_ms);
+        }
         out.bytes(fields.as_slice());
     }
 
@@ -91,6 +163,13 @@ impl TopicSettings {
                     let unknown = CodecError { expected: "a codec", bytes_left: fields.clone().rest().len() };
                     settings.compression = codec.ok_or(unknown)?;
                 }
+                CLEANUP => {
+                    let cleanup = usize::try_from(fields.varint()?).ok().and_then(|number| Cleanup::ALL.get(number));
+                    let unknown =
+                        CodecError { expected: "a way of cleaning up", bytes_left: fields.clone().rest().len() };
+                    settings.cleanup = *cleanup.ok_or(unknown)?;
+                }
+                DELETE_RETENTION => settings.delete_retention_ms = fields.varint()?,
                 _ => return Err(CodecError { expected: "a topic's setting", bytes_left: fields.rest().len() }),
             }
         }
@@ -102,3 +181,5 @@ const RETENTION_MS: u8 = 1;
 const RETENTION_BYTES: u8 = 2;
 const BATCH_BYTES: u8 = 3;
 const COMPRESSION: u8 = 4;
+const CLEANUP: u8 = 5;
+const DELETE_RETENTION: u8 = 6;

@@ -27,6 +27,8 @@ pub struct Streams {
     pub(crate) producers: Producers,
     /// How many topics have embedded producers compress.
     pub(crate) compressing: usize,
+    /// How many topics compact.
+    pub(crate) compacting: usize,
     /// The id that the next member by lease gets.
     pub(crate) next_member: MemberId,
 }
@@ -35,6 +37,8 @@ pub struct Streams {
 pub(crate) struct Topic {
     pub(crate) partitions: u32,
     pub(crate) settings: TopicSettings,
+    /// Whether the topic compacts, or did: there may be offsets without a record.
+    pub(crate) has_holes: bool,
     /// The partitions that anything was written to, or deleted from.
     pub(crate) written: BTreeMap<u32, Written>,
 }
@@ -49,7 +53,14 @@ pub(crate) struct Written {
 
 impl Topic {
     pub(crate) fn new(partitions: u32, settings: TopicSettings) -> Self {
-        Topic { partitions, settings, written: BTreeMap::new() }
+        let has_holes = settings.cleanup.compacts();
+        Topic { partitions, settings, has_holes, written: BTreeMap::new() }
+    }
+
+    /// Changes what is chosen about it; gives back what was.
+    pub(crate) fn change(&mut self, settings: TopicSettings) -> TopicSettings {
+        self.has_holes |= settings.cleanup.compacts();
+        core::mem::replace(&mut self.settings, settings)
     }
 
     /// Where this partition begins at the earliest.
@@ -120,10 +131,10 @@ impl Model for Streams {
         self.still_counts(entry, history_from)
     }
 
-    /// Version 3, then the topics in the order of their ids, then the groups, then the producers:
+    /// Version 4, then the topics in the order of their ids, then the groups, then the producers:
     ///
     /// ```text
-    /// 3 │ next id, topics: n, n × (id, name, partitions, settings, m, m × (partition, start, samples))
+    /// 4 │ next id, topics: n, n × (id, name, partitions, settings, whether it has holes u8, m, m × (partition, start, samples))
     ///   │ next id, groups: n, n × (id, name, generation, protocol type, protocol, i, i × (instance, member),
     ///   │                          m, m × (topic, partition, offset, leader epoch u32, time in µs, metadata),
     ///   │                          t, t × topic, r, r × (topic, roster))
@@ -149,12 +160,13 @@ impl Model for Streams {
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         if from.u8()? != CHECKPOINT_VERSION {
             return Err(CodecError {
-                expected: "version 3 of the streams' state",
+                expected: "version 4 of the streams' state",
                 bytes_left: from.clone().rest().len(),
             });
         }
         let topics = catalogue(from, Topic::load)?;
         Ok(Streams {
+            compacting: topics.iter().filter(|(.., topic)| topic.settings.cleanup.compacts()).count(),
             compressing: topics.iter().filter(|(.., topic)| topic.settings.compresses()).count(),
             topics,
             groups: catalogue(from, Group::load)?,
@@ -164,7 +176,7 @@ impl Model for Streams {
     }
 }
 
-const CHECKPOINT_VERSION: u8 = 3;
+const CHECKPOINT_VERSION: u8 = 4;
 
 /// A catalogue as it was saved. Bytes that give an id or a name twice are not one.
 fn catalogue<T>(
@@ -188,7 +200,7 @@ impl Topic {
     fn save(&self, out: &mut Encoder) {
         out.varint(self.partitions.into());
         self.settings.encode(out);
-        out.varint(self.written.len() as u64);
+        out.u8(self.has_holes.into()).varint(self.written.len() as u64);
         for (partition, written) in &self.written {
             out.varint((*partition).into()).varint(written.start.get());
             written.samples.save(out);
@@ -197,6 +209,7 @@ impl Topic {
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let mut topic = Topic::new(from.varint_u32()?, TopicSettings::decode(from)?);
+        topic.has_holes |= from.u8()? != 0;
         for _ in 0..from.varint()? {
             let partition = from.varint_u32()?;
             let written = Written { start: Sequence::new(from.varint()?), samples: Samples::load(from)? };

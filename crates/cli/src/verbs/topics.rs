@@ -94,6 +94,12 @@ pub(crate) struct Settings {
     /// What producers that do not compress themselves have their messages compressed with: Quire's own and HTTP's
     #[arg(long, value_name = "CODEC", value_parser = ["none", "gzip", "snappy", "lz4", "zstd"])]
     compression: Option<String>,
+    /// How messages go: by retention, when their key has a newer one, or by both
+    #[arg(long, value_name = "HOW", value_parser = ["delete", "compact", "compact,delete"])]
+    cleanup: Option<String>,
+    /// For how many milliseconds a compacted topic tells that a key is gone; `none` for the default
+    #[arg(long, value_name = "MS", value_parser = limit)]
+    delete_retention_ms: Option<Limit>,
 }
 
 /// A number, or none.
@@ -116,11 +122,13 @@ impl Settings {
             ("retention_ms", self.retention_ms),
             ("retention_bytes", self.retention_bytes),
             ("batch_bytes_max", self.batch_bytes_max),
+            ("delete_retention_ms", self.delete_retention_ms),
         ];
-        let codec = self.compression.iter().map(|codec| (String::from("compression"), json!(codec)));
+        let named = [("compression", &self.compression), ("cleanup", &self.cleanup)];
+        let named = named.into_iter().filter_map(|(name, chosen)| Some((name.to_owned(), json!(chosen.as_ref()?))));
         said.into_iter()
             .filter_map(|(name, limit)| Some((name.to_owned(), json!(limit?.0))))
-            .chain(codec)
+            .chain(named)
             .collect::<Map<_, _>>()
             .into()
     }
@@ -359,7 +367,8 @@ fn shown(topic: &Value) -> String {
         Value::Null => format!("{name} none"),
         _ => format!("{name} {}", word(settings, name)),
     };
-    let settings = ["retention_ms", "retention_bytes", "batch_bytes_max", "compression"].map(said).join("  ");
+    let names = ["retention_ms", "retention_bytes", "batch_bytes_max", "compression", "cleanup", "delete_retention_ms"];
+    let settings = names.map(said).join("  ");
     let groups: Vec<&str> = list(topic, "protected_for").iter().filter_map(Value::as_str).collect();
     let kept = if groups.is_empty() { String::new() } else { format!("  kept for {}", groups.join(", ")) };
     format!("{settings}{kept}")

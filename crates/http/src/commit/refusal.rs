@@ -89,6 +89,7 @@ fn streams_facts(refusal: &streams::Refusal) -> Map<String, Value> {
         Refusal::TooFewPartitions { partitions, current } => {
             facts([("given", json!(partitions)), ("partitions", json!(current))])
         }
+        Refusal::MissingKey { record } => facts([("record", json!(record))]),
         Refusal::InvalidSettings { setting } => facts([("setting", json!(setting))]),
         Refusal::BeyondEnd { before, next } => facts([("before", json!(before.get())), ("next", json!(next.get()))]),
         Refusal::BatchTooLarge { bytes, bytes_max } => facts([("given", json!(bytes)), ("most", json!(bytes_max))]),

@@ -270,10 +270,12 @@ fn commits_outlive_the_server() {
 fn a_topic_is_changed_trimmed_and_deleted() {
     let served = Served::new();
     let part = |part: Value| served.write("/v1/commit", json!({"parts": [part]}))["replies"][0].clone();
-    let settings = json!({"retention_ms": 60_000, "batch_bytes_max": 100, "compression": "zstd"});
+    let settings = json!({
+        "retention_ms": 60_000, "batch_bytes_max": 100, "compression": "zstd", "cleanup": "delete,compact", "delete_retention_ms": 5
+    });
     let create = json!({"create_topic": {"name": "t", "partitions": 1, "settings": settings}});
     assert_eq!(part(create), json!({"topic_created": {"partitions": 1}}));
-    let produce = json!({"produce": {"topic": "t", "value_base64": "SoVOTr97LwMOqPEJhZDsxTwnEpNuPMpRrBR4j8cTKW0jX2/pIcTBhDGhxrXJ5r8u", "partition": 0}});
+    let produce = json!({"produce": {"topic": "t", "key": "k", "value_base64": "SoVOTr97LwMOqPEJhZDsxTwnEpNuPMpRrBR4j8cTKW0jX2/pIcTBhDGhxrXJ5r8u", "partition": 0}});
     let body = |part: &Value| json!({"parts": [part]}).to_string();
     let refused = served.fails("POST", "/v1/commit", &body(&produce), 409, "batch_too_large");
     assert_eq!(refused["most"], 100, "{refused}");
@@ -292,6 +294,13 @@ fn a_topic_is_changed_trimmed_and_deleted() {
     assert_eq!((&topic["partitions"][0]["start"], &topic["partitions"][0]["next"]), (&json!(1), &json!(2)));
     let settings = &topic["settings"];
     assert_eq!((&settings["retention_ms"], &settings["compression"]), (&json!(60_000), &json!("zstd")));
+    assert_eq!((&settings["cleanup"], &settings["delete_retention_ms"]), (&json!("compact,delete"), &json!(5)));
+    let keyless = json!({"produce": {"topic": "t", "value": 1, "partition": 0}});
+    let refused = served.fails("POST", "/v1/commit", &body(&keyless), 400, "missing_key");
+    assert_eq!(refused["record"], 0, "{refused}");
+    let unknown = json!({"alter_topic": {"topic": "t", "settings": {"cleanup": "tidy"}}});
+    let refused = served.fails("POST", "/v1/commit", &body(&unknown), 400, "invalid");
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains("\"tidy\"")), "{refused}");
     let unknown = json!({"alter_topic": {"topic": "t", "settings": {"compression": "rar"}}});
     let refused = served.fails("POST", "/v1/commit", &body(&unknown), 400, "invalid");
     assert!(refused["message"].as_str().is_some_and(|message| message.contains("\"rar\"")), "{refused}");

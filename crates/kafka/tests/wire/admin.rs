@@ -18,7 +18,9 @@ use kafka_protocol::messages::{
 };
 use quire::events::NewEvent;
 
-use crate::support::{Client, World, about, batch, text, values};
+use quire::streams::wire::{BatchBuilder, HEADER_BYTES};
+
+use crate::support::{Client, World, about, batch, resealed, text, values};
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
@@ -103,7 +105,8 @@ async fn a_topic_is_created_as_asked_or_only_looked_at() {
         (creating("a/b", 1, &[]), InvalidTopicException),
         (creating("v", 0, &[]), InvalidPartitions),
         (creating("v", -2, &[]), InvalidPartitions),
-        (creating("v", 1, &[("cleanup.policy", "compact")]), InvalidConfig),
+        (creating("v", 1, &[("cleanup.policy", "tidy")]), InvalidConfig),
+        (creating("v", 1, &[("delete.retention.ms", "-1")]), InvalidConfig),
         (creating("v", 1, &[("retention.ms", "soon")]), InvalidConfig),
         (creating("v", 1, &[("no.such.setting", "1")]), InvalidConfig),
     ] {
@@ -153,6 +156,35 @@ async fn a_setting_that_is_changed_does_what_it_says() {
 }
 
 #[tokio::test]
+async fn a_topic_that_compacts_says_so_and_takes_no_record_without_a_key() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    let settings = [("cleanup.policy", "compact,delete"), ("delete.retention.ms", "1000")];
+    assert_eq!(client.create(&creating("t", 1, &settings)).await, None);
+    let mut builder = BatchBuilder::new();
+    builder.add(None, Some(b"no key"), &[], 1_000).expect("room");
+    let keyless = builder.finish().expect("a record").bytes().to_vec();
+    let compressed = resealed(keyless.clone(), |batch| {
+        // Snappy: how long it is, and one piece of so many bytes as they are.
+        let length = (batch.len() - HEADER_BYTES) as u8;
+        batch[22] = 2;
+        batch.splice(HEADER_BYTES..HEADER_BYTES, [length, (length - 1) << 2]);
+    });
+    for keyless in [&keyless, &compressed] {
+        assert_eq!(code(client.produce("t", keyless).await.error_code), Some(InvalidRecord));
+    }
+    assert_eq!(client.produce("t", &batch(&["a key"])).await.error_code, 0);
+    assert_eq!(client.alter("t", &[(1, "cleanup.policy", "")], false).await, None);
+    assert_eq!(client.produce("t", &keyless).await.error_code, 0);
+    assert_eq!(client.produce("t", &compressed).await.error_code, 0);
+    assert_eq!(client.alter("t", &[(0, "cleanup.policy", "compact")], false).await, None);
+    let world = world.restart().await;
+    let mut client = world.client().await;
+    assert_eq!(client.config("t", "cleanup.policy").await, (String::from("compact"), 1));
+    assert_eq!(client.config("t", "delete.retention.ms").await, (String::from("1000"), 1));
+}
+
+#[tokio::test]
 async fn every_setting_of_topic_and_broker_is_shown_in_every_version() {
     let world = World::new().await;
     let mut client = world.client().await;
@@ -174,6 +206,7 @@ async fn every_setting_of_topic_and_broker_is_shown_in_every_version() {
         let expected = [
             "cleanup.policy",
             "compression.type",
+            "delete.retention.ms",
             "max.message.bytes",
             "message.timestamp.type",
             "min.insync.replicas",

@@ -4,6 +4,7 @@ mod support;
 
 mod admin;
 mod bad_input;
+mod compacted;
 mod corpus;
 mod damage;
 mod event_topics;

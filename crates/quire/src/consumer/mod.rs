@@ -258,8 +258,16 @@ impl<'d> Consumer<'d> {
                 continue;
             }
             let mut delivery = Delivery::empty(share.partition, self.committer(share.epoch), self.spare.take());
-            self.fetch(&mut delivery, share.next)?;
-            self.partitions[turn].next = delivery.next;
+            let mut next = share.next;
+            loop {
+                self.fetch(&mut delivery, next)?;
+                // What is left of a compacted batch may all lie before where it was to be read from.
+                let has_come_on = std::mem::replace(&mut next, delivery.next) < delivery.next;
+                if !delivery.is_empty() || !has_come_on {
+                    break;
+                }
+            }
+            self.partitions[turn].next = next;
             if !delivery.is_empty() {
                 // Whoever had a turn is last.
                 self.partitions.rotate_left(turn + 1);

@@ -4,6 +4,7 @@ mod naive;
 mod support;
 
 mod atomicity;
+mod compacted;
 mod compaction;
 mod conditions;
 mod durability;

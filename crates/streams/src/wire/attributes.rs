@@ -46,11 +46,25 @@ impl Attributes {
         self.0 & (1 << 4) != 0
     }
 
+    /// Whether the batch's base timestamp is the time from which on its records without a value may go ([KIP-534]).
+    ///
+    /// [KIP-534]: https://cwiki.apache.org/confluence/display/KAFKA/KIP-534%3A+Retain+tombstones+and+transaction+markers+for+approximately+delete.retention.ms+milliseconds
+    pub const fn has_delete_horizon(self) -> bool {
+        self.0 & DELETE_HORIZON != 0
+    }
+
+    /// The same with a delete horizon.
+    pub const fn with_delete_horizon(self) -> Self {
+        Attributes(self.0 | DELETE_HORIZON)
+    }
+
     /// Whether the batch is a marker for consumers (commit, abort) instead of data.
     pub const fn is_control(self) -> bool {
         self.0 & (1 << 5) != 0
     }
 }
+
+const DELETE_HORIZON: u16 = 1 << 6;
 
 /// How the records of a batch are compressed, all of them together. The numbers are Kafka's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,7 +13,7 @@ use super::layout::{
     LEADER_EPOCH, MAGIC, MAGIC_V2, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_BYTES_MIN, RECORD_COUNT, field,
     set_field,
 };
-use super::{Attributes, Codec, Records};
+use super::{Attributes, Codec, Record, Records};
 
 /// One record batch of format v2, borrowed.
 #[derive(Clone, Copy)]
@@ -21,6 +21,8 @@ pub struct Batch<'a> {
     bytes: &'a [u8],
     /// Whether the checksum is known to be that of the bytes.
     verified: bool,
+    /// The first of the compressed records that is known to have no key.
+    keyless: Option<u32>,
 }
 
 impl<'a> Batch<'a> {
@@ -40,7 +42,7 @@ impl<'a> Batch<'a> {
         if usize::try_from(length) != Ok(bytes.len() - LEADER_EPOCH) {
             return Err(BatchError::Length { length, length_met: bytes.len() - LEADER_EPOCH });
         }
-        let batch = Batch { bytes, verified: true };
+        let batch = Batch { bytes, verified: true, keyless: None };
         let computed = checksum(bytes);
         if batch.checksum() != computed {
             return Err(BatchError::Checksum { stated: batch.checksum(), computed });
@@ -52,6 +54,9 @@ impl<'a> Batch<'a> {
     fn check_counts(self) -> Result<(), BatchError> {
         let codec_number = self.attributes().codec_number();
         let codec = self.attributes().codec().ok_or(BatchError::Codec { number: codec_number })?;
+        if self.attributes().has_delete_horizon() {
+            return Err(BatchError::DeleteHorizon);
+        }
         let count = i32::from_be_bytes(field(self.bytes, RECORD_COUNT));
         let last_offset_delta = i32::from_be_bytes(field(self.bytes, LAST_OFFSET_DELTA));
         if count < 1 || last_offset_delta != count - 1 {
@@ -73,7 +78,7 @@ impl<'a> Batch<'a> {
     pub fn stored(bytes: &'a [u8]) -> Self {
         assert!(bytes.len() >= HEADER_BYTES, "a stored batch holds its header, not {} bytes", bytes.len());
         assert_eq!(bytes[MAGIC], MAGIC_V2, "a stored batch has format v2");
-        Batch { bytes, verified: false }
+        Batch { bytes, verified: false, keyless: None }
     }
 
     /// A batch whose checksum was computed of these bytes.
@@ -156,7 +161,12 @@ impl<'a> Batch<'a> {
         i32::from_be_bytes(field(self.bytes, BASE_SEQUENCE))
     }
 
-    /// How many records there are; at least 1.
+    /// From when on its records without a value may go, in milliseconds since 1970.
+    pub fn delete_horizon_ms(&self) -> Option<i64> {
+        self.attributes().has_delete_horizon().then(|| self.base_timestamp_ms())
+    }
+
+    /// How many records there are; at least 1. Fewer than it has offsets when compaction took some.
     pub fn record_count(&self) -> u32 {
         u32::from_be_bytes(field(self.bytes, RECORD_COUNT))
     }
@@ -177,6 +187,18 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// The first record without a key, as far as that is known: of a compressed batch it is what [`Batch::noting_keys`] met.
+    pub fn first_without_key(&self) -> Option<u32> {
+        let records = self.records().into_iter().flatten().map_while(Result::ok);
+        self.keyless.or_else(|| first_without_key(records))
+    }
+
+    /// This batch, of which it is known then whether its records have keys; `opened` is what they decompress to.
+    #[must_use]
+    pub fn noting_keys(self, opened: &[u8]) -> Self {
+        Batch { keyless: first_without_key(self.records_from(opened).map_while(Result::ok)), ..self }
+    }
+
     /// The same batch with its records compressed: `compressed` is what they came to with this codec. Its checksum is left to
     /// [`Batch::prefix`], for when it goes out.
     pub fn with_records(&self, codec: Codec, compressed: &[u8]) -> Vec<u8> {
@@ -194,6 +216,10 @@ impl<'a> Batch<'a> {
     pub fn records_from<'b>(&self, decompressed: &'b [u8]) -> Records<'b> {
         Records::new(self, decompressed)
     }
+}
+
+fn first_without_key<'r>(mut records: impl Iterator<Item = Record<'r>>) -> Option<u32> {
+    records.find(|record| record.key.is_none()).map(|record| record.offset_delta)
 }
 
 impl PartialEq for Batch<'_> {
@@ -264,6 +290,8 @@ pub enum BatchError {
         /// Its number.
         number: u8,
     },
+    /// It says when its records may go, which is for brokers to say.
+    DeleteHorizon,
     /// There is no record, or the offsets are not one a record.
     Count {
         /// How many records the header states.
@@ -298,6 +326,7 @@ impl fmt::Display for BatchError {
                 write!(f, "the record batch is damaged: its checksum is {computed:08x}, and it states {stated:08x}")
             }
             BatchError::Codec { number } => write!(f, "compression codec {number} is unknown"),
+            BatchError::DeleteHorizon => write!(f, "producers can't set the delete horizon of a batch"),
             BatchError::Count { count, last_offset_delta } => {
                 write!(f, "{count} records can't end at offset delta {last_offset_delta}")
             }

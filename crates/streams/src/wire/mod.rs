@@ -18,6 +18,7 @@ mod encode;
 mod layout;
 mod prefix;
 mod record;
+mod remains;
 mod varint;
 
 pub use attributes::{Attributes, Codec};

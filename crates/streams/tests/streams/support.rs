@@ -8,8 +8,8 @@ use quire_model::memory::World;
 use quire_model::{Denied, Position, Sequence, Timestamp};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 use quire_streams::{
-    Command, Committer, Despite, Generation, MemberId, OwnerEpoch, Reply, StaticMember, Streams, TopicChanges, TopicId,
-    TopicRef, TopicSettings,
+    Cleanup, Command, Committer, Despite, Generation, MemberId, OwnerEpoch, Reply, StaticMember, Streams, TopicChanges,
+    TopicId, TopicRef, TopicSettings,
 };
 
 /// Runs a scenario and compares what it says, line by line.
@@ -211,6 +211,8 @@ fn changes(chosen: &[&str]) -> TopicChanges {
             "ms" => changes.retention_ms = Some((value > 0).then_some(value)),
             "bytes" => changes.retention_bytes = Some((value > 0).then_some(value)),
             "batch" => changes.batch_bytes_max = Some(value as u32),
+            "cleanup" => changes.cleanup = Some(Cleanup::ALL[value as usize]),
+            "tombstones" => changes.delete_retention_ms = Some(value),
             "codec" => changes.compression = Codec::of_number(value as u8),
             _ => panic!("a setting, not {name}"),
         }
@@ -271,8 +273,11 @@ fn read(world: &World<Streams>, line: &str) -> Option<String> {
         ["groups"] => list(model.groups().map(|g| format!("{}: {}", g.name, g.partitions)).collect()),
         ["settings", topic] => {
             let settings = model.topic_named(topic).unwrap().settings;
-            let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression } = settings;
-            format!("{retention_ms:?} {retention_bytes:?} {batch_bytes_max} {compression}")
+            let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression, .. } = settings;
+            let TopicSettings { cleanup, delete_retention_ms, .. } = settings;
+            format!(
+                "{retention_ms:?} {retention_bytes:?} {batch_bytes_max} {compression} {cleanup} {delete_retention_ms}"
+            )
         }
         ["bytes", at] => {
             let (topic, partition) = find(at);

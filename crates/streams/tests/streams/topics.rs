@@ -77,10 +77,10 @@ fn partitions_are_added_and_never_taken() {
 #[test]
 fn settings_are_changed_one_by_one() {
     check(
-        "create a 1 ms=5000 bytes=100
+        "create a 1 ms=5000 bytes=100 cleanup=2
          settings a
          alter a batch=69
-         alter a ms=0 codec=4
+         alter a ms=0 codec=4 cleanup=0 tombstones=7
          settings a
          produce a/0 x
          produce a/0 xy
@@ -88,14 +88,14 @@ fn settings_are_changed_one_by_one() {
          create b 1
          settings b",
         "topic 0 has 1
-         Some(5000) Some(100) 2147483647 none
+         Some(5000) Some(100) 2147483647 none compact,delete 86400000
          topic 0 has 1
          topic 0 has 1
-         None Some(100) 69 zstd
+         None Some(100) 69 zstd delete 7
          #0/0 0..=0
          refused 0: the topic takes record batches of at most 69 bytes, not 70
          refused 0: the most bytes of a batch must be at least 1
          topic 1 has 1
-         None None 2147483647 none",
+         None None 2147483647 none delete 86400000",
     );
 }

@@ -1,7 +1,7 @@
 //! The commands of topics as a client writes them.
 
 use quire::streams::wire::Codec;
-use quire::streams::{Command, Committer, Despite, TopicChanges, TopicRef, TopicSettings};
+use quire::streams::{Cleanup, Command, Committer, Despite, TopicChanges, TopicRef, TopicSettings};
 use quire::{Message, Part, Sequence};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -63,6 +63,22 @@ struct SettingsRequest {
     batch_bytes_max: Option<Option<u32>>,
     #[serde(deserialize_with = "given_or_null")]
     compression: Option<Option<CodecName>>,
+    #[serde(deserialize_with = "given_or_null")]
+    cleanup: Option<Option<CleanupName>>,
+    #[serde(deserialize_with = "given_or_null")]
+    delete_retention_ms: Option<Option<u64>>,
+}
+
+/// The name of a way to clean up: `delete`, `compact` or `compact,delete`.
+#[derive(Debug, Clone, Copy)]
+struct CleanupName(Cleanup);
+
+impl<'de> Deserialize<'de> for CleanupName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let unknown = || D::Error::custom(format!("{name:?} is no way to clean up: delete, compact or compact,delete"));
+        Cleanup::of_name(&name).map(CleanupName).ok_or_else(unknown)
+    }
 }
 
 /// The name of a codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
@@ -189,12 +205,14 @@ impl CreateTopic<'_> {
 
 impl SettingsRequest {
     fn changes(&self) -> TopicChanges {
-        let batch_bytes_default = TopicSettings::default().batch_bytes_max;
+        let default = TopicSettings::default();
         TopicChanges {
             retention_ms: self.retention_ms,
             retention_bytes: self.retention_bytes,
-            batch_bytes_max: self.batch_bytes_max.map(|bytes| bytes.unwrap_or(batch_bytes_default)),
+            batch_bytes_max: self.batch_bytes_max.map(|bytes| bytes.unwrap_or(default.batch_bytes_max)),
             compression: self.compression.map(|codec| codec.map_or(Codec::None, |name| name.0)),
+            cleanup: self.cleanup.map(|cleanup| cleanup.map_or(default.cleanup, |name| name.0)),
+            delete_retention_ms: self.delete_retention_ms.map(|ms| ms.unwrap_or(default.delete_retention_ms)),
         }
     }
 }

@@ -1,0 +1,108 @@
+//! Compaction of a database: what no longer counts goes from the sealed segments, and its disk space comes back.
+//!
+//! ```text
+//! compacted topics: look through what is due ─▶ per partition the newest record of each key (keys.rs)
+//! each segment, by samples ─▶ CompactionPlan ─▶ each run, entry by entry: the models, then the keys, say what is left
+//! ```
+
+use quire_log::{Clock, Compaction, CompactionPlan, Survival};
+use quire_model::{Entry, Timestamp};
+
+use crate::decide::{Commands, Replies};
+use crate::error::Result;
+use crate::keys::{Keys, Purpose};
+use crate::shared::Shared;
+
+/// How much an interval's compaction looks at of each segment: enough to tell a half from a quarter.
+const SAMPLES: u32 = 64;
+
+/// How thorough a compaction is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Thoroughness {
+    /// How many entries of a segment it goes by when it plans.
+    samples_max: u32,
+    /// How much of a segment has to be of no use before it is rewritten.
+    percent_min: u8,
+    /// Whether it looks at every compacted partition, or at those that are due.
+    looks_at_all: bool,
+}
+
+impl Thoroughness {
+    /// Whatever is of no use goes, however little it is.
+    pub(crate) const FULL: Self = Thoroughness { samples_max: u32::MAX, percent_min: 0, looks_at_all: true };
+}
+
+impl Shared {
+    /// Rewrites the segments of which enough no longer counts, and says when to look again.
+    pub(crate) fn compact_in_time(&self) -> Result<()> {
+        self.schedule_compaction();
+        let percent_min = self.retention.compact_percent_min;
+        self.compact(Thoroughness { samples_max: SAMPLES, percent_min, looks_at_all: false }).map(|_| ())
+    }
+
+    /// Has it looked at what no longer counts after an interval.
+    pub(crate) fn schedule_compaction(&self) {
+        let interval = self.retention.compact_interval_ms.saturating_mul(1000);
+        let now = self.log.clock().now().as_micros();
+        self.duties.compact_at(Timestamp::from_micros(now.saturating_add(interval)));
+    }
+
+    /// Rewrites the segments of which enough no longer counts.
+    ///
+    /// The log asks what survives while it keeps others from sealing and compacting; writers go on, but for the moments in
+    /// which some entries are looked at.
+    pub(crate) fn compact(&self, thoroughness: Thoroughness) -> Result<Compaction> {
+        // Nothing is rewritten while others have the log open.
+        if self.log.has_company() {
+            return Ok(Compaction::default());
+        }
+        let now = self.log.clock().now();
+        let kept = self.retention.history_ms.saturating_mul(1000);
+        let history_from = Timestamp::from_micros(now.as_micros().saturating_sub(kept));
+        let end = self.log.compactable_end()?;
+        let compacted = self.state_now()?.models.streams.compacted();
+        let looked = self.keys.look(&self.log.reader(), &compacted, end, now, thoroughness.looks_at_all);
+        for command in looked.too_much {
+            let commands = Commands { streams: &[command], ..Commands::default() };
+            let decided = self.commit(now, &commands, &mut Replies::default())?;
+            self.log.request(decided.rests_on);
+        }
+        let mut keys = looked.keys;
+        let shares = {
+            let mut survives = self.survives(&mut keys, history_from, Purpose::Plan);
+            self.log.shares(thoroughness.samples_max, &mut survives)?
+        };
+        let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
+        let mut done = Compaction::default();
+        let mut failed = looked.failed;
+        for run in plan.runs {
+            let compacted = self.log.compact(run, &mut self.survives(&mut keys, history_from, Purpose::Rewrite));
+            match compacted {
+                Ok(more) => done += more,
+                // Damage in one run keeps no other from being compacted.
+                Err(error @ quire_log::Error::Unreadable(_)) => failed = failed.or(Some(error.into())),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.keys.done(&keys);
+        failed.map_or(Ok(done), Err)
+    }
+
+    /// What is left of entries: first the models say, by their state as it is now, then the keys.
+    fn survives<'s>(
+        &'s self,
+        keys: &'s mut Keys,
+        history_from: Timestamp,
+        purpose: Purpose,
+    ) -> impl FnMut(&[Entry<'_>], &mut Vec<Survival>) + 's {
+        move |entries, answers| {
+            match self.state() {
+                Ok(state) => {
+                    answers.extend(entries.iter().map(|entry| state.models.survives(entry, history_from).into()));
+                }
+                Err(_) => answers.resize(entries.len(), Survival::Whole),
+            }
+            keys.leave(entries, answers, purpose);
+        }
+    }
+}

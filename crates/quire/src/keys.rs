@@ -1,0 +1,229 @@
+//! The keys of compacted topics: which partitions are due to be looked through, and what is left of their batches.
+//!
+//! A partition is due once as much was written to it as it holds, so that what looking costs is in proportion to what is
+//! written; and when records without a value may go. Nothing of this is stored: who opens the database looks once.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Mutex, PoisonError};
+
+use quire_log::{Reader, Survival};
+use quire_model::{Entry, Position, Timestamp};
+use quire_streams::wire::Batch;
+use quire_streams::{Command, Compacted, KeyHash, Left, Newest, Remains, Scope, Stored, Terms, TopicId};
+
+use crate::compression::{compressed, opened};
+use crate::error::Error;
+
+/// The most keys that are known at a time, of all partitions together: they take at most 52 MiB.
+pub(crate) const KEYS_MAX: usize = (1 << 21) / 8 * 7;
+
+/// A partition of a topic.
+type Of = (TopicId, u32);
+
+/// What was found of the partitions so far.
+#[derive(Debug)]
+pub(crate) struct KeyLooks {
+    /// Distinguishes the hashes of this database from those of others.
+    seed: u64,
+    keys_max: usize,
+    rounds: Mutex<BTreeMap<Of, Round>>,
+}
+
+/// The last look at a partition.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    /// How many looks there were before at anything.
+    number: u64,
+    /// How far the log could be compacted.
+    end: Position,
+    /// How much had been appended up to there.
+    appended_bytes: u64,
+    /// How much was left there of that.
+    bytes: u64,
+    /// When records without a value may go.
+    horizon_ms: Option<i64>,
+    /// Which share of the keys is next.
+    turn: u64,
+    /// How many shares are yet to be looked at.
+    turns_left: u64,
+}
+
+/// What a look at all that is due found.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    pub(crate) keys: Keys,
+    /// What is more than topics keep.
+    pub(crate) too_much: Vec<Command<'static>>,
+    /// What could not be read: it stays as it is.
+    pub(crate) failed: Option<Error>,
+}
+
+/// The newest records of the keys of some partitions.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    seed: u64,
+    partitions: BTreeMap<Of, (Newest, Terms)>,
+    /// The partitions of which batches were rewritten.
+    changed: BTreeSet<Of>,
+}
+
+/// What it is asked for what is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To know how much that is; what is about to be told when it may go is as good as gone.
+    Plan,
+    /// To write it.
+    Rewrite,
+}
+
+impl KeyLooks {
+    pub(crate) fn new(seed: u64, keys_max: usize) -> Self {
+        KeyLooks { seed, keys_max, rounds: Mutex::default() }
+    }
+
+    /// Looks through the partitions that are due, or all, as long as there is room for their keys. `end` is how far the log can be
+    /// compacted.
+    pub(crate) fn look(
+        &self,
+        history: &Reader,
+        compacted: &[Compacted],
+        end: Position,
+        now: Timestamp,
+        all: bool,
+    ) -> Looked {
+        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let there: BTreeSet<Of> = compacted.iter().map(of).collect();
+        rounds.retain(|of, _| there.contains(of));
+        let mut due: Vec<_> =
+            compacted.iter().filter(|of_it| all || is_due(rounds.get(&of(of_it)), of_it, end, now)).collect();
+        // Whoever waits longest comes first.
+        let number = |of: Of, rounds: &BTreeMap<Of, Round>| rounds.get(&of).map(|round| round.number);
+        due.sort_by_key(|compacted| number(of(compacted), &rounds));
+        let mut next_number = rounds.values().map(|round| round.number + 1).max().unwrap_or(0);
+        let keys = Keys { seed: self.seed, partitions: BTreeMap::new(), changed: BTreeSet::new() };
+        let mut looked = Looked { keys, too_much: Vec::new(), failed: None };
+        let mut room = self.keys_max;
+        for compacted in due {
+            let before = rounds.get(&of(compacted)).copied();
+            let turn = before.map_or(0, |round| round.turn);
+            let scope = Scope { end, keys_max: room, turn };
+            let hash = |key: &[u8]| hash(self.seed, key);
+            let open = &mut |batch: &Batch<'_>| opened(batch).ok().map(Cow::into_owned);
+            let look = match compacted.look(history, scope, open, &hash) {
+                Ok(look) => look,
+                Err(error) => {
+                    looked.failed = looked.failed.or(Some(error.into()));
+                    continue;
+                }
+            };
+            if look.newest.shares() > 1 && room < self.keys_max {
+                // There is room for all its keys, or for more of them, the next time.
+                break;
+            }
+            room -= look.newest.len();
+            let turns_left = match before {
+                Some(round) if round.turns_left > 0 => round.turns_left - 1,
+                _ => look.newest.shares() - 1,
+            };
+            let round = Round {
+                number: next_number,
+                end,
+                appended_bytes: compacted.appended_bytes.saturating_sub(look.bytes_behind),
+                bytes: look.bytes,
+                horizon_ms: look.horizon_ms,
+                turn: turn.wrapping_add(1),
+                turns_left,
+            };
+            next_number += 1;
+            rounds.insert(of(compacted), round);
+            looked.too_much.extend(look.too_much);
+            let terms = Terms { now, delete_retention_ms: compacted.delete_retention_ms };
+            looked.keys.partitions.insert(of(compacted), (look.newest, terms));
+        }
+        looked
+    }
+
+    /// What these keys told was carried out. Where anything went, records without a value may be alone now: they are told when they
+    /// may go, too, and a look finds out when that is.
+    pub(crate) fn done(&self, keys: &Keys) {
+        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let deleting = |of: &&Of| keys.partitions.get(of).is_some_and(|(newest, _)| newest.has_deletions());
+        for of in keys.changed.iter().filter(deleting) {
+            if let Some(round) = rounds.get_mut(of) {
+                round.turns_left = round.turns_left.max(1);
+            }
+        }
+    }
+}
+
+fn of(compacted: &Compacted) -> Of {
+    (compacted.topic, compacted.number)
+}
+
+fn is_due(round: Option<&Round>, compacted: &Compacted, end: Position, now: Timestamp) -> bool {
+    let Some(round) = round else { return true };
+    let written = compacted.appended_bytes.saturating_sub(round.appended_bytes);
+    let is_dirty = end > round.end && written >= round.bytes.max(1);
+    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    is_dirty || round.turns_left > 0 || round.horizon_ms.is_some_and(|horizon| horizon <= now_ms)
+}
+
+/// 128 bits of SipHash, behind what nobody knows who writes records.
+fn hash(seed: u64, key: &[u8]) -> KeyHash {
+    [0, 1].map(|half| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(seed);
+        hasher.write_u8(half);
+        hasher.write(key);
+        hasher.finish()
+    })
+}
+
+impl Keys {
+    /// Says of those entries that are batches of these partitions, and survive so far, what is left of them.
+    pub(crate) fn leave(&mut self, entries: &[Entry<'_>], answers: &mut [Survival], purpose: Purpose) {
+        if self.partitions.is_empty() {
+            return;
+        }
+        for (entry, answer) in entries.iter().zip(answers).filter(|(_, answer)| **answer == Survival::Whole) {
+            let Some((topic, number, stored)) = Stored::of(entry) else { continue };
+            let Some((newest, terms)) = self.partitions.get(&(topic, number)) else { continue };
+            let Some(left) = left(newest, *terms, self.seed, &stored, purpose) else { continue };
+            *answer = left;
+            if purpose == Purpose::Rewrite {
+                self.changed.insert((topic, number));
+            }
+        }
+    }
+}
+
+/// What is left of a batch, when that is not all of it. What can't be read stays.
+fn left(newest: &Newest, terms: Terms, seed: u64, stored: &Stored<'_>, purpose: Purpose) -> Option<Survival> {
+    let opened = opened(&stored.batch).ok()?;
+    let hash = |key: &[u8]| hash(seed, key);
+    match newest.left(stored.base_offset, &stored.batch, &opened, &hash, terms).ok()? {
+        Left::All => None,
+        Left::Nothing => Some(Survival::Nothing),
+        Left::Some(remains) if purpose == Purpose::Plan => Some(planned(&stored.batch, opened.len(), remains)),
+        Left::Some(remains) => {
+            let batch = Batch::stored(&remains.bytes);
+            let smaller = compressed(&batch, stored.batch.codec()).ok()?;
+            let batch = smaller.as_deref().map_or(batch, Batch::stored);
+            Some(Survival::Body(batch.sealed_bytes()))
+        }
+    }
+}
+
+/// About as many bytes as will be left: by the share of the records that stay, compressed as well as the batch was.
+fn planned(batch: &Batch<'_>, opened_bytes: usize, remains: Remains) -> Survival {
+    let Remains { mut bytes, records, waiting } = remains;
+    if waiting == records {
+        return Survival::Nothing;
+    }
+    let staying = bytes.len() as u64 * u64::from(records - waiting) / u64::from(records);
+    let stored = staying * batch.records_bytes().len() as u64 / opened_bytes.max(1) as u64;
+    bytes.truncate(stored as usize);
+    Survival::Body(bytes)
+}

@@ -1,0 +1,394 @@
+//! Compacted topics: each key's newest record is always there, under its offset; the others go, and so do keys that are gone, in
+//! time. A naive map says what has to be there, through restarts, kills, seals and compactions at any moment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use quire::streams::wire::Codec;
+use quire::streams::{Cleanup, TopicChanges, TopicSettings};
+use quire::{
+    Background, Builder, ConsumerSettings, Database, Durability, Duty, ErrorKind, ManualClock, Message, Record,
+    Sequence, Timestamp,
+};
+
+use crate::support::{Place, files};
+
+const BEGIN_MS: u64 = 1_000_000;
+/// For how long a topic tells that a key is gone.
+const TOLD_MS: u64 = 60_000;
+const SETTINGS: TopicSettings = TopicSettings {
+    retention_ms: None,
+    retention_bytes: None,
+    batch_bytes_max: 1 << 20,
+    compression: Codec::None,
+    cleanup: Cleanup::Compact,
+    delete_retention_ms: TOLD_MS,
+};
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(Timestamp::from_millis(BEGIN_MS)))
+}
+
+fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
+    place.builder(Durability::Os).clock(clock.clone()).background(Background::Caller)
+}
+
+fn seal(database: &Database) {
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+}
+
+/// Messages of another topic, so many that what was written before lies in segments that can be sealed.
+fn fill(database: &Database) {
+    for _ in 0..40 {
+        database.topic("other").produce(&Message::new(&[7; 4000])).expect("accepted");
+    }
+    seal(database);
+}
+
+/// Everything that a reader from the start gets.
+fn read(database: &Database, topic: &str) -> Vec<Record> {
+    let (mut records, mut from) = (Vec::new(), Sequence::new(0));
+    let end = database.topic(topic).offsets(0).expect("readable").next;
+    while from < end {
+        let fetched = database.topic(topic).fetch(0, from, 2000).expect("readable");
+        assert!(fetched.next_offset > from, "a fetch comes on");
+        records.extend(fetched.records);
+        from = fetched.next_offset;
+    }
+    records
+}
+
+fn log_bytes(place: &Place) -> u64 {
+    files(&place.shard(), ".log").iter().map(|path| path.metadata().expect("there").len()).sum()
+}
+
+fn keys(records: &[Record]) -> Vec<(u64, &str, Option<&str>)> {
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).expect("text").to_owned().leak() as &str;
+    let of = |record: &Record| {
+        (record.offset.get(), text(record.key.as_deref().expect("a key")), record.value.as_deref().map(text))
+    };
+    records.iter().map(of).collect()
+}
+
+#[test]
+fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
+    let place = Place::new();
+    let clock = clock();
+    let database = builder(&place, &clock).open().expect("opened");
+    let topic = database.topic("t");
+    topic.create_with(1, SETTINGS).expect("created");
+    let value = [b'v'; 1000];
+    // Batches of ten keys, of which one is written once.
+    for round in 0..100 {
+        let names: Vec<_> =
+            (0..10).map(|key| if key == 0 { format!("only {round}") } else { format!("{key}") }).collect();
+        let messages: Vec<_> = names.iter().map(|name| Message::new(&value).key(name)).collect();
+        topic.producer().produce(&messages).expect("accepted");
+    }
+    fill(&database);
+    let before = log_bytes(&place);
+    database.checkpoint().expect("saved");
+    fill(&database);
+    assert_eq!(read(&database, "t").len(), 1000);
+    let done = database.compact().expect("compacted");
+    // What is left: 109 records of the thousand, and the other topic.
+    assert!(done.bytes_before - done.bytes_after > 850_000, "{done:?}");
+    assert!(log_bytes(&place) < before, "{} of {before}", log_bytes(&place));
+    let check = |database: &Database| {
+        let records = read(database, "t");
+        let expected = (0..99).map(|round| round * 10).chain(990..1000);
+        assert_eq!(records.iter().map(|record| record.offset.get()).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        assert!(records.iter().all(|record| record.value.as_deref() == Some(&value[..])));
+        let offsets = database.topic("t").offsets(0).expect("readable");
+        assert_eq!((offsets.start, offsets.next), (Sequence::new(0), Sequence::new(1000)));
+    };
+    check(&database);
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    check(&database);
+    let produced = database.topic("t").produce(&Message::new("x").key("y")).expect("accepted");
+    assert_eq!(produced.base_offset, Sequence::new(1000));
+}
+
+#[test]
+fn a_consumer_passes_over_holes_and_has_lost_nothing() {
+    let place = Place::new();
+    let clock = clock();
+    let database = builder(&place, &clock).open().expect("opened");
+    let topic = database.topic("t");
+    topic.create_with(1, SETTINGS).expect("created");
+    for round in 0..50 {
+        let text = format!("{round}");
+        topic.produce(&Message::new(&text).key("same")).expect("accepted");
+        topic
+            .producer()
+            .produce(&[Message::new(&text).key(&text), Message::new(&text).key("other")])
+            .expect("accepted");
+    }
+    fill(&database);
+    database.checkpoint().expect("saved");
+    database.compact().expect("compacted");
+    let settings = ConsumerSettings { records_max: 7, bytes_max: 1, ..ConsumerSettings::default() };
+    let mut consumer = topic.consumer("group", settings).expect("a consumer");
+    let (mut count, mut last) = (0, None);
+    while let Some(delivery) = consumer.poll().expect("readable") {
+        assert_eq!(delivery.lost, 0);
+        count += delivery.len();
+        last = delivery.records().last().map(|record| record.offset.get());
+        consumer.ack(&delivery).expect("noted");
+    }
+    // One of each round, and the last batch, which stays as it is.
+    assert_eq!((count, last), (52, Some(149)));
+    assert_eq!(topic.committed_offset("group", 0).expect("readable"), Some(Sequence::new(150)));
+    // Who goes on in a hole goes on behind it.
+    consumer.seek(0, Sequence::new(2));
+    let delivery = consumer.poll().expect("readable").expect("there is more");
+    assert_eq!((delivery.lost, delivery.records().next().map(|record| record.offset.get())), (0, Some(4)));
+}
+
+#[test]
+fn a_key_that_is_gone_is_told_for_as_long_as_the_topic_says() {
+    let place = Place::new();
+    let clock = clock();
+    let database = builder(&place, &clock).open().expect("opened");
+    let topic = database.topic("t");
+    topic.create_with(1, SETTINGS).expect("created");
+    topic.produce(&Message::new("a").key("gone")).expect("accepted");
+    topic.produce(&Message::new("b").key("there")).expect("accepted");
+    fill(&database);
+    database.checkpoint().expect("saved");
+    fill(&database);
+    database.checkpoint().expect("saved");
+    // The older record can go only when the younger lies where it can't be compacted yet; that one is old by then.
+    topic.produce(&Message::tombstone().key("gone")).expect("accepted");
+    topic.produce(&Message::new("c").key("last")).expect("accepted");
+    clock.set(Timestamp::from_millis(BEGIN_MS + 10 * TOLD_MS));
+    database.compact().expect("compacted");
+    let told = [(1, "there", Some("b")), (2, "gone", None), (3, "last", Some("c"))];
+    assert_eq!(keys(&read(&database, "t")), told);
+    fill(&database);
+    database.checkpoint().expect("saved");
+    fill(&database);
+    database.checkpoint().expect("saved");
+    // Now it is told from when on it may go.
+    database.compact().expect("compacted");
+    assert_eq!(keys(&read(&database, "t")), told);
+    clock.set(Timestamp::from_millis(BEGIN_MS + 11 * TOLD_MS - 1));
+    database.compact().expect("compacted");
+    assert_eq!(keys(&read(&database, "t")), told);
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    clock.set(Timestamp::from_millis(BEGIN_MS + 11 * TOLD_MS));
+    database.compact().expect("compacted");
+    assert_eq!(keys(&read(&database, "t")), [(1, "there", Some("b")), (3, "last", Some("c"))]);
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    assert_eq!(keys(&read(&database, "t")), [(1, "there", Some("b")), (3, "last", Some("c"))]);
+}
+
+#[test]
+fn a_record_without_a_key_is_refused_or_kept() {
+    let place = Place::new();
+    let clock = clock();
+    let database = builder(&place, &clock).open().expect("opened");
+    let topic = database.topic("t");
+    topic.produce(&Message::new("before the topic compacted")).expect("accepted");
+    topic.alter(TopicChanges { cleanup: Some(Cleanup::Compact), ..TopicChanges::default() }).expect("altered");
+    let refused = topic.produce(&Message::new("no key")).expect_err("it would never go");
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    topic.alter(TopicChanges { compression: Some(Codec::Zstd), ..TopicChanges::default() }).expect("altered");
+    let refused = topic.produce(&Message::new(&[0; 500])).expect_err("compressed or not");
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    for value in ["old", "new"] {
+        topic.produce(&Message::new(value).key("key")).expect("accepted");
+    }
+    fill(&database);
+    database.checkpoint().expect("saved");
+    database.compact().expect("compacted");
+    let offsets: Vec<_> = read(&database, "t").iter().map(|record| record.offset.get()).collect();
+    assert_eq!(offsets, [0, 2]);
+}
+
+#[test]
+fn by_both_a_topic_keeps_the_newest_of_each_key_as_far_as_retention_lets_it() {
+    let place = Place::new();
+    let clock = clock();
+    let database = builder(&place, &clock).open().expect("opened");
+    let topic = database.topic("t");
+    let settings = TopicSettings {
+        cleanup: Cleanup::CompactAndDelete,
+        retention_ms: Some(10_000),
+        retention_bytes: Some(3_000),
+        ..SETTINGS
+    };
+    topic.create_with(1, settings).expect("created");
+    let value = [b'v'; 900];
+    for key in ["old", "a", "b", "a", "b", "a", "b"] {
+        clock.set(Timestamp::from_millis(if key == "old" { BEGIN_MS } else { BEGIN_MS + 8_000 }));
+        topic.produce(&Message::new(&value).key(key)).expect("accepted");
+    }
+    fill(&database);
+    database.checkpoint().expect("saved");
+    let offsets = |database: &Database| -> Vec<u64> {
+        let start = database.topic("t").offsets(0).expect("readable").start;
+        let fetched = database.topic("t").fetch(0, start, usize::MAX).expect("readable");
+        fetched.records.iter().map(|record| record.offset.get()).collect()
+    };
+    // Before anything went there is more than 3,000 bytes; what compaction finds is too much goes.
+    database.compact().expect("compacted");
+    assert_eq!(offsets(&database), [5, 6]);
+    clock.set(Timestamp::from_millis(BEGIN_MS + 100_000));
+    database.carry_out(Duty::Retain).expect("carried out");
+    assert_eq!(offsets(&database), [0; 0]);
+    // Compaction alone keeps what is old.
+    topic.alter(TopicChanges { cleanup: Some(Cleanup::Compact), ..TopicChanges::default() }).expect("altered");
+    topic.produce(&Message::new(&value).key("a").timestamp_ms(5)).expect("accepted");
+    database.carry_out(Duty::Retain).expect("carried out");
+    drop(database);
+    assert_eq!(offsets(&builder(&place, &clock).open().expect("opened")), [7]);
+}
+
+/// What was written, and what has to be there of it.
+#[derive(Debug, Default)]
+struct Naive {
+    written: Vec<(String, Option<String>)>,
+    /// When each key's last older record was seen, of the keys that are gone.
+    older_seen_ms: BTreeMap<String, u64>,
+}
+
+impl Naive {
+    fn newest(&self) -> BTreeMap<&str, usize> {
+        self.written.iter().enumerate().map(|(offset, (key, _))| (key.as_str(), offset)).collect()
+    }
+
+    /// Holds what is there against what has to be.
+    fn check(&mut self, database: &Database, now_ms: u64) {
+        let offsets = database.topic("t").offsets(0).expect("readable");
+        assert_eq!((offsets.start.get(), offsets.next.get()), (0, self.written.len() as u64));
+        let records = read(database, "t");
+        let mut there = BTreeMap::new();
+        for (offset, key, value) in keys(&records) {
+            assert_eq!((key, value), (&*self.written[offset as usize].0, self.written[offset as usize].1.as_deref()));
+            there.entry(key).or_insert_with(Vec::new).push(offset as usize);
+        }
+        let mut seen = Vec::new();
+        for (key, newest) in self.newest() {
+            let found = there.get(key).map_or(&[][..], |found| found);
+            let has_older = found.iter().any(|offset| *offset < newest);
+            if self.written[newest].1.is_some() || has_older {
+                assert_eq!(found.last(), Some(&newest), "of {key}");
+            } else if now_ms < self.older_seen_ms.get(key).map_or(0, |seen| seen + TOLD_MS) {
+                assert_eq!(found, [newest], "of {key}, which is to be told still");
+            }
+            if has_older {
+                seen.push(key.to_owned());
+            }
+        }
+        self.older_seen_ms.extend(seen.into_iter().map(|key| (key, now_ms)));
+        // Wherever one begins, the next record that there is comes.
+        for from in 0..self.written.len() as u64 {
+            let fetched = database.topic("t").fetch(0, Sequence::new(from), 1).expect("readable");
+            let first = fetched.records.first().map(|record| record.offset.get());
+            let next = records.iter().map(|record| record.offset.get()).find(|offset| *offset >= from);
+            assert!(first == next || (first.is_none() && fetched.next_offset.get() > from), "from {from}");
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_the_newest_of_each_key_is_there() {
+    for seed in 0..6 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let place = Place::new();
+        let copies = tempfile::tempdir().expect("a temporary directory");
+        let clock = clock();
+        let mut now_ms = BEGIN_MS;
+        let mut naive = Naive::default();
+        let mut database = builder(&place, &clock).open().expect("opened");
+        database.topic("t").create_with(1, SETTINGS).expect("created");
+        for step in 0..120 {
+            match random.u32(0..12) {
+                0..=4 => produce(&database, &mut random, &mut naive),
+                5 => {
+                    now_ms += random.u64(0..TOLD_MS);
+                    clock.set(Timestamp::from_millis(now_ms));
+                }
+                6 => fill(&database),
+                7 => database.checkpoint().expect("saved"),
+                8 | 9 => {
+                    // What is there before it goes is there until now.
+                    naive.check(&database, now_ms);
+                    database.compact().expect("compacted");
+                }
+                10 => {
+                    drop(database);
+                    database = builder(&place, &clock).open().expect("opened");
+                }
+                _ => {
+                    // What a kill leaves, in another place.
+                    let copy = copies.path().join(step.to_string());
+                    copy_folder(&place.path(), &copy);
+                    let builder = Database::builder(&copy).segment_bytes(64 << 10).durability(Durability::Os);
+                    let killed = builder.clock(clock.clone()).background(Background::Caller).open().expect("opened");
+                    naive.check(&killed, now_ms);
+                    fs::remove_dir_all(&copy).expect("removed");
+                }
+            }
+            naive.check(&database, now_ms);
+        }
+        settle(&database, &clock, now_ms, &naive);
+    }
+}
+
+fn produce(database: &Database, random: &mut fastrand::Rng, naive: &mut Naive) {
+    let codec = Codec::ALL[random.usize(0..5)];
+    let changes = TopicChanges { compression: Some(codec), ..TopicChanges::default() };
+    database.topic("t").alter(changes).expect("altered");
+    let records: Vec<_> = (0..random.usize(1..6))
+        .map(|_| {
+            let value = format!("{}-{}", naive.written.len(), "v".repeat(random.usize(0..300)));
+            (format!("key {}", random.u32(0..8)), random.bool().then_some(value))
+        })
+        .collect();
+    let messages: Vec<_> = records
+        .iter()
+        .map(|(key, value)| value.as_ref().map_or_else(Message::tombstone, Message::new).key(key))
+        .collect();
+    let produced = database.topic("t").producer().produce(&messages).expect("accepted");
+    assert_eq!(produced.base_offset.get(), naive.written.len() as u64);
+    naive.written.extend(records);
+}
+
+/// Compacts until nothing changes: then nothing is left but the newest of each key that is there.
+fn settle(database: &Database, clock: &ManualClock, now_ms: u64, naive: &Naive) {
+    database.topic("t").produce(&Message::new("the last batch stays as it is").key("last")).expect("accepted");
+    fill(database);
+    database.checkpoint().expect("saved");
+    fill(database);
+    database.checkpoint().expect("saved");
+    for round in 1..=3 {
+        database.compact().expect("compacted");
+        clock.set(Timestamp::from_millis(now_ms + round * TOLD_MS));
+    }
+    database.compact().expect("compacted");
+    let there: Vec<_> = read(database, "t").iter().map(|record| record.offset.get() as usize).collect();
+    let mut expected: Vec<_> =
+        naive.newest().into_values().filter(|offset| naive.written[*offset].1.is_some()).collect();
+    expected.sort_unstable();
+    expected.push(naive.written.len());
+    assert_eq!(there, expected);
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("there") {
+        let path = entry.expect("an entry").path();
+        let to = to.join(path.file_name().expect("a name"));
+        match path.is_dir() {
+            true => copy_folder(&path, &to),
+            false => drop(fs::copy(&path, &to).expect("copied")),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A look at a compacted partition: the newest record of each key, and how much there is.
+//!
+//! It goes through the whole partition as it is on disk, in the published log, and changes nothing. What follows from it is
+//! carried out by the log's compaction, batch by batch ([`Newest::left`]), and by a commit where the topic keeps only so many bytes.
+
+use alloc::vec::Vec;
+
+use quire_model::{Entry, History, Position, ReadError};
+
+use crate::codec::BATCH_PRODUCED;
+use crate::newest::{KeyHash, Newest};
+use crate::partition::Open;
+use crate::samples::Samples;
+use crate::tag::partition_of;
+use crate::{Command, Partition, Stored, Streams, TopicId, TopicRef};
+
+/// A partition of which offsets may be without a record, and what its topic chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// Its topic.
+    pub topic: TopicId,
+    /// Its number.
+    pub number: u32,
+    /// How many bytes of batches were ever appended to it.
+    pub appended_bytes: u64,
+    /// See [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
+    pub delete_retention_ms: u64,
+    partition: Partition,
+    /// Whether it still compacts; else it is only measured.
+    compacts: bool,
+    retention_bytes: Option<u64>,
+}
+
+/// How to look.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope {
+    /// Only records before this position may be compacted.
+    pub end: Position,
+    /// See [`Newest::new`].
+    pub keys_max: usize,
+    /// See [`Newest::new`].
+    pub turn: u64,
+}
+
+/// What a look at a partition found.
+#[derive(Debug)]
+pub struct Look {
+    /// The newest record of each key.
+    pub newest: Newest,
+    /// How many bytes of batches stand where they may be compacted.
+    pub bytes: u64,
+    /// How many bytes stand behind that.
+    pub bytes_behind: u64,
+    /// The earliest time, in milliseconds since 1970, from which on records without a value may go that are marked with it.
+    pub horizon_ms: Option<i64>,
+    /// What is more than the topic keeps.
+    pub too_much: Option<Command<'static>>,
+}
+
+impl Streams {
+    /// The partitions whose keys, or whose bytes, a look has to tell.
+    pub fn compacted(&self) -> Vec<Compacted> {
+        let mut compacted = Vec::new();
+        for (topic, _, found) in self.topics.iter().filter(|(.., found)| found.has_holes) {
+            let settings = found.settings;
+            let (topic, compacts) = (TopicId::new(topic), settings.cleanup.compacts());
+            let retention_bytes = settings.retention_bytes.filter(|_| settings.cleanup.deletes());
+            if !compacts && retention_bytes.is_none() {
+                continue;
+            }
+            compacted.extend(found.written.iter().map(|(&number, written)| Compacted {
+                topic,
+                number,
+                appended_bytes: written.samples.appended_bytes(),
+                delete_retention_ms: settings.delete_retention_ms,
+                partition: Partition::new(topic, number, written.start, true),
+                compacts,
+                retention_bytes,
+            }));
+        }
+        compacted
+    }
+}
+
+impl Compacted {
+    /// Looks at the whole partition. `open` decompresses.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn look(
+        &self,
+        history: &dyn History,
+        scope: Scope,
+        open: Open<'_>,
+        hash: &dyn Fn(&[u8]) -> KeyHash,
+    ) -> Result<Look, ReadError> {
+        let (start, tag) = (self.partition.start(), self.partition.tag());
+        let next = self.partition.offsets(history)?.next;
+        let mut sizes = Samples::default();
+        let newest = Newest::new((start, next), scope.keys_max, scope.turn);
+        let mut look = Look { newest, bytes: 0, bytes_behind: 0, horizon_ms: None, too_much: None };
+        let mut entry = history.seek(tag.tag(), start)?;
+        while let Some(found) = entry.filter(|found| found.sequence.is_some_and(|base| base < next)) {
+            let stored = Stored::new(&found);
+            let bytes = found.body.len();
+            sizes.add(stored.base_offset, bytes, stored.batch.max_timestamp_ms());
+            *if found.place.position < scope.end { &mut look.bytes } else { &mut look.bytes_behind } += bytes as u64;
+            if let Some(horizon) = stored.batch.delete_horizon_ms() {
+                look.horizon_ms = Some(look.horizon_ms.map_or(horizon, |known| known.min(horizon)));
+            }
+            if self.compacts {
+                look.take_in(&stored, open, hash);
+            }
+            entry = history.next(&[tag.tag()], found.place.after())?;
+        }
+        look.too_much =
+            self.retention_bytes.and_then(|bytes| sizes.offset_with_bytes_behind(bytes)).and_then(|before| {
+                let (topic, before) = (TopicRef::Id(self.topic), Some(before).filter(|before| *before > start)?);
+                Some(Command::DeleteRecords { topic, partition: self.number, before: Some(before), keep_unread: true })
+            });
+        Ok(look)
+    }
+}
+
+impl Look {
+    fn take_in(&mut self, stored: &Stored<'_>, open: Open<'_>, hash: &dyn Fn(&[u8]) -> KeyHash) {
+        if stored.batch.records().is_ok() {
+            self.newest.add(stored.base_offset, &stored.batch, stored.batch.records_bytes(), hash);
+        } else if let Some(opened) = open(&stored.batch) {
+            self.newest.add(stored.base_offset, &stored.batch, &opened, hash);
+        } else {
+            self.newest.skip();
+        }
+    }
+}
+
+impl<'a> Stored<'a> {
+    /// The batch that an entry holds, and of which partition; `None` of any other entry.
+    pub fn of(entry: &Entry<'a>) -> Option<(TopicId, u32, Stored<'a>)> {
+        if entry.kind != BATCH_PRODUCED {
+            return None;
+        }
+        let (topic, number) = partition_of(entry.tags.first()?)?;
+        Some((topic, number, Stored::new(entry)))
+    }
+}

@@ -1,0 +1,233 @@
+//! What compaction takes from the batches of a topic: records whose key has a newer one, and in time those that say that a key is
+//! gone.
+//!
+//! ```text
+//! each batch of a partition, in order ─▶ Newest: per key the newest offset, and whether an older record is there still
+//!                            each batch once more ─▶ Left: all of it, nothing, or the records that stay, at their offsets
+//! ```
+//!
+//! A record without a value goes only once it was found to be alone, and the topic's time for it is over since: who had read an
+//! older record of the key has then had that time to read that it is gone. From when on it may go stands in its batch (KIP-534).
+//!
+//! Memory is bounded: with more keys than fit, a look takes in a share of them, by their hashes, and the next one another. What
+//! is not known stays. See `docs/decisions/0014-compaction-by-key-rewrites-batches.md`.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+use quire_model::{Sequence, Timestamp};
+
+use crate::wire::{Batch, Record, RecordError};
+
+/// The hash of a key, of 128 bits that whoever writes records can't aim at: two keys of one hash are taken for one.
+pub type KeyHash = [u64; 2];
+
+/// The newest record of each key of a partition, or of a share of its keys.
+#[derive(Debug)]
+pub struct Newest {
+    keys: HashTable<Known>,
+    keys_max: usize,
+    /// One of so many shares of the keys is known: a power of two.
+    shares: u64,
+    /// Which of them, after taking it by the number of shares.
+    turn: u64,
+    /// Whether the keys of every batch could be read.
+    has_read_all: bool,
+    /// Whether there was a record without a value.
+    has_deletions: bool,
+    /// The records before it are deleted.
+    start: Sequence,
+    /// What was looked at ends here.
+    end: Sequence,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    hash: KeyHash,
+    /// The offset of the newest record, times two; and one when there is an older one.
+    newest: u64,
+}
+
+/// What is to become of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    Goes,
+    /// Without a value, and the only one of its key.
+    Alone,
+    /// Without a value, and not known to be the only one of its key.
+    Accompanied,
+}
+
+/// When records without a value go.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// The time.
+    pub now: Timestamp,
+    /// See [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
+    pub delete_retention_ms: u64,
+}
+
+/// What is left of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// All of it, as it is.
+    All,
+    /// Nothing.
+    Nothing,
+    /// Another batch in its place.
+    Some(Remains),
+}
+
+/// A batch in the place of one that has lost records, or was told from when on it may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remains {
+    /// The batch, not compressed and without a checksum.
+    pub bytes: Vec<u8>,
+    /// How many records it has.
+    pub records: u32,
+    /// How many of them have no value and may go after the time that this batch, and none before it, sets.
+    pub waiting: u32,
+}
+
+impl Newest {
+    /// Nothing yet of a partition that begins at `start`, to be told of the batches that are there up to `end`. At most so many
+    /// keys are known at a time: with more, those whose turn it is.
+    pub fn new((start, end): (Sequence, Sequence), keys_max: usize, turn: u64) -> Self {
+        Newest {
+            keys: HashTable::new(),
+            keys_max,
+            shares: 1,
+            turn,
+            has_read_all: true,
+            has_deletions: false,
+            start,
+            end,
+        }
+    }
+
+    /// Takes in the records of the next batch, which stands at `base_offset`.
+    pub fn add(&mut self, base_offset: Sequence, batch: &Batch<'_>, opened: &[u8], hash: &dyn Fn(&[u8]) -> KeyHash) {
+        for record in batch.records_from(opened) {
+            let Ok(record) = record else { return self.skip() };
+            let offset = base_offset.get() + u64::from(record.offset_delta);
+            if let Some(key) = record.key
+                && offset >= self.start.get()
+            {
+                self.has_deletions |= record.value.is_none();
+                self.add_key(hash(key), offset);
+            }
+        }
+    }
+
+    /// The next batch can't be read: it may hold an older record of any key.
+    pub fn skip(&mut self) {
+        self.has_read_all = false;
+    }
+
+    fn add_key(&mut self, hash: KeyHash, offset: u64) {
+        if !is_of_share(hash, self.shares, self.turn) {
+            return;
+        }
+        if let Some(known) = self.keys.find_mut(hash[0], |known| known.hash == hash) {
+            known.newest = offset * 2 + 1;
+            return;
+        }
+        if self.keys.len() == self.keys_max {
+            self.shares *= 2;
+            let (shares, turn) = (self.shares, self.turn);
+            self.keys.retain(|known| is_of_share(known.hash, shares, turn));
+            return self.add_key(hash, offset);
+        }
+        self.keys.insert_unique(hash[0], Known { hash, newest: offset * 2 }, |known| known.hash[0]);
+    }
+
+    /// How many keys are known.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether there was a record without a value.
+    pub fn has_deletions(&self) -> bool {
+        self.has_deletions
+    }
+
+    /// One of how many shares of the keys is known.
+    pub fn shares(&self) -> u64 {
+        self.shares
+    }
+
+    /// What is left of a batch that stands at `base_offset`.
+    ///
+    /// # Errors
+    /// When its records can't be read.
+    pub fn left(
+        &self,
+        base_offset: Sequence,
+        batch: &Batch<'_>,
+        opened: &[u8],
+        hash: &dyn Fn(&[u8]) -> KeyHash,
+        terms: Terms,
+    ) -> Result<Left, RecordError> {
+        let next = base_offset.get() + u64::from(batch.last_offset_delta()) + 1;
+        // The last batch tells where the partition ends, and of what came later nothing is known.
+        if next >= self.end.get() {
+            return Ok(Left::All);
+        }
+        let now_ms = i64::try_from(terms.now.as_millis()).unwrap_or(i64::MAX);
+        let horizon = batch.delete_horizon_ms();
+        let is_over = horizon.is_some_and(|horizon| horizon <= now_ms);
+        let fate = |record: &Record<'_>| self.fate(base_offset, record, hash);
+        let (mut going, mut staying, mut alone, mut accompanied) = (0u32, 0u32, 0u32, 0u32);
+        for record in batch.records_from(opened) {
+            match fate(&record?) {
+                Fate::Goes => going += 1,
+                Fate::Alone if is_over => going += 1,
+                Fate::Alone => alone += 1,
+                Fate::Accompanied => accompanied += 1,
+                Fate::Stays => staying += 1,
+            }
+        }
+        let is_marked = horizon.is_none() && alone > 0 && accompanied == 0;
+        if going == 0 && !is_marked {
+            return Ok(Left::All);
+        }
+        if staying + alone + accompanied == 0 {
+            return Ok(Left::Nothing);
+        }
+        let mark = is_marked.then(|| now_ms.saturating_add_unsigned(terms.delete_retention_ms));
+        let stays = &mut |record: &Record<'_>| match fate(record) {
+            Fate::Goes => false,
+            Fate::Alone => !is_over,
+            Fate::Accompanied | Fate::Stays => true,
+        };
+        let bytes = batch.remains(opened, mark, stays)?.expect("a record stays");
+        let waiting = if is_marked { alone } else { 0 };
+        Ok(Left::Some(Remains { bytes, records: staying + alone + accompanied, waiting }))
+    }
+
+    fn fate(&self, base_offset: Sequence, record: &Record<'_>, hash: &dyn Fn(&[u8]) -> KeyHash) -> Fate {
+        let offset = base_offset.get() + u64::from(record.offset_delta);
+        if offset < self.start.get() {
+            return Fate::Goes;
+        }
+        let Some(key) = record.key else { return Fate::Stays };
+        let hash = hash(key);
+        let known = self.keys.find(hash[0], |known| known.hash == hash);
+        match (known, record.value) {
+            (Some(known), _) if known.newest / 2 > offset => Fate::Goes,
+            (_, Some(_)) => Fate::Stays,
+            (Some(known), None) if known.newest == offset * 2 && self.has_read_all => Fate::Alone,
+            (_, None) => Fate::Accompanied,
+        }
+    }
+}
+
+fn is_of_share(hash: KeyHash, shares: u64, turn: u64) -> bool {
+    (hash[1] ^ turn) & (shares - 1) == 0
+}
