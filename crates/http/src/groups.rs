@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::events::EventPosition;
 use quire::streams::Streams;
-use quire::{Database, GroupMember, GroupOffset, Source, Timestamp};
+use quire::{Database, GroupMember, GroupOffset, NextEvent, Sequence, Source, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, aside};
@@ -79,6 +79,29 @@ enum SourceReply {
 #[serde(deny_unknown_fields)]
 struct PositionRequest {
     /// The position of the event that it reads next.
+    offset: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventRequest {
+    /// The number of the event that it reads next.
+    offset: Option<u64>,
+    /// In place of a number.
+    to: Option<End>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum End {
+    Start,
+    End,
+}
+
+#[derive(Debug, Serialize)]
+struct EventReply {
+    group: String,
+    queue: String,
     offset: u64,
 }
 
@@ -168,6 +191,27 @@ pub(crate) async fn position(
     aside(move || {
         app.database.group(&group).commit_position(&store, EventPosition::new(offset))?;
         Ok(Answer::of(&PositionReply { group, store, offset }))
+    })
+    .await
+}
+
+/// `POST /v1/groups/{group}/queues/{queue}`: has a group go on elsewhere in what happens to a queue's jobs.
+pub(crate) async fn event(
+    State(app): State<Arc<App>>,
+    Named((group, queue)): Named<(String, String)>,
+    params: Params,
+    body: Body,
+) -> Result<Answer, Problem> {
+    params.end()?;
+    let next = match body.parse()? {
+        EventRequest { offset: Some(number), to: None } => NextEvent::Numbered(Sequence::new(number)),
+        EventRequest { offset: None, to: Some(End::Start) } => NextEvent::First,
+        EventRequest { offset: None, to: Some(End::End) } => NextEvent::ToCome,
+        _ => return Err(Problem::invalid("a group goes on at an `offset`, or `to` \"start\" or \"end\"")),
+    };
+    aside(move || {
+        let offset = app.database.group(&group).commit_in_queue(&queue, next)?.get();
+        Ok(Answer::of(&EventReply { group, queue, offset }))
     })
     .await
 }

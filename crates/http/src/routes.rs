@@ -40,6 +40,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/groups", get(groups::groups))
         .route("/v1/groups/{group}", get(groups::group))
         .route("/v1/groups/{group}/stores/{store}", post(groups::position))
+        .route("/v1/groups/{group}/queues/{queue}", post(groups::event))
         .route("/v1/queues", get(queues::queues))
         .route("/v1/queues/{queue}", get(queues::queue).delete(queues::destroy))
         .route("/v1/queues/{queue}/settings", post(queues::set))

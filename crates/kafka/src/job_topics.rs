@@ -59,14 +59,20 @@ impl JobTopic {
         room: Room,
         out: &mut BytesMut,
     ) -> Result<Option<Sequence>, Failure> {
-        let PartitionOffsets { start, next } = self.offsets(history)?;
-        if from < start || from > next {
-            return Err(StreamReadError::OffsetOutOfRange { from, start, next }.into());
+        // The event that has this number proves that it is in range; anything else needs a look at where the queue's numbers end.
+        let first = self.log.events_from(history, from).map_err(unreadable)?;
+        if first.first().is_none_or(|event| event.number != from) {
+            let PartitionOffsets { start, next } = self.offsets(history)?;
+            if from < start || from > next {
+                return Err(StreamReadError::OffsetOutOfRange { from, start, next }.into());
+            }
         }
+        let mut looked = Some(first);
         let mut batch = BatchBuilder::new();
         let (mut base, mut wanted) = (from, from);
         'entries: loop {
-            let events = match self.log.events_from(history, wanted) {
+            let events = looked.take().map_or_else(|| self.log.events_from(history, wanted), Ok);
+            let events = match events {
                 Ok(events) => events,
                 // What stands before what can't be read can be; the next fetch begins at it and tells.
                 Err(_) if batch.record_count() > 0 => break,

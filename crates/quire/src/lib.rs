@@ -99,8 +99,8 @@ pub use deliver::EventRef;
 pub use error::{Error, ErrorKind, Result};
 pub use handles::{
     CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot,
-    Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, OUTSIDE_QUEUE, PartitionStatistics, Producer,
-    Progress, Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop,
+    Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, NextEvent, OUTSIDE_QUEUE, PartitionStatistics,
+    Producer, Progress, Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop,
     StoreStatistics, Subscription, Topic, TopicStatistics, Worker,
 };
 #[cfg(feature = "serde")]

@@ -41,7 +41,7 @@ pub(crate) enum Groups {
         #[command(flatten)]
         place: Place,
     },
-    /// Have a group go on elsewhere in a topic or an event store; members that are reading notice only when they join again
+    /// Have a group go on elsewhere in a topic, an event store or a queue; members that are reading notice only when they join again
     Reset(Reset),
 }
 
@@ -50,11 +50,14 @@ pub(crate) enum Groups {
 pub(crate) struct Reset {
     /// The group
     group: String,
-    /// The topic; with --store, the event store
+    /// The topic; with --store, the event store; with --queue, the queue
     topic: String,
     /// Read an event store, whose positions are its offsets, as clients of the Kafka protocol do
     #[arg(long, conflicts_with_all = ["partition", "to_time"])]
     store: bool,
+    /// Read what happens to a queue's jobs, as clients of the Kafka protocol do
+    #[arg(long, conflicts_with_all = ["partition", "to_time", "store"])]
+    queue: bool,
     /// Only this partition [default: all]
     #[arg(long, value_name = "N")]
     partition: Option<u64>,
@@ -76,7 +79,7 @@ struct To {
     /// Behind the last message
     #[arg(long)]
     to_end: bool,
-    /// At this offset: of one partition, or of an event store
+    /// At this offset: of one partition, an event store or a queue
     #[arg(long, value_name = "OFFSET")]
     to_offset: Option<u64>,
     /// At the first message that is not earlier, in milliseconds since 1970
@@ -115,8 +118,8 @@ impl Groups {
 
 impl Reset {
     fn run(self, out: &mut dyn Write) -> Result {
-        let Reset { group, topic, store, partition, to, place, form } = self;
-        if to.to_offset.is_some() && partition.is_none() && !store {
+        let Reset { group, topic, store, queue, partition, to, place, form } = self;
+        if to.to_offset.is_some() && partition.is_none() && !store && !queue {
             return Err(Failure::new("an offset is one partition's: say --partition"));
         }
         place.visit(|client| {
@@ -126,6 +129,12 @@ impl Reset {
                 let offset = to.to_offset.unwrap_or(if to.to_start { 1 } else { next });
                 client.post(&Path::new(&["groups", &group, "stores", &topic]), &json!({ "offset": offset }))?;
                 return print_offsets(client, &group, ("store", &topic), form, out);
+            }
+            if queue {
+                let end = if to.to_start { "start" } else { "end" };
+                let next = to.to_offset.map_or_else(|| json!({ "to": end }), |offset| json!({ "offset": offset }));
+                client.post(&Path::new(&["groups", &group, "queues", &topic]), &next)?;
+                return print_offsets(client, &group, ("queue", &topic), form, out);
             }
             let all = partitions(client, &topic)?;
             let wanted = |it: &&Value| partition.is_none() || partition == it["partition"].as_u64();

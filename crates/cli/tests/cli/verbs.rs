@@ -277,9 +277,11 @@ fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told()
     );
     run_on(folder.path(), &["topics", "create", "t"]).failed_with("t");
     let changes = ["--partitions", "3", "--batch-bytes-max", "1000", "--compression", "lz4", "--protect", "slow"];
-    verb(&[&["topics", "alter", "t"], &changes[..]].concat());
+    let compacts = ["--cleanup", "compact,delete", "--delete-retention-ms", "5000"];
+    verb(&[&["topics", "alter", "t"], &changes[..], &compacts].concat());
     let described = verb(&["topics", "describe", "t"]);
-    let settings = "retention_ms none  retention_bytes none  batch_bytes_max 1000  compression lz4  kept for slow";
+    let settings = "retention_ms none  retention_bytes none  batch_bytes_max 1000  compression lz4  cleanup compact,delete  \
+                    delete_retention_ms 5000  kept for slow";
     assert_eq!((described.lines().next(), described.lines().count()), (Some(settings), 4));
     verb(&["topics", "alter", "t", "--unprotect", "slow"]);
     assert!(!verb(&["topics", "describe", "t"]).contains("slow"));
@@ -312,6 +314,15 @@ fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told()
     for (to, offset) in [(&["--to-end"][..], "offset          2"), (&["--to-offset", "1"], "offset          1")] {
         let set = verb(&[&["groups", "reset", "g", "air/flights", "--store"], to].concat());
         assert!(set.starts_with("air/flights ") && set.contains(offset), "{set}");
+    }
+    verb(&["jobs", "enqueue", "mail", "{}"]);
+    for (to, offset) in [
+        (&["--to-end"][..], "offset          2"),
+        (&["--to-start"], "offset          0"),
+        (&["--to-offset", "2"], "offset          2"),
+    ] {
+        let set = verb(&[&["groups", "reset", "g", "mail", "--queue"], to].concat());
+        assert!(set.starts_with("mail ") && set.contains(offset), "{set}");
     }
     assert!(verb(&["groups", "describe", "g"]).contains("lag          1"));
     assert_eq!(verb(&["groups", "delete", "g"]), "deleted g\n");

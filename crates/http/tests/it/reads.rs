@@ -103,6 +103,17 @@ fn groups_are_read_and_set_in_topics_and_in_event_stores() {
     assert_eq!(served.read("/v1/groups"), listed);
     assert_eq!(served.read("/v1/stats")["groups"], json!([{"group": "g", "members": 0, "lag": 14}]));
     assert!(served.get("/metrics").text.contains("quire_group_lag{group=\"g\"} 14"));
+    served.write("/v1/commit", json!({"parts": [{"enqueue": {"queue": "fresh", "payload": 1}}]}));
+    for (to, offset) in [(json!({"to": "end"}), 2), (json!({"to": "start"}), 0), (json!({"offset": 1}), 1)] {
+        let set = served.write("/v1/groups/g/queues/fresh", to);
+        assert_eq!(set, json!({"group": "g", "queue": "fresh", "offset": offset}));
+        let group = served.read("/v1/groups/g");
+        let queue =
+            group["offsets"].as_array().and_then(|all| all.iter().find(|it| it["queue"] == "fresh")).expect("there");
+        assert_eq!((&queue["offset"], &queue["next"]), (&json!(offset), &json!(2)));
+    }
+    served.fails("POST", "/v1/groups/g/queues/gone", r#"{"offset": 3}"#, 404, "not_found");
+    served.fails("POST", "/v1/groups/g/queues/fresh", "{}", 400, "invalid");
     served.fails("POST", "/v1/groups/g/stores/gone", r#"{"offset": 3}"#, 404, "not_found");
     served.fails("GET", "/v1/groups/gone", "", 404, "not_found");
 }

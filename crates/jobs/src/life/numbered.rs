@@ -49,13 +49,16 @@ impl QueueLog {
     /// The number of the first event that is there, and that of the next to come.
     ///
     /// # Errors
-    /// When the first or last entry can't be read.
+    /// When the last entry can't be read. When the first can't be, the numbers are said to begin at 0: who reads from there is told.
     pub fn bounds(&self, history: &dyn History) -> Result<(Sequence, Sequence), ReadError> {
         let tag = self.tag();
         let Some(last) = history.previous(&[tag.tag()], Place::END)? else { return Ok(Default::default()) };
         let next = last.next_sequence();
-        let first = history.next(&[tag.tag()], Place::START)?.and_then(|entry| entry.sequence);
-        Ok((first.unwrap_or(next), next))
+        let first = match history.next(&[tag.tag()], Place::START) {
+            Ok(first) => first.and_then(|entry| entry.sequence).unwrap_or(next),
+            Err(_) => Sequence::new(0),
+        };
+        Ok((first, next))
     }
 
     /// The events of the entry that holds this number, or of the first behind it, from this number on; none at the end.

@@ -6,6 +6,10 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::FetchRequest;
 use quire::{Database, Durability};
 
+use quire::jobs::NewJob;
+use tempfile::TempDir;
+
+use crate::offsets::list;
 use crate::support::{Client, World, batch, fetching, values};
 
 /// So large that a segment holds eight batches.
@@ -43,6 +47,15 @@ async fn damaged(count: usize, numbers: &[usize]) -> (World, Client) {
         assert_eq!(client.produce(topic, &batch(&[&value(number)])).await.error_code, 0);
     }
     let (directory, settings) = world.stop().await;
+    damage(&directory, numbers);
+    let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("it opens");
+    let world = World::over(directory, database, settings).await;
+    let client = world.client().await;
+    (world, client)
+}
+
+/// Flips a bit in each of these values, wherever it is on disk.
+fn damage(directory: &TempDir, numbers: &[usize]) {
     for number in numbers {
         let wanted = format!("batch {number:04} ").into_bytes();
         let place = files(directory.path()).into_iter().find_map(|path| {
@@ -54,10 +67,6 @@ async fn damaged(count: usize, numbers: &[usize]) -> (World, Client) {
         bytes[at + 100] ^= 1;
         std::fs::write(path, bytes).expect("written");
     }
-    let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("it opens");
-    let world = World::over(directory, database, settings).await;
-    let client = world.client().await;
-    (world, client)
 }
 
 /// Which batches came, the error, and the high watermark.
@@ -105,4 +114,39 @@ async fn a_partition_whose_last_batch_is_damaged_is_read_up_to_it_and_goes_on_be
     assert_eq!(client.produce("t", &batch(&["more"])).await.base_offset, 3);
     assert_eq!(fetched(&mut client, 0).await, (vec![0, 1], 0, 4));
     assert_eq!(fetched(&mut client, 3).await, (vec![3], 0, 4));
+}
+
+/// A server over a queue with so many jobs, the others being another's; the enqueueing of the jobs of these numbers is damaged on disk.
+async fn damaged_queue(jobs: usize, numbers: &[usize]) -> (World, Client) {
+    let world = World::new().await;
+    for number in 0..BATCHES {
+        let queue = if number < jobs { "q" } else { "u" };
+        world.database.queue(queue).enqueue(NewJob::new(value(number).as_bytes())).expect("enqueued");
+    }
+    let (directory, settings) = world.stop().await;
+    damage(&directory, numbers);
+    let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("it opens");
+    let world = World::over(directory, database, settings).await;
+    let client = world.client().await;
+    (world, client)
+}
+
+#[tokio::test]
+async fn of_a_queue_whose_first_event_is_damaged_the_others_are_read_and_its_end_is_known() {
+    let (_world, mut client) = damaged_queue(BATCHES, &[0]).await;
+    // The first job's event stands in one entry with that of the queue's creation.
+    let (first, next) = (list(&mut client, "jobs.q", -2).await, list(&mut client, "jobs.q", -1).await);
+    assert_eq!((first, next), ((0, 0, -1), (0, 21, -1)));
+    assert_eq!(client.fetch("jobs.q", 0).await.error_code, ResponseError::KafkaStorageError.code());
+    assert_eq!(values(&client.fetch("jobs.q", 2).await).first().map(|(offset, _)| *offset), Some(2));
+}
+
+#[tokio::test]
+async fn of_a_queue_whose_last_event_is_damaged_the_others_are_read() {
+    let (world, mut client) = damaged_queue(3, &[2]).await;
+    let fetched = client.fetch("jobs.q", 0).await;
+    assert_eq!(values(&fetched).last().map(|(offset, _)| *offset), Some(2));
+    assert_eq!(client.fetch("jobs.q", 3).await.error_code, ResponseError::KafkaStorageError.code());
+    world.database.queue("q").enqueue(NewJob::new(b"more")).expect("enqueued");
+    assert_eq!(values(&client.fetch("jobs.q", 4).await).first().map(|(offset, _)| *offset), Some(4));
 }

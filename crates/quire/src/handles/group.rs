@@ -4,7 +4,7 @@ use quire_model::{Sequence, Timestamp};
 
 use crate::database::Database;
 use crate::decide::Commands;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::events::EventPosition;
 use crate::handles::only;
 use crate::jobs::QueueLog;
@@ -62,6 +62,17 @@ pub enum Source {
 /// ([`TopicRef::Outside`]).
 pub const OUTSIDE_QUEUE: u32 = 1 << 30;
 
+/// Which event of a queue a group is to read next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextEvent {
+    /// The first that is there.
+    First,
+    /// The next to come.
+    ToCome,
+    /// The one with this number.
+    Numbered(Sequence),
+}
+
 /// What a group has committed in, to be read without the state.
 enum Read {
     Partition(Partition),
@@ -103,8 +114,7 @@ impl<'a> Group<'a> {
     /// The group, its members and how far it is; `None` when there is none of this name.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Io`](crate::ErrorKind::Io),
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`], [`ErrorKind::Failed`].
     pub fn describe(&self) -> Result<Option<GroupDescription>> {
         let found = self.database.read(|view| {
             let streams = view.streams;
@@ -176,7 +186,7 @@ impl<'a> Group<'a> {
     /// Deletes the group with what it committed, and waits until that is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when it is not there, or has members, `despite` whom it is not to go;
+    /// [`ErrorKind::Refused`] when it is not there, or has members, `despite` whom it is not to go;
     /// the errors of [`Database::commit`].
     pub fn delete(&self, despite: Despite) -> Result<()> {
         let command = Command::DeleteGroup { group: self.name, despite };
@@ -187,17 +197,36 @@ impl<'a> Group<'a> {
     /// Has the group go on elsewhere in an event store, whose positions are its offsets, and waits until that is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when there is no such store; the errors of [`Database::commit`].
+    /// [`ErrorKind::NotFound`] when there is no such store; the errors of [`Database::commit`].
     pub fn commit_position(&self, store: &str, next: EventPosition) -> Result<()> {
         let number = self.database.read(|view| view.events.store(store).map(|number| number.get()))?.wait()?;
-        let number = number.ok_or_else(|| {
-            crate::Error::new(crate::ErrorKind::NotFound, format!("there is no event store {store:?}"))
-        })?;
+        let number =
+            number.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no event store {store:?}")))?;
+        self.commit_outside(number, Sequence::new(next.get()))
+    }
+
+    /// Has the group go on elsewhere in what happens to a queue's jobs, and waits until that is durable. Says where that is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when there is no such queue; the errors of [`Database::commit`].
+    pub fn commit_in_queue(&self, queue: &str, next: NextEvent) -> Result<Sequence> {
+        let log = self.database.read(|view| view.jobs.queue_log(queue))?.wait()?;
+        let log = log.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no queue {queue:?}")))?;
+        let next = match next {
+            NextEvent::First => log.bounds(&self.database.history())?.0,
+            NextEvent::ToCome => log.bounds(&self.database.history())?.1,
+            NextEvent::Numbered(number) => number,
+        };
+        self.commit_outside(log.number() | OUTSIDE_QUEUE, next)?;
+        Ok(next)
+    }
+
+    fn commit_outside(&self, number: u32, offset: Sequence) -> Result<()> {
         let command = Command::CommitOffset {
             group: self.name,
             topic: TopicRef::Outside(number),
             partition: 0,
-            offset: Sequence::new(next.get()),
+            offset,
             leader_epoch: None,
             metadata: "",
             by: crate::streams::Committer::Anyone,

@@ -28,7 +28,7 @@ pub use graph_changes::GraphChanges;
 #[cfg(feature = "serde")]
 pub use graph_filter::GraphFilter;
 pub use graph_snapshot::GraphSnapshot;
-pub use group::{Group, GroupDescription, GroupMember, GroupOffset, OUTSIDE_QUEUE, Source};
+pub use group::{Group, GroupDescription, GroupMember, GroupOffset, NextEvent, OUTSIDE_QUEUE, Source};
 pub use life::LifeEvents;
 pub use projection::{Project, Projected, Projection};
 pub use queue::{Delivered, Queue};
