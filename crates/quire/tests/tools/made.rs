@@ -44,7 +44,9 @@ impl Place {
     /// A place with a database that was closed after a compaction, and some steps behind it.
     pub(crate) fn compacted() -> Self {
         let place = Place::new();
-        let database = place.open();
+        // Of finished jobs nothing is kept, so that there is something to drop.
+        let builder = Database::builder(place.path()).durability(Durability::Os).segment_bytes(16 << 10).history_ms(0);
+        let database = builder.open().expect("it opens");
         for number in 0..120 {
             step(&database, number);
             for job in database.queue("queue").fetch("worker", 1).expect("accepted") {
