@@ -13,6 +13,9 @@ use crate::{Result, event};
 /// How many events are appended at a time where only their being there counts.
 const FILL_AT_ONCE: u64 = 1_000;
 
+/// The bytes of a page of its file.
+const PAGE_BYTES: usize = 4_096;
+
 /// The store in this file, as the server opens it.
 pub(crate) fn open(path: &Path) -> Result<UmaDb> {
     Ok(UmaDb::from_arc(Arc::new(Mvcc::new(false, StorageOptions::default().db_path(path))?)))
@@ -45,9 +48,9 @@ pub(crate) fn disk(path: &Path, events: u64) -> Result<Measured> {
     let store = open(path)?;
     let mut measured = Measured::one(1, |_| fill(&store, events, "Happened", "name"))?;
     drop(store);
-    // The file is longer than what is in it: up to the last byte that is not zero, as Quire's files are counted.
-    let bytes = std::fs::read(path)?.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    measured.disk_bytes_per_event = Some(bytes as f64 / events as f64);
+    // The file grows ahead of what is in it: only pages that hold anything count.
+    let pages = std::fs::read(path)?.chunks(PAGE_BYTES).filter(|page| page.iter().any(|byte| *byte != 0)).count();
+    measured.disk_bytes_per_event = Some((pages * PAGE_BYTES) as f64 / events as f64);
     Ok(measured)
 }
 
