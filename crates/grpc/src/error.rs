@@ -97,6 +97,7 @@ fn of_error(kind: ErrorKind) -> Known {
         ErrorKind::Refused => (Code::FailedPrecondition, "REFUSED"),
         ErrorKind::Overloaded => (Code::ResourceExhausted, "OVERLOADED"),
         ErrorKind::TooLarge => (Code::OutOfRange, "TOO_LARGE"),
+        ErrorKind::ReadOnly => (Code::FailedPrecondition, "READ_ONLY"),
         ErrorKind::NoSpace => (Code::ResourceExhausted, "NO_SPACE"),
         ErrorKind::Failed => (Code::Unavailable, "FAILED"),
         ErrorKind::Damaged => (Code::DataLoss, "DAMAGED"),

@@ -116,6 +116,7 @@ fn of_error(kind: ErrorKind) -> Code {
         ErrorKind::Refused => (StatusCode::CONFLICT, "refused"),
         ErrorKind::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
         ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+        ErrorKind::ReadOnly => (StatusCode::FORBIDDEN, "read_only"),
         ErrorKind::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_space"),
         ErrorKind::Failed => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
         ErrorKind::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),

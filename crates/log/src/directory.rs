@@ -114,7 +114,7 @@ impl Directory {
         let path = self.path_of(name);
         let map = || -> io::Result<View> {
             let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-            Ok(self.storage.open(&path, Access::Write)?.map(bytes, bytes)?.view())
+            self.storage.open(&path, Access::Read)?.map_settled(bytes)
         };
         map().map_err(|error| Error::io("map", &path, error))
     }

@@ -69,5 +69,5 @@ pub use recovery::{Cut, Recovery};
 pub use settings::{Durability, Settings};
 pub use statistics::{Histogram, Page};
 pub use steady::SteadyClock;
-pub use storage::{Access, Disk, Lock, Storage, StoredFile};
+pub use storage::{Access, Disk, Lock, Snapshot, Storage, StoredFile};
 pub use writer::{Appended, Turn, Writer};

@@ -38,6 +38,16 @@ impl Region {
     }
 }
 
+/// That a file holds so many bytes.
+pub(crate) fn check_length(file: &File, bytes: usize) -> io::Result<()> {
+    let length = file.metadata()?.len();
+    if length < bytes as u64 {
+        let message = format!("the file has {length} bytes where {bytes} are to be mapped");
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+    }
+    Ok(())
+}
+
 /// The one writer of a mapping.
 #[derive(Debug)]
 pub struct Appender {
@@ -60,11 +70,7 @@ impl Appender {
     /// When `settled` is greater than `bytes`.
     pub fn of_file(file: &File, bytes: usize, settled: usize) -> io::Result<Self> {
         assert!(settled <= bytes, "{settled} settled bytes in a mapping of {bytes}");
-        let length = file.metadata()?.len();
-        if length < bytes as u64 {
-            let message = format!("the file has {length} bytes where {bytes} are to be mapped");
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
-        }
+        check_length(file, bytes)?;
         let raw = MmapOptions::new().len(bytes).map_raw(file)?;
         Ok(Self::new(raw, settled, true))
     }
@@ -162,6 +168,16 @@ impl Appender {
 }
 
 impl View {
+    /// Maps the first `bytes` bytes of a file, which hold what will never change, to be read only.
+    ///
+    /// # Errors
+    /// When the file is shorter than that, or the kernel refuses the mapping.
+    pub fn of_file(file: &File, bytes: usize) -> io::Result<Self> {
+        check_length(file, bytes)?;
+        let raw = MmapOptions::new().len(bytes).map_raw_read_only(file)?;
+        Ok(Appender::new(raw, bytes, true).view())
+    }
+
     /// Settled bytes; `None` when the range is not wholly below the mark.
     pub fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.region.settled.load(Ordering::Acquire) {
@@ -241,6 +257,18 @@ mod tests {
         assert_eq!(view.bytes(0..5), Some(&b"quire"[..]));
         assert_eq!(view.bytes(0..6), None);
         assert_eq!(appender.bytes(5..7), [0, 0]);
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_written_is_mapped_to_be_read() {
+        let path = tempfile::tempdir().unwrap();
+        let path = path.path().join("file");
+        std::fs::write(&path, b"quire").unwrap();
+        let file = File::open(&path).unwrap();
+        let view = View::of_file(&file, 5).unwrap();
+        assert_eq!((view.bytes(0..5), view.settled()), (Some(&b"quire"[..]), 5));
+        assert_eq!(View::of_file(&file, 6).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert!(Appender::of_file(&file, 5, 5).is_err(), "to be written");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::time::Duration;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::thread::futex::{self, Flags, Timespec};
 
+use crate::region::check_length;
+
 /// So many words of a mapped file.
 #[derive(Debug)]
 pub struct SharedWords {
@@ -25,11 +27,7 @@ impl SharedWords {
     /// When the file is shorter than that, or the kernel refuses the mapping.
     pub fn of_file(file: &File, count: usize) -> io::Result<Self> {
         let bytes = count * size_of::<AtomicU64>();
-        let length = file.metadata()?.len();
-        if length < bytes as u64 {
-            let message = format!("the file has {length} bytes where {bytes} are to be mapped");
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
-        }
+        check_length(file, bytes)?;
         let raw = MmapOptions::new().len(bytes).map_raw(file)?;
         Ok(SharedWords { raw, count })
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire_log::{Background, Clock, Components, Durability, Identity, Log, Recovery, Settings, Storage};
+use quire_log::{Background, Clock, Components, Durability, Identity, Log, Recovery, Settings, Snapshot, Storage};
 
 use crate::Result;
 use crate::checkpoint::{self, Base, Checkpoints, replay};
@@ -31,8 +31,12 @@ pub struct Builder {
     retention: Retention,
     graph_memory_bytes: Option<u64>,
     id: Option<u128>,
+    read_only: bool,
     components: Components,
 }
+
+/// How often a database is looked at again that others have changed while it was opened to be read.
+const LOOKS_MAX: u32 = 5;
 
 /// A database that was opened, and what was found.
 #[derive(Debug)]
@@ -54,6 +58,7 @@ impl Builder {
             retention: Retention { history_ms: WEEK_MS, compact_interval_ms: 60_000, compact_percent_min: 50 },
             graph_memory_bytes: None,
             id: None,
+            read_only: false,
             components: Components::default(),
         }
     }
@@ -94,6 +99,34 @@ impl Builder {
     /// it open. Default: no; several processes share a database.
     pub fn exclusive(mut self, exclusive: bool) -> Self {
         self.log.exclusive = exclusive;
+        self
+    }
+
+    /// Whether the database is opened as it is now, to be read only. Default: no.
+    ///
+    /// No file of it is changed, locked or made, so it may lie where this process must not write, and whoever has it open goes on.
+    /// What they commit from now on is not seen. What a compaction takes away from now on is an error of the read that wants
+    /// it: open the database again. Of a [`Durability::Sync`] database, commits may be seen that are not acknowledged yet. A torn tail is left
+    /// out, and stays. Segments that take records are copied to memory, and nothing is done in the background. A commit is refused
+    /// with [`ErrorKind::ReadOnly`].
+    ///
+    /// ```
+    /// use quire::{Database, Durability, ErrorKind, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("data");
+    /// let writer = Database::builder(&path).durability(Durability::Os).open()?;
+    /// writer.topic("orders").produce(&Message::new("one apple"))?;
+    ///
+    /// let reader = Database::builder(&path).read_only(true).open()?;
+    /// writer.topic("orders").produce(&Message::new("one pear"))?;
+    /// assert_eq!(reader.topic("orders").offsets(0)?.next.get(), 1);
+    /// let refused = reader.topic("orders").produce(&Message::new("one plum")).unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+    /// # Ok::<(), quire::Error>(())
+    /// ```
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
         self
     }
 
@@ -202,6 +235,22 @@ impl Builder {
     /// # Errors
     /// As [`Builder::open`].
     pub fn open_and_report(mut self) -> Result<Opening> {
+        if !self.read_only {
+            return self.open_now();
+        }
+        self.components.background = Background::Caller;
+        let below = Arc::clone(&self.components.storage);
+        for _ in 1..LOOKS_MAX {
+            // A file that others have put another in the place of since the names were listed.
+            match self.clone().storage(Arc::new(Snapshot::of(Arc::clone(&below)))).open_now() {
+                Err(error) if is_missing_file(&error) => {}
+                opened => return opened,
+            }
+        }
+        self.storage(Arc::new(Snapshot::of(below))).open_now()
+    }
+
+    fn open_now(mut self) -> Result<Opening> {
         self.log.record_bytes_max = self.log.record_bytes_max.min(self.commit_bytes_most()).max(COMMIT_BYTES_LEAST);
         let problems = self.problems();
         if !problems.is_empty() {
@@ -210,9 +259,12 @@ impl Builder {
         if let Some(bytes) = self.commit_bytes_max {
             self.log.record_bytes_max = bytes;
         }
-        let meta = Meta::open_or_create(&*self.components.storage, &self.path, self.create, || {
-            self.id.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128())
-        })?;
+        let meta = match self.read_only {
+            true => Meta::read(&*self.components.storage, &self.path)?,
+            false => Meta::open_or_create(&*self.components.storage, &self.path, self.create, || {
+                self.id.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128())
+            })?,
+        };
         if meta.shards != 1 {
             let message = format!("{} has {} shards, and this program opens one", self.path.display(), meta.shards);
             return Err(Error::new(ErrorKind::NewerFormat, message));
@@ -241,7 +293,7 @@ impl Builder {
             followed: false,
         };
         let restored = Restored { state, checkpoints };
-        let shared = Shared::new(meta.database, opened.log, restored, self.retention);
+        let shared = Shared::new(meta.database, opened.log, restored, self.retention, self.read_only);
         let database = Database::start(shared, self.components.background)?;
         Ok(Opening { database, recovery: opened.recovery })
     }
@@ -274,4 +326,15 @@ impl Builder {
         }
         problems
     }
+}
+
+fn is_missing_file(error: &Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }

@@ -52,6 +52,7 @@ impl Shared {
     /// The log asks what survives while it keeps others from sealing and compacting; writers go on, but for the moments in
     /// which some entries are looked at.
     pub(crate) fn compact(&self, thoroughness: Thoroughness) -> Result<Compaction> {
+        self.check_writable()?;
         // Nothing is rewritten while others have the log open.
         if self.log.has_company() {
             return Ok(Compaction::default());

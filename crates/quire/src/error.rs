@@ -35,6 +35,8 @@ pub enum ErrorKind {
     Overloaded,
     /// Mend the handler, or give the consumer a dead-letter topic: records could not be handled, and were not noted as read.
     Handler,
+    /// Open the database to be written: it was opened to be read only.
+    ReadOnly,
     /// Free disk space; reads work, and writes work again when there is space.
     NoSpace,
     /// Open the database anew: after a failure it can't keep its promises in this process any more.

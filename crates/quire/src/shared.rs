@@ -28,6 +28,8 @@ const RETENTION_INTERVAL_MICROS: u64 = 60 * 1_000_000;
 pub(crate) struct Shared {
     pub(crate) id: u128,
     pub(crate) log: Log,
+    /// Whether nothing is to be committed, nor saved.
+    read_only: bool,
     /// The state after the last appended record, and the only way to append.
     state: RwLock<State>,
     pub(crate) duties: Duties,
@@ -82,7 +84,7 @@ pub(crate) struct Restored {
 }
 
 impl Shared {
-    pub(crate) fn new(id: u128, log: Log, restored: Restored, retention: Retention) -> Self {
+    pub(crate) fn new(id: u128, log: Log, restored: Restored, retention: Retention, read_only: bool) -> Self {
         let duties = Duties::default();
         duties.next_due(restored.state.models.jobs.next_due());
         // Whether or not a topic lets anything go today: another process may tell one to, and be gone.
@@ -94,6 +96,7 @@ impl Shared {
             keys: KeyLooks::new(seed_of(id), KEYS_MAX),
             id,
             log,
+            read_only,
             state: RwLock::new(restored.state),
             duties,
             deliveries: Deliveries::default(),
@@ -155,6 +158,7 @@ impl Shared {
 
     /// See [`State::commit`].
     pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
+        self.check_writable()?;
         let prepared = if commands.events.is_empty() { events::Prepared::default() } else { self.prepare(commands)? };
         let (decided, owed) = {
             let mut state = self.state_mut()?;
@@ -182,6 +186,11 @@ impl Shared {
         }
         self.ask_for_checkpoint();
         Ok(decided)
+    }
+
+    /// That the database was not opened to be read only.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only { Err(read_only()) } else { Ok(()) }
     }
 
     /// Has subscriptions looked at when the last record is published: there may be events for them, or room.
@@ -213,6 +222,7 @@ impl Shared {
 
     /// Saves the state, unless the newest checkpoint holds it already.
     pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.check_writable()?;
         self.checkpoints.save(&self.log, || self.state_now())
     }
 
@@ -337,6 +347,11 @@ impl Shared {
     fn schedule_retention(&self) {
         self.duties.retain_at(self.log.clock().now().plus_micros(RETENTION_INTERVAL_MICROS));
     }
+}
+
+#[cold]
+fn read_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the database was opened to be read only; open it to be written")
 }
 
 fn broken() -> Error {

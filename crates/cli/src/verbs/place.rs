@@ -18,10 +18,20 @@ use crate::opening::open;
 use crate::servers::resolve;
 use crate::threads;
 
-/// Where the database is.
+/// Where the database is, and how it is looked at.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    #[command(flatten)]
+    at: At,
+    /// Look at the folder as it is now, and change nothing in it: it may lie where nothing can be written
+    #[arg(long, requires = "data")]
+    read_only: bool,
+}
+
+/// A folder, or a server.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Place {
+struct At {
     /// The folder of the database; a server and other processes may have it open, too
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -33,7 +43,7 @@ pub(crate) struct Place {
 impl Place {
     /// One that was named in another way: a folder, or else a server.
     pub(super) fn new(data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
-        Place { data, http }
+        Place { at: At { data, http }, read_only: false }
     }
 
     /// Does something with the database there.
@@ -41,10 +51,10 @@ impl Place {
     /// # Errors
     /// When it can't be reached, and whatever `verb` fails with.
     pub(super) fn visit(&self, verb: impl FnOnce(&Client) -> Result) -> Result {
-        match (&self.http, &self.data) {
+        match (&self.at.http, &self.at.data) {
             (Some(address), _) => verb(&Client::new(*address)),
             (None, Some(folder)) => {
-                let served = Served::open(folder)?;
+                let served = Served::open(folder, self.read_only)?;
                 let done = verb(&Client::new(served.address));
                 served.close();
                 done
@@ -64,9 +74,9 @@ struct Served {
 }
 
 impl Served {
-    fn open(folder: &std::path::Path) -> Result<Self> {
-        let database =
-            open(Database::builder(folder).create(false)).map_err(|failure| hinted(failure, folder))?.database;
+    fn open(folder: &std::path::Path, read_only: bool) -> Result<Self> {
+        let builder = Database::builder(folder).create(false).read_only(read_only);
+        let database = open(builder).map_err(|failure| hinted(failure, folder))?.database;
         let runtime = threads::start(1)?;
         let failed = |error| Failure::at("serve the database to this process", error);
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

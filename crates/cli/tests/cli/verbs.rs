@@ -77,6 +77,32 @@ fn a_read_gives_the_same_from_a_server_and_from_its_folder() {
 }
 
 #[test]
+fn a_read_of_a_folder_that_is_to_stay_as_it_is_gives_the_same_and_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let files = || {
+        let names = |folder: &std::path::Path| -> Vec<_> {
+            let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+            let mut entries: Vec<_> =
+                entries.map(|path| (path.metadata().expect("there").modified().ok(), path)).collect();
+            entries.sort();
+            entries
+        };
+        [names(folder.path()), names(&folder.path().join("shard-0000"))]
+    };
+    let before = files();
+    let seen = READS.iter().map(|(verb, _)| run_on(folder.path(), &[verb, &["--read-only"][..]].concat()).succeeded());
+    let seen: Vec<String> = seen.collect();
+    run_on(folder.path(), &["produce", "t", "third", "--read-only"]).failed_with("read only");
+    assert_eq!(files(), before);
+    let written = READS.iter().map(|(verb, _)| run_on(folder.path(), verb).succeeded());
+    assert!(seen.into_iter().eq(written));
+}
+
+#[test]
 fn json_is_one_object_a_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());

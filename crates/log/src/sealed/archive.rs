@@ -86,7 +86,7 @@ impl Archive {
         let name = segment_name(first);
         let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
         let of = SegmentHeader::decode(&head, &self.directory.path_of(&name), self.identity)?;
-        self.seal_found(self.map_whole(&name, of.bytes)?, &of)
+        self.seal_found(self.directory.map_whole(&name, of.bytes)?, &of)
     }
 
     /// As [`Archive::seal`]; an index that can't be written stays in memory.
@@ -104,7 +104,7 @@ impl Archive {
 
     /// As [`Archive::seal_found`], with nothing written yet: that is for [`Archive::write`].
     pub(crate) fn seal_in_memory(&self, of: &SegmentHeader) -> Result<(Arc<Sealed>, Built)> {
-        let segment = self.map_whole(&segment_name(of.first), of.bytes)?;
+        let segment = self.directory.map_whole(&segment_name(of.first), of.bytes)?;
         let built = self.build(segment.bytes(0..segment.settled()).expect("settled"), of)?;
         let sealed = Sealed::new(built.header);
         self.keep_in_memory(&sealed, segment, &built)?;
@@ -200,7 +200,7 @@ impl Archive {
         if header != sealed.header || self.directory.bytes_of(&name)? != header.file_bytes() {
             return Ok(None);
         }
-        let file = self.map_whole(&name, header.file_bytes())?;
+        let file = self.directory.map_whole(&name, header.file_bytes())?;
         let blocks = Blocks::new(file, header.body_at(), header.body_bytes() as usize, checksums);
         let (segment, _) = self.map_segment(sealed)?;
         Ok(Some(Open::new(segment, Index::new(header, blocks))))
@@ -215,11 +215,7 @@ impl Archive {
             let message = "it is another segment than the log was opened with".to_owned();
             return Err(Error::Damaged { path, offset: 0, position: Some(sealed.first()), message });
         }
-        Ok((self.map_whole(&name, of.bytes)?, of))
-    }
-
-    fn map_whole(&self, name: &str, bytes: u64) -> Result<View> {
-        Ok(self.directory.open_segment(name)?.map(bytes, usize::try_from(bytes).expect("mapped files fit"))?.view())
+        Ok((self.directory.map_whole(&name, of.bytes)?, of))
     }
 
     /// Has a segment that was just mapped stay so, as long as there are not too many.

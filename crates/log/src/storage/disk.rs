@@ -112,6 +112,10 @@ impl StoredFile for File {
         Appender::of_file(self, bytes, settled)
     }
 
+    fn map_settled(&self, bytes: usize) -> io::Result<View> {
+        View::of_file(self, bytes)
+    }
+
     fn words(&self, count: usize) -> io::Result<SharedWords> {
         SharedWords::of_file(self, count)
     }

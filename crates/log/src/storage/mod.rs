@@ -7,6 +7,7 @@
 //! Paths are opaque to it but for their last part, which is a name in the directory that the rest names.
 
 mod disk;
+mod snapshot;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use quire_mapped::{Appender, SharedWords, View};
 
 pub use disk::Disk;
+pub use snapshot::Snapshot;
 
 /// A file system. What is made, renamed and removed in a directory survives the loss of power once the directory was synced.
 pub trait Storage: fmt::Debug + Send + Sync {
@@ -158,6 +160,12 @@ pub trait StoredFile: fmt::Debug + Send + Sync {
     /// # Errors
     /// When the file is shorter than that, or the system refuses the mapping.
     fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender>;
+
+    /// Maps its first `bytes` bytes, none of which ever change, to be read only.
+    ///
+    /// # Errors
+    /// As [`StoredFile::map`].
+    fn map_settled(&self, bytes: usize) -> io::Result<View>;
 
     /// Maps its first words.
     ///

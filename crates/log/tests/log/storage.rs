@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use quire_log::{Access, Disk, Lock, Storage, StoredFile};
-use quire_mapped::{Appender, SharedWords};
+use quire_mapped::{Appender, SharedWords, View};
 
 /// "Input/output error" on Linux.
 const EIO: i32 = 5;
@@ -119,6 +119,10 @@ impl StoredFile for DyingFile {
 
     fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender> {
         self.file.map(bytes, settled)
+    }
+
+    fn map_settled(&self, bytes: usize) -> io::Result<View> {
+        self.file.map_settled(bytes)
     }
 
     fn words(&self, count: usize) -> io::Result<SharedWords> {

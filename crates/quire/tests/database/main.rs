@@ -24,6 +24,7 @@ mod members;
 mod opening;
 mod overload;
 mod projections;
+mod read_only;
 mod retention;
 mod skewed;
 mod subscriptions;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quire::{Access, Lock, Storage, StoredFile};
-use quire_mapped::{Appender, SharedWords};
+use quire_mapped::{Appender, SharedWords, View};
 
 use super::file::Inode;
 use super::{Disk, Effect, Node, Operation, State, not_found};
@@ -317,6 +317,10 @@ impl StoredFile for Handle {
         self.operate(Operation::Map, bytes as u64, nothing, |state| {
             Appender::of_file(&*self.cache(state)?, bytes, settled)
         })
+    }
+
+    fn map_settled(&self, bytes: usize) -> io::Result<View> {
+        self.operate(Operation::Map, bytes as u64, nothing, |state| View::of_file(&*self.cache(state)?, bytes))
     }
 
     fn words(&self, count: usize) -> io::Result<SharedWords> {

@@ -1,0 +1,198 @@
+//! Opening to read only: nothing below changes, whoever has the database open goes on, and what is seen is the state of one moment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use quire::events::NewEvent;
+use quire::graph::{PutBlock, PutEdge};
+use quire::jobs::NewJob;
+use quire::{Background, Commit, Database, Durability, Duty, ErrorKind, Message, Sequence};
+
+use crate::support::{Place, everything, files};
+
+const BOTH: [Durability; 2] = [Durability::Os, Durability::Sync];
+
+/// Everything below a path: when it was changed, and the bytes of what is a file.
+fn state_of(path: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).expect("it is there");
+    found.insert(path.to_owned(), (changed(path), Vec::new()));
+    for entry in fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        if entry.is_dir() {
+            found.extend(state_of(&entry));
+        } else {
+            let bytes = fs::read(&entry).expect("readable");
+            found.insert(entry.clone(), (changed(&entry), bytes));
+        }
+    }
+    found
+}
+
+/// Opens the database to read only, looks at it, and checks that nothing was touched.
+fn look<T>(place: &Place, durability: Durability, look: impl FnOnce(&Database) -> T) -> T {
+    let before = state_of(&place.path());
+    let database = place.builder(durability).read_only(true).open().expect("opened");
+    let seen = look(&database);
+    drop(database);
+    assert!(before == state_of(&place.path()), "nothing was touched");
+    seen
+}
+
+/// A commit of all models, the `number`th.
+fn commit(database: &Database, number: u64) {
+    let text = format!("{number:0200}");
+    let commit = Commit::new()
+        .append("store", [NewEvent::new("Counted").data(text.as_bytes())])
+        .produce("topic", Message::new(&text).key("key"))
+        .enqueue("queue", NewJob::new(text.as_bytes()))
+        .put_block(PutBlock { content: text.as_bytes(), ..PutBlock::new("graph", "a", "kind") })
+        .put_block(PutBlock::new("graph", "b", "kind"))
+        .put_edge(PutEdge::new("graph", "a", "next", "b"));
+    database.commit(&commit).expect("durable").committed().expect("accepted");
+}
+
+/// Copies the files of a database as they are.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        let to = to.join(entry.file_name().expect("a name"));
+        if entry.is_dir() { copy(&entry, &to) } else { _ = fs::copy(&entry, &to).expect("copied") }
+    }
+}
+
+#[test]
+fn everything_is_seen_and_nothing_is_touched() {
+    for durability in BOTH {
+        let place = Place::new();
+        let database = place.builder(durability).background(Background::Caller).open().expect("opened");
+        (0..100).for_each(|number| commit(&database, number));
+        database.sync().expect("synced");
+        while database.carry_out(Duty::Seal).expect("sealed") {}
+        (100..150).for_each(|number| commit(&database, number));
+        let (segments, sealed) = (files(&place.shard(), ".log").len(), files(&place.shard(), ".idx").len());
+        assert!(sealed > 0 && segments > sealed + 1, "{sealed} of {segments} segments are sealed");
+        let live = everything(&database);
+        // As a crash leaves it, with others at work, and closed.
+        let crashed = Place::new();
+        copy(&place.path(), &crashed.path());
+        assert_eq!(look(&crashed, durability, everything), live, "{durability}, crashed");
+        let seen = place.builder(durability).read_only(true).open().expect("opened");
+        assert_eq!(everything(&seen), live, "{durability}, with others at work");
+        drop(database);
+        assert_eq!(everything(&seen), live, "{durability}, after the others have gone");
+        drop(seen);
+        assert_eq!(look(&place, durability, everything), live, "{durability}, closed");
+        place.remove_checkpoints();
+        files(&place.shard(), ".idx").iter().for_each(|path| fs::remove_file(path).expect("removed"));
+        assert_eq!(look(&place, durability, everything), live, "{durability}, with nothing but the segments");
+    }
+}
+
+#[test]
+fn nothing_is_written() {
+    let place = Place::new();
+    commit(&place.open(Durability::Os), 0);
+    look(&place, Durability::Os, |database| {
+        let before = everything(database);
+        let kind = |error: quire::Error| (error.kind(), error.to_string().contains("read only"));
+        let refused = (ErrorKind::ReadOnly, true);
+        assert_eq!(
+            kind(database.commit(&Commit::new().produce("topic", Message::new("2"))).expect_err("refused")),
+            refused
+        );
+        assert_eq!(kind(database.queue("queue").fetch("worker", 1).expect_err("refused")), refused);
+        assert_eq!(kind(database.topic("other").create(1).expect_err("refused")), refused);
+        assert_eq!(kind(database.checkpoint().expect_err("refused")), refused);
+        assert_eq!(kind(database.compact().expect_err("refused")), refused);
+        assert_eq!(everything(database), before);
+    });
+    let nothing = Place::new();
+    let error = nothing.builder(Durability::Os).read_only(true).open().expect_err("there is none");
+    assert_eq!(error.kind(), ErrorKind::NotADatabase, "{error}");
+    assert!(!nothing.path().exists());
+}
+
+#[test]
+fn a_torn_tail_is_left_out_and_stays() {
+    let place = Place::new();
+    let database = place.builder(Durability::Os).background(Background::Caller).open().expect("opened");
+    (0..3).for_each(|number| commit(&database, number));
+    database.sync().expect("synced");
+    let crashed = Place::new();
+    commit(&database, 3);
+    copy(&place.path(), &crashed.path());
+    let segment = files(&crashed.shard(), ".log").remove(0);
+    let mut bytes = fs::read(&segment).expect("readable");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("it holds records");
+    bytes[last - 8] ^= 1;
+    fs::write(&segment, bytes).expect("written");
+
+    let before = state_of(&crashed.path());
+    let opening = crashed.builder(Durability::Os).read_only(true).open_and_report().expect("opened");
+    assert!(opening.recovery.cut.is_some(), "it says so");
+    assert_eq!(opening.database.topic("topic").offsets(0).expect("readable").next, Sequence::new(3));
+    drop(opening);
+    assert!(before == state_of(&crashed.path()), "nothing was touched");
+}
+
+#[test]
+fn each_look_at_a_database_at_work_is_a_state_it_was_in() {
+    for durability in BOTH {
+        let place = Place::new();
+        let database = place.builder(durability).checkpoint_bytes(16 << 10).open().expect("opened");
+        commit(&database, 0);
+        let (acknowledged, done) = (AtomicU64::new(1), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1.. {
+                    if done.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    commit(&database, number);
+                    acknowledged.store(number + 1, Ordering::SeqCst);
+                }
+            });
+            for _ in 0..30 {
+                let least = acknowledged.load(Ordering::SeqCst);
+                let seen = place.builder(durability).read_only(true).open().expect("opened");
+                let next = seen.topic("topic").offsets(0).expect("readable").next.get();
+                assert!(next >= least, "{next} of {least} acknowledged commits are seen");
+                let records = seen.topic("topic").fetch(0, Sequence::new(0), usize::MAX).expect("readable").records;
+                let numbers = records
+                    .iter()
+                    .map(|record| String::from_utf8_lossy(record.value.as_deref().unwrap_or_default()).parse());
+                assert!(numbers.eq((0..next).map(Ok::<u64, std::num::ParseIntError>)));
+                let events = seen.events("store").head().expect("readable");
+                assert_eq!(events.get(), next, "of each commit all or nothing");
+                assert_eq!(seen.queue("queue").stats().expect("readable").map(|stats| stats.pending), Some(next));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+#[test]
+fn what_is_compacted_away_later_is_an_error_or_as_it_was() {
+    let place = Place::new();
+    let builder = place.builder(Durability::Os).history_ms(0).background(Background::Caller);
+    let database = builder.open().expect("opened");
+    for number in 0..300 {
+        commit(&database, number);
+        let job = database.queue("queue").fetch("worker", 1).expect("accepted").remove(0);
+        database.queue("queue").ack(job.job, job.token, b"").expect("accepted");
+    }
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    let seen = place.builder(Durability::Os).read_only(true).open().expect("opened");
+    assert!(database.compact().expect("compacted").entries_dropped > 0);
+    let whole = seen.topic("topic").fetch(0, Sequence::new(0), usize::MAX);
+    match whole {
+        Ok(fetched) => assert_eq!(fetched.records.len(), 300),
+        Err(error) => assert!(matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io), "{error}"),
+    }
+    let again = place.builder(Durability::Os).read_only(true).open().expect("opened");
+    assert_eq!(again.topic("topic").fetch(0, Sequence::new(0), usize::MAX).expect("readable").records.len(), 300);
+}
