@@ -56,7 +56,7 @@ fn the_cases_are_listed_by_their_stable_names() {
 fn the_cases_of_jobs_run_to_their_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");
-    let cases = ["life", "fetch-ack", "skewed", "lateness", "pending", "grpc", "http", "stream"];
+    let cases = ["life", "life-", "fetch-ack", "skewed", "lateness", "pending", "grpc", "http", "stream"];
     let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
     let arguments = ["bench", "jobs", "--ops", "16", "--data", data, "--durability", "os", "--json"];
     let printed = run(&[&arguments[..], &selected].concat()).succeeded();
@@ -82,7 +82,7 @@ fn the_cases_of_jobs_run_to_their_end() {
 fn every_case_of_the_log_runs_to_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");
-    let cases = ["append-10m", "append-840", "tail-read", "group-ack", "append-tickets-1000"];
+    let cases = ["append-10m", "append-84", "tail-read", "group-ack", "append-tickets-1000"];
     let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
     let arguments = [&["bench", "log", "--ops", "5", "--data", data, "--json"][..], &selected].concat();
     let printed = run(&arguments).succeeded();
@@ -163,6 +163,7 @@ fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
         "p99_ns",
         "p999_ns",
         "max_ns",
+        "also",
     ];
     expected.sort_unstable();
     assert!(keys.iter().all(|keys| keys[..] == expected), "{printed}");
@@ -171,6 +172,8 @@ fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
     let (read_back, os, sync, ops) =
         (Value::from("read-back"), Value::from("os"), Value::from("sync"), Value::from(20));
     assert_eq!(named, [(&single, &os, &ops), (&read_back, &os, &ops), (&single, &sync, &ops)]);
+    let undisturbed = results.iter().map(|result| result["also"]["undisturbed_percent"].as_f64());
+    assert!(undisturbed.map(Option::unwrap_or_default).all(|percent| (0.0..=100.0).contains(&percent)), "{printed}");
     assert!(results.iter().all(|result| result["p50_ns"].as_u64() <= result["max_ns"].as_u64()), "{printed}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
@@ -200,9 +203,15 @@ fn a_signal_ends_a_run_with_status_130_and_its_folder_is_gone() {
 
 #[test]
 fn the_table_has_a_line_a_case() {
-    let printed = run(&["bench", "log", "--case", "append-batch-10", "--durability", "os", "--ops", "10"]).succeeded();
+    let printed = run(&["bench", "log", "--case", "append-batch-1", "--durability", "os", "--ops", "10"]).succeeded();
     let cases = printed.lines().filter(|line| line.starts_with("append-batch-10"));
-    assert_eq!(cases.count(), 4, "a name selects all that begin with it: {printed}");
+    assert_eq!(cases.count(), 4, "what is no name selects all whose names begin so: {printed}");
+    let printed = run(&["bench", "log", "--case", "append-batch-10", "--durability", "os", "--ops", "10"]).succeeded();
+    assert_eq!(
+        printed.lines().filter(|line| line.starts_with("append-")).count(),
+        1,
+        "a name selects its case: {printed}"
+    );
     run(&["bench", "log", "--case", "nothing"]).failed_with("quire bench --list");
 }
 
