@@ -18,6 +18,8 @@ pub(crate) struct Added<'c> {
     pub(crate) altered: BTreeMap<TopicId, TopicShape>,
     /// The ends of the partitions that this commit produces to, when a command of it may ask for them.
     pub(crate) ends: BTreeMap<(TopicId, u32), Sequence>,
+    /// Where the partitions begin of which this commit deletes records.
+    pub(crate) starts: BTreeMap<(TopicId, u32), Sequence>,
     pub(crate) groups: Created<'c, ()>,
     pub(crate) generations: BTreeMap<GroupId, Generation>,
     /// Whether the generation that this commit begins has members.
@@ -49,6 +51,7 @@ impl Added<'_> {
             topics: Created::new(),
             altered: BTreeMap::new(),
             ends: BTreeMap::new(),
+            starts: BTreeMap::new(),
             groups: Created::new(),
             generations: BTreeMap::new(),
             generation_has_members: BTreeMap::new(),

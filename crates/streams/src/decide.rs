@@ -271,9 +271,10 @@ impl<'c> Draft<'_, 'c> {
     ) -> Result<Reply, Stop> {
         let (topic, shape) = self.topic_or_create(topic, None)?;
         check_partition(topic, partition, shape.partitions)?;
-        let known = self.state.topics.get(topic.get());
-        let has_holes = known.is_some_and(|(_, topic)| topic.has_holes);
-        let known = known.map_or(Sequence::new(0), |(_, topic)| topic.start(partition));
+        let stored = self.state.topics.get(topic.get()).map(|(_, topic)| topic);
+        let has_holes = stored.is_some_and(|topic| topic.has_holes);
+        let before_commit = || stored.map(|topic| topic.start(partition));
+        let known = self.added().starts.get(&(topic, partition)).copied().or_else(before_commit).unwrap_or_default();
         let offsets = Partition::new(topic, partition, known, has_holes).offsets(self.history)?;
         let next = self.added().ends.get(&(topic, partition)).copied().unwrap_or(offsets.next);
         let before = before.unwrap_or(next);
@@ -285,6 +286,7 @@ impl<'c> Draft<'_, 'c> {
         if start > known {
             let body = StartBody { topic, partition, start }.encode();
             self.push_alone(RECORDS_DELETED, &topic_tag(topic), body.as_slice());
+            self.add().starts.insert((topic, partition), start);
         }
         Ok(Reply::RecordsDeleted(RecordsDeleted { topic, partition, start }))
     }

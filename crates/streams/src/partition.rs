@@ -99,16 +99,17 @@ impl Partition {
     /// When its last batch can't be read.
     pub fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, ReadError> {
         let last = history.previous(&[self.tag.tag()], Place::END)?;
-        let next = last.map_or(Sequence::new(0), |last| last.next_sequence());
+        // What was let go of may be gone from the log, too.
+        let next = last.map_or(Sequence::new(0), |last| last.next_sequence()).max(self.start);
         if self.has_holes {
-            return Ok(PartitionOffsets { start: self.start, next: next.max(self.start) });
+            return Ok(PartitionOffsets { start: self.start, next });
         }
         let start = match history.seek(self.tag.tag(), self.start) {
             Ok(first) => first.and_then(|first| first.sequence).map_or(next, |first| first.max(self.start)),
             // There is one, which whoever reads it is told of; the others can be read.
             Err(_) => self.start,
         };
-        Ok(PartitionOffsets { start, next: next.max(self.start) })
+        Ok(PartitionOffsets { start, next })
     }
 
     /// Hands out the stored batches from the one that holds offset `from`, until the next one would take them over

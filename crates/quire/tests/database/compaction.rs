@@ -215,3 +215,32 @@ fn a_compacted_database_without_a_checkpoint_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert!(error.to_string().contains("no checkpoint"), "{error}");
 }
+
+#[test]
+fn a_topic_of_which_the_log_holds_nothing_any_more_begins_where_it_ends() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = builder(&place, &clock).open().expect("opened");
+    fill(&database);
+    let all = Command::DeleteRecords { topic: TopicRef::Name("topic"), partition: 0, before: None, keep_unread: false };
+    database.commit(&Commit::new().part(Part::Streams(all))).expect("durable").committed().expect("accepted");
+    // What comes behind it, so that the last of the topic is in a segment that is full.
+    for _ in 0..200 {
+        database.queue("live").enqueue(NewJob::new(&[7; 500])).expect("accepted");
+    }
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    (0..2).for_each(|_| database.checkpoint().expect("saved"));
+    assert!(database.compact().expect("compacted").entries_dropped >= 200);
+    let ends = |database: &Database| {
+        let offsets = database.topic("topic").offsets(0).expect("readable");
+        (offsets.start.get(), offsets.next.get())
+    };
+    assert_eq!(ends(&database), (200, 200));
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    assert_eq!(ends(&database), (200, 200));
+    let produced = database.topic("topic").produce(&Message::new("next")).expect("durable");
+    assert_eq!(produced.base_offset, Sequence::new(200));
+    assert_eq!(ends(&database), (200, 201));
+}

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
-use quire::{Background, Commit, ConsumerSettings, Database, Duty, ManualClock, Message, Part, Sequence, Timestamp};
+use quire::streams::{self, Command, TopicChanges, TopicRef, TopicSettings};
+use quire::{
+    Background, Commit, ConsumerSettings, Database, Duty, ManualClock, Message, Part, Reply, Sequence, Timestamp,
+};
 
 use crate::support::Place;
 
@@ -137,4 +139,30 @@ fn what_a_protected_group_has_not_read_stays_and_who_deletes_it_tells_the_consum
     clock.set(Timestamp::from_millis(NOW_MS + 3 * HOUR_MS));
     assert!(database.carry_out(Duty::Retain).expect("no error"));
     assert_eq!(start(&database), 3);
+}
+
+#[test]
+fn what_one_commit_deletes_twice_is_told_as_gone() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
+    let database = open(&place, &clock);
+    for value in ["a", "b", "c"] {
+        database.topic("t").produce(&Message::new(value)).expect("produced");
+    }
+    let before = |offset| {
+        let before = Some(Sequence::new(offset));
+        let topic = TopicRef::Name("t");
+        Part::Streams(Command::DeleteRecords { topic, partition: 0, before, keep_unread: false })
+    };
+    let twice = Commit::new().part(before(2)).part(before(1));
+    let replies = database.commit(&twice).expect("durable").committed().expect("accepted").replies;
+    let starts: Vec<_> = replies
+        .iter()
+        .map(|reply| match reply {
+            Reply::Streams(streams::Reply::RecordsDeleted(deleted)) => deleted.start.get(),
+            other => panic!("a deletion is not answered by {other:?}"),
+        })
+        .collect();
+    assert_eq!(starts, [2, 2]);
+    assert_eq!(start(&database), 2);
 }
