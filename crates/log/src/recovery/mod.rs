@@ -143,12 +143,24 @@ pub(crate) fn join(
     let mut scan = Scan::new(identity);
     let mut pieces = Vec::new();
     let mut last: Option<Scanned> = None;
+    let mut compacted_end = Position::ZERO;
     let mut later = names.as_slice();
     while let Some((name, rest)) = later.split_first() {
+        if *name < segment_name(compacted_end) {
+            // A compaction could not remove what it had rewritten.
+            later = rest;
+            continue;
+        }
         if last.is_some() && (scan.mark.position >= known || *name != segment_name(scan.mark.position.next())) {
             break;
         }
         later = rest;
+        if let Some(piece) = scan.compacted(directory, store, name)? {
+            compacted_end = scan.mark.position.next();
+            pieces.extend(last.take().map(|scanned| Piece::Scanned(Box::new(scanned))));
+            pieces.push(piece);
+            continue;
+        }
         if let Some(next) = rest.first()
             && let Some(sealed) = scan.sealed(directory, store, name, next)?
         {
