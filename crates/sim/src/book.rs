@@ -7,6 +7,7 @@ use fastrand::Rng;
 use quire::events::{self, EventId, EventPosition, NewEvent, Query, QueryItem};
 use quire::graph::{PutBlock, PutEdge, Version};
 use quire::jobs::{self, JobId, LeaseToken, NewJob, Priority};
+use quire::streams::{self, TopicChanges, TopicRef};
 use quire::{Commit, Message, Sequence, Timestamp};
 
 use crate::naive::{Condition, Naive, Part, Phase, Retry};
@@ -19,6 +20,8 @@ pub(crate) const GRAPH: &str = "graph";
 /// Event ids that appends choose from.
 const EVENT_IDS: u8 = 6;
 const LEASE_MICROS: std::ops::Range<u64> = 1_000..30_000_000;
+/// How long messages and events are kept, where not for ever.
+const KEPT_MS: std::ops::Range<u64> = 0..40_000;
 
 /// See the module.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +52,7 @@ impl Book {
         let value = self.value;
         let (name, tag) = (random.usize(0..NAMES.len()), random.usize(0..TAGS.len()));
         let block = random.usize(0..BLOCKS.len());
-        match random.u8(0..32) {
+        match random.u8(0..38) {
             0..5 => {
                 let condition = condition(naive, name, random);
                 // An append asks for something.
@@ -79,7 +82,36 @@ impl Book {
             24..27 => Part::PutBlock { block, must_be_new: random.u8(0..5) == 0, value },
             27..28 => Part::DeleteBlock { block },
             28..31 => Part::PutEdge { source: block, target: random.usize(0..BLOCKS.len()) },
-            _ => Part::DeleteEdge { source: block, target: random.usize(0..BLOCKS.len()) },
+            31 => Part::DeleteEdge { source: block, target: random.usize(0..BLOCKS.len()) },
+            32 => {
+                let (store, head) = (name, naive.stores.get(&name).map_or(0, |store| store.events.len() as u64));
+                Part::Trim { store, up_to: random.u64(0..=head).saturating_sub(random.u64(0..4)) }
+            }
+            33 => Part::Forget { store: name, tag },
+            34 => {
+                let next = naive.topics.get(&name).map_or(0, |topic| topic.messages.len() as u64);
+                let before = (random.u8(0..4) > 0).then(|| random.u64(0..=next).saturating_sub(random.u64(0..3)));
+                Part::DeleteRecords { topic: name, before, keep_unread: random.bool() }
+            }
+            35 => {
+                let kept_ms = (random.u8(0..4) > 0).then(|| random.u64(KEPT_MS));
+                let of_events = random.bool();
+                if of_events {
+                    Part::KeepEvents { store: name, kept_ms }
+                } else {
+                    Part::KeepMessages { topic: name, kept_ms }
+                }
+            }
+            36 => Part::Protect { group: random.usize(0..NAMES.len()), topic: name, protects: random.u8(0..3) > 0 },
+            _ => {
+                let job = random.choice(self.jobs.keys().copied().collect::<Vec<_>>());
+                match job {
+                    // Most of those that can be.
+                    Some(job) if naive.jobs[job].phase == Phase::Dead || random.u8(0..8) == 0 => Part::Revive { job },
+                    Some(job) => Part::Cancel { job },
+                    None => Part::Produce { topic: name, value },
+                }
+            }
         }
     }
 
@@ -91,7 +123,11 @@ impl Book {
         let wanted: Vec<_> = known.filter(|(lease, (job, _))| stale || holds(**lease, *job)).collect();
         let (lease, (job, _)) = random.choice(wanted)?;
         let (lease, job) = (*lease, *job);
-        Some(match random.u8(0..8) {
+        Some(match random.u8(0..9) {
+            8 => {
+                let until = (naive.time + random.u64(0..5_000_000)).saturating_sub(1_000_000);
+                Part::Snooze { job, lease, until }
+            }
             0..5 => Part::Ack { job, lease },
             5 => Part::Fail { job, lease, retry: Retry::Never },
             6 => Part::Fail { job, lease, retry: Retry::At(naive.time + random.u64(0..5_000_000)) },
@@ -120,7 +156,36 @@ impl Book {
                 let event = NewEvent::new("Made").tag(TAGS[tag]).data(text).id(event_id(id));
                 commit.append(NAMES[store], [event])
             }
+            Part::Trim { store, up_to } => commit.part(quire::Part::Events(events::Command::Trim {
+                store: NAMES[store],
+                up_to: EventPosition::new(up_to),
+            })),
+            Part::Forget { store, tag } => commit
+                .part(quire::Part::Events(events::Command::Forget { store: NAMES[store], tag: TAGS[tag].as_bytes() })),
+            Part::KeepEvents { store, kept_ms } => commit.part(quire::Part::Events(events::Command::SetRetention {
+                store: NAMES[store],
+                retention_ms: kept_ms,
+            })),
             Part::Produce { topic, .. } => commit.produce(NAMES[topic], Message::new(text)),
+            Part::DeleteRecords { topic, before, keep_unread } => {
+                commit.part(quire::Part::Streams(streams::Command::DeleteRecords {
+                    keep_unread,
+                    topic: TopicRef::Name(NAMES[topic]),
+                    partition: 0,
+                    before: before.map(Sequence::new),
+                }))
+            }
+            Part::KeepMessages { topic, kept_ms } => commit.part(quire::Part::Streams(streams::Command::AlterTopic {
+                topic: TopicRef::Name(NAMES[topic]),
+                changes: TopicChanges { retention_ms: Some(kept_ms), ..TopicChanges::default() },
+            })),
+            Part::Protect { group, topic, protects } => {
+                commit.part(quire::Part::Streams(streams::Command::ProtectUnread {
+                    group: NAMES[group],
+                    topic: TopicRef::Name(NAMES[topic]),
+                    protects,
+                }))
+            }
             Part::Offset { group, topic, offset } => {
                 commit.commit_offset(NAMES[group], NAMES[topic], 0, Sequence::new(offset))
             }
@@ -142,6 +207,19 @@ impl Book {
                     Retry::Never => jobs::Retry::Never,
                 };
                 commit.fail(self.jobs[&job], self.leases[&lease].1, "as it was to be", retry)
+            }
+            Part::Snooze { job, lease, until } => {
+                let (job, token) = (self.jobs[&job], self.leases[&lease].1);
+                let until = Timestamp::from_micros(until);
+                commit.part(quire::Part::Jobs(jobs::Command::Snooze { job, token, until }))
+            }
+            Part::Cancel { job } => {
+                let (job, change) = (self.jobs[&job], jobs::Change::Cancel { reason: "not wanted" });
+                commit.part(quire::Part::Jobs(jobs::Command::Change { job, change }))
+            }
+            Part::Revive { job } => {
+                let (job, change) = (self.jobs[&job], jobs::Change::Retry { payload: None });
+                commit.part(quire::Part::Jobs(jobs::Command::Change { job, change }))
             }
             Part::Heartbeat { job, lease, lease_micros } => {
                 let (job, token) = (self.jobs[&job], self.leases[&lease].1);
@@ -169,7 +247,7 @@ impl Book {
 
 fn condition(naive: &Naive, store: usize, random: &mut Rng) -> Option<Condition> {
     let tag = random.usize(0..TAGS.len());
-    let head = naive.events.get(&store).map_or(0, Vec::len) as u64;
+    let head = naive.stores.get(&store).map_or(0, |store| store.events.len()) as u64;
     match random.u8(0..6) {
         0..3 => None,
         3 => Some(Condition::NoneWith { tag, after: random.u64(0..=head) }),

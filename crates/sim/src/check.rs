@@ -8,7 +8,7 @@ use quire::jobs::{JobId, JobState};
 use quire::{Database, History, Place, Reply, Sequence, Timestamp, graph, jobs, streams};
 
 use crate::book::{BLOCKS, Book, GRAPH, NAMES, TAGS, text};
-use crate::naive::{Answer, Naive, Phase};
+use crate::naive::{Answer, Event, Naive, Phase};
 
 /// What a check found.
 #[derive(Debug)]
@@ -51,10 +51,12 @@ fn same<T: PartialEq + fmt::Debug>(what: impl fmt::Display, found: &T, expected:
 }
 
 /// What is read from the published log alone: event stores and topics.
-pub(crate) fn published(database: &Database, naive: &Naive) -> Result<()> {
+/// Messages that were let go of are hidden by the commit that says so, published or not: `seen` is what the process knows of.
+pub(crate) fn published(database: &Database, naive: &Naive, seen: &Naive) -> Result<()> {
     for (number, name) in NAMES.into_iter().enumerate() {
-        let events = naive.events.get(&number).map_or(&[][..], Vec::as_slice);
-        let numbered: Vec<_> = (1..).zip(events).collect();
+        let (events, seen_events) = (events_of(naive, number), events_of(seen, number));
+        let there = (1..).zip(events.iter().zip(seen_events)).filter(|(_, (_, seen))| !seen.gone);
+        let numbered: Vec<_> = there.map(|(at, (event, _))| (at, event)).collect();
         let of_tag = |tag: Option<usize>| {
             let wanted = numbered.iter().filter(|(_, event)| tag.is_none_or(|tag| event.tag == tag));
             let expected: Vec<_> =
@@ -70,11 +72,19 @@ pub(crate) fn published(database: &Database, naive: &Naive) -> Result<()> {
         of_tag(None)?;
         (0..TAGS.len()).try_for_each(|tag| of_tag(Some(tag)))?;
 
-        if let Some(values) = naive.topics.get(&number) {
-            let fetched = database.topic(name).fetch(0, Sequence::new(0), usize::MAX)?;
+        if let Some((topic, seen)) = naive.topics.get(&number).zip(seen.topics.get(&number)) {
+            let offsets = database.topic(name).offsets(0)?;
+            let next = seen.start.max(topic.messages.len() as u64);
+            same(
+                format_args!("where topic {name} begins"),
+                &(offsets.start.get(), offsets.next.get()),
+                &(seen.start, next),
+            )?;
+            let fetched = database.topic(name).fetch(0, Sequence::new(seen.start), usize::MAX)?;
             let found: Vec<_> =
                 fetched.records.into_iter().map(|record| (record.offset.get(), record.value.map(utf8))).collect();
-            let expected: Vec<_> = (0..).zip(values.iter().map(|value| Some(text(*value)))).collect();
+            let expected = (0..).zip(topic.messages.iter().map(|message| Some(text(message.value))));
+            let expected: Vec<_> = expected.filter(|(offset, _)| *offset >= seen.start).collect();
             same(format_args!("records of topic {name}"), &found, &expected)?;
         }
     }
@@ -102,7 +112,7 @@ pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
         Unread::Error(error) => Found::Error(error.into()),
     })?;
     time.map_or(Ok(()), |time| same("the time of the last record", &time, &naive.time))?;
-    published(database, naive)?;
+    published(database, naive, naive)?;
     for (number, name) in NAMES.into_iter().enumerate() {
         if naive.topics.contains_key(&number) {
             for (group, group_name) in NAMES.into_iter().enumerate() {
@@ -135,7 +145,7 @@ fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
             let job = database.queue(name).job(id)?;
             found.extend(job.map(|job| (utf8(job.payload), job.attempt, job.priority.get())));
         }
-        if naive.compacted && state == JobState::Completed {
+        if naive.compacted && matches!(state, JobState::Completed | JobState::Cancelled) {
             // Some may be gone, and none is another.
             let mut all = expected.iter();
             if found.iter().all(|job| all.any(|expected| expected == job)) {
@@ -208,10 +218,24 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Re
         (Answer::Produced(offset), Reply::Streams(streams::Reply::Produced(produced))) => {
             same("offsets", &(produced.base_offset.get(), produced.last_offset.get()), &(*offset, *offset))
         }
-        (Answer::Done, Reply::Streams(streams::Reply::OffsetCommitted(_))) => Ok(()),
-        (Answer::Done, Reply::Jobs(jobs::Reply::Acked | jobs::Reply::Failed { .. } | jobs::Reply::Extended { .. })) => {
-            Ok(())
+        (Answer::Starts(start), Reply::Streams(streams::Reply::RecordsDeleted(deleted))) => {
+            same("where a topic begins", &deleted.start.get(), start)
         }
+        (
+            Answer::Done,
+            Reply::Streams(
+                streams::Reply::OffsetCommitted(_)
+                | streams::Reply::TopicAltered(_)
+                | streams::Reply::UnreadProtected(_),
+            )
+            | Reply::Jobs(
+                jobs::Reply::Acked
+                | jobs::Reply::Failed { .. }
+                | jobs::Reply::Extended { .. }
+                | jobs::Reply::Snoozed { .. }
+                | jobs::Reply::Changed { .. },
+            ),
+        ) => Ok(()),
         (Answer::Enqueued(number), Reply::Jobs(jobs::Reply::Enqueued { job, .. })) => {
             note_job(book, Some(*number), *job)
         }
@@ -249,7 +273,32 @@ fn state_of(phase: Phase) -> JobState {
         Phase::Retrying { .. } => JobState::Retrying,
         Phase::Completed => JobState::Completed,
         Phase::Dead => JobState::Dead,
+        Phase::Cancelled => JobState::Cancelled,
     }
+}
+
+/// Up to where each store was trimmed, which must be gone already.
+pub(crate) fn trimmed(database: &Database, naive: &mut Naive) -> Result<()> {
+    for (number, name) in NAMES.into_iter().enumerate() {
+        let up_to = trim_of(database, number);
+        if !naive.trimmed_up_to(number, up_to) {
+            return Err(Found::Wrong(format!("store {name} was trimmed up to {up_to}")));
+        }
+    }
+    Ok(())
+}
+
+/// Up to where a store was trimmed.
+pub(crate) fn trim_of(database: &Database, store: usize) -> u64 {
+    let mut trimmed = 0;
+    // Nobody is told, so nobody waits for it.
+    let _ = database
+        .read(|view| trimmed = view.events.store(NAMES[store]).map_or(0, |store| view.events.trimmed(store).get()));
+    trimmed
+}
+
+fn events_of(naive: &Naive, store: usize) -> &[Event] {
+    naive.stores.get(&store).map_or(&[], |store| &store.events)
 }
 
 fn utf8(bytes: Vec<u8>) -> String {

@@ -79,6 +79,8 @@ pub(crate) enum Action {
     Compact,
     /// A copy without what can be derived is opened and compared.
     Rebuild,
+    /// A backup is taken, and restored elsewhere.
+    BackUp,
     /// A copy in which a file was damaged is opened: it must say so or be right.
     Tamper,
     /// A fault waits for an operation to come.
@@ -142,12 +144,21 @@ fn with_company(random: &mut Rng) -> Action {
 /// A step that goes well.
 fn work(random: &mut Rng) -> Action {
     match random.u32(0..100) {
-        0..52 => Action::Commit,
+        0..51 => Action::Commit,
+        51 => Action::BackUp,
         52..62 => Action::Wait,
         62..64 => Action::Sync,
         64..74 => Action::Duty(
             *random
-                .choice(&[Duty::Sync, Duty::Prepare, Duty::Seal, Duty::Tick, Duty::Checkpoint, Duty::Compact])
+                .choice(&[
+                    Duty::Sync,
+                    Duty::Prepare,
+                    Duty::Seal,
+                    Duty::Tick,
+                    Duty::Checkpoint,
+                    Duty::Compact,
+                    Duty::Retain,
+                ])
                 .expect("some"),
         ),
         74..76 => Action::Checkpoint,

@@ -45,6 +45,19 @@ fn a_segment_that_was_begun_before_a_failed_sync_is_there_after_the_power_went()
 }
 
 #[test]
+fn who_opens_beside_others_reads_what_a_compaction_left_that_could_not_end() {
+    let mut actions = vec![Action::Commit; 60];
+    actions.extend([Action::Sync, Action::Duty(Duty::Seal), Action::Duty(Duty::Seal), Action::Checkpoint]);
+    // Of the index that it writes behind the segment, and of the files that are to go.
+    for (operation, after) in [(Operation::Write, 2), (Operation::Remove, 0), (Operation::Remove, 1)] {
+        let operations = if operation == Operation::Write { &[Operation::Write] } else { &[Operation::Remove] };
+        let fails = Action::Arm(Armed { after, operations, effect: Effect::Error });
+        let then = [fails, Action::Compact, Action::Join, Action::Check, Action::Commit, Action::Reopen];
+        check(Durability::Os, &[actions.as_slice(), &then].concat());
+    }
+}
+
+#[test]
 fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
     let mut actions = vec![Action::Full];
     actions.extend(vec![Action::Commit; 30]);

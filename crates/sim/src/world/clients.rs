@@ -24,7 +24,7 @@ impl World<'_> {
         let submitted = database.submit(&commit);
         let shown = format!("{} parts", parts.len());
         if !self.process.lives() {
-            self.maybes.extend(took_position.then_some(after));
+            self.maybes.extend(took_position.then(|| vec![after]));
             self.say("COMMIT", &format!("{shown}, and died"));
             return Ok(());
         }
@@ -50,7 +50,7 @@ impl World<'_> {
                 Ok(())
             }
             Err(error) if self.excused(&error) => {
-                self.maybes.extend(took_position.then_some(after));
+                self.maybes.extend(took_position.then(|| vec![after]));
                 self.say("COMMIT", &format!("{shown}, {:?}", error.kind()));
                 if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }
             }
@@ -122,7 +122,7 @@ impl World<'_> {
         let changed = after.tick(self.database().now().as_micros());
         let done = self.database().carry_out(Duty::Tick);
         if !self.process.lives() {
-            self.maybes.extend(changed.then_some(after));
+            self.maybes.extend(changed.then(|| vec![after]));
             self.say("DUTY", "Tick, and died");
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl World<'_> {
                 self.maybes.clear();
             }
             Ok(false) => {}
-            Err(_) => self.maybes.extend(changed.then_some(after)),
+            Err(_) => self.maybes.extend(changed.then(|| vec![after])),
         }
         self.concluded("DUTY Tick", done.map(|_| ()), |_| ())
     }

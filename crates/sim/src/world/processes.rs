@@ -215,10 +215,12 @@ impl World<'_> {
             return Err(format!("it came back with {records} records, and {least} were promised"));
         }
         let database = self.database();
-        if records == self.tail() + 1 && !self.maybes.is_empty() {
-            let candidates = std::mem::take(&mut self.maybes);
+        let more = records.saturating_sub(self.tail());
+        let mut candidates = std::mem::take(&mut self.maybes);
+        candidates.retain(|row| row.len() >= more);
+        if more > 0 && !candidates.is_empty() {
             let mut wrong = String::new();
-            let found = candidates.into_iter().find(|naive| match check::everything(&database, naive) {
+            let found = candidates.into_iter().find(|row| match check::everything(&database, &row[more - 1]) {
                 Ok(()) => true,
                 Err(found) => {
                     wrong = found.to_string();
@@ -229,13 +231,13 @@ impl World<'_> {
                 // Which of them it is shows when it is opened again; that it is one of them was seen to.
                 return Err("a run must not be killed while it is compared".to_owned());
             }
-            self.timeline.push(found.ok_or(format!("record {records} is none that was submitted: {wrong}"))?);
+            let row = found.ok_or(format!("record {records} is none that was submitted: {wrong}"))?;
+            self.timeline.extend(row.into_iter().take(more));
         }
         if records > self.tail() {
             return Err(format!("it came back with {records} records, and {} were submitted", self.tail()));
         }
         self.timeline.truncate(records + 1);
-        self.maybes.clear();
         if is_safe {
             self.safe = records;
             self.power_was_lost = false;
@@ -243,7 +245,8 @@ impl World<'_> {
         let mut book = std::mem::take(&mut self.book);
         book.roll_back(self.newest());
         let found = check::everything(&database, self.newest())
-            .and_then(|()| check::learn(&database, self.newest(), &mut book));
+            .and_then(|()| check::learn(&database, self.newest(), &mut book))
+            .and_then(|()| check::trimmed(&database, self.timeline.last_mut().expect("it begins with the empty one")));
         self.book = book;
         match found {
             _ if !self.process.lives() => {}
@@ -264,7 +267,7 @@ impl World<'_> {
         let is_alone = self.others.is_empty();
         if is_alone && self.tail() > tail && self.safe <= tail && self.plan.durability == Durability::Os {
             self.disk.kill_within(before).map_err(|error| error.to_string())?;
-            self.maybes.extend(self.timeline.pop());
+            self.maybes.extend(self.timeline.pop().map(|after| vec![after]));
             let naive = self.newest().clone();
             self.book.roll_back(&naive);
         } else {

@@ -9,6 +9,17 @@ impl World<'_> {
     /// Everybody may see what is published, so no crash may take it back; and it is a prefix of the timeline.
     pub(super) fn peek(&mut self) -> Result<(), Failure> {
         let database = self.database();
+        // Whoever reads waits until what is let go of can't come back.
+        match database.read_published(|_| ()) {
+            Err(error) if self.process.lives() && !self.excused(&error) => {
+                return Err(format!("it can't be read: {error}"));
+            }
+            Err(_) => {
+                self.say("PEEK", "not told");
+                return Ok(());
+            }
+            Ok(()) => {}
+        }
         let published = usize::try_from(database.published().get()).expect("small");
         if self.plan.durability == Durability::Os && published != self.tail() && !self.disk.is_broken() {
             return Err(format!("{published} records are published of {}", self.tail()));
@@ -16,7 +27,7 @@ impl World<'_> {
         let Some(naive) = self.timeline.get(published) else {
             return Err(format!("{published} records are published, and {} were appended", self.tail()));
         };
-        let found = check::published(&database, naive);
+        let found = check::published(&database, naive, &self.timeline[self.seen()]);
         match found {
             _ if !self.process.lives() => {
                 self.say("PEEK", "and died");

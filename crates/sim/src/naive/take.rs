@@ -1,0 +1,200 @@
+//! What the parts of a commit do, one after the other.
+
+use super::{Answer, Condition, Draft, Event, Job, Message, Part, Phase, Retry, Topic};
+
+impl Draft {
+    pub(super) fn take(&mut self, part: &Part) -> Option<Answer> {
+        match *part {
+            Part::Produce { topic, value } => {
+                self.effects = true;
+                let number = self.after.topics.len();
+                let topic = self.after.topics.entry(topic).or_insert_with(|| Topic { number, ..Topic::default() });
+                topic.messages.push(Message { value, record: self.record, time_ms: self.clock / 1000 });
+                Some(Answer::Produced(topic.messages.len() as u64 - 1))
+            }
+            Part::DeleteRecords { topic, before, keep_unread } => {
+                let unread = self.after.unread(topic);
+                let topic = self.after.topics.get_mut(&topic)?;
+                let next = topic.messages.len() as u64;
+                let before = before.unwrap_or(next);
+                (before <= next).then_some(())?;
+                let start = unread.filter(|_| keep_unread).map_or(before, |unread| unread.min(before));
+                self.effects |= start > topic.start;
+                topic.start = topic.start.max(start);
+                Some(Answer::Starts(topic.start))
+            }
+            Part::KeepMessages { topic, kept_ms } => {
+                self.after.topics.get_mut(&topic)?.kept_ms = kept_ms;
+                self.effects = true;
+                Some(Answer::Done)
+            }
+            Part::Protect { group, topic, protects } => {
+                let protected = &mut self.after.topics.get_mut(&topic)?.protected;
+                if protects {
+                    protected.insert(group)
+                } else {
+                    protected.remove(&group)
+                };
+                self.effects = true;
+                Some(Answer::Done)
+            }
+            Part::Offset { group, topic, offset } => {
+                self.after.topics.get(&topic)?;
+                self.effects = true;
+                self.after.offsets.insert((group, topic), offset);
+                Some(Answer::Done)
+            }
+            Part::Append { store, tag, events, ref condition, value } => {
+                self.holds(store, condition.as_ref()).then_some(())?;
+                if events == 0 {
+                    return Some(Answer::NOTHING);
+                }
+                self.effects = true;
+                let (record, time) = (self.record, self.now);
+                let store = &mut self.after.stores.entry(store).or_default().events;
+                let first = store.len() as u64 + 1;
+                store.extend(std::iter::repeat_n(Event { tag, id: None, value, record, time, gone: false }, events));
+                Some(Answer::Appended { positions: Some((first, store.len() as u64)), duplicate: false })
+            }
+            Part::AppendOnce { store, tag, id, value } => {
+                let (record, time) = (self.record, self.now);
+                let store = &mut self.after.stores.entry(store).or_default().events;
+                if let Some(index) = store.iter().position(|event| event.id == Some(id) && !event.gone) {
+                    let position = index as u64 + 1;
+                    return Some(Answer::Appended { positions: Some((position, position)), duplicate: true });
+                }
+                self.effects = true;
+                store.push(Event { tag, id: Some(id), value, record, time, gone: false });
+                let position = store.len() as u64;
+                Some(Answer::Appended { positions: Some((position, position)), duplicate: false })
+            }
+            Part::Trim { store: name, up_to } => {
+                let store = self.after.stores.get_mut(&name)?;
+                let before = self.events_before.get(&name).copied().unwrap_or_default();
+                (up_to <= before).then_some(())?;
+                if up_to > store.trimmed {
+                    self.effects = true;
+                    store.trimmed = up_to;
+                    (1..).zip(&mut store.events).for_each(|(position, event)| event.gone |= position <= up_to);
+                }
+                Some(Answer::NOTHING)
+            }
+            Part::Forget { store: name, tag } => {
+                let store = self.after.stores.get_mut(&name)?;
+                let before = self.events_before.get(&name).copied().unwrap_or_default();
+                self.effects = true;
+                let were_there = (1..).zip(&mut store.events).take_while(|(position, _)| *position <= before);
+                were_there.for_each(|(_, event)| event.gone |= event.tag == tag);
+                Some(Answer::NOTHING)
+            }
+            Part::KeepEvents { store, kept_ms } => {
+                self.after.stores.entry(store).or_default().kept_ms = kept_ms;
+                self.effects = true;
+                Some(Answer::NOTHING)
+            }
+            Part::Enqueue { queue, priority, attempts_max, run_at, value } => {
+                self.effects = true;
+                self.after.queues.insert(queue);
+                let later = run_at.filter(|run_at| *run_at > self.now);
+                let phase = later.map_or(Phase::Pending, |run_at| Phase::Scheduled { run_at });
+                self.after.jobs.push(Job { queue, priority, attempt: 0, attempts_max, value, phase });
+                Some(Answer::Enqueued(self.after.jobs.len() - 1))
+            }
+            Part::Fetch { ref queues, count, lease_micros } => {
+                let mut fetched = Vec::new();
+                // First what time has brought to all of the queues, then from one after the other.
+                for number in 0..self.jobs_before {
+                    if queues.contains(&self.after.jobs[number].queue) {
+                        self.settle(number);
+                    }
+                }
+                for queue in queues {
+                    self.fetch(*queue, count as usize, lease_micros, &mut fetched);
+                }
+                Some(Answer::Fetched(fetched))
+            }
+            Part::Ack { job, lease } => {
+                self.held(job, lease)?;
+                self.set(job, Phase::Completed);
+                Some(Answer::Done)
+            }
+            Part::Fail { job, lease, retry } => {
+                self.held(job, lease)?;
+                let Job { attempt, attempts_max, .. } = self.after.jobs[job];
+                let phase = match retry {
+                    Retry::At(time) if attempt < attempts_max => Phase::Retrying { due: time.max(self.now) },
+                    _ => {
+                        self.made_dead.insert(job);
+                        Phase::Dead
+                    }
+                };
+                self.set(job, phase);
+                Some(Answer::Done)
+            }
+            Part::Snooze { job, lease, until } => {
+                self.held(job, lease)?;
+                // The attempt does not count.
+                self.after.jobs[job].attempt -= 1;
+                self.wait_until(job, until);
+                Some(Answer::Done)
+            }
+            Part::Cancel { job } => {
+                self.settle_unchanged(job);
+                let phase = self.after.jobs.get(job)?.phase;
+                (!matches!(phase, Phase::Completed | Phase::Dead | Phase::Cancelled)).then_some(())?;
+                self.set(job, Phase::Cancelled);
+                Some(Answer::Done)
+            }
+            Part::Revive { job } => {
+                self.settle_unchanged(job);
+                let is_dead = self.after.jobs.get(job)?.phase == Phase::Dead;
+                (is_dead && !self.made_dead.contains(&job)).then_some(())?;
+                self.after.jobs[job].attempt = 0;
+                self.wait_until(job, 0);
+                Some(Answer::Done)
+            }
+            Part::Heartbeat { job, lease, lease_micros } => {
+                self.held(job, lease)?;
+                self.set(job, Phase::Active { lease, deadline: self.now + lease_micros });
+                Some(Answer::Done)
+            }
+            Part::PutBlock { block, must_be_new, value } => {
+                self.effects = true;
+                let was = self.after.blocks.insert(block, value).is_some();
+                (!(must_be_new && was)).then_some(Answer::Was(was))
+            }
+            Part::DeleteBlock { block } => {
+                let was = self.after.blocks.remove(&block).is_some();
+                if was {
+                    self.effects = true;
+                    self.after.edges.retain(|(source, target)| *source != block && *target != block);
+                }
+                Some(Answer::Was(was))
+            }
+            Part::PutEdge { source, target } => {
+                let both = self.after.blocks.contains_key(&source) && self.after.blocks.contains_key(&target);
+                both.then_some(())?;
+                self.effects = true;
+                Some(Answer::Was(!self.after.edges.insert((source, target))))
+            }
+            Part::DeleteEdge { source, target } => {
+                let was = self.after.edges.remove(&(source, target));
+                self.effects |= was;
+                Some(Answer::Was(was))
+            }
+        }
+    }
+
+    fn holds(&self, store: usize, condition: Option<&Condition>) -> bool {
+        let events = self.after.stores.get(&store).map_or(&[][..], |store| &store.events);
+        let last = |wanted: usize| {
+            let found = events.iter().rposition(|event| event.tag == wanted && !event.gone);
+            found.map_or(0, |index| index as u64 + 1)
+        };
+        match condition {
+            None => true,
+            Some(Condition::NoneWith { tag, after }) => last(*tag) <= *after,
+            Some(Condition::LastIs { tag, position }) => last(*tag) == *position,
+        }
+    }
+}

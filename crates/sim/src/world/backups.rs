@@ -1,0 +1,129 @@
+//! Backups of what stands on the disk, in whatever state it is: whole, and restored to exactly one position.
+//!
+//! The tools work on files of the system, so the disk is copied into a folder of it first. What happens there is no part of
+//! the run: it takes no time of the world's, and meets none of its faults.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fastrand::Rng;
+use quire::tools::{self, Severity};
+use quire::{Background, Database, ErrorKind};
+use tempfile::TempDir;
+
+use super::{DIRECTORY, Failure, World};
+use crate::check;
+
+/// A folder with backups of the run, and the newest of them.
+pub(super) struct Backups {
+    folder: TempDir,
+    newest: Option<PathBuf>,
+    taken: u32,
+}
+
+impl Backups {
+    /// # Panics
+    /// When no folder can be made.
+    fn new() -> Self {
+        // Where syncs take no time, if there is such a place.
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Backups { folder: folder.expect("a temporary folder"), newest: None, taken: 0 }
+    }
+}
+
+impl World<'_> {
+    /// The database is verified, backed up, and restored elsewhere; a damaged backup is refused.
+    pub(super) fn back_up(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        if !self.maybes.is_empty() {
+            // What is there may be one of them; the next opening sees to that.
+            return Ok(());
+        }
+        let mut backups = self.backups.take().unwrap_or_else(Backups::new);
+        backups.taken += 1;
+        let place = |what: &str| backups.folder.path().join(format!("{what}-{}", backups.taken));
+        let (data, backup, restored) = (place("data"), place("backup"), place("restored"));
+        self.copy_out(&data).map_err(|error| format!("can't copy the disk: {error}"))?;
+
+        let verified = tools::verify(&data, &mut |_, _| ());
+        let verified = verified.map_err(|error| format!("it can't be verified: {:?}: {error}", error.kind()))?;
+        if verified.worst() == Some(Severity::Lost) {
+            return Err(format!("verification says that something is lost: {:?}", verified.findings));
+        }
+        let taken = tools::backup(&data, &backup, backups.newest.as_deref(), &mut |_, _| ());
+        let taken = taken.map_err(|error| format!("it can't be backed up: {:?}: {error}", error.kind()))?;
+        let position = usize::try_from(taken.position.get()).expect("small");
+        if position < self.safe || position > self.tail() {
+            return Err(format!("a backup was taken at {position}, with {} safe of {}", self.safe, self.tail()));
+        }
+        let result = if random.bool() {
+            damage(&backup, random).map_err(|error| format!("can't damage a backup: {error}"))?
+        } else {
+            backups.newest = Some(backup.clone());
+            "whole"
+        };
+        match tools::restore(&backup, &restored, &mut |_, _| ()) {
+            Ok(_) => self.compare(&restored, position)?,
+            Err(error) if result != "whole" && error.kind() != ErrorKind::Invalid => {}
+            Err(error) => return Err(format!("a backup can't be restored: {:?}: {error}", error.kind())),
+        }
+        for gone in [data, restored] {
+            // It may not be there.
+            let _ = fs::remove_dir_all(gone);
+        }
+        self.backups = Some(backups);
+        self.say("BACKUP", &format!("at {position}, {result}"));
+        Ok(())
+    }
+
+    /// A database that was restored is what this one was at a position.
+    fn compare(&self, restored: &Path, position: usize) -> Result<(), Failure> {
+        let opened = Database::builder(restored)
+            .durability(self.plan.durability)
+            .segment_bytes(self.plan.segment_bytes)
+            .clock(Arc::clone(&self.clock) as _)
+            .background(Background::Caller)
+            .open();
+        let database = opened.map_err(|error| format!("what was restored does not open: {error}"))?;
+        check::everything(&database, &self.timeline[position])
+            .map_err(|found| format!("what was restored at {position} differs: {found}"))
+    }
+
+    fn copy_out(&self, to: &Path) -> std::io::Result<()> {
+        for from in [PathBuf::from(DIRECTORY), Path::new(DIRECTORY).join("shard-0000")] {
+            for (path, bytes) in self.disk.files(&from)? {
+                let target = to.join(path.strip_prefix(DIRECTORY).expect("it lies there"));
+                fs::create_dir_all(target.parent().expect("it lies in a folder"))?;
+                fs::write(target, bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Changes one bit of a backup, or takes a file away; says which.
+fn damage(backup: &Path, random: &mut Rng) -> std::io::Result<&'static str> {
+    let mut files = Vec::new();
+    for folder in [backup.to_owned(), backup.join("shard-0000")] {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_file() && path.metadata()?.len() > 0 {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    let path = random.choice(&files).expect("a backup has files");
+    if random.u8(0..4) == 0 {
+        fs::remove_file(path)?;
+        return Ok("a file lost");
+    }
+    let mut bytes = fs::read(path)?;
+    let at = random.usize(0..bytes.len());
+    bytes[at] ^= 1 << random.u8(0..8);
+    // A file of its own: backups share theirs.
+    fs::remove_file(path)?;
+    fs::write(path, bytes)?;
+    Ok("a bit flipped")
+}
