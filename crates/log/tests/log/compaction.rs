@@ -1,5 +1,6 @@
 //! Compaction: what survives keeps its place, numbers go on, disk space comes back, and a crash at any step costs nothing.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -82,6 +83,27 @@ fn what_survives_keeps_its_place_and_numbers_go_on() {
         // Without any index.
         let bare = shard.snapshot().without_indexes().shard();
         assert_halved(&mut bare.open(), &[whole, sample_reads(62)].concat(), end);
+    }
+}
+
+#[test]
+fn who_opens_a_compacted_log_beside_others_finds_it_whole() {
+    for durability in BOTH {
+        let (shard, opened) = ready(durability);
+        let before = shard.snapshot();
+        compact(&opened, is_even).unwrap();
+        let (whole, end) = (contents(&opened.log.reader()), opened.log.compacted_end());
+        assert_eq!(contents(&shard.open().log.reader()), whole);
+        // The index of the compacted segment could not be written, and the segments that it stands for not be removed.
+        let first = shard.snapshot().segments()[0].replace(".log", ".idx");
+        fs::remove_file(shard.path().join(first)).unwrap();
+        let replaced = before.segments().into_iter().skip(1);
+        let replaced = replaced.filter(|name| *name < format!("{:020}.log", end.get()));
+        for name in replaced.filter(|name| !shard.path().join(name).exists()) {
+            fs::write(shard.path().join(&name), &before.files[&name]).unwrap();
+        }
+        let beside = shard.open();
+        assert_eq!((contents(&beside.log.reader()), beside.log.compacted_end()), (whole, end));
     }
 }
 
