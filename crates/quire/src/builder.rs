@@ -123,7 +123,7 @@ impl Builder {
     /// assert_eq!(reader.topic("orders").offsets(0)?.next.get(), 1);
     /// let refused = reader.topic("orders").produce(&Message::new("one plum")).unwrap_err();
     /// assert_eq!(refused.kind(), ErrorKind::ReadOnly);
-    /// # Ok::<(), quire::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
