@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `canaries`, `bench-peers` and `proto`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `chaos`, `canaries`, `bench-peers` and `proto`.
 //!
 //! This file reads the command line and nothing else. `test` is what a contributor and continuous integration run;
 //! `tidy` is one of its steps, and holds the rules about the source that no compiler checks; `proto` generates code. But
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 mod bench_peers;
 mod canaries;
+mod chaos;
 mod maven;
 mod proto;
 mod soak;
@@ -23,7 +24,7 @@ The chores of Quire.
 
 Usage: cargo xtask <CHORE>
 
-  test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, doc, kafka
+  test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, chaos, doc, kafka
   tidy [--bless]                          check the rules about the source that no compiler checks;
                                           --bless: the format page was reviewed and says what the code does
   proto                                   generate the gRPC messages and services from the files in proto/
@@ -32,6 +33,7 @@ Usage: cargo xtask <CHORE>
                                           Quire beside Apache Kafka: the same loads in alternating rounds, and their ratios
   bench-peers events [--rounds N] [--case NAME]...
                                           Quire beside UmaDB, in the same way
+  chaos [SECONDS]                         attack real processes on a real disk for so long, and hold what they were told against it
   soak MINUTES                            run the simulation for so long, with seeds that nobody has run
   help                                    print this
 ";
@@ -80,6 +82,13 @@ fn run(arguments: &[String]) -> Result<(), String> {
                 bench_peers::events::run(&Workspace::find()?, &bench_peers::events::Options::parse(flags)?)
             }
             _ => Err(format!("`bench-peers` takes what to compare: kafka or events\n\n{HELP}")),
+        },
+        "chaos" => match flags {
+            [] => chaos::run(&Workspace::find()?, chaos::SECONDS),
+            [seconds] if seconds.parse::<u64>().is_ok() => {
+                chaos::run(&Workspace::find()?, seconds.parse().expect("it was tried"))
+            }
+            _ => Err(format!("`chaos` takes how many seconds\n\n{HELP}")),
         },
         "soak" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ doc ─▶ kafka
+//! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ chaos ─▶ doc ─▶ kafka
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All building steps use
@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::chaos;
 use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 
@@ -30,7 +31,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "no lint warns", run: clippy },
     Step {
@@ -39,6 +40,11 @@ const STEPS: [Step; 6] = [
         run: |workspace| tidy::run(workspace, false),
     },
     Step { name: "test", what: "unit, property, integration, crash and doc tests", run: tests },
+    Step {
+        name: "chaos",
+        what: "real processes, killed, stopped and starved",
+        run: |workspace| chaos::run(workspace, chaos::SECONDS),
+    },
     Step { name: "doc", what: "the documentation builds, and its links lead somewhere", run: document },
     Step {
         name: "kafka",
@@ -188,8 +194,8 @@ mod tests {
 
     #[test]
     fn flags_choose_the_steps() {
-        assert_eq!(wanted(&[]), Ok(vec!["fmt", "clippy", "tidy", "test", "doc", "kafka"]));
-        assert_eq!(wanted(&["--skip-python"]), Ok(vec!["fmt", "clippy", "tidy", "test", "doc"]));
+        assert_eq!(wanted(&[]), Ok(vec!["fmt", "clippy", "tidy", "test", "chaos", "doc", "kafka"]));
+        assert_eq!(wanted(&["--skip-python"]), Ok(vec!["fmt", "clippy", "tidy", "test", "chaos", "doc"]));
         assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
     }
 

@@ -40,6 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("quire-sim", &["quire", "quire-mapped"]),
+    ("quire-chaos", &["quire"]),
     ("xtask", &[]),
 ];
 
@@ -60,8 +61,8 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         &["quire", "quire-http", "quire-cli"],
         "stored formats are written by hand; `quire` has it for the types of its users",
     ),
-    ("serde_json", &["quire", "quire-http", "quire-cli", "xtask"], "stored formats are written by hand"),
-    ("clap", &["quire-cli", "quire-sim"], "flags are read in one place"),
+    ("serde_json", &["quire", "quire-http", "quire-cli", "quire-chaos", "xtask"], "stored formats are written by hand"),
+    ("clap", &["quire-cli", "quire-sim", "quire-chaos"], "flags are read in one place"),
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
 ];
 

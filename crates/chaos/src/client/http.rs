@@ -1,0 +1,97 @@
+//! A client of a server, over HTTP.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use ureq::Agent;
+
+use super::{Ask, Database, LEASE, QUEUE, STORE, TOPIC, Told, Trouble};
+use crate::ledger::Made;
+
+/// No answer comes later than this, but of a server that is stopped.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(super) struct Http {
+    agent: Agent,
+    url: String,
+}
+
+impl Http {
+    pub(super) fn new(address: &str) -> Self {
+        let config = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
+        Http { agent: config.into(), url: format!("http://{address}/v1/commit") }
+    }
+
+    fn post(&self, body: &Value) -> Result<(u16, Value), Trouble> {
+        let unknown = |error: ureq::Error| Trouble::Unknown(error.to_string());
+        let mut response = self.agent.post(&self.url).send(body.to_string()).map_err(unknown)?;
+        let text = response.body_mut().read_to_string().map_err(unknown)?;
+        let answer = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
+        Ok((response.status().as_u16(), answer))
+    }
+}
+
+impl Database for Http {
+    fn ask(&mut self, ask: Ask<'_>) -> Result<Told, Trouble> {
+        let (status, answer) = self.post(&json!({ "parts": parts(ask) }))?;
+        match (status, answer["code"].as_str().unwrap_or_default()) {
+            (200, _) => Ok(told(ask, &answer)),
+            (409, "condition_failed") => Ok(Told::Met(answer["position"].as_u64())),
+            (409, "stale_lease") => Ok(Told::Stale),
+            (507, "no_space") => Err(Trouble::Full),
+            (503, "failed") => Err(Trouble::Failed(answer.to_string())),
+            (500, "io") => Err(Trouble::Refused(answer.to_string())),
+            _ => panic!("{ask:?} was answered {status}: {answer}"),
+        }
+    }
+}
+
+fn parts(ask: Ask<'_>) -> Value {
+    match ask {
+        Ask::Make { id, name, last } => json!([
+            { "append": {
+                "store": STORE,
+                "events": [{ "type": "Made", "tags": [name], "data_text": id }],
+                "conditions": [{ "last_is": { "items": [{ "types": ["Made"], "tags": [name] }], "position": last } }],
+            } },
+            { "produce": { "topic": TOPIC, "value_text": id } },
+            { "enqueue": { "queue": QUEUE, "payload_text": id, "attempts_max": u16::MAX } },
+        ]),
+        Ask::Claim { claim, name } => json!([{ "append": {
+            "store": STORE,
+            "events": [{ "type": "Claimed", "tags": [claim], "data_text": name }],
+            "conditions": [{ "fail_if_events_match": { "items": [{ "types": ["Claimed"], "tags": [claim] }] } }],
+        } }]),
+        Ask::Fetch { count, name } => {
+            json!([{ "fetch": {
+                "queues": [QUEUE], "count": count, "lease_ms": LEASE.as_millis() as u64, "worker": name,
+            } }])
+        }
+        Ask::Done { job, token, id } => json!([
+            { "ack": { "job": job, "token": token } },
+            { "append": { "store": STORE, "events": [{ "type": "Done", "data_text": id }] } },
+        ]),
+    }
+}
+
+fn told(ask: Ask<'_>, answer: &Value) -> Told {
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{ask:?} was answered {answer}"));
+    let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{ask:?} was answered {answer}")).to_owned();
+    let (position, replies) = (number(&answer["position"]), &answer["replies"]);
+    match ask {
+        Ask::Make { .. } => Told::Made(Made {
+            position,
+            event: number(&replies[0]["appended"]["first"]),
+            offset: number(&replies[1]["produced"]["offset"]),
+            job: text(&replies[2]["enqueued"]["job"]),
+        }),
+        Ask::Claim { .. } => Told::Claimed { position, event: number(&replies[0]["appended"]["first"]) },
+        Ask::Fetch { .. } => {
+            let jobs = replies[0]["fetched"]["jobs"].as_array().unwrap_or_else(|| panic!("{ask:?}: {answer}"));
+            Told::Fetched(
+                jobs.iter().map(|job| (text(&job["job"]), text(&job["token"]), text(&job["payload_text"]))).collect(),
+            )
+        }
+        Ask::Done { .. } => Told::Done { position },
+    }
+}

@@ -1,0 +1,163 @@
+//! A directory held against what clients were told of it: all of that there, whole, in order, once.
+//!
+//! The events are the thread along which the other models are gone through: each has the commits in the same order, so a
+//! commit that one of them knows is in all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use quire::events::{Query, ReadOptions};
+use quire::jobs::JobState;
+use quire::tools::{self, Severity};
+use quire::{Database, Sequence};
+
+use crate::client::{QUEUE, STORE, TOPIC, builder};
+use crate::ledger::{Ledger, Made};
+
+/// Opens the directory twice, and looks through it each time.
+///
+/// # Errors
+/// What must not be.
+pub(crate) fn inspect(data: &Path, sync: bool, ledger: &Ledger) -> Result<(), String> {
+    for _ in 0..2 {
+        let opened = builder(data, sync).open();
+        let database = opened.map_err(|error| format!("what was attacked does not open: {error}"))?;
+        let story = Story::of(&database).map_err(|error| format!("what was attacked can't be read: {error}"))??;
+        story.holds(ledger)?;
+        drop(database);
+        let verified = tools::verify(data, &mut |_, _| ()).map_err(|error| format!("it can't be verified: {error}"))?;
+        if verified.worst() == Some(Severity::Lost) {
+            return Err(format!("verification says that something is lost: {:?}", verified.findings));
+        }
+    }
+    Ok(())
+}
+
+/// What the database tells.
+#[derive(Debug, Default)]
+struct Story {
+    /// By id: its event, its message and its job.
+    made: BTreeMap<String, (u64, u64, String)>,
+    /// By claim.
+    claimed: BTreeMap<String, (String, u64)>,
+    done: BTreeSet<String>,
+}
+
+impl Story {
+    /// Reads it, and sees that it is one.
+    fn of(database: &Database) -> quire::Result<Result<Self, String>> {
+        let read = database.events(STORE).read(&Query::all(), ReadOptions::default())?;
+        let messages = messages(database)?;
+        let jobs = jobs(database)?;
+        let (mut story, mut made) = (Story::default(), Vec::new());
+        for (event, expected) in read.events.iter().zip(1..) {
+            let (position, text) = (event.position.get(), String::from_utf8_lossy(&event.data).into_owned());
+            let tag = event.tags.first().map(|tag| String::from_utf8_lossy(tag).into_owned()).unwrap_or_default();
+            if position != expected {
+                return Ok(Err(format!("event {expected} is not there, but {position}")));
+            }
+            let is_new = match event.event_type.as_str() {
+                "Made" => {
+                    made.push(text);
+                    true
+                }
+                "Claimed" => story.claimed.insert(tag, (text, position)).is_none(),
+                "Done" => story.done.insert(text),
+                _ => false,
+            };
+            if !is_new {
+                return Ok(Err(format!("event {position} is one too many: {event:?}")));
+            }
+        }
+        let events = read.events.iter().filter(|event| event.event_type == "Made").map(|event| event.position.get());
+        if messages != made {
+            return Ok(Err(format!("{} commits have {} messages, or others", made.len(), messages.len())));
+        }
+        if jobs.iter().map(|(_, id, _)| id).ne(&made) {
+            return Ok(Err(format!("{} commits have {} jobs, or others", made.len(), jobs.len())));
+        }
+        for ((id, event), (offset, (job, _, state))) in made.into_iter().zip(events).zip((0..).zip(jobs)) {
+            let ends = state == JobState::Completed;
+            let lives = matches!(state, JobState::Pending | JobState::Active);
+            if ends != story.done.contains(&id) || !(ends || lives) {
+                return Ok(Err(format!("job {job} of {id} is {state}")));
+            }
+            if story.made.insert(id.clone(), (event, offset, job)).is_some() {
+                return Ok(Err(format!("commit {id} is there twice")));
+            }
+        }
+        Ok(story.in_order())
+    }
+
+    /// Commits of a client follow each other.
+    fn in_order(self) -> Result<Self, String> {
+        let mut numbers: BTreeMap<(&str, &str), BTreeMap<u64, u64>> = BTreeMap::new();
+        for (id, (event, ..)) in &self.made {
+            let [name, run, number] = id.split('.').collect::<Vec<_>>()[..] else { return Err(format!("an id: {id}")) };
+            numbers.entry((name, run)).or_default().insert(*event, number.parse().unwrap_or_default());
+        }
+        for ((name, run), numbers) in numbers {
+            if !numbers.values().is_sorted() {
+                return Err(format!("the commits of {name} in run {run} are not in their order"));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Whether all that was told is true.
+    fn holds(&self, ledger: &Ledger) -> Result<(), String> {
+        for (id, told) in &ledger.made {
+            let Made { event, offset, job, .. } = told;
+            let found = self.made.get(id);
+            if found != Some(&(*event, *offset, job.clone())) {
+                return Err(format!("commit {id} was acknowledged as {told:?}, and is {found:?}"));
+            }
+        }
+        for (claim, told) in &ledger.claimed {
+            let found = self.claimed.get(claim);
+            if found != Some(told) {
+                return Err(format!("{claim} was told to be of {told:?}, and is of {found:?}"));
+            }
+        }
+        match ledger.done.iter().find(|id| !self.done.contains(*id)) {
+            Some(id) => Err(format!("the end of the job of {id} was acknowledged, and is not there")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The values of the messages, in order.
+fn messages(database: &Database) -> quire::Result<Vec<String>> {
+    let topic = database.topic(TOPIC);
+    let (mut values, mut next) = (Vec::new(), Sequence::new(0));
+    loop {
+        let fetched = topic.fetch(0, next, 1 << 20)?;
+        if fetched.records.is_empty() {
+            return Ok(values);
+        }
+        let value = |value: Option<Vec<u8>>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        values.extend(fetched.records.into_iter().map(|record| value(record.value)));
+        next = fetched.next_offset;
+    }
+}
+
+/// The jobs, in the order in which they were enqueued: their ids, what they carry, and where they stand.
+fn jobs(database: &Database) -> quire::Result<Vec<(String, String, JobState)>> {
+    let queue = database.queue(QUEUE);
+    let mut jobs = BTreeMap::new();
+    for state in JobState::ALL {
+        let mut after = None;
+        loop {
+            let page = queue.list(state, after, 1_000)?;
+            for id in page.jobs {
+                let payload = queue.job(id)?.map(|job| String::from_utf8_lossy(&job.payload).into_owned());
+                jobs.insert(id, (payload.unwrap_or_default(), state));
+            }
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(jobs.into_iter().map(|(id, (payload, state))| (id.to_string(), payload, state)).collect())
+}

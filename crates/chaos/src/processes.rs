@@ -1,0 +1,163 @@
+//! The processes of a round: how they are started and ended, and what they say.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+
+use crate::client::Task;
+use crate::ledger::Line;
+
+/// A process of a round.
+pub(crate) struct Process {
+    pub(crate) name: String,
+    child: Child,
+    /// The end of what it wrote to its errors.
+    errors: Arc<Mutex<String>>,
+    readers: Vec<JoinHandle<()>>,
+    /// How many file handles it may have otherwise.
+    handles: Rlimit,
+}
+
+/// What a client told: whose line it is, and the line.
+pub(crate) type Told = (String, Line);
+
+impl Process {
+    /// Starts a client, and a thread that passes on what it tells.
+    pub(crate) fn client(task: &Task, name: &str, told: &Sender<Told>) -> Result<Self, String> {
+        let own = std::env::current_exe().map_err(|error| format!("the program is nowhere: {error}"))?;
+        let mut command = Command::new(own);
+        task.to_arguments(&mut command);
+        let mut process = Process::start(name, command)?;
+        let output = process.output();
+        let (name, told) = (name.to_owned(), told.clone());
+        process.readers.push(std::thread::spawn(move || {
+            let mut output = BufReader::new(output);
+            let mut line = String::new();
+            // Half a line was told to nobody.
+            while output.read_line(&mut line).is_ok() && line.ends_with('\n') {
+                let read = Line::read(line.trim_end());
+                let read = read.unwrap_or_else(|| Line::Unknown(format!("no line of a client: {line}")));
+                if told.send((name.clone(), read)).is_err() {
+                    break;
+                }
+                line.clear();
+            }
+        }));
+        Ok(process)
+    }
+
+    /// Starts a server.
+    pub(crate) fn server(program: &Path, data: &Path, http: &str, sync: bool) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--data").arg(data).args(["--http", http, "--profile", "small-disk"]);
+        command.args(["--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+        command.args(["--durability", if sync { "sync" } else { "os" }]);
+        let mut process = Process::start("the server", command)?;
+        let mut output = process.output();
+        process.readers.push(std::thread::spawn(move || {
+            let _ = std::io::copy(&mut output, &mut std::io::sink());
+        }));
+        Ok(process)
+    }
+
+    fn start(name: &str, mut command: Command) -> Result<Self, String> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("{name} does not start: {error}"))?;
+        let errors = Arc::new(Mutex::new(String::new()));
+        let (mut from, into) = (child.stderr.take().expect("it is piped"), Arc::clone(&errors));
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes);
+            *into.lock().unwrap_or_else(PoisonError::into_inner) = String::from_utf8_lossy(&bytes).into_owned();
+        });
+        let handles = getrlimit(Resource::Nofile);
+        Ok(Process { name: name.to_owned(), child, errors, readers: vec![reader], handles })
+    }
+
+    fn output(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("it is piped, and taken once")
+    }
+
+    /// Kills it, and waits until all it said was read.
+    ///
+    /// # Errors
+    /// When it had ended by itself.
+    pub(crate) fn kill(mut self) -> Result<(), String> {
+        if let Some(status) = self.ended()? {
+            return Err(self.obituary(status));
+        }
+        let failed = |error| format!("can't end a process: {error}");
+        self.child.kill().map_err(failed)?;
+        let status = self.child.wait().map_err(failed)?;
+        if status.signal() == Some(Signal::KILL.as_raw()) { self.join() } else { Err(self.obituary(status)) }
+    }
+
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end well.
+    pub(crate) fn stop(mut self) -> Result<(), String> {
+        self.signal(Signal::TERM)?;
+        let status = self.child.wait().map_err(|error| format!("can't wait for a process: {error}"))?;
+        if status.success() { self.join() } else { Err(self.obituary(status)) }
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        self.child.try_wait().map_err(|error| format!("can't look after a process: {error}"))
+    }
+
+    /// What there is to say of its end.
+    pub(crate) fn obituary(&mut self, status: ExitStatus) -> String {
+        let _ = self.join();
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{} ended by itself: {status}\n{errors}", self.name)
+    }
+
+    fn join(&mut self) -> Result<(), String> {
+        let joined = self.readers.drain(..).try_for_each(JoinHandle::join);
+        joined.map_err(|_| "a thread that reads what a process tells panicked".to_owned())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), String> {
+        kill_process(self.pid(), signal).map_err(|error| format!("can't signal {}: {error}", self.name))
+    }
+
+    /// It gets no file handle more than it has.
+    pub(crate) fn use_up_handles(&self) -> Result<(), String> {
+        let path = format!("/proc/{}/fd", self.child.id());
+        // It may have ended.
+        let held = std::fs::read_dir(path).map_or(0, Iterator::count) as u64;
+        self.limit_handles(Rlimit { current: Some(held), maximum: self.handles.maximum })
+    }
+
+    /// It gets as many as ever.
+    pub(crate) fn give_back_handles(&self) -> Result<(), String> {
+        self.limit_handles(Rlimit { current: self.handles.current, maximum: self.handles.maximum })
+    }
+
+    fn limit_handles(&self, limit: Rlimit) -> Result<(), String> {
+        match prlimit(Some(self.pid()), Resource::Nofile, limit) {
+            Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(format!("can't limit the handles of {}: {error}", self.name)),
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Nobody is left behind when a run fails; it may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

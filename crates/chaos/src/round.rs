@@ -1,0 +1,348 @@
+//! A round: processes at work on one directory, attacked until its time is up, and the directory held against what they were told.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use rustix::process::Signal;
+
+use crate::attack::{self, Attack};
+use crate::client::Task;
+use crate::inspect::inspect;
+use crate::ledger::{Ledger, Line};
+use crate::place::Place;
+use crate::processes::{Process, Told};
+
+/// Clients with the database in their own process, and clients of the server.
+const EMBEDDED: usize = 3;
+const OVER_HTTP: usize = 2;
+/// How long a round goes on, unless the small filesystem is nearly full by then.
+const ROUND: Duration = Duration::from_secs(10);
+const ROOM_BYTES_MIN: u64 = 48 << 20;
+/// Something is acknowledged in every such time, or the database is stuck.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How often it is looked at what is due.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Runs rounds until the time is up.
+///
+/// # Errors
+/// What must not be.
+pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> {
+    let begun = now();
+    let mut random = Rng::with_seed(seed);
+    for number in 0.. {
+        if number > 0 && begun.elapsed() + ROUND / 2 > Duration::from_secs(seconds) {
+            break;
+        }
+        let sync = number % 2 == 0;
+        // Every third round is on the disk itself.
+        let place = if number % 3 == 2 { Place::on_disk()? } else { Place::small().or_else(on_disk_instead)? };
+        let kind = if place.is_small() { "a small filesystem" } else { "the disk" };
+        println!("round {number}: {} on {kind}", if sync { "sync" } else { "os" });
+        let mut round = Round::begin(place, server, sync, random.fork())?;
+        if let Err(message) = round.go_on().and_then(|()| round.end()) {
+            let attacks = round.attacks.to_string();
+            round.processes.clear();
+            drop(round.server.take());
+            return Err(format!("{message}\nafter {attacks}\nwhat is there is in {}", round.place.keep().display()));
+        }
+        println!("    {}\n    {}", round.attacks, round.ledger);
+    }
+    Ok(())
+}
+
+fn on_disk_instead(problem: String) -> Result<Place, String> {
+    println!("{problem}: no disk is filled in this round");
+    Place::on_disk()
+}
+
+struct Round {
+    place: Place,
+    sync: bool,
+    program: PathBuf,
+    http: String,
+    random: Rng,
+    /// By place: the clients, the embedded ones first.
+    processes: Vec<Process>,
+    server: Option<Process>,
+    told: Sender<Told>,
+    lines: Receiver<Told>,
+    ledger: Ledger,
+    attacks: Attacks,
+    /// What ends when.
+    ongoing: Vec<(Instant, Ends)>,
+    /// Whether the disk is full, and until when trouble may come of that and of missing handles.
+    full: bool,
+    starved_until: Instant,
+    progress: Instant,
+    /// So many clients were started.
+    runs: u64,
+}
+
+/// What is over after a while.
+enum Ends {
+    /// A process stands still; of the clients, or the server.
+    Stopped(Option<usize>),
+    Full,
+    /// A process gets no handles.
+    NoHandles(Option<usize>),
+}
+
+/// How often what was done.
+#[derive(Default)]
+struct Attacks(BTreeMap<&'static str, u64>);
+
+impl fmt::Display for Attacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts: Vec<_> = self.0.iter().map(|(what, count)| format!("{what} {count}")).collect();
+        f.write_str(&counts.join(", "))
+    }
+}
+
+impl Round {
+    fn begin(place: Place, server: &Path, sync: bool, random: Rng) -> Result<Self, String> {
+        let (told, lines) = mpsc::channel();
+        let mut round = Round {
+            place,
+            sync,
+            program: server.to_owned(),
+            http: free_address()?,
+            random,
+            processes: Vec::new(),
+            server: None,
+            told,
+            lines,
+            ledger: Ledger::default(),
+            attacks: Attacks::default(),
+            ongoing: Vec::new(),
+            full: false,
+            starved_until: now(),
+            progress: now(),
+            runs: 0,
+        };
+        round.start_server()?;
+        for place in 0..EMBEDDED + OVER_HTTP {
+            let client = round.start_client(place)?;
+            round.processes.push(client);
+        }
+        Ok(round)
+    }
+
+    fn start_server(&mut self) -> Result<(), String> {
+        self.server = Some(Process::server(&self.program, &self.place.data(), &self.http, self.sync)?);
+        Ok(())
+    }
+
+    fn start_client(&mut self, place: usize) -> Result<Process, String> {
+        self.runs += 1;
+        let name = format!("client{place}");
+        let task = if place < EMBEDDED {
+            Task::embedded(self.place.data(), self.sync, &name, self.runs)
+        } else {
+            Task::over_http(&self.http, &name, self.runs)
+        };
+        Process::client(&task, &name, &self.told)
+    }
+
+    /// Attacks until the time is up, and then waits until all is well again.
+    fn go_on(&mut self) -> Result<(), String> {
+        let begun = now();
+        let mut next = begun + attack::pause(&mut self.random);
+        while begun.elapsed() < ROUND && (!self.place.is_small() || self.full || self.place.room()? > ROOM_BYTES_MIN) {
+            self.listen()?;
+            self.look_after()?;
+            if now() >= next {
+                let attack = attack::next(&mut self.random, self.place.is_small());
+                self.attack(attack)?;
+                next = now() + attack::pause(&mut self.random);
+            }
+        }
+        while !self.ongoing.is_empty() {
+            self.listen()?;
+            self.look_after()?;
+        }
+        // It heals by itself: everybody is told of something new.
+        let mut waited_for: Vec<_> = self.processes.iter().map(|process| process.name.clone()).collect();
+        while !waited_for.is_empty() {
+            self.look_after()?;
+            if let Some(name) = self.listen()? {
+                waited_for.retain(|waited_for| *waited_for != name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what a client tells; says whose progress it was.
+    fn listen(&mut self) -> Result<Option<String>, String> {
+        let (name, line) = match self.lines.recv_timeout(LOOK) {
+            Ok(told) => told,
+            Err(RecvTimeoutError::Timeout) if self.progress.elapsed() < SILENCE => return Ok(None),
+            Err(_) => return Err(format!("nothing was acknowledged for {} s", SILENCE.as_secs())),
+        };
+        let may_fail = self.full || now() < self.starved_until;
+        match &line {
+            Line::Full | Line::Refused(_) | Line::Failed(_) if !may_fail => {
+                return Err(format!("{name} was told without a cause: {line}"));
+            }
+            Line::Failed(_) if !name_is_embedded(&name) => {
+                // It says so in its health, too; whoever looks after it starts it anew.
+                self.count("servers that failed");
+                self.replace_server()?;
+            }
+            _ => {}
+        }
+        let is_progress = line.is_progress();
+        self.ledger.note(line)?;
+        if is_progress {
+            self.progress = now();
+        }
+        Ok(is_progress.then_some(name))
+    }
+
+    /// Ends what is to end, and sees that nobody died by itself.
+    fn look_after(&mut self) -> Result<(), String> {
+        let time = now();
+        while let Some(index) = self.ongoing.iter().position(|(until, _)| *until <= time) {
+            match self.ongoing.swap_remove(index).1 {
+                Ends::Stopped(of) => self.process(of).map_or(Ok(()), |process| process.signal(Signal::CONT))?,
+                Ends::NoHandles(of) => {
+                    self.process(of).map_or(Ok(()), Process::give_back_handles)?;
+                    self.starve();
+                }
+                Ends::Full => {
+                    self.place.free()?;
+                    self.full = false;
+                    self.starve();
+                }
+            }
+        }
+        let may_fail = self.full || time < self.starved_until;
+        for process in &mut self.processes {
+            if let Some(status) = process.ended()? {
+                return Err(process.obituary(status));
+            }
+        }
+        if let Some(server) = &mut self.server
+            && let Some(status) = server.ended()?
+        {
+            let told = server.obituary(status);
+            // It does not begin without space or handles, and says so.
+            if !may_fail || status.code() != Some(1) {
+                return Err(told);
+            }
+            self.count("servers that did not begin");
+            self.start_server()?;
+        }
+        Ok(())
+    }
+
+    /// Trouble may come of what there was not, for a while after there is again: what was told may have been read late.
+    fn starve(&mut self) {
+        self.starved_until = now() + Duration::from_secs(2);
+    }
+
+    fn attack(&mut self, attack: Attack) -> Result<(), String> {
+        let victim = self.random.usize(0..self.processes.len());
+        // One of the clients, or the server.
+        let anyone = (self.random.usize(0..=self.processes.len()) < self.processes.len()).then_some(victim);
+        match attack {
+            Attack::KillClient => {
+                self.count("clients killed");
+                self.replace_client(victim)?;
+            }
+            Attack::KillServer => {
+                self.count("servers killed");
+                self.replace_server()?;
+            }
+            Attack::KillAll => {
+                self.count("all killed");
+                let clients = self.processes.len();
+                self.processes.drain(..).try_for_each(Process::kill)?;
+                self.replace_server()?;
+                for place in 0..clients {
+                    let client = self.start_client(place)?;
+                    self.processes.push(client);
+                }
+            }
+            Attack::Stop(time) => {
+                self.count("stopped");
+                if let Some(process) = self.process(anyone) {
+                    process.signal(Signal::STOP)?;
+                    self.ongoing.push((now() + time, Ends::Stopped(anyone)));
+                }
+            }
+            Attack::Fill(time) => {
+                if !self.full {
+                    self.count("filled");
+                    self.full = true;
+                    self.place.fill()?;
+                    self.ongoing.push((now() + time, Ends::Full));
+                }
+            }
+            Attack::UseUpHandles(time) => {
+                self.count("handles used up");
+                if let Some(process) = self.process(anyone) {
+                    process.use_up_handles()?;
+                    self.ongoing.push((now() + time, Ends::NoHandles(anyone)));
+                    self.starved_until = now() + time + Duration::from_secs(2);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replace_client(&mut self, place: usize) -> Result<(), String> {
+        let next = self.start_client(place)?;
+        std::mem::replace(&mut self.processes[place], next).kill()
+    }
+
+    fn replace_server(&mut self) -> Result<(), String> {
+        let before = self.server.take();
+        // One that did not begin may be gone.
+        let killed = before.map_or(Ok(()), Process::kill);
+        self.start_server()?;
+        if self.full || now() < self.starved_until { Ok(()) } else { killed }
+    }
+
+    fn process(&self, of: Option<usize>) -> Option<&Process> {
+        of.map_or(self.server.as_ref(), |place| self.processes.get(place))
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.attacks.0.entry(what).or_default() += 1;
+    }
+
+    /// Everybody ends, and what there is is held against what was told.
+    fn end(&mut self) -> Result<(), String> {
+        for process in self.processes.drain(..) {
+            process.kill()?;
+        }
+        self.server.take().map_or(Ok(()), Process::stop)?;
+        while let Ok((_, line)) = self.lines.try_recv() {
+            self.ledger.note(line)?;
+        }
+        inspect(&self.place.data(), self.sync, &self.ledger)
+    }
+}
+
+fn name_is_embedded(name: &str) -> bool {
+    let number = name.trim_start_matches("client").parse::<usize>();
+    number.is_ok_and(|number| number < EMBEDDED)
+}
+
+/// An address that nobody listens on.
+fn free_address() -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("there is no free port: {error}");
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    Ok(listener.local_addr().map_err(failed)?.to_string())
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long to go on is a matter of real time")]
+fn now() -> Instant {
+    Instant::now()
+}
