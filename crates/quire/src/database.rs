@@ -125,11 +125,16 @@ impl Database {
         })
     }
 
-    /// A command as it came, but that the keys of its records are known where its topic compacts: a model does not decompress.
-    pub(crate) fn noting_keys<'c>(&self, mut command: streams::Command<'c>) -> Result<streams::Command<'c>> {
+    /// Has the keys of a command's records known where its topic compacts: a model does not decompress.
+    #[inline]
+    pub(crate) fn note_keys(&self, command: &mut streams::Command<'_>) -> Result<()> {
+        if self.shared.asked().compacts() { self.note_keys_of(command) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn note_keys_of(&self, command: &mut streams::Command<'_>) -> Result<()> {
         if let streams::Command::Produce { topic, batch, .. } | streams::Command::ProduceByKey { topic, batch, .. } =
-            &mut command
-            && self.shared.asked().compacts()
+            command
             && batch.codec() != Codec::None
             && self
                 .read_published(|view| view.streams.settings_of(*topic).is_some_and(|found| found.cleanup.compacts()))?
@@ -137,7 +142,7 @@ impl Database {
         {
             *batch = batch.noting_keys(&opened);
         }
-        Ok(command)
+        Ok(())
     }
 
     /// The consumer group of this name; it need not be there yet.
@@ -182,7 +187,7 @@ impl Database {
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
         let now = self.now();
         let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
-        let sorted = Sorted::by_model(commit.parts(), &mut encoded, |command| self.noting_keys(command))?;
+        let sorted = Sorted::by_model(commit.parts(), &mut encoded, |command| self.note_keys(command))?;
         let ticket = self.decide_at(now, sorted.commands())?;
         Ok(ticket.map(|verdict| match verdict {
             Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),

@@ -63,11 +63,11 @@ impl Encoded {
 }
 
 impl<'c> Sorted<'c> {
-    /// Sorts the parts; `encoded` are their messages, and `noting` completes a command of streams.
+    /// Sorts the parts; `encoded` are their messages, and `note` completes a command of streams.
     pub(crate) fn by_model(
         parts: &[Part<'c>],
         encoded: &'c mut Encoded,
-        noting: impl Fn(streams::Command<'c>) -> Result<streams::Command<'c>>,
+        note: impl Fn(&mut streams::Command<'c>) -> Result<()>,
     ) -> Result<Self> {
         let mut batches = encoded.batches.iter_mut();
         let mut sorted = Sorted { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() };
@@ -75,14 +75,15 @@ impl<'c> Sorted<'c> {
             match part {
                 Part::Produce { topic, message } => {
                     let batch = batches.next().expect("every message was encoded").batch();
-                    sorted.streams.push(noting(message.command(streams::TopicRef::Name(topic), batch))?);
+                    sorted.streams.push(message.command(streams::TopicRef::Name(topic), batch));
                 }
-                Part::Streams(command) => sorted.streams.push(noting(*command)?),
+                Part::Streams(command) => sorted.streams.push(*command),
                 Part::Events(command) => sorted.events.push(command.clone()),
                 Part::Jobs(command) => sorted.jobs.push(*command),
                 Part::Graph(command) => sorted.graph.push(*command),
             }
         }
+        sorted.streams.iter_mut().try_for_each(note)?;
         Ok(sorted)
     }
 

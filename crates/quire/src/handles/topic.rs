@@ -350,7 +350,8 @@ impl Producer<'_> {
         };
         let smaller = compressed(&batch, codec)?;
         let batch = smaller.as_deref().map_or(batch, Batch::stored);
-        let command = database.noting_keys(first.command(topic, batch))?;
+        let mut command = first.command(topic, batch);
+        database.note_keys(&mut command)?;
         let commands = Commands { streams: &[command], ..Commands::default() };
         database.commit_and_wait(now, &commands, &mut self.replies)?.map_err(|refused| Error::from(*refused))?;
         match self.replies.streams.pop() {
