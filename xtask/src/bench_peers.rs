@@ -10,6 +10,7 @@
 mod broker;
 pub(crate) mod events;
 mod loads;
+mod options;
 mod results;
 
 use std::fs;
@@ -22,6 +23,7 @@ use crate::workspace::Workspace;
 
 use broker::{Broker, Make};
 use loads::{LOADS, Load};
+use options::Options;
 use results::{Measured, Results};
 
 const POM: &str = "xtask/peers/kafka/pom.xml";
@@ -45,49 +47,6 @@ impl Durability {
     }
 }
 
-/// What to run.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Options {
-    rounds: usize,
-    /// Loads whose names begin like one of these; all when there is none.
-    loads: Vec<String>,
-    durability: Option<Durability>,
-}
-
-impl Options {
-    /// Reads what stands behind `bench-peers kafka`.
-    ///
-    /// # Errors
-    /// On a flag that there is not, or that leaves nothing to do.
-    pub(crate) fn parse(flags: &[String]) -> Result<Self, String> {
-        let mut options = Options { rounds: 3, loads: Vec::new(), durability: None };
-        let mut flags = flags.iter();
-        while let Some(flag) = flags.next() {
-            let value = flags.next().ok_or_else(|| format!("{flag} wants a value"))?;
-            match flag.as_str() {
-                "--rounds" => {
-                    let rounds = value.parse().ok().filter(|rounds| *rounds > 0);
-                    options.rounds = rounds.ok_or_else(|| format!("{value} is no number of rounds"))?;
-                }
-                "--case" => options.loads.push(value.clone()),
-                "--durability" if value == "os" => options.durability = Some(Durability::Os),
-                "--durability" if value == "sync" => options.durability = Some(Durability::Sync),
-                _ => return Err(format!("`bench-peers kafka` does not take `{flag} {value}`")),
-            }
-        }
-        if LOADS.iter().all(|load| !options.wants(load)) {
-            let names: Vec<_> = LOADS.iter().map(|load| load.name).collect();
-            return Err(format!("no load is called so; there are: {}", names.join(", ")));
-        }
-        Ok(options)
-    }
-
-    fn wants(&self, load: &Load) -> bool {
-        let is_named = self.loads.is_empty() || self.loads.iter().any(|name| load.name.starts_with(name.as_str()));
-        is_named && self.durability.is_none_or(|durability| durability == load.durability)
-    }
-}
-
 /// The programs that take part.
 struct Programs {
     quire: PathBuf,
@@ -99,13 +58,15 @@ struct Programs {
 /// Runs the rounds, and prints the table.
 ///
 /// # Errors
-/// When Quire does not build, or a broker or a load fails.
-pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), String> {
+/// On a flag that there is not, or that leaves nothing to do; when Quire does not build, or a broker or a load fails.
+pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String> {
+    let options = Options::parse("kafka", flags, LOADS.iter().map(|load| (load.name, load.durability)))?;
     let programs = programs(workspace)?;
     let folder = workspace.target.join("bench-peers");
     let mut results = Results::beside("kafka");
     for durability in [Durability::Os, Durability::Sync] {
-        let loads: Vec<_> = LOADS.iter().filter(|load| load.durability == durability && options.wants(load)).collect();
+        let loads: Vec<_> =
+            LOADS.iter().filter(|load| load.durability == durability && options.wants(load.name, durability)).collect();
         if !loads.is_empty() {
             remove(&folder)?;
             side_by_side(&programs, &folder, durability, &loads, options.rounds, &mut results)?;
@@ -189,30 +150,5 @@ fn output(command: &mut Command) -> Result<String, String> {
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(format!("{name} failed: {}", String::from_utf8_lossy(&output.stderr))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wanted(flags: &[&str]) -> Result<Vec<(&'static str, Durability)>, String> {
-        let options = Options::parse(&flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>())?;
-        Ok(LOADS.iter().filter(|load| options.wants(load)).map(|load| (load.name, load.durability)).collect())
-    }
-
-    #[test]
-    fn flags_choose_the_loads() {
-        assert_eq!(wanted(&[]).map(|loads| loads.len()), Ok(LOADS.len()));
-        let loads = wanted(&["--case", "produce-128", "--durability", "sync", "--rounds", "1"]);
-        assert_eq!(loads, Ok(vec![("produce-128", Durability::Sync)]));
-    }
-
-    #[test]
-    fn flags_that_make_no_sense_are_refused() {
-        assert!(wanted(&["--case", "nothing"]).unwrap_err().contains("there are: produce-128"));
-        assert!(wanted(&["--rounds", "0"]).unwrap_err().contains("0 is no number"));
-        assert!(wanted(&["--rounds"]).unwrap_err().contains("wants a value"));
-        assert!(wanted(&["--fast", "yes"]).unwrap_err().contains("--fast"));
     }
 }

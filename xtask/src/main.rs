@@ -75,12 +75,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
             _ => Err(format!("`canaries` takes at most one name\n\n{HELP}")),
         },
         "bench-peers" => match flags.split_first() {
-            Some((peer, flags)) if peer == "kafka" => {
-                bench_peers::run(&Workspace::find()?, &bench_peers::Options::parse(flags)?)
-            }
-            Some((peer, flags)) if peer == "events" => {
-                bench_peers::events::run(&Workspace::find()?, &bench_peers::events::Options::parse(flags)?)
-            }
+            Some((peer, flags)) if peer == "kafka" => bench_peers::run(&Workspace::find()?, flags),
+            Some((peer, flags)) if peer == "events" => bench_peers::events::run(&Workspace::find()?, flags),
             _ => Err(format!("`bench-peers` takes what to compare: kafka or events\n\n{HELP}")),
         },
         "chaos" => match flags {

@@ -1,7 +1,8 @@
 //! The thread that seals full segments: makes their index, and lets the one in memory go. When there are none, it scrubs.
 //!
-//! A segment is sealed once it is synced and the next one holds a record: before that, it may take records again. So an index that is there says that its segment is wholly on the disk, and opening
-//! need not look into it. When the log is closed, what is full is sealed first, so that the next opening need not do it.
+//! A segment is sealed once it is synced and the next one holds a record: before that, it may take records again. So an index that
+//! is there says that its segment is wholly on the disk, and opening need not look into it. When the log is closed, what is full is
+//! sealed first, so that the next opening need not do it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -242,12 +242,20 @@ impl Builder {
         let below = Arc::clone(&self.components.storage);
         for _ in 1..LOOKS_MAX {
             // A file that others have put another in the place of since the names were listed.
-            match self.clone().storage(Arc::new(Snapshot::of(Arc::clone(&below)))).open_now() {
+            match self.clone().look(&below) {
                 Err(error) if is_missing_file(&error) => {}
                 opened => return opened,
             }
         }
-        self.storage(Arc::new(Snapshot::of(below))).open_now()
+        self.look(&below)
+    }
+
+    /// Opens what is on `below` now. A record that others are just appending, or that came after the copy had passed its place,
+    /// is no torn tail: what is lost is what was known to be there.
+    fn look(self, below: &Arc<dyn Storage>) -> Result<Opening> {
+        let mut opening = self.storage(Arc::new(Snapshot::of(Arc::clone(below)))).open_now()?;
+        opening.recovery.cut.take_if(|cut| cut.records.is_none() && !cut.synced);
+        Ok(opening)
     }
 
     fn open_now(mut self) -> Result<Opening> {

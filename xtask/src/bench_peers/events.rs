@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::loads::measured;
+use super::options::Options;
 use super::results::{Measured, Results};
 use super::{Durability, output, remove};
 use crate::test::{in_root, succeed};
@@ -51,45 +52,6 @@ const fn load(name: &'static str, durability: Durability, ops: [u64; 2]) -> Load
     Load { name, durability, ops }
 }
 
-/// What to run.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Options {
-    rounds: usize,
-    /// Loads whose names begin like one of these; all when there is none.
-    loads: Vec<String>,
-}
-
-impl Options {
-    /// Reads what stands behind `bench-peers events`.
-    ///
-    /// # Errors
-    /// On a flag that there is not, or that leaves nothing to do.
-    pub(crate) fn parse(flags: &[String]) -> Result<Self, String> {
-        let mut options = Options { rounds: 3, loads: Vec::new() };
-        let mut flags = flags.iter();
-        while let Some(flag) = flags.next() {
-            let value = flags.next().ok_or_else(|| format!("{flag} wants a value"))?;
-            match flag.as_str() {
-                "--rounds" => {
-                    let rounds = value.parse().ok().filter(|rounds| *rounds > 0);
-                    options.rounds = rounds.ok_or_else(|| format!("{value} is no number of rounds"))?;
-                }
-                "--case" => options.loads.push(value.clone()),
-                _ => return Err(format!("`bench-peers events` does not take `{flag} {value}`")),
-            }
-        }
-        if LOADS.iter().all(|load| !options.wants(load)) {
-            let names: Vec<_> = LOADS.iter().map(|load| load.name).collect();
-            return Err(format!("no load is called so; there are: {}", names.join(", ")));
-        }
-        Ok(options)
-    }
-
-    fn wants(&self, load: &Load) -> bool {
-        self.loads.is_empty() || self.loads.iter().any(|name| load.name.starts_with(name.as_str()))
-    }
-}
-
 /// A store, and the program that loads it.
 #[derive(Debug)]
 struct Store {
@@ -100,8 +62,9 @@ struct Store {
 /// Runs the rounds, and prints the table.
 ///
 /// # Errors
-/// When Quire does not build, or a load fails.
-pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), String> {
+/// On a flag that there is not, or that leaves nothing to do; when Quire does not build, or a load fails.
+pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String> {
+    let options = Options::parse("events", flags, LOADS.iter().map(|load| (load.name, load.durability)))?;
     succeed(&mut in_root(workspace, &["build", "--release", "-p", "quire-cli"]))?;
     let mut stores = vec![Store { name: "quire", program: workspace.target.join("release/quire") }];
     match umadb(workspace) {
@@ -113,7 +76,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), String
     let folder = workspace.target.join("bench-peers");
     let mut results = Results::beside("umadb");
     for round in 0..options.rounds {
-        for load in LOADS.iter().filter(|load| options.wants(load)) {
+        for load in LOADS.iter().filter(|load| options.wants(load.name, load.durability)) {
             for store in &stores {
                 remove(&folder)?;
                 let measured = load.run(store, &folder)?;
@@ -152,29 +115,5 @@ impl Load {
         let of_case = format!("\"case\":\"{}\"", self.name);
         let line = said.lines().find(|line| line.contains(&of_case));
         line.and_then(measured).ok_or_else(|| format!("{} on {} said: {said}", self.name, store.name))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(flags: &[&str]) -> Result<Options, String> {
-        Options::parse(&flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn flags_choose_the_loads() {
-        let wanted = |flags: &[&str]| LOADS.iter().filter(|load| parse(flags).expect("flags").wants(load)).count();
-        assert_eq!(wanted(&[]), LOADS.len());
-        assert_eq!(wanted(&["--case", "grpc-append-if", "--case", "disk", "--rounds", "1"]), 4);
-    }
-
-    #[test]
-    fn flags_that_make_no_sense_are_refused() {
-        assert!(parse(&["--case", "nothing"]).unwrap_err().contains("there are: append-single"));
-        assert!(parse(&["--rounds", "0"]).unwrap_err().contains("0 is no number"));
-        assert!(parse(&["--rounds"]).unwrap_err().contains("wants a value"));
-        assert!(parse(&["--fast", "yes"]).unwrap_err().contains("--fast"));
     }
 }

@@ -41,23 +41,20 @@ struct Changes {
 #[derive(Debug, Clone)]
 enum Node {
     /// A file that is in memory.
-    Own(Arc<Own>),
+    Own(Arc<File>),
     /// The file that has this path below.
     Below(PathBuf),
     Removed,
 }
 
-/// A file in memory.
+/// A file that was opened. Nobody else sees what it becomes, and that is not to last: it needs no lock and no sync.
 #[derive(Debug)]
-struct Own(File);
-
-/// A file below, until it is written to.
-#[derive(Debug)]
-struct Shown {
+struct Copy {
     path: PathBuf,
-    below: Arc<dyn StoredFile>,
-    /// What it has become since.
-    own: OnceLock<Arc<Own>>,
+    /// What it was when it was opened.
+    shown: Arc<dyn StoredFile>,
+    /// What it is once it was written to.
+    own: OnceLock<Arc<File>>,
     changes: Arc<Changes>,
 }
 
@@ -73,10 +70,18 @@ impl Snapshot {
     }
 
     fn make(&self, path: &Path) -> io::Result<Arc<dyn StoredFile>> {
-        let own = Arc::new(Own::new()?);
+        let own = Arc::new(in_memory()?);
         self.changes.put(path, Node::Own(Arc::clone(&own)));
-        Ok(own)
+        Ok(self.handle(path, Arc::clone(&own) as _, own.into()))
     }
+
+    fn handle(&self, path: &Path, shown: Arc<dyn StoredFile>, own: OnceLock<Arc<File>>) -> Arc<dyn StoredFile> {
+        Arc::new(Copy { path: path.to_owned(), shown, own, changes: Arc::clone(&self.changes) })
+    }
+}
+
+fn in_memory() -> io::Result<File> {
+    Ok(File::from(rustix::fs::memfd_create("quire-snapshot", MemfdFlags::CLOEXEC)?))
 }
 
 impl Changes {
@@ -119,12 +124,11 @@ impl Storage for Snapshot {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         let found = match self.node(path) {
-            Node::Own(own) => Ok(own as Arc<dyn StoredFile>),
+            Node::Own(own) => Ok(self.handle(path, Arc::clone(&own) as _, own.into())),
             Node::Removed => Err(io::ErrorKind::NotFound.into()),
-            Node::Below(from) => self.below.open(&from, Access::Read).map(|below| {
-                let (path, changes) = (path.to_owned(), Arc::clone(&self.changes));
-                Arc::new(Shown { path, below, own: OnceLock::new(), changes }) as Arc<dyn StoredFile>
-            }),
+            Node::Below(from) => {
+                self.below.open(&from, Access::Read).map(|below| self.handle(path, below, OnceLock::new()))
+            }
         };
         let is_missing = found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         match access {
@@ -150,81 +154,30 @@ impl Storage for Snapshot {
     }
 }
 
-impl Own {
-    fn new() -> io::Result<Self> {
-        Ok(Own(File::from(rustix::fs::memfd_create("quire-snapshot", MemfdFlags::CLOEXEC)?)))
-    }
-}
-
-/// Nobody else sees it, and it is not to last: it needs no lock and no sync.
-impl StoredFile for Own {
-    fn bytes(&self) -> io::Result<u64> {
-        self.0.bytes()
-    }
-
-    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        StoredFile::read_at(&self.0, into, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        StoredFile::write_at(&self.0, bytes, offset)
-    }
-
-    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
-        self.0.set_bytes(bytes)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn lock(&self, _: Lock) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn unlock(&self) {}
-
-    fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender> {
-        self.0.map(bytes, settled)
-    }
-
-    fn map_settled(&self, bytes: usize) -> io::Result<View> {
-        self.0.map_settled(bytes)
-    }
-
-    fn words(&self, count: usize) -> io::Result<SharedWords> {
-        StoredFile::words(&self.0, count)
-    }
-}
-
-impl Shown {
+impl Copy {
     /// The file to read from now.
     fn now(&self) -> &dyn StoredFile {
         match self.own.get() {
             Some(own) => &**own,
-            None => &*self.below,
+            None => &*self.shown,
         }
     }
 
     /// The file to write to: from now on it is one in memory, for whoever opens it, too.
-    fn own(&self) -> io::Result<&Own> {
+    fn own(&self) -> io::Result<&File> {
         if self.own.get().is_none() {
-            let own = Own::new()?;
+            let own = in_memory()?;
             let mut piece = vec![0; COPIED_BYTES];
             let mut at = 0;
             loop {
-                match self.below.read_at(&mut piece, at)? {
+                match self.shown.read_at(&mut piece, at)? {
                     0 => break,
                     read if piece[..read].iter().all(|byte| *byte == 0) => {}
-                    read => own.write_at(&piece[..read], at)?,
+                    read => StoredFile::write_at(&own, &piece[..read], at)?,
                 }
                 at += COPIED_BYTES as u64;
             }
-            own.set_bytes(self.below.bytes()?)?;
+            own.set_bytes(self.shown.bytes()?)?;
             let own = self.own.get_or_init(|| Arc::new(own));
             self.changes.put(&self.path, Node::Own(Arc::clone(own)));
         }
@@ -232,7 +185,7 @@ impl Shown {
     }
 }
 
-impl StoredFile for Shown {
+impl StoredFile for Copy {
     fn bytes(&self) -> io::Result<u64> {
         self.now().bytes()
     }
@@ -242,7 +195,7 @@ impl StoredFile for Shown {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.own()?.write_at(bytes, offset)
+        StoredFile::write_at(self.own()?, bytes, offset)
     }
 
     fn set_bytes(&self, bytes: u64) -> io::Result<()> {
@@ -276,6 +229,6 @@ impl StoredFile for Shown {
     }
 
     fn words(&self, count: usize) -> io::Result<SharedWords> {
-        self.own()?.words(count)
+        StoredFile::words(self.own()?, count)
     }
 }

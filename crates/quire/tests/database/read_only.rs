@@ -54,6 +54,30 @@ fn commit(database: &Database, number: u64) {
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
+/// Commits for as long as `look` takes, which is given how many commits are acknowledged.
+fn while_committing(database: &Database, look: impl FnOnce(&dyn Fn() -> u64)) {
+    struct Done<'a>(&'a AtomicBool);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    commit(database, 0);
+    let (acknowledged, done) = (AtomicU64::new(1), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // Commits end when what looks fails, too.
+        let _done = Done(&done);
+        scope.spawn(|| {
+            for number in (1..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                commit(database, number);
+                acknowledged.store(number + 1, Ordering::SeqCst);
+            }
+        });
+        look(&|| acknowledged.load(Ordering::SeqCst));
+    });
+}
+
 /// Copies the files of a database as they are.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
@@ -143,20 +167,9 @@ fn each_look_at_a_database_at_work_is_a_state_it_was_in() {
     for durability in BOTH {
         let place = Place::new();
         let database = place.builder(durability).checkpoint_bytes(16 << 10).open().expect("opened");
-        commit(&database, 0);
-        let (acknowledged, done) = (AtomicU64::new(1), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for number in 1.. {
-                    if done.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    commit(&database, number);
-                    acknowledged.store(number + 1, Ordering::SeqCst);
-                }
-            });
+        while_committing(&database, |acknowledged| {
             for _ in 0..30 {
-                let least = acknowledged.load(Ordering::SeqCst);
+                let least = acknowledged();
                 let seen = place.builder(durability).read_only(true).open().expect("opened");
                 let next = seen.topic("topic").offsets(0).expect("readable").next.get();
                 assert!(next >= least, "{next} of {least} acknowledged commits are seen");
@@ -169,9 +182,24 @@ fn each_look_at_a_database_at_work_is_a_state_it_was_in() {
                 assert_eq!(events.get(), next, "of each commit all or nothing");
                 assert_eq!(seen.queue("queue").stats().expect("readable").map(|stats| stats.pending), Some(next));
             }
-            done.store(true, Ordering::Relaxed);
         });
     }
+}
+
+#[test]
+fn what_others_are_just_appending_is_no_torn_tail() {
+    // A segment takes longer to copy than a commit does to be appended.
+    let place = Place::new();
+    let builder = || place.builder(Durability::Os).segment_bytes(8 << 20);
+    while_committing(&builder().open().expect("opened"), |acknowledged| {
+        for _ in 0..20 {
+            let least = acknowledged();
+            let opening = builder().read_only(true).open_and_report().expect("opened");
+            assert_eq!(opening.recovery.cut, None);
+            let next = opening.database.topic("topic").offsets(0).expect("readable").next.get();
+            assert!(next >= least, "{next} of {least} acknowledged commits are seen");
+        }
+    });
 }
 
 #[test]
