@@ -4,7 +4,6 @@
 //! Records up to the tail never change, so this needs no turn. Their checksums are not verified again: they come from the
 //! memory that the processes share, as one's own do, and not from the disk.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 use quire_model::Position;
@@ -16,7 +15,7 @@ use crate::identity::Identity;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView};
 use crate::recovery::bytes_before_zeros;
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
-use crate::writer::{Active, Core, is_segment_name, segment_name};
+use crate::writer::{Active, Core, segment_name};
 
 impl Core {
     /// Whether somebody else appended what is not taken in here yet.
@@ -65,37 +64,29 @@ impl Core {
     /// Makes them so. The turn is held, and everything was followed.
     pub(crate) fn settle_turn(&mut self) -> Result<()> {
         if self.to_clear {
-            if self.has_begun_only() {
-                // Whoever left may have cleared away that segment, and begun another under its name: what is appended to a
-                // file without a name is lost.
-                self.enter_or_begin()?;
-            }
             self.clear_behind_tail()?;
+            if self.is_next_begun()? {
+                // Whoever left had begun it, and others may be in it already: it is gone on in, and never removed.
+                self.enter()?;
+                self.clear_behind_tail()?;
+            }
             self.shared.control().set_active(self.active.segment.first);
             // What a draft noted that was forgotten.
             self.end_draft();
             self.to_clear = false;
         }
         if !self.shared.control().active_is(self.active.segment.first) {
-            // Somebody went on in a new segment, and has appended nothing to it; or cleared away the one that was begun here.
-            self.enter_or_begin()?;
+            // Somebody went on in a new segment, and has appended nothing to it.
+            self.enter()?;
         }
         Ok(())
     }
 
-    /// Whether the active segment holds no record yet, so that somebody else may have cleared it away.
-    fn has_begun_only(&self) -> bool {
-        self.active.segment.first == self.mark.position.next()
-    }
-
-    /// Goes on in the segment that was begun behind the last record; where it was cleared away, one is begun anew.
-    fn enter_or_begin(&mut self) -> Result<()> {
-        match self.enter() {
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound && self.has_begun_only() => {
-                self.roll(self.time)
-            }
-            entered => entered,
-        }
+    /// Whether a segment behind the active one was begun, which then holds no record.
+    fn is_next_begun(&self) -> Result<bool> {
+        let next = self.mark.position.next();
+        let name = segment_name(next);
+        Ok(self.active.segment.first != next && self.shared.directory().names()?.contains(&name))
     }
 
     /// The header of the record behind the settled bytes of the active segment, when the next record stands there.
@@ -118,21 +109,13 @@ impl Core {
         Ok(())
     }
 
-    /// Clears what somebody left who died, or panicked, while it appended: bytes behind the tail, and a segment without a record.
+    /// Clears what somebody left in the active segment who died, or panicked, while it appended.
     fn clear_behind_tail(&mut self) -> Result<()> {
         let appender = &self.active.appender;
         let begin = appender.settled();
         let left = bytes_before_zeros(appender.bytes(begin..appender.len()));
         if left > 0 {
             self.active.segment.file.write_at(begin, &vec![0; left])?;
-        }
-        let directory = self.shared.directory();
-        let active = segment_name(self.active.segment.first);
-        let beyond = segment_name(self.mark.position.next());
-        for name in
-            directory.names()?.iter().filter(|name| is_segment_name(name) && **name >= beyond && **name != active)
-        {
-            directory.remove(name)?;
         }
         Ok(())
     }

@@ -45,11 +45,9 @@ impl Segments {
         At::Sealed(self.sealed.partition_point(|sealed| sealed.first() <= position).saturating_sub(1))
     }
 
-    /// The list with a segment more, which is the active one from now on. One that begins at the same position was begun, and cleared
-    /// away before anybody appended to it.
+    /// The list with a segment more, which is the active one from now on.
     pub(crate) fn with_active(&self, segment: Arc<Segment>) -> Self {
         let mut live = self.live.clone();
-        live.pop_if(|last| last.first == segment.first);
         live.push(segment);
         Segments { generation: self.generation + 1, sealed: Arc::clone(&self.sealed), live }
     }

@@ -113,45 +113,51 @@ fn begun(durability: Durability) -> Begun {
     Begun { records: records - 1, before: before.clone(), begun: begun.clone(), files: twin.files }
 }
 
-/// A log whose last segment was begun by one who died before it appended; the one before it is sealed. The first of the two who have it open goes
-/// on from the one before it and has cleared it away; the second has opened it as the last. Beside them, how many records there are, and the name and
-/// the bytes of what was cleared away.
-fn with_a_segment_cleared_away(
+/// A log whose last segment was begun by one who died before it had appended to it, with what it `left` there; the one before it is
+/// sealed. Of two who have it open, the first has opened the one before it as the last, and the second the one that was begun. Beside
+/// them, how many records there are.
+fn with_a_segment_begun(
     durability: Durability,
-) -> (Shard, quire_log::Opened, quire_log::Opened, u64, String, Vec<u8>) {
+    left: impl FnOnce(&mut Vec<u8>),
+) -> (Shard, quire_log::Opened, quire_log::Opened, u64) {
     let Begun { records, before, begun, files } = begun(durability);
     let mut bytes = files[&begun].clone();
-    bytes[64..].fill(0);
+    left(&mut bytes);
     let index = before.replace(".log", ".idx");
-
-    let (shard, mut behind) = filled(durability, records);
+    let (shard, behind) = filled(durability, records);
     fs::write(shard.path().join(&begun), &bytes).unwrap();
     fs::write(shard.path().join(&index), &files[&index]).unwrap();
     let ahead = shard.open();
     die_in_turn(shard.open());
-    drop(behind.writer.begin().unwrap());
-    assert!(!shard.path().join(&begun).exists(), "what was left was cleared away");
-    (shard, behind, ahead, records, begun, bytes)
+    (shard, behind, ahead, records)
 }
 
+/// Nothing, and a whole record that nobody was told of.
+const LEFT: [fn(&mut Vec<u8>); 2] = [|bytes| bytes[64..].fill(0), |_| ()];
+
 #[test]
-fn who_had_opened_a_segment_that_was_cleared_away_begins_another() {
-    for durability in BOTH {
-        let (shard, mut behind, mut ahead, records, ..) = with_a_segment_cleared_away(durability);
-        extend(&mut ahead, records + 20);
-        extend_behind(&mut behind, records + 40);
-        extend_behind(&mut ahead, records + 60);
-        assert_samples(&ahead.log.reader(), records + 60);
-        drop((ahead, behind));
-        assert_samples(&shard.open().log.reader(), records + 60);
+fn a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already() {
+    for (durability, left) in BOTH.into_iter().flat_map(|durability| LEFT.map(|left| (durability, left))) {
+        for ahead_is_first in [false, true] {
+            let (shard, behind, ahead, records) = with_a_segment_begun(durability, left);
+            let (mut first, mut second) = if ahead_is_first { (ahead, behind) } else { (behind, ahead) };
+            // It need not be one that would not have fitted the segment before.
+            extend(&mut first, records + 1);
+            extend_behind(&mut second, records + 2);
+            extend_behind(&mut first, records + 40);
+            extend_behind(&mut second, records + 60);
+            assert_samples(&second.log.reader(), records + 60);
+            drop((first, second));
+            assert_samples(&shard.open().log.reader(), records + 60);
+        }
     }
 }
 
 #[test]
-fn nothing_is_appended_to_a_segment_that_was_cleared_away_and_begun_again_by_one_who_died() {
-    for durability in BOTH {
-        let (shard, mut behind, mut ahead, records, begun, bytes) = with_a_segment_cleared_away(durability);
-        fs::write(shard.path().join(begun), bytes).unwrap();
+fn a_segment_begun_by_one_who_died_is_gone_on_in_however_many_die_after_it() {
+    for (durability, left) in BOTH.into_iter().flat_map(|durability| LEFT.map(|left| (durability, left))) {
+        let (shard, mut behind, mut ahead, records) = with_a_segment_begun(durability, left);
+        drop(behind.writer.begin().unwrap());
         die_in_turn(shard.open());
         extend(&mut ahead, records + 20);
         extend_behind(&mut behind, records + 40);
@@ -179,7 +185,7 @@ fn a_segment_is_not_sealed_while_it_may_take_records_again() {
             while opened.log.carry_out(Duty::Seal).unwrap() {}
         };
         settle(&opened);
-        assert!(!index.exists(), "{begun} may be cleared away, and records go on in {before}");
+        assert!(!index.exists(), "{begun} may be lost with the power, and records go on in {before}");
         extend(&mut opened, records + 1);
         settle(&opened);
         assert!(index.exists(), "{begun} holds a record");
