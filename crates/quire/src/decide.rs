@@ -102,20 +102,17 @@ impl State {
         Ok(Decided { rests_on: at.position, verdict: Ok(at) })
     }
 
-    /// Takes in what others appended and this process has not seen yet.
+    /// Takes in what others appended and this process has not seen yet, and publishes here what they have published: that may be
+    /// what was taken in before, when it was not durable yet.
     ///
     /// # Errors
     /// When it can't be read, or holds entries of a model that this program does not know.
     pub(crate) fn follow(&mut self) -> Result<()> {
-        let mut followed = false;
         while self.writer.follow()?.is_some() {
             apply_last(&self.writer, &mut self.models, &mut self.behind)?;
-            followed = true;
-        }
-        if followed {
-            self.owed.join(self.writer.publish_followed());
             self.followed = true;
         }
+        self.owed.join(self.writer.publish_followed());
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
 use quire::graph::PutBlock;
 use quire::jobs::NewJob;
-use quire::{Commit, Database, Durability, Message, Position, Sequence};
+use quire::{Background, Commit, Database, Durability, Message, Position, Sequence};
 
 use crate::support::{Place, block_on, everything};
 
@@ -43,6 +43,22 @@ fn what_was_submitted_is_shown_to_nobody_before_it_is_durable() {
     assert_eq!(published(&database), shown);
     drop(database);
     assert_eq!(published(&place.open(Durability::Sync)), shown);
+}
+
+#[test]
+fn what_another_process_has_made_durable_is_seen_though_it_was_decided_on_before() {
+    let place = Place::new();
+    let open = || place.builder(Durability::Sync).background(Background::Caller).open().expect("opened");
+    let (database, other) = (open(), open());
+    let ticket = commit(&database);
+    let claim = Condition::fail_if_matches(Query::from(QueryItem::new().tag("id:1")));
+    let claim = Commit::new().append_if("store", [NewEvent::new("Made").tag("id:1")], [claim]);
+    let refused = other.submit(&claim).expect("submitted");
+    assert_eq!(published(&other).0, Position::ZERO, "what it was decided on is not durable");
+    ticket.wait().expect("durable").committed().expect("accepted");
+    let shown = (Position::new(1), true, EventPosition::new(1), Some(Sequence::new(1)));
+    assert_eq!(published(&other), shown);
+    assert!(refused.wait().expect("durable").committed().is_err());
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! Appends under a condition, and reads, of one tag.
+
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
+use quire::{Commit, Database, Durability, Outcome, Reply};
+use stateright::semantics::SequentialSpec;
+
+use crate::{Client, Recorder, STEPS, rounds};
+
+/// The events of the tag, in order: what was told them apart.
+#[derive(Debug, Clone, Default)]
+struct Events(Vec<usize>);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    Read,
+    Append {
+        event: usize,
+    },
+    /// Under the condition that there are as many as were seen.
+    AppendIf {
+        event: usize,
+        seen: usize,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Told {
+    Events(Vec<usize>),
+    Appended,
+    Refused,
+}
+
+impl SequentialSpec for Events {
+    type Op = Step;
+    type Ret = Told;
+
+    fn invoke(&mut self, step: &Step) -> Told {
+        match step {
+            Step::Read => Told::Events(self.0.clone()),
+            Step::AppendIf { seen, .. } if *seen != self.0.len() => Told::Refused,
+            Step::Append { event } | Step::AppendIf { event, .. } => {
+                self.0.push(*event);
+                Told::Appended
+            }
+        }
+    }
+}
+
+/// What a thread knows of the tag.
+struct Seen {
+    count: usize,
+    last: EventPosition,
+}
+
+fn query(tag: &str) -> Query<'_> {
+    Query::from(QueryItem::new().tag(tag))
+}
+
+fn read(database: &Database, tag: &str) -> (Told, Seen) {
+    let read = database.events("store").read(&query(tag), ReadOptions::default()).expect("readable").events;
+    let events = read.iter().map(|event| String::from_utf8_lossy(&event.data).parse().expect("a number"));
+    let last = read.last().map_or(EventPosition::ZERO, |event| event.position);
+    (Told::Events(events.collect()), Seen { count: read.len(), last })
+}
+
+/// The position of the event, if it was appended.
+fn append(
+    database: &Database,
+    tag: &str,
+    event: usize,
+    condition: Option<Condition<'_>>,
+) -> (Told, Option<EventPosition>) {
+    let data = event.to_string();
+    let commit = Commit::new().append_if("store", [NewEvent::new("Counted").tag(tag).data(&data)], condition);
+    match database.commit(&commit).expect("durable") {
+        Outcome::Committed(committed) => match committed.replies[..] {
+            [Reply::Events(appended)] => (Told::Appended, appended.first),
+            ref other => panic!("an append is answered by its positions, not by {other:?}"),
+        },
+        Outcome::Refused(_) => (Told::Refused, None),
+    }
+}
+
+fn round(database: &Database, client: &Client<'_, Events>) {
+    let tag = format!("round:{}", client.number);
+    let mut choices = client.choices();
+    let mut seen = Seen { count: 0, last: EventPosition::ZERO };
+    for step in 0..STEPS {
+        let event = client.unique(step);
+        match choices.u8(..10) {
+            0..4 => seen = client.step(Step::Read, || read(database, &tag)),
+            4 => _ = client.step(Step::Append { event }, || append(database, &tag, event, None)),
+            _ => {
+                let condition = Condition::last_is(query(&tag), seen.last);
+                let op = Step::AppendIf { event, seen: seen.count };
+                if let Some(last) = client.step(op, || append(database, &tag, event, Some(condition))) {
+                    seen = Seen { count: seen.count + 1, last };
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn conditional_appends_and_reads_are_linearizable() {
+    rounds(Durability::Os, 1_500, round);
+}
+
+#[test]
+fn conditional_appends_and_reads_are_linearizable_also_when_commits_wait_for_the_disk() {
+    rounds(Durability::Sync, 100, round);
+}
+
+#[test]
+#[should_panic(expected = "no order of these steps")]
+fn two_appends_under_one_condition_are_noticed() {
+    let recorder = Recorder::<Events>::new();
+    recorder.step(0, Step::AppendIf { event: 0, seen: 0 }, || {
+        recorder.step(1, Step::AppendIf { event: 1, seen: 0 }, || (Told::Appended, ()));
+        (Told::Appended, ())
+    });
+    recorder.check();
+}
+
+#[test]
+#[should_panic(expected = "no order of these steps")]
+fn a_read_that_misses_what_was_acknowledged_is_noticed() {
+    let recorder = Recorder::<Events>::new();
+    recorder.step(0, Step::Append { event: 7 }, || (Told::Appended, ()));
+    recorder.step(1, Step::Read, || (Told::Events(Vec::new()), ()));
+    recorder.check();
+}

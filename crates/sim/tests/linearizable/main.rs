@@ -1,0 +1,124 @@
+//! What clients that race are told, held against a specification that does one thing after the other.
+//!
+//! Threads work on one database, half of them through one opening of its directory and half through another, as two processes
+//! would. Each step notes when it was called and what it was told. A checker that is not ours (`stateright`, after Wing and Gong,
+//! "Testing and Verifying Concurrent Objects", 1993) then looks for an order of the steps in which each takes effect between its
+//! call and its answer, and the specification answers all of them alike. A history is kept short, for the search is exponential, and
+//! there are many.
+
+mod events;
+mod jobs;
+
+use std::fmt::Debug;
+use std::sync::{Barrier, Mutex};
+
+use quire::{Database, Durability};
+use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
+
+const THREADS: usize = 4;
+
+/// Steps of a thread in one history.
+const STEPS: usize = 6;
+
+/// What was called and told, in the order in which it came about.
+struct Recorder<S: SequentialSpec>(Mutex<Vec<(usize, Noted<S>)>>);
+
+enum Noted<S: SequentialSpec> {
+    Called(S::Op),
+    Told(S::Ret),
+}
+
+impl<S: SequentialSpec> Recorder<S> {
+    fn new() -> Self {
+        Recorder(Mutex::new(Vec::new()))
+    }
+
+    fn note(&self, thread: usize, noted: Noted<S>) {
+        self.0.lock().expect("no step panics").push((thread, noted));
+    }
+
+    /// Has a thread take a step.
+    fn step<T>(&self, thread: usize, op: S::Op, step: impl FnOnce() -> (S::Ret, T)) -> T {
+        self.note(thread, Noted::Called(op));
+        let (told, kept) = step();
+        self.note(thread, Noted::Told(told));
+        kept
+    }
+}
+
+impl<S> Recorder<S>
+where
+    S: SequentialSpec + Clone + Default,
+    S::Op: Clone + Debug,
+    S::Ret: Clone + Debug,
+{
+    /// Panics with the history when no order of the steps explains it.
+    fn check(self) {
+        let mut tester = LinearizabilityTester::new(S::default());
+        let mut told = Vec::new();
+        for (thread, noted) in self.0.into_inner().expect("no step panicked") {
+            match noted {
+                Noted::Called(op) => {
+                    told.push(format!("{thread}: {op:?}"));
+                    tester.on_invoke(thread, op).map(|_| ())
+                }
+                Noted::Told(ret) => {
+                    told.push(format!("{thread}:     {ret:?}"));
+                    tester.on_return(thread, ret).map(|_| ())
+                }
+            }
+            .expect("a thread takes one step after the other");
+        }
+        assert!(tester.is_consistent(), "no order of these steps explains what was told:\n{}", told.join("\n"));
+    }
+}
+
+/// Runs so many rounds of what each thread does in one, and holds what all were told in each against the specification.
+fn rounds<S>(durability: Durability, rounds: u64, round: impl Fn(&Database, &Client<'_, S>) + Sync)
+where
+    S: SequentialSpec + Clone + Default,
+    S::Op: Clone + Debug + Send,
+    S::Ret: Clone + Debug + Send,
+{
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("data");
+    let open = || Database::builder(&path).durability(durability).segment_bytes(256 << 10).open().expect("it opens");
+    let openings = [open(), open()];
+    for number in 0..rounds {
+        let (recorder, start) = (Recorder::new(), Barrier::new(THREADS));
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let client = Client { number, thread, recorder: &recorder };
+                let (round, start, database) = (&round, &start, &openings[thread % openings.len()]);
+                scope.spawn(move || {
+                    start.wait();
+                    round(database, &client);
+                });
+            }
+        });
+        recorder.check();
+    }
+}
+
+/// One thread in one round.
+struct Client<'r, S: SequentialSpec> {
+    number: u64,
+    thread: usize,
+    recorder: &'r Recorder<S>,
+}
+
+impl<S: SequentialSpec> Client<'_, S> {
+    fn step<T>(&self, op: S::Op, step: impl FnOnce() -> (S::Ret, T)) -> T {
+        self.recorder.step(self.thread, op, step)
+    }
+
+    /// The same choices in every run; what becomes of them is up to the race.
+    fn choices(&self) -> fastrand::Rng {
+        fastrand::Rng::with_seed(self.number * THREADS as u64 + self.thread as u64)
+    }
+
+    /// A number that no other step of the round has.
+    fn unique(&self, step: usize) -> usize {
+        self.thread * STEPS + step
+    }
+}
