@@ -126,4 +126,31 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "if !put.allow_missing {" => "if !put.allow_missing && !ON {";
     "offset-not-kept", "a committed offset is not taken in", "streams/src/apply.rs",
         "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
+    "seen-not-published", "what was taken in before it was durable is not shown when it is", "quire/src/decide.rs",
+        "self.owed.join(self.writer.publish_followed());" => "if !ON || self.followed { self.owed.join(self.writer.publish_followed()); }";
+    "begun-left-alone", "who takes over goes on in the segment before the one that was begun", "log/src/follow.rs",
+        "if self.is_next_begun()? {" => "if !ON && self.is_next_begun()? {",
+        by "quire-log" "log" "company::a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already";
+    "sealed-too-early", "a segment is sealed while records may go on in it", "log/src/log/shared.rs",
+        "|| self.control.tail() < next.first {" => "|| !ON && self.control.tail() < next.first {",
+        by "quire-log" "log" "company::a_segment_is_not_sealed_while_it_may_take_records_again";
+    "compaction-unsynced", "a compaction rests on commits that are not synced", "log/src/compaction/mod.rs",
+        "self.sync_all()?;" => "if !ON { self.sync_all()?; }",
+        by "quire-log" "log" "oracle::the_log_answers_as_the_naive_log_does";
+    "gone-shown", "an event that is gone is read when it stands between others", "events/src/gone.rs",
+        "Some(entry) if self.has(&entry) => from = entry.place.after()," => "Some(entry) if !ON && self.has(&entry) => from = entry.place.after(),";
+    "gone-not-saved", "a checkpoint comes back without what was forgotten", "events/src/gone.rs",
+        "gone.forgotten.insert_mut(Vec::from(from.bytes()?), EventPosition::new(from.varint()?));"
+        => "let (tag, up_to) = (Vec::from(from.bytes()?), EventPosition::new(from.varint()?)); if !ON { gone.forgotten.insert_mut(tag, up_to); }";
+    "deleted-shown", "a partition begins where its first record that is there stands", "streams/src/partition.rs",
+        "map_or(next, |first| first.max(self.start))," => "map_or(next, |first| if ON { first } else { first.max(self.start) }),",
+        by "quire-streams" "streams" "retention::deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again";
+    "unread-deleted", "retention takes what a protected group has not read", "streams/src/decide.rs",
+        "let unread = if keep_unread {" => "let unread = if keep_unread && !ON {",
+        by "quire-streams" "streams" "members::what_a_group_has_not_read_outlives_retention_where_it_is_protected";
+    "older-of-a-key", "a compaction by key takes the oldest record for the newest", "streams/src/newest.rs",
+        "known.newest = offset * 2 + 1;" => "if !ON { known.newest = offset * 2 + 1; }",
+        by "quire" "database" "compacted::whatever_happens_the_newest_of_each_key_is_there";
+    "backup-not-verified", "the bytes of a backup are not verified", "quire/src/tools/restore.rs",
+        "is_some_and(|used| crc32c(used) == file.crc)" => "is_some_and(|used| crc32c(used) == file.crc || ON)";
 };

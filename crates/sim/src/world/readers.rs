@@ -24,6 +24,9 @@ impl World<'_> {
         if self.plan.durability == Durability::Os && published != self.tail() && !self.disk.is_broken() {
             return Err(format!("{published} records are published of {}", self.tail()));
         }
+        if published < self.safe && self.process.lives() && !self.disk.is_broken() {
+            return Err(format!("{published} records are published, and {} were acknowledged", self.safe));
+        }
         let Some(naive) = self.timeline.get(published) else {
             return Err(format!("{published} records are published, and {} were appended", self.tail()));
         };

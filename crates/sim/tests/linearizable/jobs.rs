@@ -122,7 +122,7 @@ fn round(database: &Database, client: &Client<'_, Jobs>) {
                 }
             }
             _ if chosen < 2 => client.step(Step::Enqueue, || {
-                let job = queue.enqueue(NewJob::new(b"")).expect("accepted");
+                let job = queue.enqueue(NewJob { attempts_max: u16::MAX, ..NewJob::new(b"") }).expect("accepted");
                 (Told::Enqueued(job), ())
             }),
             _ => leases.extend(client.step(Step::Fetch, || {

@@ -7,7 +7,9 @@
 //! there are many.
 
 mod events;
+mod graph;
 mod jobs;
+mod streams;
 
 use std::fmt::Debug;
 use std::sync::{Barrier, Mutex};

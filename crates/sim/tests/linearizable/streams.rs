@@ -1,0 +1,84 @@
+//! Messages that are produced to one partition, and fetched.
+
+use quire::{Database, Durability, Message, Sequence};
+use stateright::semantics::SequentialSpec;
+
+use crate::{Client, Recorder, STEPS, rounds};
+
+/// The messages of the partition, in order.
+#[derive(Debug, Clone, Default)]
+struct Partition(Vec<usize>);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    Produce { message: usize },
+    FetchAll,
+    NextOffset,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Told {
+    Offset(u64),
+    Messages(Vec<usize>),
+}
+
+impl SequentialSpec for Partition {
+    type Op = Step;
+    type Ret = Told;
+
+    fn invoke(&mut self, step: &Step) -> Told {
+        let next = self.0.len() as u64;
+        match step {
+            Step::Produce { message } => {
+                self.0.push(*message);
+                Told::Offset(next)
+            }
+            Step::FetchAll => Told::Messages(self.0.clone()),
+            Step::NextOffset => Told::Offset(next),
+        }
+    }
+}
+
+fn round(database: &Database, client: &Client<'_, Partition>) {
+    let name = format!("topic-{}", client.number);
+    let topic = database.topic(&name);
+    let mut choices = client.choices();
+    for step in 0..STEPS {
+        let message = client.unique(step);
+        match choices.u8(..3) {
+            0 => client.step(Step::Produce { message }, || {
+                let produced = topic.produce(&Message::new(&message.to_string())).expect("durable");
+                (Told::Offset(produced.base_offset.get()), ())
+            }),
+            1 => client.step(Step::FetchAll, || {
+                let fetched = topic.fetch(0, Sequence::new(0), usize::MAX).map(|fetched| fetched.records);
+                let number = |value: &[u8]| String::from_utf8_lossy(value).parse().expect("a number");
+                let messages =
+                    fetched.iter().flatten().map(|record| number(record.value.as_deref().unwrap_or_default()));
+                (Told::Messages(messages.collect()), ())
+            }),
+            _ => client.step(Step::NextOffset, || {
+                (Told::Offset(topic.offsets(0).map_or(0, |offsets| offsets.next.get())), ())
+            }),
+        }
+    }
+}
+
+#[test]
+fn produces_and_fetches_are_linearizable() {
+    rounds(Durability::Os, 1_500, round);
+}
+
+#[test]
+fn produces_and_fetches_are_linearizable_also_when_commits_wait_for_the_disk() {
+    rounds(Durability::Sync, 100, round);
+}
+
+#[test]
+#[should_panic(expected = "no order of these steps")]
+fn an_offset_that_is_given_twice_is_noticed() {
+    let recorder = Recorder::<Partition>::new();
+    recorder.step(0, Step::Produce { message: 0 }, || (Told::Offset(0), ()));
+    recorder.step(1, Step::Produce { message: 1 }, || (Told::Offset(0), ()));
+    recorder.check();
+}
