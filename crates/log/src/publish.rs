@@ -58,6 +58,11 @@ impl Woken {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     #[cold]
     fn wake(&mut self) {
         for waiting in self.waiting.drain(..) {

@@ -4,6 +4,10 @@
 //! mark there. Who comes during that sync waits, and the first of them does the next one for all of them. The sync is the
 //! batching window. (The scheme is DeWitt et al., "Implementation techniques for main memory database systems", 1984.)
 //!
+//! Those whom one sync answered tend to append again at once. The first of them would sync for itself alone, and the others wait
+//! for two syncs: so it lets them go first, for as long as they append, and for no longer than the last sync took: then their
+//! appending is better done beside the next one ([`Syncer::gather`]). Who is alone waits for nobody.
+//!
 //! A failed sync is final: the kernel may have dropped the pages, so a second try could succeed without them ("fsyncgate").
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +51,12 @@ struct State {
     unsynced: Vec<Arc<Segment>>,
     /// A file was created since the directory was last synced.
     directory_changed: bool,
+    /// How many threads wait for the sync that is running.
+    waiting: usize,
+    /// How many the last sync answered, beside whoever did it.
+    answered: usize,
+    /// How long the last sync took, in nanoseconds.
+    took_ns: u64,
     /// What the background thread was asked to sync.
     asked: Position,
     stopping: bool,
@@ -141,10 +151,18 @@ impl Syncer {
                 return Err(Error::Failed { message: message.to_string() });
             }
             if state.running {
+                state.waiting += 1;
                 state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             state.running = true;
+            let answered = std::mem::take(&mut state.answered);
+            if answered > 0 {
+                let at_most_ns = state.took_ns;
+                drop(state);
+                self.gather(answered, at_most_ns);
+                state = self.lock();
+            }
             let target = self.last_appended();
             let segments = state.unsynced.clone();
             let sync_directory = std::mem::take(&mut state.directory_changed);
@@ -162,7 +180,7 @@ impl Syncer {
             let mut woken = Woken::default();
             match outcome {
                 Ok(()) => {
-                    self.counters.sync(begun);
+                    state.took_ns = self.counters.sync(begun);
                     // The last of them may take more records; the others are full.
                     state.unsynced.drain(..segments.len() - 1);
                     // Commit point of a `sync` log: everything up to the target is on the disk.
@@ -181,6 +199,7 @@ impl Syncer {
                     woken = published.fail(&message);
                 }
             }
+            state.answered = std::mem::take(&mut state.waiting) + woken.len();
             self.ended.notify_all();
             drop(state);
             drop(woken);
@@ -191,6 +210,21 @@ impl Syncer {
                 self.sealer.begin();
             }
             state = self.lock();
+        }
+    }
+
+    /// Lets others go first while they append, as many of them as the last sync `answered`, and so long at most. No time is waited for:
+    /// when nobody else has anything to do, this returns at once.
+    fn gather(&self, answered: usize, at_most_ns: u64) {
+        let end_ns = self.counters.now_ns().saturating_add(at_most_ns);
+        let mut seen = self.last_appended();
+        for _ in 0..answered {
+            std::thread::yield_now();
+            let now = self.last_appended();
+            if now == seen || self.counters.now_ns() >= end_ns {
+                return;
+            }
+            seen = now;
         }
     }
 

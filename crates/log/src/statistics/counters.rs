@@ -114,10 +114,10 @@ impl Counters {
         self.took(Stage::Checkpoint, begun);
     }
 
-    /// A sync has ended well.
-    pub(crate) fn sync(&self, begun: u64) {
+    /// A sync has ended well; says how many nanoseconds it took.
+    pub(crate) fn sync(&self, begun: u64) -> u64 {
         self.add(word::SYNCS, 1);
-        self.took(Stage::Sync, begun);
+        self.took(Stage::Sync, begun)
     }
 
     /// The time on the clock that measures, for a stage that begins.
@@ -140,7 +140,7 @@ impl Counters {
         Counts { appends: count(word::APPENDS), entries: count(word::ENTRIES), bytes: count(word::BYTES) }
     }
 
-    fn took(&self, stage: Stage, begun: u64) {
+    fn took(&self, stage: Stage, begun: u64) -> u64 {
         let ns = self.clock.monotonic_ns().saturating_sub(begun);
         let at = match stage {
             Stage::Append => word::APPEND_NS,
@@ -149,6 +149,7 @@ impl Counters {
         };
         self.add(at, ns);
         self.add(at + 1 + bucket_of(ns), 1);
+        ns
     }
 
     fn add(&self, index: usize, more: u64) {
