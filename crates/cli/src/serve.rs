@@ -39,6 +39,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        self.addresses.check()?;
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
         let opening = open(match self.graph_memory {
             Some(bytes) => builder.graph_memory_bytes(bytes),
@@ -73,7 +74,7 @@ fn advertised(text: &str) -> Result<Advertised, String> {
 /// What opening the database found.
 fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
     if let Recovery { records: 0, segments: 0, cut: None } = recovery {
-        return Ok(writeln!(out, "recovered   nothing: new database")?);
+        return Ok(writeln!(out, "recovered   nothing: no record is there")?);
     }
     let (records, segments) = (counted(recovery.records, "record"), counted(recovery.segments as u64, "segment"));
     writeln!(out, "recovered   {records} in {segments}")?;

@@ -1,7 +1,7 @@
 //! The Kafka, HTTP and gRPC servers of one database, on a runtime of their own: started together, stopped together.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::time::Duration;
 
 use clap::Args;
@@ -25,6 +25,22 @@ pub(crate) struct Addresses {
     /// Where to serve gRPC; port 0 takes a free one
     #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:7071")]
     pub(crate) grpc: SocketAddr,
+}
+
+impl Addresses {
+    /// That they can be listened on now: looked at before anything is made or removed on the disk.
+    ///
+    /// # Errors
+    /// When one of them can't be.
+    pub(crate) fn check(&self) -> Result {
+        for (address, flag) in [(self.kafka, "--kafka"), (self.http, "--http"), (self.grpc, "--grpc")] {
+            TcpListener::bind(address).map_err(|error| {
+                let error = io::Error::new(error.kind(), format!("can't listen on {address}: {error}"));
+                not_bound(address, flag, &error)
+            })?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads `HOST:PORT`, where the host may be a name, like `localhost`: the first address it has.

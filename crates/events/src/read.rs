@@ -121,6 +121,15 @@ fn at<'h>(
     Ok(found.and_then(|entry| EventView::of(&entry)).filter(|event| event.position == position))
 }
 
+/// A place behind the store's event at this position and before all later ones, which need not be whole; `None` when there are none.
+fn end_of(history: &dyn History, store: Tag<'_>, last: EventPosition) -> Result<Option<Place>, ReadError> {
+    match history.seek(store, last.sequence()) {
+        Ok(Some(entry)) if entry.sequence == Some(last.sequence()) => Ok(Some(entry.place.after())),
+        // It is out of the log, or damaged itself.
+        _ => Ok(history.seek(store, last.next().sequence())?.map(|entry| entry.place)),
+    }
+}
+
 impl Selection {
     /// Begins to read the selected events.
     ///
@@ -153,15 +162,17 @@ impl Selection {
         reading.start = start;
         reading.end = last.place.after();
         if let Some(up_to) = options.up_to.filter(|up_to| *up_to < reading.head)
-            && let Some(behind) = history.seek(store.first(), up_to.next().sequence())?
+            && let Some(end) = end_of(history, store.first(), up_to)?
         {
-            reading.end = behind.place;
+            reading.end = end;
         }
         reading.before = reading.end;
-        if let Some(before) = options.before.filter(|before| *before <= reading.head)
-            && let Some(entry) = history.seek(store.first(), before.sequence())?
-        {
-            reading.before = reading.end.min(entry.place);
+        if let Some(before) = options.before.filter(|before| *before <= reading.head) {
+            let end = match before.get().checked_sub(1) {
+                None => Some(Place::START),
+                Some(last) => end_of(history, store.first(), EventPosition::new(last))?,
+            };
+            reading.before = end.map_or(reading.end, |end| reading.end.min(end));
         }
         for item in &self.items {
             let walks = item.walks.iter().map(|walk| walk.iter().collect::<Vec<_>>());
@@ -264,11 +275,14 @@ impl<'s, 'h> Cursor<'s, 'h> {
             }
             last
         } else {
-            match wanted {
-                Wanted::Backwards => {
-                    gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place))?
-                }
-                Wanted::Forwards { most } => self.forwards(history, gone, start, most)?,
+            let found = match wanted {
+                Wanted::Backwards => gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place)),
+                Wanted::Forwards { most } => self.forwards(history, gone, start, most),
+            };
+            match found {
+                // The next one stands outside of what is read.
+                Err(error) if error.place.is_some_and(|place| !(start..before).contains(&place)) => None,
+                found => found?,
             }
         };
         self.at = found.filter(|entry| start <= entry.place && entry.place < before);

@@ -43,7 +43,7 @@
 //! ```
 //!
 //! # The nouns
-//! * [`Database`]: a directory, opened by one process. Cheap to clone, to be used from any thread.
+//! * [`Database`]: a directory, which several processes may have open. Cheap to clone, to be used from any thread.
 //! * [`Commit`]: the parts that are to happen together. [`Outcome`]: what became of it, committed or refused.
 //! * [`Ticket`]: an answer that is not to be told before it is durable. Wait for it, or `.await` it; no runtime is needed.
 //! * [`Topic`], [`EventStore`], [`Queue`] and [`Graph`]: handles on the named things of the four models.
@@ -58,8 +58,8 @@
 //! ```
 //!
 //! # What it is not
-//! A server (see the `quire` command, and the crates `quire-http` and `quire-kafka`), a query language, or, yet, a
-//! database that several processes open at once or that is replicated.
+//! A server (see the `quire` command, and the crates `quire-http`, `quire-grpc` and `quire-kafka`), a query language, or, yet,
+//! a database that is replicated.
 
 mod commit;
 mod outcome;

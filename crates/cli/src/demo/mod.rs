@@ -68,6 +68,7 @@ pub(crate) struct Demo {
 impl Demo {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let input = Input::read(self.flights.as_deref())?;
+        self.addresses.check()?;
         let data = place::prepare(self.data)?;
         let database = open(Database::builder(&data).durability(self.durability.into()))?.database;
         if database.published() > Position::ZERO {

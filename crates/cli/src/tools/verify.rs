@@ -116,7 +116,7 @@ fn sentence(of: &Verification) -> String {
         whole => whole,
     };
     format!(
-        "{}, {}, {} in {} up to record {}; {} agree with the log\n{told}",
+        "{}, {}, {} in {} up to record {}; {} {} with the log\n{told}",
         counted(totals.records, "record"),
         if totals.entries == 1 {
             "1 entry".to_owned()
@@ -127,5 +127,6 @@ fn sentence(of: &Verification) -> String {
         counted(totals.segments, "segment"),
         totals.last,
         counted(of.checkpoints, "checkpoint"),
+        if of.checkpoints == 1 { "agrees" } else { "agree" },
     )
 }

@@ -16,7 +16,7 @@ fn a_server_stops_on_a_signal_with_status_0_and_what_it_acknowledged_is_there_ag
     let data = folder.path().join("data");
     for (round, signal) in ["INT", "TERM"].into_iter().enumerate() {
         let server = Server::start(&data);
-        let recovered = ["recovered   nothing: new database", "recovered   1 record in 1 segment"][round];
+        let recovered = ["recovered   nothing: no record is there", "recovered   1 record in 1 segment"][round];
         assert!(server.report.contains(recovered), "{}", server.report);
         let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
         assert_eq!((status, answer["position"].as_u64()), (200, Some(round as u64 + 1)), "{answer}");
@@ -93,6 +93,7 @@ fn a_port_in_use_is_named() {
     let in_use = format!("can't listen on {}: address already in use; choose another with --grpc", server.grpc);
     let arguments = ["serve", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", &server.grpc];
     run_on(&other, &arguments).failed_with(&in_use);
+    assert!(!other.exists(), "nothing was made");
 }
 
 #[test]

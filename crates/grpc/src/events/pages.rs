@@ -67,7 +67,17 @@ impl Cursor {
         let unreadable = |error| failed(quire::Error::from(error));
         let mut reading = selection.read(&history, self.options).map_err(unreadable)?;
         let (mut messages, mut bytes, mut more) = (Messages::default(), 0, false);
-        while let Some(event) = reading.next().transpose().map_err(unreadable)? {
+        loop {
+            let event = match reading.next().transpose() {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                // What is whole before it is sent; the next page meets it.
+                Err(_) if !messages.events.is_empty() => {
+                    more = true;
+                    break;
+                }
+                Err(error) => return Err(unreadable(error)),
+            };
             if bytes >= PAGE_BYTES || messages.events.len() == PAGE_EVENTS_MAX {
                 more = true;
                 break;

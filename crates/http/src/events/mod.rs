@@ -279,7 +279,17 @@ fn page(
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
     let mut page = Page { events: Vec::new(), head: reading.head().get(), more: false };
     let mut bytes = 0;
-    while let Some(event) = reading.next().transpose().map_err(quire::Error::from)? {
+    loop {
+        let event = match reading.next().transpose() {
+            Ok(Some(event)) => event,
+            Ok(None) => break,
+            // What is whole before it is told; whoever goes on behind that meets it.
+            Err(_) if !page.events.is_empty() => {
+                page.more = true;
+                break;
+            }
+            Err(error) => return Err(quire::Error::from(error).into()),
+        };
         bytes += event.data.len() + event.metadata.len();
         let full = page.events.len() == limit || (bytes > PAGE_BYTES_MAX && !page.events.is_empty());
         if full {

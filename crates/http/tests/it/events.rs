@@ -240,3 +240,34 @@ fn the_state_of_a_projection_is_kept_with_what_was_made_of_it_and_of_two_who_sav
     served.fails("GET", &path, "", 404, "not_found");
     served.fails("DELETE", &path, "", 409, "unknown_projection");
 }
+
+#[test]
+fn a_page_ends_before_an_event_that_is_damaged() {
+    let served = Served::with(|builder| builder.segment_bytes(64 << 10).background(quire::Background::Caller));
+    let database = served.database.as_ref().expect("it is open");
+    for number in 1..=60 {
+        let data = format!("event {number:04} {}", "x".repeat(3000));
+        append(&served, json!({"events": [{"type": "Counted", "data_text": data}]}));
+    }
+    database.sync().expect("synced");
+    while database.carry_out(quire::Duty::Seal).expect("sealed") {}
+    let segment = served.path().join("shard-0000/00000000000000000001.log");
+    let bytes = std::fs::read(&segment).expect("readable");
+    let at = bytes.windows(10).position(|window| window == b"event 0005").expect("it stands there");
+    let file = std::fs::File::options().write(true).open(&segment).expect("opened");
+    std::os::unix::fs::FileExt::write_all_at(&file, b"?", at as u64 + 100).expect("written");
+
+    let page = |query: &str| {
+        let page = served.read(&format!("{STORE}?{query}"));
+        let events = page["events"].as_array().expect("a list").iter();
+        (events.map(|event| event["position"].as_u64().expect("a number")).collect::<Vec<_>>(), page["more"] == true)
+    };
+    assert_eq!(page("limit=100"), (vec![1, 2, 3, 4], true));
+    assert_eq!(page("after=3&limit=1"), (vec![4], true));
+    assert_eq!(page("up_to=4"), (vec![1, 2, 3, 4], false));
+    assert_eq!(page("before=7&backwards=true&limit=5"), (vec![6], true));
+    assert_eq!(page("before=5&backwards=true&limit=1"), (vec![4], true));
+    assert_eq!(page("after=5&limit=2"), (vec![6, 7], true));
+    served.fails("GET", &format!("{STORE}?after=4&limit=1"), "", 500, "damaged");
+    served.fails("GET", &format!("{STORE}?before=6&backwards=true&limit=1"), "", 500, "damaged");
+}

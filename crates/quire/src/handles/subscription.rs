@@ -54,7 +54,8 @@ impl Subscription {
     /// take them to so many bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`]. The events that were given before count as given.
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`]; no event was given. What can't be read behind events that can is
+    /// met by the next call.
     pub fn visit_next(
         &mut self,
         events_max: usize,
@@ -70,9 +71,14 @@ impl Subscription {
         let mut reading = selection.read(&history, options)?;
         let (mut given, mut given_bytes) = (0, 0);
         while given < events_max && given_bytes < bytes {
-            let Some(event) = reading.next().transpose()? else {
-                self.after = self.after.max(reading.head());
-                return Ok(Progress { events: given, is_caught_up: true });
+            let event = match reading.next().transpose() {
+                Ok(Some(event)) => event,
+                Ok(None) => {
+                    self.after = self.after.max(reading.head());
+                    return Ok(Progress { events: given, is_caught_up: true });
+                }
+                Err(_) if given > 0 => break,
+                Err(error) => return Err(error.into()),
             };
             given += 1;
             given_bytes += event.data.len() + event.metadata.len();

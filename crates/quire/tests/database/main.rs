@@ -19,6 +19,7 @@ mod closing;
 mod compression;
 mod consumers;
 mod corpus;
+mod damaged;
 mod duties;
 mod members;
 mod opening;
