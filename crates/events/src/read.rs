@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
-use quire_model::{Entry, History, Place, ReadError, Tag};
+use quire_model::{Entry, History, Place, Position, ReadError, Tag};
 
 use crate::codec::{Role, TagList};
 use crate::gone::Gone;
@@ -222,6 +222,8 @@ struct Cursor<'s, 'h> {
     walks: Vec<Vec<Tag<'s>>>,
     only_last_event: bool,
     at: Option<Entry<'h>>,
+    /// Why there is none, when it can't be read.
+    failed: Option<ReadError>,
     /// The entries that were asked for last, going forwards, and how many of them came by.
     few: Vec<Entry<'h>>,
     passed: usize,
@@ -229,7 +231,7 @@ struct Cursor<'s, 'h> {
 
 impl<'s, 'h> Cursor<'s, 'h> {
     fn new(walks: Vec<Vec<Tag<'s>>>, only_last_event: bool) -> Self {
-        Cursor { walks, only_last_event, at: None, few: Vec::new(), passed: 0 }
+        Cursor { walks, only_last_event, at: None, failed: None, few: Vec::new(), passed: 0 }
     }
 
     /// The next entry of a walk forwards, from `start` on, that is not gone. `most` is how many are still wanted.
@@ -281,13 +283,18 @@ impl<'s, 'h> Cursor<'s, 'h> {
             };
             match found {
                 // The next one stands outside of what is read.
-                Err(error) if error.place.is_some_and(|place| !(start..before).contains(&place)) => None,
+                Err(error) if error.place.is_some_and(|place| is_outside(place.position, start, before)) => None,
                 found => found?,
             }
         };
         self.at = found.filter(|entry| start <= entry.place && entry.place < before);
         Ok(self.at)
     }
+}
+
+/// Whether nothing of a record stands in `start..before`: of one that is damaged, no more than its position is known.
+fn is_outside(record: Position, start: Place, before: Place) -> bool {
+    record < start.position || record > before.position || record == before.position && before.index == 0
 }
 
 impl<'h> Reading<'_, 'h> {
@@ -323,11 +330,22 @@ impl<'h> Reading<'_, 'h> {
         }
         while let Some(index) = self.spent.pop() {
             let cursor = &mut self.cursors[index];
-            if let Some(entry) = cursor.advance(self.history, self.gone, self.start, self.before, self.end, wanted)? {
-                self.queue.push(Reverse((self.rank(entry.place), index)));
-            }
+            let place = match cursor.advance(self.history, self.gone, self.start, self.before, self.end, wanted) {
+                Ok(Some(entry)) => entry.place,
+                Ok(None) => continue,
+                // It is told in its turn: what stands before it may be read by other walks.
+                Err(ReadError { place: Some(place), kind, message }) => {
+                    cursor.failed = Some(ReadError { place: Some(place), kind, message });
+                    place
+                }
+                Err(error) => return Err(error),
+            };
+            self.queue.push(Reverse((self.rank(place), index)));
         }
         let Some(Reverse((rank, index))) = self.queue.pop() else { return Ok(None) };
+        if let Some(error) = self.cursors[index].failed.take() {
+            return Err(error);
+        }
         self.spent.push(index);
         // An event that several walks meet is given out once.
         while let Some(Reverse((next, _))) = self.queue.peek()

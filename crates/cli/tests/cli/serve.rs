@@ -93,6 +93,7 @@ fn a_port_in_use_is_named() {
     let in_use = format!("can't listen on {}: address already in use; choose another with --grpc", server.grpc);
     let arguments = ["serve", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", &server.grpc];
     run_on(&other, &arguments).failed_with(&in_use);
+    run_on(&other, &["demo", "--kafka", &server.kafka]).failed_with("address already in use");
     assert!(!other.exists(), "nothing was made");
 }
 

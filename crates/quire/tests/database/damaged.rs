@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use quire::events::{EventPosition, NewEvent, Query, ReadOptions};
+use quire::events::{EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{Background, Database, Durability, Duty, ErrorKind};
 
 use crate::support::{Place, files};
@@ -16,7 +16,8 @@ fn damaged(place: &Place) -> Database {
     let database = place.builder(Durability::Os).background(Background::Caller).open().expect("opened");
     for number in 1..=EVENTS {
         let data = format!("event {number:04} {}", "x".repeat(3000));
-        database.events("store").append([NewEvent::new("Counted").data(data.as_bytes())]).expect("appended");
+        let event = NewEvent::new(if number % 2 == 0 { "Even" } else { "Odd" }).data(data.as_bytes());
+        database.events("store").append([event]).expect("appended");
     }
     database.sync().expect("synced");
     while database.carry_out(Duty::Seal).expect("sealed") {}
@@ -48,6 +49,9 @@ fn events_on_both_sides_of_a_damaged_one_are_read_up_to_it() {
     assert_eq!(positions(ReadOptions { up_to: Some(at(DAMAGED)), ..none }), Err(ErrorKind::Damaged));
     assert_eq!(positions(ReadOptions { after: at(DAMAGED - 1), limit: Some(1), ..none }), Err(ErrorKind::Damaged));
     assert_eq!(positions(ReadOptions { after: at(DAMAGED), ..none }), Ok(behind.clone()));
+    for after in DAMAGED..EVENTS {
+        assert_eq!(positions(ReadOptions { after: at(after), limit: Some(1), ..none }), Ok(vec![after + 1]));
+    }
     let backwards = ReadOptions { backwards: true, ..none };
     let reversed = |all: Vec<u64>| all.into_iter().rev().collect::<Vec<_>>();
     assert_eq!(positions(ReadOptions { before: Some(at(DAMAGED)), ..backwards }), Ok(reversed(before)));
@@ -59,16 +63,20 @@ fn events_on_both_sides_of_a_damaged_one_are_read_up_to_it() {
 fn a_subscription_gives_every_event_before_a_damaged_one() {
     let place = Place::new();
     let database = damaged(&place);
-    let mut subscription =
-        database.events("store").subscribe(Query::all(), EventPosition::ZERO).expect("a query that can be asked");
-    let mut given = Vec::new();
-    let error = loop {
-        let look = subscription.visit_next(100, 1 << 20, |event| given.push(event.position.get()));
-        match look {
-            Ok(progress) => assert!(!progress.is_caught_up, "it is passed over"),
-            Err(error) => break error,
-        }
-    };
-    assert_eq!(error.kind(), ErrorKind::Damaged);
-    assert_eq!(given, (1..DAMAGED).collect::<Vec<_>>());
+    let of_type = |event_type| QueryItem::new().event_type(event_type);
+    // One walk, and two that are merged.
+    for query in [Query::all(), Query::from(of_type("Odd")).or(of_type("Even"))] {
+        let subscription = database.events("store").subscribe(query, EventPosition::ZERO);
+        let mut subscription = subscription.expect("a query that can be asked");
+        let mut given = Vec::new();
+        let error = loop {
+            let look = subscription.visit_next(100, 1 << 20, |event| given.push(event.position.get()));
+            match look {
+                Ok(progress) => assert!(!progress.is_caught_up, "it is passed over"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        assert_eq!(given, (1..DAMAGED).collect::<Vec<_>>());
+    }
 }
