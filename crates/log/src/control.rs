@@ -37,10 +37,15 @@ pub(crate) const TURN: usize = 24;
 const ACTIVE: usize = 25;
 const FAILED: usize = 26;
 const OPENINGS: usize = 27;
+/// See `compaction/round.rs`: the number of the round, and behind it the range that is asked for.
+pub(crate) const COMPACTION_ROUND: usize = 28;
+pub(crate) const COMPACTION_FIRST: usize = 29;
 const LISTENING: usize = 32;
 const ARRIVALS: usize = 40;
 const ATTACHED: usize = 48;
 const PROCESSES: usize = 64;
+/// For each seat, the last round of a compaction for which it holds what was asked for.
+pub(crate) const HELD: usize = 128;
 
 /// The mapped control file, and the seat of this opening.
 #[derive(Debug)]
@@ -154,6 +159,7 @@ impl Control {
         }
         control.opening = control.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;
         turn::disown(&control);
+        control.word(HELD + control.seat() as usize).store(0, Ordering::Release);
         control.word(PROCESSES + control.seat() as usize).store(std::process::id().into(), Ordering::Release);
         control.count_attached(directory);
         // Whoever was alone so far learns that it is not.
@@ -162,12 +168,17 @@ impl Control {
         Ok(Entered { control, known, durability, alone, door })
     }
 
-    /// Keeps others from opening the log for as long as the door is held; `None` when somebody has it open.
-    pub(crate) fn alone(&self, directory: &Directory) -> Result<Option<Door>> {
+    /// Keeps others from opening the log for as long as the door is held. Who died is not counted any more from here on.
+    pub(crate) fn door(&self, directory: &Directory) -> Result<Door> {
         let door = Door { _locked: directory.lock_file_in_turn(DOOR)? };
-        // One that died is not counted any more.
         self.count_attached(directory);
-        Ok((!self.has_company()).then_some(door))
+        Ok(door)
+    }
+
+    /// The seats of the others that have the log open, as far as is known.
+    pub(crate) fn others(&self) -> impl Iterator<Item = u32> {
+        let attached = self.word(ATTACHED).load(Ordering::SeqCst) & !self.bit();
+        (0..SEATS).filter(move |seat| attached & (1 << seat) != 0)
     }
 
     /// The number of this opening's seat.

@@ -57,7 +57,7 @@ mod writer;
 pub use checkpoint::{Checkpoint, Mark, PassOn, Payload};
 pub use checksum::crc32c;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use compaction::{Compaction, CompactionPlan, Run, Share, Survival, Survives};
+pub use compaction::{Compaction, CompactionPlan, Compactor, Run, Share, Survival, Survives};
 pub use components::{Background, Components, Duty};
 pub use draft::Draft;
 pub use error::{Damage, Error, Result};

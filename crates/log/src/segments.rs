@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use quire_model::Position;
 
+use crate::compaction::Run;
 use crate::sealed::Sealed;
 use crate::segment::Segment;
 
@@ -43,6 +44,14 @@ impl Segments {
             return At::Live(live.saturating_sub(1));
         }
         At::Sealed(self.sealed.partition_point(|sealed| sealed.first() <= position).saturating_sub(1))
+    }
+
+    /// Which sealed segments a run is of, if it is of whole ones.
+    pub(crate) fn whole(&self, run: Run) -> Option<Range<usize>> {
+        let begin = self.sealed.partition_point(|sealed| sealed.first() < run.first);
+        let end = self.sealed.partition_point(|sealed| sealed.header.end <= run.end);
+        let all = self.sealed.get(begin..end).filter(|all| !all.is_empty())?;
+        (all[0].first() == run.first && all[all.len() - 1].header.end == run.end).then_some(begin..end)
     }
 
     /// The list with a segment more, which is the active one from now on.

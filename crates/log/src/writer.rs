@@ -126,8 +126,9 @@ impl Writer {
         Ok(self.reader.record(position)?.into_iter().flatten())
     }
 
-    /// Has the reader see every segment there is, and let go of those that are no more.
-    fn refresh(&mut self) {
+    /// Has the reader see every segment there is, and let go of those that are no more. The next record that is begun does the
+    /// same; this is for who appends nothing for a while.
+    pub fn refresh(&mut self) {
         if self.reader.generation() != self.core.shared.generation() {
             self.reader = self.reader();
         }

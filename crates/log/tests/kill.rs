@@ -9,11 +9,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use quire_log::{Durability, Identity, Log, Opened, Settings, SystemClock};
-use quire_model::{Effects, EntryKind, ModelId, NewEntry, Position, Sequence, Sequenced, Tag};
+use quire_log::{CompactionPlan, Durability, Error, Identity, Log, Opened, Reader, Settings, SystemClock, Writer};
+use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Position, Sequence, Sequenced, Tag};
 
 const DIRECTORY: &str = "QUIRE_LOG_KILL_DIRECTORY";
 const DURABILITY: &str = "QUIRE_LOG_KILL_DURABILITY";
+/// Whether a child compacts, too.
+const COMPACTS: &str = "QUIRE_LOG_KILL_COMPACTS";
 const ROUNDS: u64 = 30;
 /// How many processes are killed while others append.
 const KILLS: u64 = 40;
@@ -31,11 +33,18 @@ fn items(position: u64) -> Vec<(&'static [u8], Vec<u8>)> {
     (0..1 + mixed % 4).map(|entry| ([b"a", b"b"][(entry % 2) as usize].as_slice(), body(entry))).collect()
 }
 
+/// Whether a compaction leaves the record at a position.
+fn is_left(position: u64) -> bool {
+    position % 3 != 1
+}
+
 /// Appends until it is killed.
 fn child(directory: &str) {
     let both = [Durability::Os, Durability::Sync];
     let named = both.into_iter().find(|durability| std::env::var(DURABILITY) == Ok(durability.to_string()));
     let Opened { log, mut writer, .. } = open(directory.as_ref(), named.expect("the parent names a durability"));
+    let compacts = std::env::var(COMPACTS).is_ok();
+    let mut compacted = Position::ZERO;
     loop {
         let (_, mut draft) = writer.begin().unwrap();
         for (tag, body) in items(draft.at().position.get()) {
@@ -47,17 +56,53 @@ fn child(directory: &str) {
         log.wait(position).unwrap();
         // A line in one write: the parent never reads half a number.
         stdout().write_all(format!("acknowledged {position}\n").as_bytes()).unwrap();
+        if compacts && let Some(round) = log.round_to_attend() {
+            catch_up(&mut writer).unwrap();
+            log.attend(round).unwrap();
+        }
+        if compacts && position.get() > compacted.get() + 100 {
+            compacted = position;
+            compact(&log, &mut writer);
+        }
+    }
+}
+
+fn catch_up(writer: &mut Writer) -> Result<(), Error> {
+    while writer.follow()?.is_some() {}
+    drop(writer.publish_followed());
+    Ok(())
+}
+
+/// Compacts, and reads on both sides of it what is to be left of the last records.
+fn compact(log: &Log, writer: &mut Writer) {
+    let mut survives = |entries: &[Entry<'_>], answers: &mut Vec<_>| {
+        answers.extend(entries.iter().map(|entry| is_left(entry.place.position.get()).into()));
+    };
+    log.save_checkpoint(writer.mark(), b"state").unwrap();
+    let before = log.reader();
+    if let Some(mut compactor) = log.begin_compaction(|| catch_up(writer)).unwrap() {
+        let plan = CompactionPlan::of(&compactor.shares(u32::MAX, &mut survives).unwrap(), 1 << 16, 1);
+        let held = compactor.held_by_others(&plan.runs).unwrap();
+        for run in &plan.runs[..held] {
+            compactor.compact(*run, &mut survives).unwrap();
+        }
+    }
+    for reader in [&before, &log.reader()] {
+        verify_records(reader, reader.limit().get().saturating_sub(500), log.compacted_end());
     }
 }
 
 /// The program as a child that appends.
-fn command(directory: &Path, durability: Durability) -> Command {
+fn command(directory: &Path, durability: Durability, compacts: bool) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "a_killed_process_keeps_every_record_it_acknowledged", "--nocapture"])
         .env(DIRECTORY, directory)
         .env(DURABILITY, durability.to_string())
         .stdout(Stdio::piped());
+    if compacts {
+        command.env(COMPACTS, "1");
+    }
     command
 }
 
@@ -68,7 +113,7 @@ fn acknowledged_in(line: &str) -> Option<u64> {
 
 /// Kills a child after it acknowledged so many records; gives back the last of them.
 fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> Option<u64> {
-    let mut child = command(directory, durability).spawn().unwrap();
+    let mut child = command(directory, durability, false).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut last = None;
     let mut note = |line: &str| {
@@ -89,17 +134,33 @@ fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> 
     last
 }
 
-/// That the log holds the records 1 to its end, whole; gives back the end.
-fn verify(directory: &Path, durability: Durability) -> u64 {
+/// That the log holds the records 1 to its end, whole, but for what a compaction left out; gives back the end, and how many it left out.
+fn verify(directory: &Path, durability: Durability) -> (u64, u64) {
     let opened = open(directory, durability);
     // Of a log that others have open this is what was published when it was joined.
-    let tail = opened.log.published();
     let reader = opened.log.reader();
-    let mut next = [0, 0];
-    for position in 1..=tail.get() {
+    (reader.limit().get(), verify_records(&reader, 0, opened.log.compacted_end()))
+}
+
+/// The same of the records behind `from`; says how many were left out.
+fn verify_records(reader: &Reader, from: u64, compacted_end: Position) -> u64 {
+    let (mut next, mut left_out) = ([0, 0], 0);
+    for position in 1..=reader.limit().get() {
         let expected = items(position);
-        let record: Vec<_> =
-            reader.record(Position::new(position)).expect("it is readable").expect("the record is there").collect();
+        if position <= from {
+            expected.iter().for_each(|(tag, _)| next[usize::from(tag[0] - b'a')] += 2);
+            continue;
+        }
+        let may_be_gone = position < compacted_end.get() && !is_left(position);
+        let record: Vec<_> = match reader.record(Position::new(position)).expect("it is readable") {
+            Some(record) => record.collect(),
+            None => {
+                assert!(may_be_gone, "record {position} is not there");
+                left_out += 1;
+                expected.iter().for_each(|(tag, _)| next[usize::from(tag[0] - b'a')] += 2);
+                continue;
+            }
+        };
         assert_eq!(record.len(), expected.len());
         for (entry, (tag, body)) in record.iter().zip(expected) {
             assert_eq!((entry.tags.first(), entry.body), (Some(Tag::new(tag)), body.as_slice()));
@@ -108,7 +169,7 @@ fn verify(directory: &Path, durability: Durability) -> u64 {
             *next += 2;
         }
     }
-    tail.get()
+    left_out
 }
 
 fn check(durability: Durability) {
@@ -119,7 +180,7 @@ fn check(durability: Durability) {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let acknowledged = (random >> 33) % [1, 5, 40, 200][round as usize % 4];
         let last = run_and_kill(directory.path(), durability, acknowledged);
-        let found = verify(directory.path(), durability);
+        let (found, _) = verify(directory.path(), durability);
         let promised = last.unwrap_or(tail);
         assert!(
             found >= promised,
@@ -131,18 +192,21 @@ fn check(durability: Durability) {
     assert!(tail > 100);
 }
 
-/// Several processes append at once, and one after the other is killed: what any of them acknowledged stays, and the others go on.
-fn check_company(durability: Durability) {
+/// Several processes append at once, and one after the other is killed: what any of them acknowledged stays, and the others go on; also when
+/// all of them compact.
+fn check_company(durability: Durability, compacts: bool) {
     let directory = tempfile::tempdir().unwrap();
     let start = || {
-        let mut child = command(directory.path(), durability).spawn().unwrap();
+        let mut child = command(directory.path(), durability, compacts).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         (child, lines)
     };
     let mut running: Vec<_> = (0..3).map(|_| start()).collect();
     let mut random: u64 = 0xC0FFEE;
     let mut promised = 0;
-    for round in 0..KILLS {
+    // A compaction takes its time, and begins when there is something to do.
+    let (kills, most) = if compacts { (KILLS / 2, 600) } else { (KILLS, 30) };
+    for round in 0..kills {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (mut child, mut lines) = running.remove((random >> 33) as usize % running.len());
         // It is killed when it has acknowledged a few, which it does only if nobody is in its way.
@@ -150,7 +214,7 @@ fn check_company(durability: Durability) {
             .by_ref()
             .map_while(Result::ok)
             .filter_map(|line| acknowledged_in(&line))
-            .take((random >> 50) as usize % 30);
+            .take((random >> 50) as usize % most);
         promised = read.max().unwrap_or_default().max(promised);
         child.kill().unwrap();
         promised = lines
@@ -162,7 +226,7 @@ fn check_company(durability: Durability) {
         child.wait().unwrap();
         if round % 8 == 0 {
             // Somebody who only looks, while the others go on.
-            assert!(verify(directory.path(), durability) >= promised, "round {round}");
+            assert!(verify(directory.path(), durability).0 >= promised, "round {round}");
         }
         running.push(start());
     }
@@ -176,12 +240,19 @@ fn check_company(durability: Durability) {
             .max(promised);
         child.wait().unwrap();
     }
-    assert!(promised > 100 && verify(directory.path(), durability) >= promised);
+    let (found, left_out) = verify(directory.path(), durability);
+    assert!(promised > 100 && found >= promised);
+    assert!((left_out > promised / 10) == compacts, "{left_out} of {found} records are gone");
 }
 
 #[test]
 fn a_process_that_is_killed_costs_the_others_nothing() {
-    [Durability::Os, Durability::Sync].into_iter().for_each(check_company);
+    [Durability::Os, Durability::Sync].into_iter().for_each(|durability| check_company(durability, false));
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_compacts_costs_the_others_nothing() {
+    [Durability::Os, Durability::Sync].into_iter().for_each(|durability| check_company(durability, true));
 }
 
 #[test]

@@ -33,9 +33,8 @@ impl Thoroughness {
 }
 
 impl Shared {
-    /// Rewrites the segments of which enough no longer counts, and says when to look again.
+    /// Rewrites the segments of which enough no longer counts.
     pub(crate) fn compact_in_time(&self) -> Result<()> {
-        self.schedule_compaction();
         let percent_min = self.retention.compact_percent_min;
         self.compact(Thoroughness { samples_max: SAMPLES, percent_min, looks_at_all: false }).map(|_| ())
     }
@@ -53,10 +52,6 @@ impl Shared {
     /// which some entries are looked at.
     pub(crate) fn compact(&self, thoroughness: Thoroughness) -> Result<Compaction> {
         self.check_writable()?;
-        // Nothing is rewritten while others have the log open.
-        if self.log.has_company() {
-            return Ok(Compaction::default());
-        }
         let now = self.log.clock().now();
         let kept = self.retention.history_ms.saturating_mul(1000);
         let history_from = Timestamp::from_micros(now.as_micros().saturating_sub(kept));
@@ -69,24 +64,49 @@ impl Shared {
             self.log.request(decided.rests_on);
         }
         let mut keys = looked.keys;
+        let Some(mut compactor) = self.log.begin_compaction(|| self.catch_up())? else {
+            // Another process is at it.
+            return looked.failed.map_or(Ok(Compaction::default()), Err);
+        };
         let shares = {
             let mut survives = self.survives(&mut keys, history_from, Purpose::Plan);
-            self.log.shares(thoroughness.samples_max, &mut survives)?
+            compactor.shares(thoroughness.samples_max, &mut survives)?
         };
         let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
         let mut done = Compaction::default();
         let mut failed = looked.failed;
-        for run in plan.runs {
-            let compacted = self.log.compact(run, &mut self.survives(&mut keys, history_from, Purpose::Rewrite));
-            match compacted {
-                Ok(more) => done += more,
-                // Damage in one run keeps no other from being compacted.
-                Err(error @ quire_log::Error::Unreadable(_)) => failed = failed.or(Some(error.into())),
-                Err(error) => return Err(error.into()),
+        let mut runs = &plan.runs[..];
+        while !runs.is_empty() {
+            let (now, later) = runs.split_at(compactor.held_by_others(runs)?);
+            if now.is_empty() {
+                // Others have not answered: what they have open stays until the next time.
+                return failed.map_or(Ok(done), Err);
             }
+            for run in now {
+                match compactor.compact(*run, &mut self.survives(&mut keys, history_from, Purpose::Rewrite)) {
+                    Ok(more) => done += more,
+                    // Damage in one run keeps no other from being compacted.
+                    Err(error @ quire_log::Error::Unreadable(_)) => failed = failed.or(Some(error.into())),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            runs = later;
         }
+        drop(compactor);
+        // The disk has the space back once nobody has the old segments mapped.
+        self.state_mut()?.writer.refresh();
         self.keys.done(&keys);
         failed.map_or(Ok(done), Err)
+    }
+
+    /// Does what a compaction by another process asks for; says whether there was anything.
+    pub(crate) fn attend(&self) -> Result<bool> {
+        let Some(round) = self.log.round_to_attend() else { return Ok(false) };
+        // What the new segments do not hold did not count in the state that another had by then; nor must it in this one.
+        self.catch_up()?;
+        self.log.attend(round)?;
+        self.state_mut()?.writer.refresh();
+        Ok(true)
     }
 
     /// What is left of entries: first the models say, by their state as it is now, then the keys.

@@ -50,7 +50,8 @@ pub enum Duty {
     Checkpoint,
     /// Take in what time has brought to the queues.
     Tick,
-    /// Rewrite segments of which enough no longer counts, when it is time to look.
+    /// Do what the compaction of another process asks for; rewrite segments of which enough no longer counts, when it is time to
+    /// look.
     Compact,
     /// Let go of the records that their topics keep no longer, when it is time to look for them.
     Retain,
@@ -289,7 +290,9 @@ impl Database {
     /// the background the same is done to segments of which enough is of no use: see
     /// [`Builder::compact_percent_min`](crate::Builder::compact_percent_min).
     ///
-    /// Segments are rewritten up to the older of the two checkpoints that are kept; one is saved first.
+    /// Segments are rewritten up to the older of the two checkpoints that are kept; one is saved first. When several processes have
+    /// the database open, one of them compacts for all, and nothing is done by the others. Segments that a process has open
+    /// which doesn't answer within two seconds, since it is stopped, stay until the next time.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when a record is not as it was written: its segment stays as it is.

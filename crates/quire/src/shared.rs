@@ -151,7 +151,7 @@ impl Shared {
         std::mem::take(&mut state.owed)
     }
 
-    fn state_mut(&self) -> Result<RwLockWriteGuard<'_, State>> {
+    pub(crate) fn state_mut(&self) -> Result<RwLockWriteGuard<'_, State>> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.behind { Err(broken()) } else { Ok(state) }
     }
@@ -240,16 +240,16 @@ impl Shared {
         loop {
             let done = match self.duties.next(|| self.log.clock().now(), || self.log.has_company()) {
                 Next::Stop => return,
-                Next::Checkpoint if self.log.takes_duties() => self.checkpoint(),
-                // Another saves it for all.
-                Next::Checkpoint => Ok(()),
+                Next::Checkpoint => self.for_all(Shared::checkpoint).map(drop),
                 Next::Follow => self.catch_up(),
                 Next::Tick => self.tick(),
-                Next::Compact => self.compact_in_time(),
-                Next::Retain if self.log.takes_duties() => self.retain().map(|_| ()),
+                Next::Compact => {
+                    self.schedule_compaction();
+                    self.for_all(Shared::compact_in_time).map(drop)
+                }
                 Next::Retain => {
                     self.schedule_retention();
-                    Ok(())
+                    self.for_all(Shared::retain).map(drop)
                 }
             };
             match done {
@@ -259,6 +259,11 @@ impl Shared {
                 Err(_) => self.duties.rest(),
             }
         }
+    }
+
+    /// Carries out what one of those who have the database open does for all, if it is this one.
+    fn for_all<T>(&self, duty: impl FnOnce(&Self) -> Result<T>) -> Result<Option<T>> {
+        if self.log.takes_duties()? { duty(self).map(Some) } else { Ok(None) }
     }
 
     /// Takes in what others publish, whenever somebody here waits for it.
@@ -276,6 +281,8 @@ impl Shared {
                     company = !company;
                     self.duties.look();
                 }
+                // What is not attended to is left as it is by whoever asks; those who read are told what is damaged.
+                Heard::Compaction => drop(self.attend()),
                 Heard::Stop => return,
             }
         }
@@ -290,8 +297,15 @@ impl Shared {
             Duty::Seal => Ok(self.log.carry_out(quire_log::Duty::Seal)?),
             Duty::Checkpoint if self.duties.take(Next::Checkpoint, now) => self.checkpoint().map(|()| true),
             Duty::Tick if self.duties.take(Next::Tick, now) => self.tick().map(|()| true),
-            Duty::Compact if self.duties.take(Next::Compact, now) => self.compact_in_time().map(|()| true),
-            Duty::Retain if self.duties.take(Next::Retain, now) => self.retain(),
+            Duty::Compact if self.attend()? => Ok(true),
+            Duty::Compact if self.duties.take(Next::Compact, now) => {
+                self.schedule_compaction();
+                Ok(self.for_all(Shared::compact_in_time)?.is_some())
+            }
+            Duty::Retain if self.duties.take(Next::Retain, now) => {
+                self.schedule_retention();
+                self.retain()
+            }
             Duty::Deliver if self.deliveries.take().is_some() => self.deliver(),
             Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain | Duty::Deliver => Ok(false),
         }
@@ -309,8 +323,6 @@ impl Shared {
     /// Lets go of the records that their topics keep no longer. What goes is looked up in the published log, while writers
     /// go on; only moving the partitions' starts takes their turn. Says whether a topic keeps less than everything.
     fn retain(&self) -> Result<bool> {
-        // First, so that a failure is tried again in time, and whoever asks meanwhile for a look at once gets it.
-        self.schedule_retention();
         let now = self.log.clock().now();
         let (retained, stores) = {
             let state = self.state_now()?;
@@ -343,7 +355,8 @@ impl Shared {
         events.retained(now).map(|retained| (name(retained.store), retained)).collect()
     }
 
-    /// Has topics looked at again after an interval.
+    /// Has topics looked at again after an interval. To be called before a look, so that one that fails is made again in time, and
+    /// whoever asks meanwhile for a look at once gets it.
     fn schedule_retention(&self) {
         self.duties.retain_at(self.log.clock().now().plus_micros(RETENTION_INTERVAL_MICROS));
     }

@@ -171,7 +171,9 @@ mod tests {
     /// A program that behaves as the shell script says, in place of `quire`.
     fn start(name: &str, script: &str) -> Result<Demo, String> {
         let path = env::temp_dir().join(format!("quire-xtask-{}-{name}", process::id()));
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        // A shell can't trap what was ignored when it began, as SIGINT is for what a script starts in the background.
+        let interpreter = "/usr/bin/env -S --default-signal=INT sh";
+        fs::write(&path, format!("#!{interpreter}\n{script}\n")).expect("a script");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("an executable script");
         let demo = Demo::start(&path, Path::new("/"), Path::new("data"));
         fs::remove_file(&path).expect("the script");

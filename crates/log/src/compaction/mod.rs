@@ -7,20 +7,24 @@
 //!
 //! The log knows no model: who asks for a compaction says what of each entry survives. Only records before the oldest checkpoint
 //! that is kept are touched, so that a restart never replays what has gaps. A reader that was there before keeps the old
-//! segments mapped, and reads them to its end.
+//! segments mapped, and reads them to its end; others that have the log open are asked to do so first.
 
 mod plan;
 mod remains;
+mod round;
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use quire_model::{Entry, Position};
 
 pub use plan::{CompactionPlan, Run, Share};
+pub(crate) use round::Rounds;
 
 use crate::checkpoint;
-use crate::error::Result;
-use crate::log::Shared;
+use crate::components::Background;
+use crate::directory::LockedFile;
+use crate::error::{Error, Result};
+use crate::log::{Log, Shared};
 use crate::sealed::{Flaw, Open, Sealed, index_name};
 use crate::segment::{Compacted, SegmentHeader};
 use crate::writer::segment_name;
@@ -73,9 +77,81 @@ impl std::ops::AddAssign for Compaction {
     }
 }
 
+/// The turn to compact: nobody else does while this lives.
+#[derive(Debug)]
+pub struct Compactor<'l> {
+    shared: &'l Shared,
+    /// Whether others were asked for what they may answer when nobody waits for it.
+    asks: bool,
+    _turn: LockedFile,
+}
+
+impl Log {
+    /// Takes the turn to compact; `None` while another process, or thread, has it. `catch_up` takes in what was published by then, with
+    /// [`Writer::follow`](crate::Writer::follow): the last one who had the turn may have dropped what does not count any more by that.
+    ///
+    /// # Errors
+    /// Those of `catch_up`; [`Error::Io`] and [`Error::Damaged`]: it is not known what the last one who had the turn left.
+    pub fn begin_compaction<E: From<Error>>(
+        &self,
+        catch_up: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Option<Compactor<'_>>, E> {
+        let shared = &**self.shared();
+        let Some(turn) = shared.compaction_turn()? else { return Ok(None) };
+        catch_up()?;
+        shared.settle(&shared.sealing().lock().unwrap_or_else(PoisonError::into_inner))?;
+        Ok(Some(Compactor { shared, asks: false, _turn: turn }))
+    }
+}
+
+impl Compactor<'_> {
+    /// What is known of the sealed segments that may be compacted, by asking about at most `samples_max` entries of each: what a
+    /// [`CompactionPlan`] is made of. They end before the oldest checkpoint that is kept.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<Share>> {
+        self.shared.shares(samples_max, survives)
+    }
+
+    /// How many of these runs, from the first on, may be rewritten as far as others that have the log open are concerned: all, when
+    /// there are none; otherwise as many as they have said to hold the segments of. They are asked to, and waited for up to about two
+    /// seconds; with [`Background::Caller`](crate::Background::Caller) they are asked, and have answered when this is called in a later turn.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn held_by_others(&mut self, runs: &[Run]) -> Result<usize> {
+        let held = self.shared.held_by_others(runs)?;
+        self.asks = held == 0 && self.shared.background() == Background::Caller;
+        Ok(held)
+    }
+
+    /// Rewrites a run of sealed segments into one without the entries that don't survive. All others keep their places, and
+    /// every tag its numbers. A run that is not, or no longer, one of whole segments that may be compacted is left alone, and so
+    /// is one that somebody who has the log open has not said to hold. Nobody opens the log meanwhile.
+    ///
+    /// What the answers of `survives` rest on is synced first. Once this returns, the bytes of what was dropped are in no file any
+    /// more; readers that were there before have them until they are dropped.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] when a record is not as it was written: the run stays as it is. [`Error::NoSpace`], [`Error::Io`] and
+    /// [`Error::Failed`].
+    pub fn compact(&mut self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
+        self.shared.compact(run, survives)
+    }
+}
+
+impl Drop for Compactor<'_> {
+    fn drop(&mut self) {
+        if !self.asks {
+            self.shared.end_round();
+        }
+    }
+}
+
 impl Shared {
     /// What is known of the segments that may be compacted, by asking about at most `samples_max` entries of each.
-    pub(crate) fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<Share>> {
+    fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<Share>> {
         let oldest = checkpoint::oldest(self.directory())?;
         let segments = self.segments();
         let within = segments.sealed.iter().take_while(|sealed| sealed.header.end <= oldest);
@@ -101,20 +177,17 @@ impl Shared {
     }
 
     /// Rewrites a run, if the segments that begin and end it are there and may be compacted.
-    pub(crate) fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
-        // Others would look for the files that go: nobody else has the log open, and nobody opens it meanwhile.
-        let Some(_door) = self.alone()? else { return Ok(Compaction::default()) };
+    fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
+        // Others would look for the files that go: all of them hold these, and nobody opens the log meanwhile.
+        let _door = self.control().door(self.directory())?;
         let _sealing = self.sealing().lock().unwrap_or_else(PoisonError::into_inner);
-        let (segments, archive) = (self.segments(), &self.store().archive);
-        let begin = segments.sealed.partition_point(|sealed| sealed.first() < run.first);
-        let end = segments.sealed.partition_point(|sealed| sealed.header.end <= run.end);
-        let Some(all) = segments.sealed.get(begin..end).filter(|all| !all.is_empty()) else {
-            return Ok(Compaction::default());
-        };
-        let last = all[all.len() - 1].header;
-        if run.end != last.end || run.first != all[0].first() || run.end > checkpoint::oldest(self.directory())? {
+        if !self.may_replace(run) || run.end > checkpoint::oldest(self.directory())? {
             return Ok(Compaction::default());
         }
+        let (segments, archive) = (self.segments(), &self.store().archive);
+        let Some(range) = segments.whole(run) else { return Ok(Compaction::default()) };
+        let all = &segments.sealed[range.clone()];
+        let last = all[all.len() - 1].header;
         let mut done = Compaction { segments: all.len() as u64, ..Compaction::default() };
         let of = self.segment_header(&all[0])?;
         let mut remains = Remains::new(of.previous);
@@ -143,13 +216,18 @@ impl Shared {
         }
         drop(file);
         let sealed = archive.adopt(run.first)?;
-        self.change_segments(|segments| segments.with_compacted(begin..end, sealed));
+        self.change_segments(|segments| segments.with_compacted(range, sealed));
+        self.remove_replaced(all)?;
+        Ok(done)
+    }
+
+    /// Removes the files of segments that one stands for now under the name of the first.
+    fn remove_replaced(&self, all: &[Arc<Sealed>]) -> Result<()> {
         for old in &all[1..] {
             self.directory().remove(&segment_name(old.first()))?;
             self.directory().remove(&index_name(old.first()))?;
         }
-        self.directory().sync()?;
-        Ok(done)
+        self.directory().sync()
     }
 
     fn segment_header(&self, sealed: &Sealed) -> Result<SegmentHeader> {

@@ -6,7 +6,6 @@ use quire_model::Position;
 
 use super::Log;
 use super::shared::Shared;
-use crate::control::Door;
 use crate::error::Result;
 use crate::publish::Woken;
 use crate::settings::Durability;
@@ -21,6 +20,8 @@ pub enum Heard {
     Published,
     /// Others have opened the log, or the last of them has closed it.
     Company,
+    /// Somebody is to rewrite segments, or has done so: [`Log::attend`](crate::Log::attend) says what to do.
+    Compaction,
     /// [`Log::stop_listening`](crate::Log::stop_listening) was called.
     Stop,
 }
@@ -39,6 +40,9 @@ impl Log {
         loop {
             if !shared.listening.load(Ordering::SeqCst) {
                 return Heard::Stop;
+            }
+            if shared.has_news_of_round() {
+                return Heard::Compaction;
             }
             if shared.control.has_company() != company {
                 return Heard::Company;
@@ -69,9 +73,28 @@ impl Log {
         self.shared().control.has_company()
     }
 
+    /// The round of a compaction by another that is to be attended to; see [`Log::attend`](crate::Log::attend).
+    pub fn round_to_attend(&self) -> Option<u64> {
+        self.shared().round_to_attend()
+    }
+
+    /// Does what the compaction of another asks for in a round: holds segments whose files are about to go, or takes those that
+    /// came in their place. What was published when [`Log::round_to_attend`](crate::Log::round_to_attend) gave the round must have been taken in by
+    /// [`Writer::follow`](crate::Writer::follow): the new segments hold nothing that did not count by then. Readers that were there before see what they saw.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io), [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Damaged`](crate::Error::Damaged): nothing is lost, and the compaction leaves those segments as they
+    /// are, or this opening goes on with those that it holds.
+    pub fn attend(&self, round: u64) -> Result<()> {
+        self.shared().attend(round)
+    }
+
     /// Takes on the duties that one of those who have the log open carries out for all, such as checkpoints, unless another has
     /// them. They are kept until the log is closed, or the process dies.
-    pub fn takes_duties(&self) -> bool {
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io): it is not known who has them.
+    pub fn takes_duties(&self) -> Result<bool> {
         self.shared().takes_duties()
     }
 }
@@ -108,17 +131,17 @@ impl Shared {
         }
     }
 
-    /// Keeps others from opening the log for as long as the door is held; `None` when somebody has it open.
-    pub(crate) fn alone(&self) -> Result<Option<Door>> {
-        self.control.alone(&self.directory)
+    /// Whether a record is taken in here.
+    pub(crate) fn has_taken_in(&self, position: Position) -> bool {
+        self.syncer.last_appended() >= position
     }
 
-    pub(super) fn takes_duties(&self) -> bool {
+    pub(super) fn takes_duties(&self) -> Result<bool> {
         if self.duties.get().is_none()
-            && let Ok(Some(lock)) = self.directory.lock_file(DUTIES)
+            && let Some(lock) = self.directory.lock_file(DUTIES)?
         {
             let _ = self.duties.set(lock);
         }
-        self.duties.get().is_some()
+        Ok(self.duties.get().is_some())
     }
 }

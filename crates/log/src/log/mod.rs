@@ -12,7 +12,6 @@ use std::time::Duration;
 use quire_model::Position;
 
 use crate::checkpoint::{self, Checkpoint, Mark, PassOn};
-use crate::compaction::{Compaction, Run, Share, Survives};
 use crate::components::Duty;
 use crate::error::{Damage, Result};
 use crate::reader::Reader;
@@ -191,35 +190,12 @@ impl Log {
         }
     }
 
-    /// What is known of the sealed segments that may be compacted, by asking about at most `samples_max` entries of each: what a
-    /// [`CompactionPlan`](crate::CompactionPlan) is made of. They end before the oldest checkpoint that is kept.
-    ///
-    /// # Errors
-    /// [`Error::Io`](crate::Error::Io).
-    pub fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<Share>> {
-        self.shared().shares(samples_max, survives)
-    }
-
     /// The position behind the last record that may be compacted.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io).
     pub fn compactable_end(&self) -> Result<Position> {
         self.shared().compactable_end()
-    }
-
-    /// Rewrites a run of sealed segments into one without the entries that don't survive. All others keep their places, and
-    /// every tag its numbers. A run that is not, or no longer, one of whole segments that may be compacted is left alone.
-    ///
-    /// Nothing is done while other processes have the log open, and none opens it meanwhile.
-    /// What the answers of `survives` rest on is synced first. Once this returns, the bytes of what was dropped are in no file any
-    /// more; readers that were there before have them until they are dropped.
-    ///
-    /// # Errors
-    /// [`Error::Unreadable`](crate::Error::Unreadable) when a record is not as it was written: the run stays as it is. [`Error::NoSpace`](crate::Error::NoSpace), [`Error::Io`](crate::Error::Io) and
-    /// [`Error::Failed`](crate::Error::Failed).
-    pub fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
-        self.shared().compact(run, survives)
     }
 
     /// The position behind the last record of which entries may be gone. A replay must begin behind a checkpoint that was taken

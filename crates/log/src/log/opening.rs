@@ -11,6 +11,7 @@ use super::shared::Shared;
 use super::threads::Threads;
 use crate::checkpoint::{self, Checkpoint, Found};
 use crate::clock::Clock;
+use crate::compaction::Rounds;
 use crate::components::Components;
 use crate::control::Control;
 use crate::directory::Directory;
@@ -102,6 +103,8 @@ impl Log {
             sealing: Mutex::default(),
             sealer,
             scrub: Scrub::default(),
+            rounds: Rounds::default(),
+            background,
             store,
             listening: AtomicBool::new(true),
             duties: OnceLock::new(),

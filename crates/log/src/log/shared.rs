@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Mark;
+use crate::compaction::Rounds;
+use crate::components::Background;
 use crate::control::Control;
 use crate::directory::{Directory, LockedFile};
 use crate::error::Result;
@@ -46,7 +48,9 @@ pub(crate) struct Shared {
     pub(super) published: Published,
     pub(super) syncer: Syncer,
     pub(super) preparer: Preparer,
+    pub(super) background: Background,
     pub(super) counters: Arc<Counters>,
+    pub(super) rounds: Rounds,
     /// Whether [`Log::listen`](crate::Log::listen) is to go on.
     pub(super) listening: AtomicBool,
     /// The lock on [`DUTIES`], once it was had.
@@ -90,6 +94,14 @@ impl Shared {
     /// To be locked while segments are sealed or compacted.
     pub(crate) fn sealing(&self) -> &Mutex<()> {
         &self.sealing
+    }
+
+    pub(crate) fn background(&self) -> Background {
+        self.background
+    }
+
+    pub(crate) fn rounds(&self) -> &Rounds {
+        &self.rounds
     }
 
     pub(crate) fn scrub(&self) -> &Scrub {

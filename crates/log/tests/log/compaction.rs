@@ -25,9 +25,10 @@ fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Com
     let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
         answers.extend(entries.iter().map(|entry| survives(entry).into()));
     };
-    let shares = opened.log.shares(u32::MAX, &mut answer)?;
+    let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(()))?.expect("nobody else compacts");
+    let shares = compactor.shares(u32::MAX, &mut answer)?;
     let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
-    opened.log.compact(Run { first: first.first, end: last.end }, &mut answer)
+    compactor.compact(Run { first: first.first, end: last.end }, &mut answer)
 }
 
 fn is_even(entry: &Entry<'_>) -> bool {
@@ -183,8 +184,8 @@ fn a_run_with_damage_stays_as_it_is() {
     assert!(matches!(compact(&opened, is_even), Err(Error::Unreadable(_))));
     before.assert_unchanged(&shard);
     // A plan leaves it out.
-    let shares = opened
-        .log
+    let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
+    let shares = compactor
         .shares(u32::MAX, &mut |entries, answers| answers.extend(entries.iter().map(|entry| is_even(entry).into())))
         .unwrap();
     assert_eq!(shares.iter().filter(|share| share.surviving.is_none()).count(), 1);
@@ -192,8 +193,7 @@ fn a_run_with_damage_stays_as_it_is() {
     assert!(!plan.runs.is_empty());
     for run in plan.runs {
         assert!(run.end <= Position::new(6) || run.first > Position::new(6));
-        opened
-            .log
+        compactor
             .compact(run, &mut |entries, answers| answers.extend(entries.iter().map(|entry| is_even(entry).into())))
             .unwrap();
     }

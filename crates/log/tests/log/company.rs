@@ -219,6 +219,7 @@ fn who_waits_is_woken_by_what_another_publishes() {
                             drop(writer.publish_followed());
                         }
                         quire_log::Heard::Company => company = !company,
+                        quire_log::Heard::Compaction => panic!("nobody compacts"),
                         quire_log::Heard::Stop => return,
                     }
                 }

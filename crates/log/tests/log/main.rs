@@ -15,6 +15,7 @@ mod damage;
 mod oracle;
 mod power;
 mod replaced;
+mod rounds;
 mod sealed;
 mod shard;
 mod states;

@@ -218,13 +218,14 @@ impl Run {
         let answer = |entries: &[Entry<'_>], answers: &mut Vec<quire_log::Survival>| {
             answers.extend(entries.iter().map(|entry| survives(entry.place).into()));
         };
-        let shares = opened.log.shares(u32::MAX, &mut { answer }).unwrap();
+        let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
+        let shares = compactor.shares(u32::MAX, &mut { answer }).unwrap();
         let runs = match (&shares[..], joined) {
             ([first, .., last], true) => vec![quire_log::Run { first: first.first, end: last.end }],
             _ => shares.iter().step_by(2).map(|share| quire_log::Run { first: share.first, end: share.end }).collect(),
         };
         for run in runs {
-            let done = opened.log.compact(run, &mut { answer }).unwrap();
+            let done = compactor.compact(run, &mut { answer }).unwrap();
             assert!(done.segments > 0);
             for log in [&mut self.appended, &mut self.published] {
                 log.compact(run.end, |entry| entry.place.position < run.first || survives(entry.place));

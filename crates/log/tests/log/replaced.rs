@@ -14,9 +14,10 @@ fn replace(opened: &Opened, other: impl Fn(&Entry<'_>) -> Survival) -> Result<Co
     opened.log.sync()?;
     while opened.log.carry_out(Duty::Seal)? {}
     let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| answers.extend(entries.iter().map(&other));
-    let shares = opened.log.shares(u32::MAX, &mut answer)?;
+    let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(()))?.expect("nobody else compacts");
+    let shares = compactor.shares(u32::MAX, &mut answer)?;
     let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
-    opened.log.compact(Run { first: first.first, end: last.end }, &mut answer)
+    compactor.compact(Run { first: first.first, end: last.end }, &mut answer)
 }
 
 /// Of the three entries of a sample record, the first loses half of its body, and of each second record the last goes.

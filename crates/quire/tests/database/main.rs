@@ -6,6 +6,7 @@ mod support;
 mod atomicity;
 mod compacted;
 mod compaction;
+mod compaction_beside;
 mod conditions;
 mod durability;
 mod forgetting;

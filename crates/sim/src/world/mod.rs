@@ -139,8 +139,7 @@ impl<'p> World<'p> {
                 if *duty == Duty::Compact {
                     self.note_compaction();
                 }
-                let done = self.database().carry_out(*duty);
-                self.concluded(&format!("DUTY {duty:?}"), done.map(|_| ()), |_| ())?;
+                self.duty(*duty)?;
             }
             Action::Checkpoint => {
                 let seen = self.seen();
@@ -166,13 +165,7 @@ impl<'p> World<'p> {
             Action::Join => self.join()?,
             Action::Switch => self.switch(&mut random),
             Action::Leave => self.leave()?,
-            Action::Compact => {
-                let seen = self.seen();
-                self.note_compaction();
-                let done = self.database().compact();
-                let event = format!("COMPACT {}", done.as_ref().map_or(0, |done| done.entries_dropped));
-                self.concluded(&event, done.map(|_| ()), |world| world.safe = world.safe.max(seen))?;
-            }
+            Action::Compact => self.compact(&mut random)?,
             Action::Rebuild => self.rebuild()?,
             Action::BackUp => self.back_up(&mut random)?,
             Action::Tamper => self.tamper(&mut random)?,
@@ -222,6 +215,46 @@ impl<'p> World<'p> {
         }
         self.seen_time = (now, passed);
         Ok(())
+    }
+
+    /// Compacts. Others that have the database open are asked first, and answer when they look what there is to do: sometimes at once.
+    fn compact(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        let seals = if random.bool() { 4 } else { 0 };
+        let answers = if random.bool() { 3 * self.others.len() } else { 0 };
+        for _ in 0..seals {
+            self.duty(Duty::Seal)?;
+        }
+        let asker = self.process.number();
+        self.compact_once()?;
+        for _ in 0..answers {
+            if self.process.lives() {
+                self.switch(random);
+                self.duty(Duty::Compact)?;
+            }
+            if self.process.number() == asker {
+                self.compact_once()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn duty(&mut self, duty: Duty) -> Result<(), Failure> {
+        if !self.process.lives() {
+            return Ok(());
+        }
+        let done = self.database().carry_out(duty);
+        self.concluded(&format!("DUTY {duty:?}"), done.map(|_| ()), |_| ())
+    }
+
+    fn compact_once(&mut self) -> Result<(), Failure> {
+        if !self.process.lives() {
+            return Ok(());
+        }
+        let seen = self.seen();
+        self.note_compaction();
+        let done = self.database().compact();
+        let event = format!("COMPACT {}", done.as_ref().map_or(0, |done| done.entries_dropped));
+        self.concluded(&event, done.map(|_| ()), |world| world.safe = world.safe.max(seen))
     }
 
     /// From now on jobs that are finished may be gone.

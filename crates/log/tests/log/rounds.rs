@@ -1,0 +1,248 @@
+//! Compaction while others have the log open: nothing goes before each of them holds it, whoever read before reads on, the disk space
+//! comes back, and a death at any step costs nobody anything.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use quire_log::{Background, Compaction, Components, Durability, Duty, Error, Log, Opened, Run, Survival};
+use quire_model::{Entry, Position};
+
+use crate::compaction::{checkpoint, open_dying};
+use crate::shard::{BOTH, IDENTITY, Read, Shard, append, contents, extend, filled, sample};
+
+/// One that carries out what is to be done in the background by itself.
+fn open_alone(shard: &Shard) -> Opened {
+    let components = Components { clock: shard.clock.clone(), background: Background::Caller, ..Components::default() };
+    Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap()
+}
+
+fn follow(opened: &mut Opened) {
+    while opened.writer.follow().unwrap().is_some() {}
+    drop(opened.writer.publish_followed());
+}
+
+/// Takes in what was published, and does what a round asks for, if there is one.
+fn attend(opened: &mut Opened) -> bool {
+    let Some(round) = opened.log.round_to_attend() else { return false };
+    follow(opened);
+    opened.log.attend(round).unwrap();
+    true
+}
+
+fn is_left(entry: &Entry<'_>) -> bool {
+    entry.place.position.get().is_multiple_of(2)
+}
+
+fn survives(entries: &[Entry<'_>], answers: &mut Vec<Survival>) {
+    answers.extend(entries.iter().map(|entry| is_left(entry).into()));
+}
+
+/// Asks the others, and drops what does not survive of one run of all sealed segments that may be compacted, if they hold it.
+fn compact(opened: &Opened) -> Result<Compaction, Error> {
+    opened.log.sync()?;
+    while opened.log.carry_out(Duty::Seal)? {}
+    let Some(mut compactor) = opened.log.begin_compaction(|| Ok::<_, Error>(()))? else {
+        return Ok(Compaction::default());
+    };
+    let shares = compactor.shares(u32::MAX, &mut survives)?;
+    let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
+    let run = Run { first: first.first, end: last.end };
+    compactor.held_by_others(&[run])?;
+    compactor.compact(run, &mut survives)
+}
+
+/// What is to be read when what does not survive is gone before `end`.
+fn halved(whole: &[Read], end: Position) -> Vec<Read> {
+    let is_left = |read: &&Read| read.place.position >= end || read.place.position.get().is_multiple_of(2);
+    whole.iter().filter(is_left).cloned().collect()
+}
+
+/// A log of 60 records with a checkpoint behind them, and nobody in it.
+fn ready(durability: Durability) -> Shard {
+    let (shard, opened) = filled(durability, 60);
+    checkpoint(&opened);
+    shard
+}
+
+#[test]
+fn nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on() {
+    for durability in BOTH {
+        let shard = ready(durability);
+        let mut first = open_alone(&shard);
+        let (mut second, mut third) = (open_alone(&shard), open_alone(&shard));
+        let before = shard.snapshot().segments();
+        let whole = contents(&second.log.reader());
+        let readers = [second.log.reader(), third.log.reader()];
+        assert_eq!(compact(&first).unwrap(), Compaction::default(), "they are only asked");
+        assert!(attend(&mut second) && !attend(&mut second), "once a round");
+        assert_eq!(compact(&first).unwrap(), Compaction::default(), "the third has not answered");
+        assert_eq!(shard.snapshot().segments(), before);
+        assert!(attend(&mut third));
+        let done = compact(&first).unwrap();
+        assert!(done.segments > 4 && done.entries_dropped > 60, "{done:?}");
+        let end = first.log.compacted_end();
+        assert!(end > Position::new(40) && shard.snapshot().segments().len() < before.len());
+        // They read what they hold, until they look.
+        for opened in [&second, &third] {
+            assert_eq!(contents(&opened.log.reader()), whole);
+            assert_eq!(opened.log.compacted_end(), Position::ZERO);
+        }
+        for opened in [&mut second, &mut third] {
+            assert!(attend(opened));
+            assert_eq!(contents(&opened.log.reader()), halved(&whole, end));
+            assert_eq!(opened.log.compacted_end(), end);
+        }
+        for reader in &readers {
+            assert_eq!(contents(reader), whole);
+        }
+        // All go on, numbers too, and who opens it finds the same.
+        assert_eq!(append(&mut third.writer, &sample(61)), Position::new(61));
+        follow(&mut first);
+        assert_eq!(append(&mut first.writer, &sample(62)), Position::new(62));
+        first.log.wait(Position::new(62)).unwrap();
+        follow(&mut second);
+        let all = contents(&first.log.reader());
+        assert_eq!(all.len(), halved(&whole, end).len() + 6);
+        assert_eq!(contents(&second.log.reader()), all);
+        drop((readers, first, second, third));
+        assert_eq!(contents(&shard.open().log.reader()), all);
+    }
+}
+
+#[test]
+fn disk_space_comes_back_when_the_last_reader_of_it_goes() {
+    let shard = ready(Durability::Os);
+    let (mut first, mut second) = (open_alone(&shard), open_alone(&shard));
+    let reader = second.log.reader();
+    let mapped = |opened: &Opened| opened.log.statistics().segments;
+    let before = mapped(&second);
+    assert_eq!(compact(&first).unwrap(), Compaction::default());
+    assert!(attend(&mut second));
+    assert!(compact(&first).unwrap().bytes_after > 0);
+    assert!(attend(&mut second));
+    assert!(mapped(&second) < before);
+    let gone = format!("({})", "deleted");
+    let mapped_and_gone = || {
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let of_shard = |line: &&str| line.contains(shard.path().to_str().unwrap()) && line.ends_with(&gone);
+        maps.lines().filter(of_shard).count()
+    };
+    first.writer.refresh();
+    second.writer.refresh();
+    assert!(mapped_and_gone() > 0, "the reader has them");
+    drop(reader);
+    assert_eq!(mapped_and_gone(), 0);
+}
+
+#[test]
+fn who_opens_the_log_or_leaves_it_in_a_round_is_asked_or_not_waited_for() {
+    let shard = ready(Durability::Sync);
+    let (first, mut second) = (open_alone(&shard), open_alone(&shard));
+    assert_eq!(compact(&first).unwrap(), Compaction::default());
+    assert!(attend(&mut second));
+    // It takes the next seat, and has said nothing; its answer is not that of one who had the seat before.
+    let mut third = open_alone(&shard);
+    assert_eq!(compact(&first).unwrap(), Compaction::default());
+    assert!(attend(&mut third));
+    drop(third);
+    let mut third = open_alone(&shard);
+    assert_eq!(compact(&first).unwrap(), Compaction::default());
+    drop(second);
+    assert_eq!(compact(&first).unwrap(), Compaction::default());
+    let whole = contents(&third.log.reader());
+    assert!(attend(&mut third));
+    assert!(compact(&first).unwrap().segments > 4);
+    assert!(attend(&mut third));
+    assert_eq!(contents(&third.log.reader()), halved(&whole, first.log.compacted_end()));
+    // Alone, nobody is asked.
+    drop(third);
+    let mut first = first;
+    extend(&mut first, 120);
+    checkpoint(&first);
+    extend(&mut first, 121);
+    checkpoint(&first);
+    let end = first.log.compacted_end();
+    compact(&first).unwrap();
+    assert!(first.log.compacted_end() > end);
+}
+
+#[test]
+fn one_at_a_time_compacts() {
+    let shard = ready(Durability::Os);
+    let (first, second) = (open_alone(&shard), open_alone(&shard));
+    let turn = second.log.begin_compaction(|| Ok::<_, Error>(())).unwrap();
+    assert!(turn.is_some());
+    assert_eq!(compact(&first).unwrap(), Compaction::default());
+    assert_eq!(second.log.round_to_attend(), None, "nobody was asked");
+    drop(turn);
+    compact(&first).unwrap();
+    assert!(second.log.round_to_attend().is_some());
+}
+
+/// Has the last round be open, as if whoever began it had not lived to end it.
+fn take_back_the_end(shard: &Shard) {
+    const ROUND: u64 = 28 * 8;
+    let control = File::options().read(true).write(true).open(shard.path().join("control")).unwrap();
+    let mut round = [0; 8];
+    control.read_exact_at(&mut round, ROUND).unwrap();
+    let round = u64::from_le_bytes(round);
+    assert!(round > 0);
+    control.write_all_at(&(round - u64::from(round.is_multiple_of(2))).to_le_bytes(), ROUND).unwrap();
+}
+
+/// One whose disk dies, as a process would, at each step of a compaction; another, which held the segments for it, goes on.
+#[test]
+fn a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on() {
+    let origin = ready(Durability::Sync);
+    let whole = contents(&origin.open().log.reader());
+    let longer = contents(&filled(Durability::Os, 90).1.log.reader());
+    let snapshot = origin.snapshot();
+    let (mut before, mut after) = (0, 0);
+    for step in 0.. {
+        let shard = snapshot.shard();
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let dying = open_dying(shard.path(), &shard, Arc::clone(&left));
+        let (mut second, mut third) = (open_alone(&shard), open_alone(&shard));
+        assert_eq!(compact(&dying).unwrap(), Compaction::default());
+        assert!(attend(&mut second) && attend(&mut third));
+        left.store(step, Ordering::SeqCst);
+        let done = compact(&dying).is_ok_and(|done| done.segments > 0);
+        drop(dying);
+        take_back_the_end(&shard);
+        let rewritten = shard.open().log.compacted_end();
+        if rewritten == Position::ZERO {
+            before += 1
+        } else {
+            after += 1
+        }
+        for opened in [&second, &third] {
+            assert!(contents(&opened.log.reader()) == whole, "step {step}");
+        }
+        // Whatever the files are now, the next one to compact goes by them; the other is asked anew.
+        extend(&mut second, 89);
+        checkpoint(&second);
+        extend(&mut second, 90);
+        checkpoint(&second);
+        assert_eq!(compact(&second).unwrap(), Compaction::default());
+        assert_eq!(second.log.compacted_end(), rewritten, "step {step}");
+        assert!(attend(&mut third));
+        assert_eq!(third.log.compacted_end(), rewritten, "step {step}");
+        assert!(compact(&second).unwrap().entries_dropped > 0, "step {step}");
+        let end = second.log.compacted_end();
+        assert!(end > Position::new(60), "step {step}");
+        assert!(attend(&mut third));
+        let all = contents(&second.log.reader());
+        assert!(all == halved(&longer, end), "step {step}");
+        assert!(contents(&third.log.reader()) == all, "step {step}");
+        drop((second, third));
+        assert!(contents(&shard.open().log.reader()) == all, "step {step}");
+        let names = shard.names();
+        assert!(names.iter().all(|name| !name.ends_with(".new")), "{names:?}");
+        if done {
+            assert!(before > 3 && after > 3, "{before} steps before the commit point, {after} behind it");
+            return;
+        }
+    }
+}

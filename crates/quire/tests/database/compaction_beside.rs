@@ -1,0 +1,132 @@
+//! Compaction while several have the database open: one of them carries it out, the others go on, and read what counts.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire::jobs::{JobId, JobState, NewJob};
+use quire::{Background, Builder, Compaction, Database, Durability, Duty, ManualClock, Message, Timestamp};
+
+use crate::support::{Place, files};
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn builder(place: &Place, durability: Durability, clock: &Arc<ManualClock>) -> Builder {
+    place.builder(durability).clock(clock.clone()).history_ms(HOUR_MS).compact_interval_ms(10 * HOUR_MS)
+}
+
+/// Finished jobs, and some that are not, in several segments; gives back the first that was finished.
+fn fill(database: &Database, from: u64) -> JobId {
+    let mut first = None;
+    let payload = [7; 2500];
+    for round in from..from + 45 {
+        let job = database.queue("done").enqueue(NewJob::new(&payload)).expect("accepted");
+        let fetched = database.queue("done").fetch("worker", 1).expect("accepted").remove(0);
+        database.queue("done").ack(job, fetched.token, b"result").expect("accepted");
+        first.get_or_insert(job);
+        if round % 15 == 0 {
+            database.queue("live").enqueue(NewJob::new(format!("live {round}").as_bytes())).expect("accepted");
+        }
+        database.topic("topic").produce(&Message::new(b"kept")).expect("accepted");
+    }
+    database.sync().expect("synced");
+    first.expect("there were some")
+}
+
+/// That a database that was filled so often holds what counts.
+fn expect(database: &Database, fills: u64) {
+    let live = database.queue("live").list(JobState::Pending, None, 100).expect("readable");
+    let payload = |job| database.queue("live").job(job).expect("readable").expect("there").payload;
+    let payloads: Vec<_> = live.jobs.iter().map(|job| String::from_utf8(payload(*job)).expect("text")).collect();
+    let expected: Vec<_> = (0..3 * fills).map(|number| format!("live {}", number * 15)).collect();
+    assert_eq!(payloads, expected);
+    let fetched = database.topic("topic").fetch(0, quire::Sequence::new(0), usize::MAX).expect("readable");
+    assert_eq!(fetched.records.len() as u64, 45 * fills);
+}
+
+fn segments(place: &Place) -> usize {
+    files(&place.shard(), ".log").len()
+}
+
+/// Files of the database that are gone, and that this process has mapped all the same.
+fn mapped_and_gone(place: &Place) -> usize {
+    let maps = fs::read_to_string("/proc/self/maps").expect("Linux tells what is mapped");
+    let path = place.path();
+    let path = path.to_str().expect("text");
+    maps.lines().filter(|line| line.contains(path) && line.ends_with("(deleted)")).count()
+}
+
+#[test]
+fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
+    for durability in [Durability::Os, Durability::Sync] {
+        let place = Place::new();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+        let [first, second, third] =
+            [0; 3].map(|_| builder(&place, durability, &clock).open().expect("opened beside the others"));
+        let [done, ..] = [(0, &first), (45, &second), (90, &third)].map(|(from, database)| fill(database, from));
+        // Two, so that the older one is behind what no longer counts.
+        first.checkpoint().expect("saved");
+        clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
+        first.queue("more").enqueue(NewJob::new(b"more")).expect("accepted");
+        first.sync().expect("synced");
+        while first.carry_out(Duty::Seal).expect("sealed") {}
+        let before = segments(&place);
+        let compacted = compact(&first);
+        assert!(compacted.entries_dropped > 100, "{compacted:?}");
+        assert!(segments(&place) < before / 2);
+        for database in [&first, &second, &third] {
+            expect(database, 3);
+        }
+        // The others are told, and nobody keeps what nobody reads.
+        while mapped_and_gone(&place) > 0 {
+            first.wait_after(first.published(), Duration::from_millis(5)).expect("not failed");
+        }
+        for database in [&first, &second, &third] {
+            assert!(database.queue("done").job(done).expect("readable").is_none());
+        }
+        // And they go on.
+        fill(&second, 135);
+        for database in [&first, &second, &third] {
+            expect(database, 4);
+        }
+        drop((first, second, third));
+        expect(&builder(&place, durability, &clock).open().expect("opened"), 4);
+    }
+}
+
+/// Compacts by the one of several that has the duties, until there is nothing more to drop.
+fn compact(database: &Database) -> Compaction {
+    let mut all = Compaction::default();
+    loop {
+        let done = database.compact().expect("compacted");
+        all += done;
+        if done.segments == 0 {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn without_threads_they_answer_when_they_look_for_their_duties() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let open = || builder(&place, Durability::Os, &clock).background(Background::Caller).open().expect("opened");
+    let (first, second) = (open(), open());
+    fill(&second, 0);
+    first.checkpoint().expect("saved");
+    clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
+    first.queue("more").enqueue(NewJob::new(b"more")).expect("accepted");
+    first.sync().expect("synced");
+    while first.carry_out(Duty::Seal).expect("sealed") {}
+    let before = segments(&place);
+    assert_eq!(first.compact().expect("asked"), Compaction::default());
+    assert_eq!(first.compact().expect("asked"), Compaction::default(), "it has not answered");
+    assert!(second.carry_out(Duty::Compact).expect("answered"));
+    assert!(!second.carry_out(Duty::Compact).expect("nothing to do"));
+    assert!(first.compact().expect("compacted").entries_dropped > 30);
+    assert!(segments(&place) < before);
+    expect(&second, 1);
+    assert!(second.carry_out(Duty::Compact).expect("taken in"));
+    expect(&second, 1);
+    assert_eq!(second.compact().expect("not its duty"), Compaction::default());
+}
