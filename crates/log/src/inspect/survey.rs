@@ -75,7 +75,7 @@ impl FileKind {
             "control" => return FileKind::Control,
             "statistics" => return FileKind::Statistics,
             name if name.starts_with("spare") => return FileKind::Spare,
-            "opening" | "duties" | "sealing" | "checkpointing" => return FileKind::Lock,
+            "opening" | "duties" | "sealing" | "checkpointing" | "compacting" => return FileKind::Lock,
             name if name.starts_with("seat-") => return FileKind::Lock,
             name if name.ends_with(".new") => return FileKind::Unfinished,
             _ => {}
