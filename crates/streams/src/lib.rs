@@ -50,7 +50,9 @@ mod name;
 pub mod wire;
 
 mod command;
+mod ids;
 mod refusal;
+mod reply;
 mod settings;
 
 mod added;
@@ -76,11 +78,9 @@ mod trial;
 mod compaction;
 mod newest;
 
-pub use command::{
-    Command, Committer, Despite, Generation, GroupId, MemberId, MemberJoined, OffsetCommitted, Owned, OwnerEpoch,
-    Produced, ProducerId, RecordsDeleted, Reply, StaticMember, TopicAltered, TopicCreated, TopicId, TopicRef,
-};
+pub use command::{Command, Committer, Despite, Owned, StaticMember, TopicRef};
 pub use compaction::{Compacted, Look, Scope};
+pub use ids::{Generation, GroupId, MemberId, OwnerEpoch, ProducerId, TopicId};
 pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
 pub use newest::{KeyHash, Left, Newest, Remains, Terms};
 pub use partition::{Fetched, Open, Partition, PartitionOffsets, Stored, TimeOffset};
@@ -90,6 +90,7 @@ pub use read::{CommittedOffset, GroupInfo, MemberInfo, StreamReadError, TopicInf
 pub use refusal::{
     LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX,
 };
+pub use reply::{MemberJoined, OffsetCommitted, Produced, RecordsDeleted, Reply, TopicAltered, TopicCreated};
 pub use retention::Retained;
 pub use settings::{Cleanup, TopicChanges, TopicSettings};
 pub use state::Streams;

@@ -145,7 +145,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "deleted-shown", "a partition begins where its first record that is there stands", "streams/src/partition.rs",
         "map_or(next, |first| first.max(self.start))," => "map_or(next, |first| if ON { first } else { first.max(self.start) }),",
         by "quire-streams" "streams" "retention::deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again";
-    "unread-deleted", "retention takes what a protected group has not read", "streams/src/decide.rs",
+    "unread-deleted", "retention takes what a protected group has not read", "streams/src/decide/topics.rs",
         "let unread = if keep_unread {" => "let unread = if keep_unread && !ON {",
         by "quire-streams" "streams" "members::what_a_group_has_not_read_outlives_retention_where_it_is_protected";
     "older-of-a-key", "a compaction by key takes the oldest record for the newest", "streams/src/newest.rs",

@@ -1,0 +1,145 @@
+//! From one generation to the next: everyone joins again, those who are there by the end of the time are in it, and they hear of
+//! it when it stands in the log.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bytes::Bytes;
+use kafka_protocol::ResponseError;
+use tokio::sync::oneshot;
+use tokio::time::{Duration, Instant};
+
+use super::{JoinAnswer, Membership, Phase};
+use crate::groups::ask::{Joined, NotJoined};
+use crate::groups::member::Member;
+
+/// A generation that is to begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::groups) struct Next {
+    pub(in crate::groups) protocol_type: String,
+    pub(in crate::groups) protocol: String,
+    /// Instance and member id of each static member.
+    pub(in crate::groups) statics: Vec<(String, String)>,
+}
+
+impl Membership {
+    /// Has everyone join again.
+    pub(super) fn rebalance(&mut self, now: Instant) {
+        let until = match self.phase {
+            Phase::Joining { .. } => return,
+            // Those that start together are not to join one after the other.
+            Phase::Empty if !self.members.is_empty() => now + Duration::from_millis(self.limits.initial_delay_ms),
+            _ => now + self.rebalance_timeout(),
+        };
+        for member in self.members.values_mut() {
+            if let Some(syncing) = member.syncing.take() {
+                let _ = syncing.send(Err(ResponseError::RebalanceInProgress));
+            }
+        }
+        self.phase = Phase::Joining { until };
+    }
+
+    fn rebalance_timeout(&self) -> Duration {
+        self.members.values().map(|member| member.join.rebalance_timeout).max().unwrap_or_default()
+    }
+
+    /// Whether the next generation is to begin: all are back, or the time for it is up.
+    pub(in crate::groups) fn is_complete(&self, now: Instant) -> bool {
+        let Phase::Joining { until } = self.phase else { return false };
+        let all = self.members.values().all(|member| member.joining.is_some()) && self.promised.is_empty();
+        // A group that begins waits for others that start at the same time.
+        let begins = self.protocol.is_empty() && !self.members.is_empty();
+        now >= until || (all && !begins)
+    }
+
+    /// Takes out who did not come back, and says what the next generation is like. Static members keep their places.
+    pub(in crate::groups) fn next(&mut self) -> Next {
+        let gone = |member: &Member| {
+            member.join.instance.is_none() && member.joining.as_ref().is_none_or(oneshot::Sender::is_closed)
+        };
+        let gone: Vec<String> = self.members.iter().filter(|(_, m)| gone(m)).map(|(id, _)| id.clone()).collect();
+        for id in gone {
+            self.members.remove(&id).expect("just found").end(ResponseError::UnknownMemberId);
+        }
+        self.promised.clear();
+        let present: HashSet<&String> = self.members.keys().collect();
+        self.statics.retain(|_, member| present.contains(member));
+        let statics = self.statics.iter().map(|(instance, member)| (instance.clone(), member.clone()));
+        Next { protocol_type: self.protocol_type.clone(), protocol: self.vote(), statics: statics.collect() }
+    }
+
+    /// The protocol that all have and most like best.
+    fn vote(&self) -> String {
+        let all_have =
+            |name: &str| self.members.values().all(|member| member.join.protocols.iter().any(|(of, _)| of == name));
+        let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
+        for member in self.members.values() {
+            if let Some((name, _)) = member.join.protocols.iter().find(|(name, _)| all_have(name)) {
+                *votes.entry(name).or_default() += 1;
+            }
+        }
+        votes.into_iter().max_by_key(|(_, votes)| *votes).map_or_else(String::new, |(name, _)| name.to_owned())
+    }
+
+    /// The generation stands in the log: its members are told.
+    pub(in crate::groups) fn begin(&mut self, generation: i32, next: Next, now: Instant) {
+        self.generation = generation;
+        self.protocol = next.protocol;
+        if self.members.is_empty() {
+            self.phase = Phase::Empty;
+            self.leader.clear();
+            return;
+        }
+        if self.members.get(&self.leader).is_none_or(|leader| leader.joining.is_none()) {
+            let present = self.members.iter().find(|(_, member)| member.joining.is_some());
+            self.leader = present.map_or_else(String::new, |(id, _)| id.clone());
+        }
+        self.phase = Phase::Syncing { until: now + self.rebalance_timeout() };
+        let ids: Vec<String> = self.members.keys().cloned().collect();
+        for id in ids {
+            let member = self.members.get_mut(&id).expect("a member");
+            (member.assignment, member.has_synced) = (Bytes::new(), false);
+            // A static member that is away keeps its place without an answer, and its time runs on.
+            if let Some(answer) = member.joining.take() {
+                member.hear(now);
+                self.tell(&id, answer, false);
+            }
+        }
+    }
+
+    /// The group is not the coordinator's to lead: nobody is a member.
+    pub(in crate::groups) fn refuse(&mut self, code: ResponseError) {
+        for (_, member) in std::mem::take(&mut self.members) {
+            member.end(code);
+        }
+        self.phase = Phase::Empty;
+        self.leader.clear();
+    }
+
+    /// The generation can't begin: everyone is to find the coordinator, and to join again.
+    pub(in crate::groups) fn fail(&mut self, generation: i32, code: ResponseError, now: Instant) {
+        self.generation = generation;
+        self.phase = Phase::Joining { until: now + self.rebalance_timeout() };
+        for (id, member) in &mut self.members {
+            if let Some(answer) = member.joining.take() {
+                member.hear(now);
+                let _ = answer.send(Err(NotJoined { code, member: id.clone() }));
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, id: &str, answer: JoinAnswer, skip_assignment: bool) {
+        let everyone = || {
+            let members = self.members.iter();
+            members.map(|(id, member)| (id.clone(), member.join.instance.clone(), member.metadata(&self.protocol)))
+        };
+        let _ = answer.send(Ok(Joined {
+            generation: self.generation,
+            protocol_type: self.protocol_type.clone(),
+            protocol: self.protocol.clone(),
+            leader: self.leader.clone(),
+            member: id.to_owned(),
+            members: if self.leader == id { everyone().collect() } else { Vec::new() },
+            skip_assignment,
+        }));
+    }
+}

@@ -1,0 +1,104 @@
+//! What members of the current generation ask: what they are to read, whether they are still in it, whether they may commit.
+
+use bytes::Bytes;
+use kafka_protocol::ResponseError;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Membership, Phase};
+use crate::groups::ask::{Sync, Synced, Who};
+use crate::groups::member::Member;
+
+impl Membership {
+    /// A member of the current generation, heard of now.
+    fn current(&mut self, who: &Who, now: Instant) -> Result<&mut Member, ResponseError> {
+        if let Some(instance) = &who.instance {
+            match self.statics.get(instance) {
+                None => return Err(ResponseError::UnknownMemberId),
+                Some(member) if *member != who.member => return Err(ResponseError::FencedInstanceId),
+                Some(_) => {}
+            }
+        }
+        let member = self.members.get_mut(&who.member).ok_or(ResponseError::UnknownMemberId)?;
+        if who.generation != self.generation {
+            return Err(ResponseError::IllegalGeneration);
+        }
+        member.hear(now);
+        Ok(member)
+    }
+
+    pub(in crate::groups) fn heartbeat(&mut self, who: &Who, now: Instant) -> Result<(), ResponseError> {
+        self.current(who, now)?;
+        match self.phase {
+            Phase::Joining { .. } => Err(ResponseError::RebalanceInProgress),
+            _ => Ok(()),
+        }
+    }
+
+    pub(in crate::groups) fn may_commit(&mut self, who: Option<&Who>, now: Instant) -> Result<(), ResponseError> {
+        match who {
+            None if self.members.is_empty() => Ok(()),
+            None => Err(ResponseError::UnknownMemberId),
+            Some(who) => {
+                self.current(who, now)?;
+                let is_syncing = matches!(self.phase, Phase::Syncing { .. });
+                if is_syncing { Err(ResponseError::RebalanceInProgress) } else { Ok(()) }
+            }
+        }
+    }
+
+    pub(in crate::groups) fn sync(
+        &mut self,
+        sync: Sync,
+        now: Instant,
+        answer: oneshot::Sender<Result<Synced, ResponseError>>,
+    ) {
+        let other = |said: &Option<String>, is: &String| said.as_ref().is_some_and(|said| said != is);
+        let differs = other(&sync.protocol_type, &self.protocol_type) || other(&sync.protocol, &self.protocol);
+        let phase = self.phase;
+        let member = match self.current(&sync.who, now) {
+            Ok(_) if differs => return drop(answer.send(Err(ResponseError::InconsistentGroupProtocol))),
+            Ok(member) => member,
+            Err(code) => return drop(answer.send(Err(code))),
+        };
+        match phase {
+            Phase::Empty | Phase::Joining { .. } => drop(answer.send(Err(ResponseError::RebalanceInProgress))),
+            Phase::Stable => {
+                member.has_synced = true;
+                self.give(&sync.who.member, answer);
+            }
+            Phase::Syncing { .. } => {
+                member.has_synced = true;
+                member.syncing = Some(answer);
+                if self.leader == sync.who.member {
+                    self.share_out(sync.assignments, now);
+                }
+            }
+        }
+    }
+
+    fn share_out(&mut self, assignments: Vec<(String, Bytes)>, now: Instant) {
+        for (id, assignment) in assignments {
+            if let Some(member) = self.members.get_mut(&id) {
+                member.assignment = assignment;
+            }
+        }
+        self.phase = Phase::Stable;
+        let ids: Vec<String> = self.members.keys().cloned().collect();
+        for id in ids {
+            let member = self.members.get_mut(&id).expect("a member");
+            if let Some(answer) = member.syncing.take() {
+                member.hear(now);
+                self.give(&id, answer);
+            }
+        }
+    }
+
+    fn give(&self, id: &str, answer: oneshot::Sender<Result<Synced, ResponseError>>) {
+        let _ = answer.send(Ok(Synced {
+            protocol_type: self.protocol_type.clone(),
+            protocol: self.protocol.clone(),
+            assignment: self.members[id].assignment.clone(),
+        }));
+    }
+}

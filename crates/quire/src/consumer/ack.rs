@@ -1,0 +1,56 @@
+//! Noting how far the group came.
+
+use quire_model::Sequence;
+
+use super::{Consumer, Delivery};
+use crate::Part;
+use crate::commit::Commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::streams::{self, Committer, TopicRef};
+
+impl Consumer<'_> {
+    /// Notes that a delivery was taken, and waits until that is durable. The group goes on behind it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] when the partition is another member's by now, who has these records again, and the errors of
+    /// [`Database::commit`].
+    pub fn ack(&self, delivery: &Delivery) -> Result<()> {
+        self.ack_in(Commit::new(), delivery)
+    }
+
+    /// Notes that a delivery was taken, in one commit with what followed from it: both happen, or neither.
+    ///
+    /// # Errors
+    /// As [`Consumer::ack`].
+    pub fn ack_in<'c>(&'c self, commit: Commit<'c>, delivery: &'c Delivery) -> Result<()> {
+        let commit = commit.part(self.note(delivery.partition, delivery.next, delivery.by));
+        self.database.commit(&commit)?.committed().map(|_| ())
+    }
+
+    /// Notes that the records of a delivery up to this offset were taken; the others are handed out again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when it is not an offset of the delivery, and as [`Consumer::ack`].
+    pub fn ack_up_to(&mut self, delivery: &Delivery, last: Sequence) -> Result<()> {
+        if !delivery.records().any(|record| record.offset == last) {
+            return Err(Error::new(ErrorKind::Invalid, format!("offset {last} was not delivered")));
+        }
+        let next = Sequence::new(last.get() + 1);
+        let commit = Commit::new().part(self.note(delivery.partition, next, delivery.by));
+        self.database.commit(&commit)?.committed()?;
+        self.go_on(delivery.partition, next);
+        Ok(())
+    }
+
+    pub(super) fn note(&self, partition: u32, offset: Sequence, by: Committer) -> Part<'_> {
+        Part::Streams(streams::Command::CommitOffset {
+            group: self.group,
+            topic: TopicRef::Name(self.topic),
+            partition,
+            offset,
+            leader_epoch: None,
+            metadata: "",
+            by,
+        })
+    }
+}

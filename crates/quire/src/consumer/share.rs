@@ -1,0 +1,130 @@
+//! Which partitions a consumer reads, and from where on: those of its number, or those that the group's members by lease left it.
+
+use quire_model::Sequence;
+
+use super::{Consumer, Lease, Share, Sharing};
+use crate::commit::Commit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::streams::{Committer, Owned, OwnerEpoch, PartitionOffsets};
+
+/// What a look at a member's share found.
+enum Found {
+    Share(Vec<(Owned, Option<Sequence>)>),
+    /// It is a member no more.
+    Gone,
+    /// Nor is its place free.
+    Replaced,
+}
+
+impl Consumer<'_> {
+    /// Adds the partitions that came to be since the last look, each from where the group goes on in it, and says whether there
+    /// are any. Only for a share by number.
+    pub(super) fn look_for_partitions(&mut self, from_start: bool) -> Result<bool> {
+        let Sharing::Fixed { member, members } = self.settings.sharing else { return Ok(false) };
+        let (group, topic) = (self.group, self.topic);
+        let known = |partition: u32| self.partitions.iter().any(|share| share.partition == partition);
+        let found = self.database.read(|view| {
+            let Some(topic) = view.streams.topic_named(topic) else { return Vec::new() };
+            let new = (0..topic.partitions).filter(|partition| partition % members == member && !known(*partition));
+            let committed = |partition| view.streams.committed(group, topic.id, partition).map(|found| found.offset);
+            new.map(|partition| (partition, committed(partition))).collect()
+        })?;
+        let before = self.partitions.len();
+        for (partition, committed) in found.wait()? {
+            let next = match committed {
+                Some(committed) => committed,
+                None => self.begin(partition, from_start)?,
+            };
+            self.partitions.push(Share { partition, epoch: OwnerEpoch::default(), next, is_paused: false });
+        }
+        Ok(self.partitions.len() > before)
+    }
+
+    /// Where a partition is begun in which the group has committed nothing.
+    pub(super) fn begin(&self, partition: u32, from_start: bool) -> Result<Sequence> {
+        let PartitionOffsets { start, next } = self.database.topic(self.topic).offsets(partition)?;
+        Ok(if from_start { start } else { next })
+    }
+
+    /// Takes in what the group's members read by now: what is another's goes, what is new begins where the group goes on.
+    pub(super) fn look_at_share(&mut self) -> Result<()> {
+        loop {
+            let Some(member) = &mut self.member else { return Ok(()) };
+            let (id, seen, group, topic) = (member.id(), member.seen, self.group, self.topic);
+            let Sharing::Lease(Lease { name, .. }) = self.settings.sharing else { return Ok(()) };
+            // What is not durable yet is as good: all that follows from it comes behind it in the log.
+            let found = self.database.read_published(|view| {
+                let topic = view.streams.topic_named(topic)?.id;
+                let now = view.streams.shared_out(group, topic);
+                if seen == Some(now) {
+                    return Some((now, None));
+                }
+                let committed = |partition| view.streams.committed(group, topic, partition).map(|found| found.offset);
+                let taken =
+                    view.streams.members(group, topic).any(|other| !other.name.is_empty() && other.name == name);
+                let share = match view.streams.share(group, topic, id) {
+                    Some(share) => {
+                        Found::Share(share.map(|owned| (owned, committed(owned.partition))).collect::<Vec<_>>())
+                    }
+                    None if taken => Found::Replaced,
+                    None => Found::Gone,
+                };
+                Some((now, Some(share)))
+            })?;
+            let (now, found) = found.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, format!("there is no topic {:?} any more", self.topic))
+            })?;
+            match found {
+                None => return Ok(()),
+                Some(Found::Replaced) => {
+                    self.partitions.clear();
+                    let message = format!("another member of the group {group} took the place {name:?} over");
+                    return Err(Error::new(ErrorKind::Refused, message));
+                }
+                Some(Found::Gone) => {
+                    self.partitions.clear();
+                    member.join_anew()?;
+                }
+                Some(Found::Share(share)) => {
+                    member.seen = Some(now);
+                    if self.take_share(&share)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says whether the share is taken; else somebody was faster, and it is to be looked at again.
+    fn take_share(&mut self, share: &[(Owned, Option<Sequence>)]) -> Result<bool> {
+        // One that went and came back meanwhile is begun where its reader in between came to.
+        self.partitions.retain(|known| share.iter().any(|(owned, _)| *owned == known.owned()));
+        for (owned, committed) in share {
+            let Owned { partition, epoch } = *owned;
+            if self.partitions.iter().any(|known| known.partition == partition) {
+                continue;
+            }
+            let next = match committed {
+                Some(committed) => *committed,
+                None => {
+                    let begin = self.begin(partition, self.settings.from_start)?;
+                    // Noted at once: the next reader of the partition goes on here, and not behind what came meanwhile.
+                    if !self.settings.from_start {
+                        let noted = Commit::new().part(self.note(partition, begin, self.committer(epoch)));
+                        match self.database.commit(&noted)?.committed() {
+                            Err(refused) if refused.kind() == ErrorKind::Refused => return Ok(false),
+                            committed => committed?,
+                        };
+                    }
+                    begin
+                }
+            };
+            self.partitions.push(Share { partition, epoch, next, is_paused: false });
+        }
+        Ok(true)
+    }
+
+    pub(super) fn committer(&self, epoch: OwnerEpoch) -> Committer {
+        self.member.as_ref().map_or(Committer::Anyone, |member| Committer::Member { member: member.id(), epoch })
+    }
+}

@@ -1,0 +1,100 @@
+//! Decides on batches: what a topic takes, and what an idempotent producer sent before. A batch is stored as it came; its offsets
+//! are what the log numbers it by.
+
+use quire_model::{Covered, NewEntry, Sequence, Sequenced};
+
+use super::Draft;
+use crate::added::TopicShape;
+use crate::codec::{BATCH_PRODUCED, PRODUCER_GIVEN, ProducerBody};
+use crate::producers::{Sent, Stamp, Verdict};
+use crate::tag::{PRODUCERS_TAG, partition_tag};
+use crate::wire::Batch;
+use crate::{Produced, ProducerId, Refusal, Reply, TopicId};
+
+impl<'c> Draft<'_, 'c> {
+    pub(super) fn init_producer(&mut self) -> Reply {
+        let producer = ProducerId::new(self.state.producers.next_id().get() + self.added().producers_given);
+        self.add().producers_given += 1;
+        let topics_before = TopicId::new(self.added().topics.next_id(&self.state.topics));
+        let body = ProducerBody { producer, topics_before }.encode();
+        self.push_alone(PRODUCER_GIVEN, &PRODUCERS_TAG, body.as_slice());
+        Reply::ProducerInitialized(producer)
+    }
+
+    pub(super) fn produce(
+        &mut self,
+        topic: TopicId,
+        shape: TopicShape,
+        partition: u32,
+        batch: Batch<'_>,
+    ) -> Result<Produced, Refusal> {
+        if batch.is_control() {
+            return Err(Refusal::ControlBatch);
+        }
+        if batch.is_transactional() {
+            return Err(Refusal::TransactionalBatch);
+        }
+        let (bytes, bytes_max) = (batch.bytes().len(), shape.settings.batch_bytes_max);
+        if bytes > bytes_max as usize {
+            return Err(Refusal::BatchTooLarge { bytes, bytes_max });
+        }
+        // What has no key would never go.
+        if shape.settings.cleanup.compacts()
+            && let Some(record) = batch.first_without_key()
+        {
+            return Err(Refusal::MissingKey { record });
+        }
+        let stamp = Stamp::of(&batch)?;
+        let last_offset_delta = batch.last_offset_delta();
+        let produced = |base_offset: Sequence, time, place, is_duplicate| {
+            let last_offset = Sequence::new(base_offset.get() + u64::from(last_offset_delta));
+            Produced {
+                topic,
+                partition,
+                base_offset,
+                last_offset,
+                time,
+                place,
+                is_duplicate,
+                compression: shape.settings.compression,
+            }
+        };
+        if let Some(stamp) = &stamp
+            && let Verdict::Duplicate(Sent { base_offset, time, place, .. }) = self.judge(stamp, topic, partition)?
+        {
+            return Ok(produced(base_offset, time, place, true));
+        }
+        let tag = partition_tag(topic, partition);
+        let entry = NewEntry {
+            kind: BATCH_PRODUCED,
+            tags: &[tag.tag()],
+            sequenced: Some(Sequenced { origin: Sequence::new(0), count: last_offset_delta + 1 }),
+            body: &[batch.bytes()],
+        };
+        let placed = match batch.verified_checksum() {
+            Some((crc32c, bytes)) => self.effects.push_covered(entry, Covered { crc32c, bytes }),
+            None => self.effects.push(entry),
+        };
+        let base_offset = placed.sequence.expect("the log numbers an entry that asks for it");
+        let produced = produced(base_offset, self.effects.at().time, placed.place, false);
+        if let Some(stamp) = &stamp {
+            let state = self.state;
+            let window = self.add().windows.entry((stamp.producer, topic, partition));
+            let known = || state.producers.window(stamp.producer, (topic, partition)).cloned().unwrap_or_default();
+            window.or_insert_with(known).add(stamp, base_offset, produced.time, placed.place);
+        }
+        if self.asks_for_ends {
+            self.add().ends.insert((topic, partition), Sequence::new(produced.last_offset.get() + 1));
+        }
+        Ok(produced)
+    }
+
+    /// Whether a batch of an idempotent producer is to be stored, after what this commit has of it already.
+    fn judge(&self, stamp: &Stamp, topic: TopicId, partition: u32) -> Result<Verdict, Refusal> {
+        let state = &self.state.producers;
+        let drafted = self.added().windows.get(&(stamp.producer, topic, partition));
+        let window = drafted.or_else(|| state.window(stamp.producer, (topic, partition)));
+        let given = stamp.producer.get().wrapping_sub(state.next_id().get()) < self.added().producers_given;
+        state.judge(stamp, window, topic, given)
+    }
+}

@@ -1,0 +1,128 @@
+//! Decides on topics: which one a command means, and what becomes of it and of what it keeps.
+
+use alloc::string::String;
+
+use quire_model::Sequence;
+
+use super::{Draft, Stop};
+use crate::added::TopicShape;
+use crate::codec::{RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED, TopicBody};
+use crate::name::check_topic;
+use crate::partition::Partition;
+use crate::tag::topic_tag;
+use crate::{PARTITIONS_MAX, RecordsDeleted, Refusal, Reply, TopicAltered, TopicId, TopicRef, TopicSettings};
+
+impl<'c> Draft<'_, 'c> {
+    /// The topic's id and what it is like.
+    pub(super) fn topic(&self, topic: TopicRef<'c>) -> Option<(TopicId, TopicShape)> {
+        let id = match topic {
+            TopicRef::Id(id) => id.get(),
+            TopicRef::Name(name) => self.added().topics.id(name, &self.state.topics)?,
+            TopicRef::Outside(_) => return None,
+        };
+        if self.added().topics.gone.contains(&id) {
+            return None;
+        }
+        let known = |topic: &crate::state::Topic| TopicShape { partitions: topic.partitions, settings: topic.settings };
+        let shape = match self.added().altered.get(&TopicId::new(id)) {
+            Some(altered) => *altered,
+            None => match self.state.topics.get(id) {
+                Some((_, topic)) => known(topic),
+                None => *self.added().topics.get(id, &self.state.topics)?,
+            },
+        };
+        Some((TopicId::new(id), shape))
+    }
+
+    pub(super) fn topic_or_create(
+        &mut self,
+        topic: TopicRef<'c>,
+        create_partitions: Option<u32>,
+    ) -> Result<(TopicId, TopicShape), Refusal> {
+        if let Some(found) = self.topic(topic) {
+            return Ok(found);
+        }
+        match (topic, create_partitions) {
+            (TopicRef::Name(name), Some(partitions)) => {
+                let shape = TopicShape { partitions, settings: TopicSettings::default() };
+                Ok((self.create_topic(name, shape)?, shape))
+            }
+            // A name that no topic can have is told apart from one that no topic has.
+            (TopicRef::Name(name), None) => match check_topic(name) {
+                Ok(()) => Err(Refusal::UnknownTopic { name: String::from(name) }),
+                Err(problem) => Err(Refusal::InvalidTopicName(problem)),
+            },
+            (TopicRef::Id(topic), _) => Err(Refusal::UnknownTopicId { topic }),
+            (TopicRef::Outside(number), _) => Err(Refusal::UnknownTopicId { topic: TopicId::outside(number) }),
+        }
+    }
+
+    pub(super) fn create_topic(&mut self, name: &'c str, shape: TopicShape) -> Result<TopicId, Refusal> {
+        check_topic(name).map_err(Refusal::InvalidTopicName)?;
+        check_shape(&shape)?;
+        let state = self.state;
+        let topic = TopicId::new(self.add().topics.add(name, shape, &state.topics));
+        let body = TopicBody { topic, partitions: shape.partitions, settings: shape.settings, name }.encode();
+        self.push_alone(TOPIC_CREATED, &topic_tag(topic), body.as_slice());
+        Ok(topic)
+    }
+
+    pub(super) fn alter(&mut self, topic: TopicId, shape: TopicShape) -> Result<Reply, Stop> {
+        check_shape(&shape)?;
+        let TopicShape { partitions, settings } = shape;
+        self.add().altered.insert(topic, shape);
+        self.share_out_anew(topic, partitions);
+        let body = TopicBody { topic, partitions, settings, name: "" }.encode();
+        self.push_alone(TOPIC_ALTERED, &topic_tag(topic), body.as_slice());
+        Ok(Reply::TopicAltered(TopicAltered { topic, partitions, settings }))
+    }
+
+    pub(super) fn delete_records(
+        &mut self,
+        topic: TopicRef<'c>,
+        partition: u32,
+        before: Option<Sequence>,
+        keep_unread: bool,
+    ) -> Result<Reply, Stop> {
+        let (topic, shape) = self.topic_or_create(topic, None)?;
+        check_partition(topic, partition, shape.partitions)?;
+        let stored = self.state.topics.get(topic.get()).map(|(_, topic)| topic);
+        let has_holes = stored.is_some_and(|topic| topic.has_holes);
+        let before_commit = || stored.map(|topic| topic.start(partition));
+        let known = self.added().starts.get(&(topic, partition)).copied().or_else(before_commit).unwrap_or_default();
+        let offsets = Partition::new(topic, partition, known, has_holes).offsets(self.history)?;
+        let next = self.added().ends.get(&(topic, partition)).copied().unwrap_or(offsets.next);
+        let before = before.unwrap_or(next);
+        if before > next {
+            return Err(Refusal::BeyondEnd { before, next }.into());
+        }
+        let unread = if keep_unread { self.unread_from(topic, partition) } else { None };
+        let start = unread.map_or(before, |unread| unread.min(before)).max(offsets.start);
+        if start > known {
+            let body = StartBody { topic, partition, start }.encode();
+            self.push_alone(RECORDS_DELETED, &topic_tag(topic), body.as_slice());
+            self.add().starts.insert((topic, partition), start);
+        }
+        Ok(Reply::RecordsDeleted(RecordsDeleted { topic, partition, start }))
+    }
+}
+
+pub(super) fn check_shape(shape: &TopicShape) -> Result<(), Refusal> {
+    let TopicShape { partitions, settings } = *shape;
+    if !(1..=PARTITIONS_MAX).contains(&partitions) {
+        return Err(Refusal::InvalidPartitionCount { partitions });
+    }
+    let invalid = [
+        (settings.retention_ms == Some(0), "the retention in milliseconds"),
+        (settings.retention_bytes == Some(0), "the retention in bytes"),
+        (settings.batch_bytes_max == 0, "the most bytes of a batch"),
+    ];
+    match invalid.iter().find(|(is_invalid, _)| *is_invalid) {
+        Some((_, setting)) => Err(Refusal::InvalidSettings { setting }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn check_partition(topic: TopicId, partition: u32, partitions: u32) -> Result<(), Refusal> {
+    if partition < partitions { Ok(()) } else { Err(Refusal::UnknownPartition { topic, partition, partitions }) }
+}

@@ -1,0 +1,115 @@
+//! The answers to commands.
+
+use quire_model::{Place, Sequence, Timestamp};
+
+use crate::wire::Codec;
+use crate::{GroupId, MemberId, ProducerId, TopicId, TopicSettings};
+
+/// The answer to a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The topic is there.
+    TopicCreated(TopicCreated),
+    /// The batch is in its partition.
+    Produced(Produced),
+    /// The group goes on from there.
+    OffsetCommitted(OffsetCommitted),
+    /// The topic and its records are gone.
+    TopicDeleted(TopicId),
+    /// The topic is as it was asked to be.
+    TopicAltered(TopicAltered),
+    /// The partition begins there.
+    RecordsDeleted(RecordsDeleted),
+    /// The producer has its id, and begins with epoch 0.
+    ProducerInitialized(ProducerId),
+    /// The group knows nothing of the partition any more, if it did.
+    OffsetDeleted(OffsetCommitted),
+    /// The generation is the group's current one.
+    GenerationBegun(GroupId),
+    /// The member has the place.
+    MemberReplaced(GroupId),
+    /// The group is gone.
+    GroupDeleted(GroupId),
+    /// The topic keeps what the group has not read, or no longer.
+    UnreadProtected(GroupId),
+    /// It is a member.
+    MemberJoined(MemberJoined),
+    /// The member's lease runs anew.
+    MemberRenewed(GroupId),
+    /// The member is gone.
+    MemberLeft(GroupId),
+}
+
+/// A membership by lease that began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberJoined {
+    /// The group.
+    pub group: GroupId,
+    /// The topic.
+    pub topic: TopicId,
+    /// Its id.
+    pub member: MemberId,
+}
+
+/// A topic that was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicAltered {
+    /// Its id.
+    pub topic: TopicId,
+    /// How many partitions it has now.
+    pub partitions: u32,
+    /// Its settings now.
+    pub settings: TopicSettings,
+}
+
+/// Records that were deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordsDeleted {
+    /// The topic.
+    pub topic: TopicId,
+    /// The partition.
+    pub partition: u32,
+    /// The offset of the first record that is kept.
+    pub start: Sequence,
+}
+
+/// A topic that was created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicCreated {
+    /// Its id.
+    pub topic: TopicId,
+    /// How many partitions it has.
+    pub partitions: u32,
+}
+
+/// A batch that was appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Produced {
+    /// The topic.
+    pub topic: TopicId,
+    /// The partition.
+    pub partition: u32,
+    /// The offset of the first record.
+    pub base_offset: Sequence,
+    /// The offset of the last record.
+    pub last_offset: Sequence,
+    /// When it was appended.
+    pub time: Timestamp,
+    /// Where it stands in the log.
+    pub place: Place,
+    /// Whether it was there already, sent before by its idempotent producer. Nothing was stored again.
+    pub is_duplicate: bool,
+    /// What the topic has embedded producers compress with.
+    pub compression: Codec,
+}
+
+/// An offset that was committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffsetCommitted {
+    /// The group.
+    pub group: GroupId,
+    /// The topic.
+    pub topic: TopicId,
+    /// The partition.
+    pub partition: u32,
+}
