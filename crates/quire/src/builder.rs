@@ -11,6 +11,7 @@ use crate::database::Database;
 use crate::decide::State;
 use crate::error::{Error, ErrorKind};
 use crate::graph_memory;
+use crate::keys::KEYS_MAX;
 use crate::meta::{Meta, SHARD};
 use crate::models::{Ground, seed_of};
 use crate::profile::Profile;
@@ -55,7 +56,12 @@ impl Builder {
             log: Settings { adopts_durability: true, ..Settings::default() },
             commit_bytes_max: None,
             checkpoints: checkpoint::Settings { interval_bytes: 64 << 20, pause_bytes: 1 << 20 },
-            retention: Retention { history_ms: WEEK_MS, compact_interval_ms: 60_000, compact_percent_min: 50 },
+            retention: Retention {
+                history_ms: WEEK_MS,
+                compact_interval_ms: 60_000,
+                compact_percent_min: 50,
+                compact_keys_max: KEYS_MAX,
+            },
             graph_memory_bytes: None,
             id: None,
             read_only: false,
@@ -169,6 +175,16 @@ impl Builder {
     /// 100. A lower one gives back disk space earlier, and rewrites more.
     pub fn compact_percent_min(mut self, percent: u8) -> Self {
         self.retention.compact_percent_min = percent;
+        self
+    }
+
+    /// How many keys of topics with [`Cleanup::Compact`](crate::streams::Cleanup::Compact) a compaction knows at a time, of all their
+    /// partitions together; each takes about 28 bytes while it runs. Default: 1,835,008, which are 52 MiB; at least 1.
+    ///
+    /// Of a partition with more keys, each compaction lets go of the older records of a share of them, and the next one of another
+    /// share's. Records that tell that their keys are gone then stay where they stand in one batch with those of another share.
+    pub fn compact_keys_max(mut self, keys: usize) -> Self {
+        self.retention.compact_keys_max = keys;
         self
     }
 
@@ -327,6 +343,9 @@ impl Builder {
         if !(1..=100).contains(&self.retention.compact_percent_min) {
             let percent = self.retention.compact_percent_min;
             problems.push(format!("compact_percent_min is {percent}, and must lie in 1..=100"));
+        }
+        if self.retention.compact_keys_max == 0 {
+            problems.push("compact_keys_max is 0, and must be at least 1".to_owned());
         }
         let checkpoint_bytes = self.checkpoints.interval_bytes;
         if checkpoint_bytes < 4096 {

@@ -16,7 +16,7 @@ use quire_streams::{Command, Compacted, KeyHash, Left, Newest, Remains, Scope, S
 use crate::compression::{compressed, opened};
 use crate::error::Error;
 
-/// The most keys that are known at a time, of all partitions together: they take at most 52 MiB.
+/// How many keys are known at a time, of all partitions together, unless it is said: they take at most 52 MiB.
 pub(crate) const KEYS_MAX: usize = (1 << 21) / 8 * 7;
 
 /// A partition of a topic.
@@ -46,7 +46,9 @@ struct Round {
     horizon_ms: Option<i64>,
     /// Which share of the keys is next.
     turn: u64,
-    /// How many shares are yet to be looked at.
+    /// How many shares the keys take, of which each is to be looked at.
+    turns: u64,
+    /// How many of these are yet to be looked at.
     turns_left: u64,
 }
 
@@ -106,9 +108,12 @@ impl KeyLooks {
         let mut looked = Looked { keys, too_much: Vec::new(), failed: None };
         let mut room = self.keys_max;
         for compacted in due {
+            if room == 0 {
+                break;
+            }
             let before = rounds.get(&of(compacted)).copied();
             let turn = before.map_or(0, |round| round.turn);
-            let scope = Scope { end, keys_max: room, turn };
+            let scope = Scope { end, keys_max: room, turn, now };
             let hash = |key: &[u8]| hash(self.seed, key);
             let open = &mut |batch: &Batch<'_>| opened(batch).ok().map(Cow::into_owned);
             let look = match compacted.look(history, scope, open, &hash) {
@@ -123,9 +128,13 @@ impl KeyLooks {
                 break;
             }
             room -= look.newest.len();
-            let turns_left = match before {
-                Some(round) if round.turns_left > 0 => round.turns_left - 1,
-                _ => look.newest.shares() - 1,
+            let shares = look.newest.shares();
+            let (turns, turns_left) = match before {
+                // A share that turns out to be too large is divided further, and the rest of it has its turn, too.
+                Some(Round { turns, turns_left: left @ 1.., .. }) => {
+                    (turns.max(shares), left - 1 + shares.saturating_sub(turns))
+                }
+                _ => (shares, shares - 1),
             };
             let round = Round {
                 number: next_number,
@@ -134,6 +143,7 @@ impl KeyLooks {
                 bytes: look.bytes,
                 horizon_ms: look.horizon_ms,
                 turn: turn.wrapping_add(1),
+                turns,
                 turns_left,
             };
             next_number += 1;
@@ -152,7 +162,7 @@ impl KeyLooks {
         let deleting = |of: &&Of| keys.partitions.get(of).is_some_and(|(newest, _)| newest.has_deletions());
         for of in keys.changed.iter().filter(deleting) {
             if let Some(round) = rounds.get_mut(of) {
-                round.turns_left = round.turns_left.max(1);
+                round.turns_left = round.turns;
             }
         }
     }
@@ -226,4 +236,64 @@ fn planned(batch: &Batch<'_>, opened_bytes: usize, remains: Remains) -> Survival
     let stored = staying * batch.records_bytes().len() as u64 / opened_bytes.max(1) as u64;
     bytes.truncate(stored as usize);
     Survival::Body(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::streams::{Cleanup, TopicSettings};
+    use crate::{Background, Database, Durability, Duty, ManualClock, Message};
+
+    /// The number of the last look at the only partition that compacts.
+    fn last_look(database: &Database) -> u64 {
+        database.shared.keys.rounds.lock().expect("no panic").values().next().expect("a look").number
+    }
+
+    /// Has everything so far lie where it can be compacted.
+    fn fill(database: &Database) {
+        for _ in 0..2 {
+            for _ in 0..40 {
+                database.topic("other").produce(&Message::new(&[7; 4000])).expect("accepted");
+            }
+            database.sync().expect("synced");
+            while database.carry_out(Duty::Seal).expect("sealed") {}
+            database.checkpoint().expect("saved");
+        }
+    }
+
+    #[test]
+    fn what_may_go_and_is_not_worth_rewriting_has_a_partition_looked_at_once() {
+        const TOLD_MS: u64 = 1000;
+        let directory = tempfile::tempdir().expect("a directory");
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000_000)));
+        let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(64 << 10);
+        // Nothing less than a whole segment is worth it.
+        let builder = builder.compact_percent_min(100).clock(clock.clone()).background(Background::Caller);
+        let database = builder.open().expect("opened");
+        let settings =
+            TopicSettings { cleanup: Cleanup::Compact, delete_retention_ms: TOLD_MS, ..TopicSettings::default() };
+        let topic = database.topic("t");
+        topic.create_with(1, settings).expect("created");
+        topic.produce(&Message::new("stays").key("there")).expect("accepted");
+        topic.produce(&Message::tombstone().key("gone")).expect("accepted");
+        topic.produce(&Message::new("stays").key("last")).expect("accepted");
+        fill(&database);
+        // Whatever is of no use goes: the record that tells of the end of its key is told when it may go.
+        database.compact().expect("compacted");
+        let compact_in_time = |after_ms: u64| {
+            clock.set(Timestamp::from_millis(1_000_000 + after_ms));
+            assert!(database.carry_out(Duty::Compact).expect("carried out"));
+            last_look(&database)
+        };
+        let mut settled = 0;
+        for interval in 1..10 {
+            settled = compact_in_time(interval * 60_000);
+        }
+        assert_eq!(topic.fetch(0, crate::Sequence::new(0), 1000).expect("readable").records.len(), 3);
+        for interval in 10..20 {
+            assert_eq!(compact_in_time(interval * 60_000), settled, "nothing has come, and nothing has become due");
+        }
+    }
 }

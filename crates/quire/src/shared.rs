@@ -16,7 +16,7 @@ use crate::decide::{Commands, Decided, Replies, State};
 use crate::deliver::Deliveries;
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
-use crate::keys::{KEYS_MAX, KeyLooks};
+use crate::keys::KeyLooks;
 use crate::models::seed_of;
 use crate::{events, jobs, streams};
 
@@ -50,6 +50,8 @@ pub(crate) struct Retention {
     pub(crate) compact_interval_ms: u64,
     /// How much of a segment has to be of no use before it is rewritten.
     pub(crate) compact_percent_min: u8,
+    /// How many keys of compacted topics are known at a time.
+    pub(crate) compact_keys_max: usize,
 }
 
 /// What any topic asks of those who produce: they need not ask about theirs otherwise.
@@ -93,7 +95,7 @@ impl Shared {
         asked.note(&restored.state.models.streams);
         let shared = Shared {
             retention,
-            keys: KeyLooks::new(seed_of(id), KEYS_MAX),
+            keys: KeyLooks::new(seed_of(id), retention.compact_keys_max),
             id,
             log,
             read_only,

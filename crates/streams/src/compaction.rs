@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, Position, ReadError};
+use quire_model::{Entry, History, Position, ReadError, Timestamp};
 
 use crate::codec::BATCH_PRODUCED;
 use crate::newest::{KeyHash, Newest};
@@ -40,6 +40,8 @@ pub struct Scope {
     pub keys_max: usize,
     /// See [`Newest::new`].
     pub turn: u64,
+    /// The time of the look.
+    pub now: Timestamp,
 }
 
 /// What a look at a partition found.
@@ -51,7 +53,8 @@ pub struct Look {
     pub bytes: u64,
     /// How many bytes stand behind that.
     pub bytes_behind: u64,
-    /// The earliest time, in milliseconds since 1970, from which on records without a value may go that are marked with it.
+    /// The earliest time after that of the look, in milliseconds since 1970, from which on records without a value may go that are
+    /// marked with it. What may go by now and is there nevertheless, stands where rewriting is not worth it.
     pub horizon_ms: Option<i64>,
     /// What is more than the topic keeps.
     pub too_much: Option<Command<'static>>,
@@ -95,6 +98,7 @@ impl Compacted {
         hash: &dyn Fn(&[u8]) -> KeyHash,
     ) -> Result<Look, ReadError> {
         let (start, tag) = (self.partition.start(), self.partition.tag());
+        let now_ms = i64::try_from(scope.now.as_millis()).unwrap_or(i64::MAX);
         let next = self.partition.offsets(history)?.next;
         let mut sizes = Samples::default();
         let newest = Newest::new((start, next), scope.keys_max, scope.turn);
@@ -105,7 +109,7 @@ impl Compacted {
             let bytes = found.body.len();
             sizes.add(stored.base_offset, bytes, stored.batch.max_timestamp_ms());
             *if found.place.position < scope.end { &mut look.bytes } else { &mut look.bytes_behind } += bytes as u64;
-            if let Some(horizon) = stored.batch.delete_horizon_ms() {
+            if let Some(horizon) = stored.batch.delete_horizon_ms().filter(|horizon| *horizon > now_ms) {
                 look.horizon_ms = Some(look.horizon_ms.map_or(horizon, |known| known.min(horizon)));
             }
             if self.compacts {

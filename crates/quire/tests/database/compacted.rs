@@ -300,46 +300,100 @@ impl Naive {
 #[test]
 fn whatever_happens_the_newest_of_each_key_is_there() {
     for seed in 0..6 {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let place = Place::new();
-        let copies = tempfile::tempdir().expect("a temporary directory");
-        let clock = clock();
-        let mut now_ms = BEGIN_MS;
-        let mut naive = Naive::default();
-        let mut database = builder(&place, &clock).open().expect("opened");
-        database.topic("t").create_with(1, SETTINGS).expect("created");
-        for step in 0..120 {
-            match random.u32(0..12) {
-                0..=4 => produce(&database, &mut random, &mut naive),
-                5 => {
-                    now_ms += random.u64(0..TOLD_MS);
-                    clock.set(Timestamp::from_millis(now_ms));
-                }
-                6 => fill(&database),
-                7 => database.checkpoint().expect("saved"),
-                8 | 9 => {
-                    // What is there before it goes is there until now.
-                    naive.check(&database, now_ms);
-                    database.compact().expect("compacted");
-                }
-                10 => {
-                    drop(database);
-                    database = builder(&place, &clock).open().expect("opened");
-                }
-                _ => {
-                    // What a kill leaves, in another place.
-                    let copy = copies.path().join(step.to_string());
-                    copy_folder(&place.path(), &copy);
-                    let builder = Database::builder(&copy).segment_bytes(64 << 10).durability(Durability::Os);
-                    let killed = builder.clock(clock.clone()).background(Background::Caller).open().expect("opened");
-                    naive.check(&killed, now_ms);
-                    fs::remove_dir_all(&copy).expect("removed");
-                }
-            }
-            naive.check(&database, now_ms);
-        }
-        settle(&database, &clock, now_ms, &naive);
+        history(seed, usize::MAX);
     }
+}
+
+#[test]
+fn the_newest_of_each_key_is_there_when_a_look_holds_only_some_keys() {
+    for seed in 100..108 {
+        // Of nine keys.
+        history(seed, 1 + seed as usize % 4);
+    }
+}
+
+#[test]
+fn what_has_a_newer_record_goes_by_and_by_when_a_look_holds_only_some_keys() {
+    let place = Place::new();
+    let clock = clock();
+    let database = builder(&place, &clock).compact_keys_max(10).compact_percent_min(1).open().expect("opened");
+    let topic = database.topic("t");
+    topic.create_with(1, SETTINGS).expect("created");
+    let names: Vec<_> = (0..100).map(|key| format!("key {key}")).collect();
+    for round in 0..20 {
+        let text = format!("{round}");
+        // Whoever is written last differs, so that no batch goes whole.
+        let messages: Vec<_> =
+            (0..100).map(|index| Message::new(&text).key(&names[(index * 7 + round * 13) % 100])).collect();
+        topic.producer().produce(&messages).expect("accepted");
+    }
+    fill(&database);
+    database.checkpoint().expect("saved");
+    fill(&database);
+    database.checkpoint().expect("saved");
+    let count = |database: &Database| read(database, "t").len();
+    database.compact().expect("compacted");
+    let first = count(&database);
+    assert!(first > 1500, "{first} are left, though the keys of a few can have been known only");
+    // An interval takes the next share, until each had its turn; a share has at least a key, so that there are at most so many.
+    let mut left = first;
+    for interval in 1..=128 {
+        clock.set(Timestamp::from_millis(BEGIN_MS + interval * 60_000));
+        database.carry_out(Duty::Compact).expect("carried out");
+        let now = count(&database);
+        assert!(now <= left, "{now} after {left}");
+        left = now;
+    }
+    assert_eq!(left, 100);
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    let there = read(&database, "t");
+    let mut keys: Vec<_> = there.iter().map(|record| record.key.clone().expect("a key")).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!((keys.len(), there.iter().all(|record| record.value.as_deref() == Some(b"19"))), (100, true));
+}
+
+fn history(seed: u64, keys_max: usize) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let place = Place::new();
+    let copies = tempfile::tempdir().expect("a temporary directory");
+    let clock = clock();
+    let mut now_ms = BEGIN_MS;
+    let mut naive = Naive::default();
+    let mut database = builder(&place, &clock).compact_keys_max(keys_max).open().expect("opened");
+    database.topic("t").create_with(1, SETTINGS).expect("created");
+    for step in 0..120 {
+        match random.u32(0..12) {
+            0..=4 => produce(&database, &mut random, &mut naive),
+            5 => {
+                now_ms += random.u64(0..TOLD_MS);
+                clock.set(Timestamp::from_millis(now_ms));
+            }
+            6 => fill(&database),
+            7 => database.checkpoint().expect("saved"),
+            8 | 9 => {
+                // What is there before it goes is there until now.
+                naive.check(&database, now_ms);
+                database.compact().expect("compacted");
+            }
+            10 => {
+                drop(database);
+                database = builder(&place, &clock).compact_keys_max(keys_max).open().expect("opened");
+            }
+            _ => {
+                // What a kill leaves, in another place.
+                let copy = copies.path().join(step.to_string());
+                copy_folder(&place.path(), &copy);
+                let builder = Database::builder(&copy).segment_bytes(64 << 10).durability(Durability::Os);
+                let killed = builder.clock(clock.clone()).background(Background::Caller).open().expect("opened");
+                naive.check(&killed, now_ms);
+                fs::remove_dir_all(&copy).expect("removed");
+            }
+        }
+        naive.check(&database, now_ms);
+    }
+    settle(&database, &clock, now_ms, &naive, keys_max);
 }
 
 fn produce(database: &Database, random: &mut fastrand::Rng, naive: &mut Naive) {
@@ -361,21 +415,34 @@ fn produce(database: &Database, random: &mut fastrand::Rng, naive: &mut Naive) {
     naive.written.extend(records);
 }
 
-/// Compacts until nothing changes: then nothing is left but the newest of each key that is there.
-fn settle(database: &Database, clock: &ManualClock, now_ms: u64, naive: &Naive) {
+/// Compacts until nothing changes: then nothing is left but the newest of each key that is there, and, where not all keys are known at
+/// a time, what tells of keys that are gone.
+fn settle(database: &Database, clock: &ManualClock, now_ms: u64, naive: &Naive, keys_max: usize) {
     database.topic("t").produce(&Message::new("the last batch stays as it is").key("last")).expect("accepted");
     fill(database);
     database.checkpoint().expect("saved");
     fill(database);
     database.checkpoint().expect("saved");
+    let shares = if keys_max == usize::MAX { 1 } else { 64 };
     for round in 1..=3 {
-        database.compact().expect("compacted");
+        for _ in 0..shares {
+            database.compact().expect("compacted");
+        }
         clock.set(Timestamp::from_millis(now_ms + round * TOLD_MS));
     }
-    database.compact().expect("compacted");
-    let there: Vec<_> = read(database, "t").iter().map(|record| record.offset.get() as usize).collect();
-    let mut expected: Vec<_> =
-        naive.newest().into_values().filter(|offset| naive.written[*offset].1.is_some()).collect();
+    for _ in 0..shares {
+        database.compact().expect("compacted");
+    }
+    let mut there: Vec<_> = read(database, "t").iter().map(|record| record.offset.get() as usize).collect();
+    let newest = naive.newest();
+    if shares > 1 {
+        let tells_of_an_end = |offset: &usize| {
+            let (key, value) = &naive.written[*offset];
+            value.is_none() && newest[&**key] == *offset
+        };
+        there.retain(|offset| *offset == naive.written.len() || !tells_of_an_end(offset));
+    }
+    let mut expected: Vec<_> = newest.into_values().filter(|offset| naive.written[*offset].1.is_some()).collect();
     expected.sort_unstable();
     expected.push(naive.written.len());
     assert_eq!(there, expected);

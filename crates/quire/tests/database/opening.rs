@@ -226,9 +226,10 @@ fn second_process() {
 fn all_problems_with_the_settings_are_told_at_once() {
     let place = Place::new();
     let builder = place.builder(Durability::Os).segment_bytes(17).checkpoint_bytes(18).sync_interval_ms(0);
-    let error = builder.commit_bytes_max(19).open().expect_err("they can't be used");
+    let error = builder.commit_bytes_max(19).compact_keys_max(0).open().expect_err("they can't be used");
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    for says in ["segment_bytes is 17", "checkpoint_bytes is 18", "sync_interval_ms is 0", "commit_bytes_max is 19"] {
+    let problems = ["segment_bytes is 17", "checkpoint_bytes is 18", "sync_interval_ms is 0", "commit_bytes_max is 19"];
+    for says in problems.into_iter().chain(["compact_keys_max is 0"]) {
         assert!(error.to_string().contains(says), "\"{error}\" says \"{says}\"");
     }
     assert!(!error.to_string().contains("record_bytes_max"), "no setting of a database has this name: {error}");
