@@ -82,7 +82,7 @@ pub(crate) enum Role {
 /// The most bytes of a tag that stand before what it names in its store.
 const LABEL_AT_MAX: usize = 7;
 
-/// The bytes that tell the length of a tag in a list.
+/// The bytes that tell the length of a tag in a list, at most.
 const LENGTH_BYTES: usize = 2;
 
 /// Several tags in one buffer, in their stored form.
@@ -106,21 +106,22 @@ impl TagList {
 
     /// Adds a tag, unless it is there.
     pub(crate) fn push(&mut self, role: Role, store: StoreNumber, label: &[u8]) {
-        let from = self.encoded.len();
-        self.encoded.extend_from_slice(&[0; LENGTH_BYTES]);
-        self.encoded.extend_from_slice(&[ModelId::EVENTS.get(), role as u8]);
         let mut number = store.get();
+        let number_bytes = (u64::BITS - (u64::from(number) | 1).leading_zeros()).div_ceil(7) as usize;
+        let from = self.encoded.len();
+        match Tags::length(2 + number_bytes + label.len()) {
+            [length, 0] => self.encoded.push(length),
+            length => self.encoded.extend_from_slice(&length),
+        }
+        let own = self.encoded.len();
+        self.encoded.extend_from_slice(&[ModelId::EVENTS.get(), role as u8]);
         while number >= 0x80 {
             self.encoded.push(number as u8 | 0x80);
             number >>= 7;
         }
         self.encoded.push(number as u8);
         self.encoded.extend_from_slice(label);
-        let length = self.encoded.len() - from - LENGTH_BYTES;
-        let length = u16::try_from(length).expect("a tag has at most 512 bytes");
-        self.encoded[from..from + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
-        let (others, own) = self.encoded.split_at(from);
-        if Tags::from_encoded(others).contains(Tag::new(&own[LENGTH_BYTES..])) {
+        if Tags::from_encoded(&self.encoded[..from]).contains(Tag::new(&self.encoded[own..])) {
             self.encoded.truncate(from);
         }
     }

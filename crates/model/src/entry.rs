@@ -82,7 +82,10 @@ impl fmt::Debug for Entry<'_> {
     }
 }
 
-/// The tags of an entry, in their stored form: each a length (two bytes, least significant first) and its bytes.
+/// From this on the length of a tag takes two bytes in its stored form.
+const LONG_FROM: usize = 128;
+
+/// The tags of an entry, in their stored form: each a length, as a varint of one or two bytes (LEB128), and its bytes.
 #[derive(Clone, Copy)]
 pub struct Tags<'a> {
     encoded: &'a [u8],
@@ -96,12 +99,65 @@ impl<'a> Tags<'a> {
         Tags { encoded }
     }
 
+    /// How many bytes the stored form of a tag takes.
+    #[inline]
+    pub fn bytes_of(tag: Tag<'_>) -> usize {
+        let length = tag.as_bytes().len();
+        length + if length < LONG_FROM { 1 } else { 2 }
+    }
+
+    /// Writes the stored form of a tag to the front of `out`, and gives what is behind it.
+    ///
+    /// # Panics
+    /// When there is no room, or the tag has 32 KiB.
+    #[inline]
+    pub fn put<'o>(tag: Tag<'_>, out: &'o mut [u8]) -> &'o mut [u8] {
+        let bytes = tag.as_bytes();
+        let rest = match Tags::length(bytes.len()) {
+            [length, 0] => {
+                let (first, rest) = out.split_first_mut().expect("room for the tag");
+                *first = length;
+                rest
+            }
+            length => {
+                let (first, rest) = out.split_first_chunk_mut().expect("room for the tag");
+                *first = length;
+                rest
+            }
+        };
+        let (own, rest) = rest.split_at_mut(bytes.len());
+        own.copy_from_slice(bytes);
+        rest
+    }
+
+    /// The stored form of a length; the second byte is 0 when there is only one.
+    ///
+    /// # Panics
+    /// When it is 32 KiB or more.
+    #[inline]
+    pub fn length(bytes: usize) -> [u8; 2] {
+        let second = u8::try_from(bytes / LONG_FROM).expect("a tag is short");
+        if second == 0 { [bytes as u8, 0] } else { [(bytes % LONG_FROM + LONG_FROM) as u8, second] }
+    }
+
+    /// The bytes of the first of some stored tags, and what is behind it; `None` when they don't begin with a whole one.
+    #[inline]
+    pub fn split_first(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
+        let (first, rest) = encoded.split_first()?;
+        let first = usize::from(*first);
+        if first < LONG_FROM {
+            return rest.split_at_checked(first);
+        }
+        let (second, rest) = rest.split_first()?;
+        // No length has two forms.
+        if *second == 0 { None } else { rest.split_at_checked(first % LONG_FROM + usize::from(*second) * LONG_FROM) }
+    }
+
     /// The tags, one after the other.
     pub fn iter(self) -> impl Iterator<Item = Tag<'a>> + use<'a> {
         let mut rest = self.encoded;
         core::iter::from_fn(move || {
-            let (length, after) = rest.split_first_chunk::<2>()?;
-            let (tag, after) = after.split_at(usize::from(u16::from_le_bytes(*length)));
+            let (tag, after) = Tags::split_first(rest)?;
             rest = after;
             Some(Tag::new(tag))
         })

@@ -157,8 +157,9 @@ impl Effects for MemoryDraft<'_> {
         let sequence = entry.sequenced.map(|sequenced| self.take(entry.tags[0], sequenced));
         let mut tags = Vec::new();
         for tag in entry.tags {
-            tags.extend_from_slice(&u16::try_from(tag.as_bytes().len()).expect("a tag is short").to_le_bytes());
-            tags.extend_from_slice(tag.as_bytes());
+            let begin = tags.len();
+            tags.resize(begin + Tags::bytes_of(*tag), 0);
+            Tags::put(*tag, &mut tags[begin..]);
         }
         self.entries.push(Stored {
             place,

@@ -67,15 +67,22 @@ pub(crate) struct TagList {
 }
 
 /// How many bytes a varint takes.
-fn varint_bytes(number: u64) -> u16 {
-    (64 - (number | 1).leading_zeros() as u16).div_ceil(7)
+fn varint_bytes(number: u64) -> usize {
+    (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 impl TagList {
     fn add(&mut self, role: u8, rest: &[u8]) {
         self.count += 1;
-        self.bytes.u16(u16::try_from(2 + rest.len()).expect("a tag is short"));
+        self.length(2 + rest.len());
         self.bytes.u8(ModelId::JOBS.get()).u8(role).raw(rest);
+    }
+
+    fn length(&mut self, bytes: usize) {
+        match Tags::length(bytes) {
+            [length, 0] => self.bytes.u8(length),
+            length => self.bytes.raw(&length),
+        };
     }
 
     pub(crate) fn clear(&mut self) {
@@ -92,7 +99,8 @@ impl TagList {
         self.count += 1;
         let place = job.place();
         let length = 2 + varint_bytes(place.position.get()) + varint_bytes(u64::from(place.index));
-        self.bytes.u16(length).u8(ModelId::JOBS.get()).u8(b'j');
+        self.length(length);
+        self.bytes.u8(ModelId::JOBS.get()).u8(b'j');
         super::write_id(place, &mut self.bytes);
     }
 

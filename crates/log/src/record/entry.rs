@@ -8,9 +8,11 @@ use crate::checksum::crc32c_append;
 
 const FLAG_SEQUENCED: u8 = 1;
 const FLAG_OWN_CHECKSUM: u8 = 2;
-const FLAGS: u8 = FLAG_SEQUENCED | FLAG_OWN_CHECKSUM;
-const PLAIN_BYTES: usize = 12;
-const NUMBERS_BYTES: usize = 12;
+const FLAG_COUNT: u8 = 4;
+const FLAGS: u8 = FLAG_SEQUENCED | FLAG_OWN_CHECKSUM | FLAG_COUNT;
+const PLAIN_BYTES: usize = 10;
+const SEQUENCE_BYTES: usize = 8;
+const COUNT_BYTES: usize = 4;
 const OWN_CHECKSUM_BYTES: usize = 8;
 
 /// From so many bytes on, they are gone through for their checksum while they are copied, and not again with their record.
@@ -42,7 +44,8 @@ impl EntryHeader {
             && bytes[7] & !FLAGS == 0
             && header.own_checksum.is_none_or(|own| own.bytes <= header.length - header.body_at)
             && tags_are_sound(&bytes[header.tags_at..header.body_at], bytes[6])
-            && (header.sequence.is_none() || (header.count > 0 && bytes[6] > 0));
+            && (header.sequence.is_none() || (header.count > 0 && bytes[6] > 0))
+            && ((bytes[7] & FLAG_COUNT != 0) == (header.count > 1));
         sound.then_some(header)
     }
 
@@ -55,10 +58,14 @@ impl EntryHeader {
         let (mut sequence, mut count, mut own_checksum) = (None, 0, None);
         let mut tags_at = PLAIN_BYTES;
         if fixed[7] & FLAG_SEQUENCED != 0 {
-            let numbers = bytes.get(tags_at..)?.first_chunk::<NUMBERS_BYTES>()?;
-            count = u32::from_le_bytes(numbers[..4].try_into().expect("four bytes"));
-            sequence = Some(Sequence::new(u64::from_le_bytes(numbers[4..].try_into().expect("eight bytes"))));
-            tags_at += NUMBERS_BYTES;
+            let number = bytes.get(tags_at..)?.first_chunk::<SEQUENCE_BYTES>()?;
+            sequence = Some(Sequence::new(u64::from_le_bytes(*number)));
+            count = 1;
+            tags_at += SEQUENCE_BYTES;
+        }
+        if fixed[7] & FLAG_COUNT != 0 {
+            count = u32::from_le_bytes(*bytes.get(tags_at..)?.first_chunk::<COUNT_BYTES>()?);
+            tags_at += COUNT_BYTES;
         }
         if fixed[7] & FLAG_OWN_CHECKSUM != 0 {
             let own = bytes.get(tags_at..)?.first_chunk::<OWN_CHECKSUM_BYTES>()?;
@@ -79,15 +86,19 @@ impl EntryHeader {
 
 fn tags_are_sound(mut encoded: &[u8], count: u8) -> bool {
     for _ in 0..count {
-        let Some((length, rest)) = encoded.split_first_chunk::<2>() else { return false };
-        let length = usize::from(u16::from_le_bytes(*length));
-        let Some(rest) = rest.get(length..) else { return false };
-        if length == 0 || length > quire_model::TAG_BYTES_MAX {
+        let Some((tag, rest)) = Tags::split_first(encoded) else { return false };
+        if tag.is_empty() || tag.len() > quire_model::TAG_BYTES_MAX {
             return false;
         }
         encoded = rest;
     }
     encoded.is_empty()
+}
+
+/// How many bytes a count takes: one of 1 is left out.
+#[inline]
+fn count_bytes(count: u32) -> usize {
+    if count > 1 { COUNT_BYTES } else { 0 }
 }
 
 /// What an entry that is to be written will take.
@@ -109,9 +120,9 @@ impl EntryLayout {
         let last = entry.body.last().map_or(0, |piece| piece.len());
         let computes = given.is_none() && last >= COMPUTED_BYTES_MIN;
         let own_checksum = if computes { Some(Covered { crc32c: 0, bytes: last }) } else { given };
-        let numbers = if entry.sequenced.is_some() { NUMBERS_BYTES } else { 0 };
+        let numbers = entry.sequenced.map_or(0, |sequenced| SEQUENCE_BYTES + count_bytes(sequenced.count));
         let own = if own_checksum.is_some() { OWN_CHECKSUM_BYTES } else { 0 };
-        let tag_bytes = entry.tags.iter().map(|tag| 2 + tag.as_bytes().len()).sum();
+        let tag_bytes = entry.tags.iter().map(|tag| Tags::bytes_of(*tag)).sum();
         let body_bytes: usize = entry.body.iter().map(|piece| piece.len()).sum();
         let length = PLAIN_BYTES + numbers + own + tag_bytes + body_bytes;
         EntryLayout { length, tag_bytes, own_checksum, computes }
@@ -126,7 +137,9 @@ impl EntryLayout {
         let tag_count = u8::try_from(entry.tags.len()).expect("an entry has at most 255 tags");
         let tag_bytes =
             u16::try_from(self.tag_bytes).expect("the tags of an entry take less than 64 KiB").to_le_bytes();
-        let flags = if sequence.is_some() { FLAG_SEQUENCED } else { 0 }
+        let numbers = sequence.zip(entry.sequenced).map(|(sequence, sequenced)| (sequence, sequenced.count));
+        let flags = if numbers.is_some() { FLAG_SEQUENCED } else { 0 }
+            | if numbers.is_some_and(|(_, count)| count > 1) { FLAG_COUNT } else { 0 }
             | if self.own_checksum.is_some() { FLAG_OWN_CHECKSUM } else { 0 };
         // Longer ones do not fit a record, which the caller checks; the length is then never read.
         let narrow = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
@@ -134,13 +147,13 @@ impl EntryLayout {
         let (plain, rest) = out.split_first_chunk_mut::<PLAIN_BYTES>().expect("room for the whole entry");
         plain[0..4].copy_from_slice(&length);
         plain[4..8].copy_from_slice(&[entry.kind.model.get(), entry.kind.kind, tag_count, flags]);
-        plain[8..12].copy_from_slice(&[tag_bytes[0], tag_bytes[1], 0, 0]);
+        plain[8..10].copy_from_slice(&tag_bytes);
         let mut rest = rest;
-        if let (Some(sequence), Some(sequenced)) = (sequence, entry.sequenced) {
-            let (numbers, behind) = rest.split_first_chunk_mut::<NUMBERS_BYTES>().expect("room for the whole entry");
-            numbers[0..4].copy_from_slice(&sequenced.count.to_le_bytes());
-            numbers[4..12].copy_from_slice(&sequence.get().to_le_bytes());
-            rest = behind;
+        if let Some((sequence, count)) = numbers {
+            rest = put(rest, &sequence.get().to_le_bytes());
+            if count > 1 {
+                rest = put(rest, &count.to_le_bytes());
+            }
         }
         let mut own = None;
         if let Some(Covered { crc32c, bytes }) = self.own_checksum {
@@ -150,9 +163,7 @@ impl EntryLayout {
             rest = put(behind, &narrow(bytes));
         }
         for tag in entry.tags {
-            let bytes = tag.as_bytes();
-            let length = u16::try_from(bytes.len()).expect("a tag is at most 512 bytes");
-            rest = put(put(rest, &length.to_le_bytes()), bytes);
+            rest = Tags::put(*tag, rest);
         }
         match (entry.body, own) {
             ([pieces @ .., last], Some(checksum)) if self.computes => {

@@ -7,7 +7,7 @@ use crate::shard::{BOTH, Item, Shard, append, assert_samples, contents, extend, 
 
 /// A record of exactly so many bytes: header 40, entry header 12, one tag of 3.
 fn record_of(bytes: usize) -> Vec<Item> {
-    vec![Item::plain(&["t"], vec![b'x'; bytes - 40 - 12 - 3])]
+    vec![Item::plain(&["t"], vec![b'x'; bytes - 40 - 10 - 2])]
 }
 
 #[test]

@@ -183,10 +183,10 @@ impl Item {
 
     /// What it takes in a record, as the format page counts.
     pub(crate) fn bytes(&self) -> usize {
-        let tags: usize = self.tags.iter().map(|tag| 2 + tag.len()).sum();
-        let numbers = if self.sequenced.is_some() { 12 } else { 0 };
+        let tags: usize = self.tags.iter().map(|tag| if tag.len() < 128 { 1 } else { 2 } + tag.len()).sum();
+        let numbers = self.sequenced.map_or(0, |(_, count)| if count > 1 { 12 } else { 8 });
         let checksum = if self.kind == COVERED && self.body.len() >= 256 { 8 } else { 0 };
-        12 + numbers + checksum + tags + self.body.len()
+        10 + numbers + checksum + tags + self.body.len()
     }
 
     /// Pushes it, the body in two pieces.
