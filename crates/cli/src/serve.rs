@@ -35,14 +35,21 @@ pub(crate) struct Serve {
     /// How many bytes of blocks and edges graphs keep on the heap; what is beyond is kept in mapped files [default: no bound]
     #[arg(long, value_name = "BYTES")]
     graph_memory: Option<u64>,
+    /// How many bytes of the disk the log takes, as far as topics can let go of their oldest records [default: no bound]
+    #[arg(long, value_name = "BYTES")]
+    log_bytes_max: Option<u64>,
 }
 
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         self.addresses.check()?;
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
-        let opening = open(match self.graph_memory {
+        let builder = match self.graph_memory {
             Some(bytes) => builder.graph_memory_bytes(bytes),
+            None => builder,
+        };
+        let opening = open(match self.log_bytes_max {
+            Some(bytes) => builder.log_bytes_max(bytes),
             None => builder,
         })?;
         let database = opening.database;

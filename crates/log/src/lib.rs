@@ -62,7 +62,7 @@ pub use components::{Background, Components, Duty};
 pub use draft::Draft;
 pub use error::{Damage, Error, Result};
 pub use identity::Identity;
-pub use log::{Heard, Log, Opened, Publication, Statistics};
+pub use log::{Heard, Log, Opened, Publication, SegmentSize, Statistics};
 pub use publish::Woken;
 pub use reader::Reader;
 pub use recovery::{Cut, Recovery};

@@ -61,6 +61,7 @@ impl Builder {
                 compact_interval_ms: 60_000,
                 compact_percent_min: 50,
                 compact_keys_max: KEYS_MAX,
+                log_bytes_max: None,
             },
             graph_memory_bytes: None,
             id: None,
@@ -175,6 +176,17 @@ impl Builder {
     /// 100. A lower one gives back disk space earlier, and rewrites more.
     pub fn compact_percent_min(mut self, percent: u8) -> Self {
         self.retention.compact_percent_min = percent;
+        self
+    }
+
+    /// How many bytes of the disk the log takes, at most, as far as topics can let go of theirs: when it takes more, the oldest records
+    /// of all topics go that do not only compact, whatever else those topics retain, but for what a group protects and has not read.
+    /// Default: no bound.
+    ///
+    /// It is kept within a minute or so, by whole segments. Events, jobs, graphs and compacted topics count, and stay: when they alone take
+    /// more, topics keep what the last segment holds. Records that are gone are told to a consumer as all those that retention took.
+    pub fn log_bytes_max(mut self, bytes: u64) -> Self {
+        self.retention.log_bytes_max = Some(bytes);
         self
     }
 

@@ -16,6 +16,9 @@ use crate::shared::Shared;
 /// How much an interval's compaction looks at of each segment: enough to tell a half from a quarter.
 const SAMPLES: u32 = 64;
 
+/// How much of a segment has to be of no use at most, in percent, while the log is to take less of the disk than it would.
+const PRESSED_PERCENT_MIN: u8 = 10;
+
 /// How thorough a compaction is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Thoroughness {
@@ -35,7 +38,11 @@ impl Thoroughness {
 impl Shared {
     /// Rewrites the segments of which enough no longer counts.
     pub(crate) fn compact_in_time(&self) -> Result<()> {
-        let percent_min = self.retention.compact_percent_min;
+        let mut percent_min = self.retention.compact_percent_min;
+        if self.pressure.is_on() {
+            // The space that is asked for is in segments of which perhaps only a part are records of topics.
+            percent_min = percent_min.min(PRESSED_PERCENT_MIN);
+        }
         self.compact(Thoroughness { samples_max: SAMPLES, percent_min, looks_at_all: false }).map(|_| ())
     }
 

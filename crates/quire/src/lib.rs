@@ -78,6 +78,7 @@ mod duties;
 mod graph_memory;
 mod keys;
 mod meta;
+mod pressure;
 
 mod builder;
 mod shared;

@@ -18,6 +18,7 @@ use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::KeyLooks;
 use crate::models::seed_of;
+use crate::pressure::Pressure;
 use crate::{events, jobs, streams};
 
 /// How long it is between two looks for records that topics keep no longer. Kafka looks every five minutes.
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     checkpoints: Checkpoints,
     pub(crate) retention: Retention,
     pub(crate) keys: KeyLooks,
+    pub(crate) pressure: Pressure,
     refusals: AtomicU64,
     /// What any topic asks of its producers.
     asked: Asked,
@@ -52,6 +54,8 @@ pub(crate) struct Retention {
     pub(crate) compact_percent_min: u8,
     /// How many keys of compacted topics are known at a time.
     pub(crate) compact_keys_max: usize,
+    /// How many bytes the log is to take, as far as topics can let go of theirs.
+    pub(crate) log_bytes_max: Option<u64>,
 }
 
 /// What any topic asks of those who produce: they need not ask about theirs otherwise.
@@ -96,6 +100,7 @@ impl Shared {
         let shared = Shared {
             retention,
             keys: KeyLooks::new(seed_of(id), retention.compact_keys_max),
+            pressure: Pressure::default(),
             id,
             log,
             read_only,
@@ -326,9 +331,13 @@ impl Shared {
     /// go on; only moving the partitions' starts takes their turn. Says whether a topic keeps less than everything.
     fn retain(&self) -> Result<bool> {
         let now = self.log.clock().now();
+        let keep_from = match self.retention.log_bytes_max {
+            Some(bytes_max) => self.pressure.keep_from(&self.log.segment_sizes()?, bytes_max),
+            None => None,
+        };
         let (retained, stores) = {
             let state = self.state_now()?;
-            (state.models.streams.retained(now), self.retained_stores(&state, now))
+            (state.models.streams.retained(now, keep_from), self.retained_stores(&state, now))
         };
         let history = self.log.reader();
         for retained in &retained {

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use quire_model::{Entry, History, Place, ReadError, Sequence, Timestamp};
+use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Timestamp};
 
 use crate::tag::partition_tag;
 use crate::wire::Batch;
@@ -110,6 +110,25 @@ impl Partition {
             Err(_) => self.start,
         };
         Ok(PartitionOffsets { start, next })
+    }
+
+    /// The offset of the first record from `start` on that was committed at a position or later; that of the next one when there
+    /// is none.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub(crate) fn first_at(
+        &self,
+        history: &dyn History,
+        start: Sequence,
+        position: Position,
+    ) -> Result<Sequence, ReadError> {
+        let first = history.next(&[self.tag.tag()], Place::new(position, 0))?;
+        let first = match first.and_then(|first| first.sequence) {
+            Some(first) => first,
+            None => self.offsets(history)?.next,
+        };
+        Ok(start.max(first))
     }
 
     /// Hands out the stored batches from the one that holds offset `from`, until the next one would take them over

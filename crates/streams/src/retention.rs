@@ -8,7 +8,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use quire_model::{History, ReadError, Sequence, Timestamp};
+use quire_model::{History, Position, ReadError, Sequence, Timestamp};
 
 use crate::state::Group;
 use crate::{Command, Partition, Streams, TopicId, TopicRef};
@@ -23,6 +23,8 @@ pub struct Retained {
     start: Sequence,
     /// Records that are earlier have been kept long enough.
     keep_from_ms: Option<i64>,
+    /// Records of commits before this one are more than the database keeps.
+    keep_from: Option<Position>,
     /// The first record that a group has not read for which it is kept.
     unread: Option<Sequence>,
 }
@@ -35,8 +37,9 @@ impl Command<'_> {
 }
 
 impl Streams {
-    /// The partitions that keep only so much or so long, with what is known of them without the log.
-    pub fn retained(&self, now: Timestamp) -> Vec<Retained> {
+    /// The partitions that keep only so much or so long, with what is known of them without the log. With `keep_from`, those of every
+    /// topic whose records may be let go of: of them nothing that was committed earlier is kept.
+    pub fn retained(&self, now: Timestamp, keep_from: Option<Position>) -> Vec<Retained> {
         let mut retained = Vec::new();
         let mut protecting: BTreeMap<TopicId, Vec<&Group>> = BTreeMap::new();
         for (_, _, group) in self.groups.iter() {
@@ -49,7 +52,7 @@ impl Streams {
             if !settings.cleanup.deletes() {
                 continue;
             }
-            if settings.retention_ms.is_none() && settings.retention_bytes.is_none() {
+            if settings.retention_ms.is_none() && settings.retention_bytes.is_none() && keep_from.is_none() {
                 continue;
             }
             let topic = TopicId::new(topic);
@@ -64,7 +67,7 @@ impl Streams {
                 let read = |group: &&Group| group.offsets.get(&(topic, number)).map(|committed| committed.offset);
                 let groups = protecting.get(&topic).into_iter().flatten();
                 let unread = groups.map(|group| read(group).unwrap_or_default()).min();
-                retained.push(Retained { topic, number, partition, start, keep_from_ms, unread });
+                retained.push(Retained { topic, number, partition, start, keep_from_ms, keep_from, unread });
             }
         }
         retained
@@ -80,6 +83,9 @@ impl Retained {
         let mut start = self.start;
         if let Some(keep_from_ms) = self.keep_from_ms {
             start = self.partition.first_batch_at(history, start, keep_from_ms)?;
+        }
+        if let Some(keep_from) = self.keep_from {
+            start = self.partition.first_at(history, start, keep_from)?;
         }
         start = self.unread.map_or(start, |unread| unread.min(start));
         let command = Command::DeleteRecords {

@@ -18,6 +18,7 @@ use crate::reader::Reader;
 use crate::scrub::scrub_all;
 use crate::settings::{Durability, Settings};
 use crate::steady::SteadyClock;
+use crate::writer::segment_name;
 use threads::Threads;
 
 pub use company::Heard;
@@ -27,6 +28,17 @@ pub(crate) use shared::{SEALING, Shared};
 
 /// Locked by whoever saves a checkpoint.
 const CHECKPOINTING: &str = "checkpointing";
+
+/// A segment, and what of the disk it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentSize {
+    /// Its first position.
+    pub first: Position,
+    /// The bytes of its files: that of an unsealed one is as long from the beginning as it will be.
+    pub bytes: u64,
+    /// Whether a compaction made it.
+    pub compacted: bool,
+}
 
 /// Counts since the log was opened here, over every process that has it open. [`Page`](crate::Page) tells more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -196,6 +208,24 @@ impl Log {
     /// [`Error::Io`](crate::Error::Io).
     pub fn compactable_end(&self) -> Result<Position> {
         self.shared().compactable_end()
+    }
+
+    /// What of the disk each segment takes, in the order of the log.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io).
+    pub fn segment_sizes(&self) -> Result<Vec<SegmentSize>> {
+        let shared = self.shared();
+        let segments = shared.segments();
+        let mut sizes = Vec::with_capacity(segments.len());
+        for sealed in &*segments.sealed {
+            let header = sealed.header;
+            let bytes = shared.directory.bytes_of(&segment_name(header.first))? + header.file_bytes();
+            sizes.push(SegmentSize { first: header.first, bytes, compacted: header.compacted });
+        }
+        let bytes = shared.settings.segment_bytes;
+        sizes.extend(segments.live.iter().map(|live| SegmentSize { first: live.first, bytes, compacted: false }));
+        Ok(sizes)
     }
 
     /// The position behind the last record of which entries may be gone. A replay must begin behind a checkpoint that was taken

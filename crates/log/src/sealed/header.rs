@@ -79,7 +79,7 @@ impl IndexHeader {
     }
 
     /// The bytes of the whole file.
-    pub(super) fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         self.body_at() as u64 + self.body_bytes()
     }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use quire::events::{Query, ReadOptions};
 use quire::streams::{self, Command, TopicChanges, TopicRef, TopicSettings};
 use quire::{
-    Background, Commit, ConsumerSettings, Database, Duty, ManualClock, Message, Part, Reply, Sequence, Timestamp,
+    Background, Clock, Commit, ConsumerSettings, Database, Duty, ManualClock, Message, Part, Reply, Sequence, Timestamp,
 };
 
-use crate::support::Place;
+use crate::support::{Place, files};
 
 const NOW_MS: u64 = 1_700_000_000_000;
 const HOUR_MS: u64 = 3_600_000;
@@ -165,4 +166,93 @@ fn what_one_commit_deletes_twice_is_told_as_gone() {
         .collect();
     assert_eq!(starts, [2, 2]);
     assert_eq!(start(&database), 2);
+}
+
+/// The bytes of the segments and their indexes.
+fn log_bytes(place: &Place) -> u64 {
+    let all = [".log", ".idx"].map(|suffix| files(&place.shard(), suffix));
+    all.iter().flatten().map(|path| path.metadata().expect("there").len()).sum()
+}
+
+#[test]
+fn a_log_that_takes_too_much_of_the_disk_has_topics_let_go_of_their_oldest_records_and_nothing_else() {
+    const SEGMENT: u64 = 64 << 10;
+    const MAX: u64 = 6 * SEGMENT;
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
+    let open = |bounded: bool| {
+        let builder = Database::builder(place.path()).segment_bytes(SEGMENT).clock(clock.clone());
+        let builder = if bounded { builder.log_bytes_max(MAX) } else { builder };
+        builder.background(Background::Caller).open().expect("a database")
+    };
+    // Whatever can be let go of, and compacted away, is.
+    let settle = |database: &Database| {
+        database.sync().expect("synced");
+        while database.carry_out(Duty::Seal).expect("sealed") {}
+        for _ in 0..4 {
+            clock.set(Timestamp::from_millis(clock.now().as_millis() + HOUR_MS));
+            database.carry_out(Duty::Retain).expect("no error");
+            database
+                .topic("kept")
+                .produce(&Message::new("so that a checkpoint is behind it").key("key"))
+                .expect("produced");
+            database.checkpoint().expect("saved");
+            database.carry_out(Duty::Compact).expect("no error");
+        }
+    };
+    let fill = |database: &Database, from: u64| {
+        let payload = [b'x'; 1000];
+        for number in from..from + 600 {
+            let mut commit = Commit::new().produce("t", Message::new(&payload)).produce("read", Message::new(&payload));
+            if number % 10 == 0 {
+                commit = commit.append("store", [quire::events::NewEvent::new("Kept").data(&payload)]);
+            }
+            database.commit(&commit).expect("durable").committed().expect("accepted");
+        }
+    };
+    let cleanup = streams::Cleanup::Compact;
+    let database = open(false);
+    commit(
+        &database,
+        Command::CreateTopic {
+            name: "kept",
+            partitions: 1,
+            settings: TopicSettings { cleanup, ..TopicSettings::default() },
+        },
+    );
+    database.topic("kept").produce(&Message::new("other").key("other")).expect("produced");
+    fill(&database, 0);
+    settle(&database);
+    assert_eq!(start(&database), 0, "without a bound everything stays");
+    drop(database);
+
+    let database = open(true);
+    commit(&database, Command::ProtectUnread { group: "slow", topic: TopicRef::Name("read"), protects: true });
+    settle(&database);
+    assert_eq!(database.topic("read").offsets(0).expect("a partition").start.get(), 0, "a group has not read it");
+    let unread = log_bytes(&place);
+    let read = database.commit(&Commit::new().commit_offset("slow", "read", 0, Sequence::new(600)));
+    read.expect("durable").committed().expect("accepted");
+    settle(&database);
+    assert_eq!(database.topic("read").offsets(0).expect("a partition").start, Sequence::new(start(&database)));
+    commit(&database, Command::ProtectUnread { group: "slow", topic: TopicRef::Name("read"), protects: false });
+    fill(&database, 600);
+    settle(&database);
+    assert!(log_bytes(&place) <= MAX + SEGMENT, "{} bytes, and {unread} before", log_bytes(&place));
+    let expect = |database: &Database| {
+        let first = start(database);
+        assert!(first > 600 && first < 1200, "{first}");
+        let read = database.topic("t").fetch(0, Sequence::new(first), usize::MAX).expect("records");
+        assert_eq!(read.records.len() as u64, 1200 - first);
+        let offsets = database.topic("read").offsets(0).expect("a partition");
+        assert!(offsets.start.get() >= 600 && offsets.next.get() == 1200, "{offsets:?}");
+        assert_eq!(database.events("store").head().expect("readable").get(), 120);
+        let all = database.events("store").read(&Query::all(), ReadOptions::default());
+        assert_eq!(all.expect("readable").events.len(), 120);
+        let keys = database.topic("kept").fetch(0, Sequence::new(0), usize::MAX).expect("records");
+        assert!(keys.records.iter().any(|record| record.value.as_deref() == Some(b"other")));
+    };
+    expect(&database);
+    drop(database);
+    expect(&open(true));
 }

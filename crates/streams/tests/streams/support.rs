@@ -195,7 +195,7 @@ fn reply(reply: &Reply) -> String {
 /// Carries out what the topics' settings ask for.
 fn retain(world: &mut World<Streams>, time_ms: u64) -> String {
     let now = Timestamp::from_millis(time_ms);
-    let plans = world.model.retained(now).into_iter().map(|retained| retained.plan(&world.log).unwrap());
+    let plans = world.model.retained(now, None).into_iter().map(|retained| retained.plan(&world.log).unwrap());
     let commands: Vec<_> = plans.flatten().collect();
     if commands.is_empty() {
         return String::from("all stays");
