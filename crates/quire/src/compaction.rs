@@ -9,7 +9,7 @@ use quire_log::{Clock, Compaction, CompactionPlan, Survival};
 use quire_model::{Entry, Timestamp};
 
 use crate::decide::{Commands, Replies};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::{Keys, Purpose};
 use crate::shared::Shared;
 
@@ -33,6 +33,13 @@ pub(crate) struct Thoroughness {
 impl Thoroughness {
     /// Whatever is of no use goes, however little it is.
     pub(crate) const FULL: Self = Thoroughness { samples_max: u32::MAX, percent_min: 0, looks_at_all: true };
+}
+
+/// How much of what is worth rewriting was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    Part,
 }
 
 impl Shared {
@@ -70,30 +77,46 @@ impl Shared {
             let decided = self.commit(now, &commands, &mut Replies::default())?;
             self.log.request(decided.rests_on);
         }
-        let mut keys = looked.keys;
+        let (mut keys, mut failed) = (looked.keys, looked.failed);
+        let rewritten = self.rewrite(thoroughness, history_from, &mut keys, &mut failed);
+        match rewritten {
+            Ok((_, Extent::Whole)) => self.keys.done(&keys),
+            Ok((_, Extent::Part)) | Err(_) => self.keys.not_done(&keys),
+        }
+        let (done, _) = rewritten?;
+        failed.map_or(Ok(done), Err)
+    }
+
+    /// Rewrites as much as others let it; says whether that is all that is worth it. What is damaged is told in `failed`.
+    fn rewrite(
+        &self,
+        thoroughness: Thoroughness,
+        history_from: Timestamp,
+        keys: &mut Keys,
+        failed: &mut Option<Error>,
+    ) -> Result<(Compaction, Extent)> {
         let Some(mut compactor) = self.log.begin_compaction(|| self.catch_up())? else {
             // Another process is at it.
-            return looked.failed.map_or(Ok(Compaction::default()), Err);
+            return Ok((Compaction::default(), Extent::Part));
         };
         let shares = {
-            let mut survives = self.survives(&mut keys, history_from, Purpose::Plan);
+            let mut survives = self.survives(keys, history_from, Purpose::Plan);
             compactor.shares(thoroughness.samples_max, &mut survives)?
         };
         let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
         let mut done = Compaction::default();
-        let mut failed = looked.failed;
         let mut runs = &plan.runs[..];
         while !runs.is_empty() {
             let (now, later) = runs.split_at(compactor.held_by_others(runs)?);
             if now.is_empty() {
                 // Others have not answered: what they have open stays until the next time.
-                return failed.map_or(Ok(done), Err);
+                return Ok((done, Extent::Part));
             }
             for run in now {
-                match compactor.compact(*run, &mut self.survives(&mut keys, history_from, Purpose::Rewrite)) {
+                match compactor.compact(*run, &mut self.survives(keys, history_from, Purpose::Rewrite)) {
                     Ok(more) => done += more,
                     // Damage in one run keeps no other from being compacted.
-                    Err(error @ quire_log::Error::Unreadable(_)) => failed = failed.or(Some(error.into())),
+                    Err(error @ quire_log::Error::Unreadable(_)) => *failed = failed.take().or(Some(error.into())),
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -102,8 +125,7 @@ impl Shared {
         drop(compactor);
         // The disk has the space back once nobody has the old segments mapped.
         self.state_mut()?.writer.refresh();
-        self.keys.done(&keys);
-        failed.map_or(Ok(done), Err)
+        Ok((done, Extent::Whole))
     }
 
     /// Does what a compaction by another process asks for; says whether there was anything.

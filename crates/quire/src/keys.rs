@@ -155,6 +155,16 @@ impl KeyLooks {
         looked
     }
 
+    /// What these keys told was not carried out, or not all of it: each share is looked at again.
+    pub(crate) fn not_done(&self, keys: &Keys) {
+        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        for of in keys.partitions.keys() {
+            if let Some(round) = rounds.get_mut(of) {
+                round.turns_left = round.turns;
+            }
+        }
+    }
+
     /// What these keys told was carried out. Where anything went, records without a value may be alone now: they are told when they
     /// may go, too, and a look finds out when that is.
     pub(crate) fn done(&self, keys: &Keys) {

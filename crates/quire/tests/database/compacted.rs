@@ -354,6 +354,35 @@ fn what_has_a_newer_record_goes_by_and_by_when_a_look_holds_only_some_keys() {
     assert_eq!((keys.len(), there.iter().all(|record| record.value.as_deref() == Some(b"19"))), (100, true));
 }
 
+#[test]
+fn what_others_did_not_let_go_of_when_it_was_looked_at_goes_the_next_time() {
+    let place = Place::new();
+    let clock = clock();
+    let open = || builder(&place, &clock).compact_percent_min(1).open().expect("opened");
+    let (first, second) = (open(), open());
+    let topic = first.topic("t");
+    topic.create_with(1, SETTINGS).expect("created");
+    for value in 0..20 {
+        topic.produce(&Message::new(&format!("{value}")).key("same")).expect("accepted");
+    }
+    for _ in 0..2 {
+        fill(&first);
+        first.checkpoint().expect("saved");
+    }
+    for interval in 1..10 {
+        clock.set(Timestamp::from_millis(BEGIN_MS + interval * 60_000));
+        first.carry_out(Duty::Compact).expect("carried out");
+        assert_eq!(read(&first, "t").len(), if interval < 5 { 20 } else { 1 }, "interval {interval}");
+        if interval >= 4 {
+            // Without threads of its own, it answers when it is told to look.
+            second.carry_out(Duty::Compact).expect("answered");
+        }
+    }
+    assert_eq!(keys(&read(&second, "t")), [(19, "same", Some("19"))]);
+    drop((first, second));
+    assert_eq!(keys(&read(&open(), "t")), [(19, "same", Some("19"))]);
+}
+
 fn history(seed: u64, keys_max: usize) {
     let mut random = fastrand::Rng::with_seed(seed);
     let place = Place::new();
