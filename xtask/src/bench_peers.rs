@@ -9,9 +9,14 @@
 
 mod broker;
 pub(crate) mod events;
+pub(crate) mod graph;
+pub(crate) mod jobs;
 mod loads;
+pub(crate) mod log;
 mod options;
 mod results;
+mod servers;
+mod suite;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +68,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String>
     let options = Options::parse("kafka", flags, LOADS.iter().map(|load| (load.name, load.durability)))?;
     let programs = programs(workspace)?;
     let folder = workspace.target.join("bench-peers");
-    let mut results = Results::beside("kafka");
+    let mut results = Results::beside(["kafka"]);
     for durability in [Durability::Os, Durability::Sync] {
         let loads: Vec<_> =
             LOADS.iter().filter(|load| load.durability == durability && options.wants(load.name, durability)).collect();

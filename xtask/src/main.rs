@@ -1,8 +1,9 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `chaos`, `canaries`, `bench-peers` and `proto`.
+//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `chaos`, `gate`, `nightly`,
+//! `canaries`, `bench-peers` and `proto`.
 //!
 //! This file reads the command line and nothing else. `test` is what a contributor and continuous integration run;
 //! `tidy` is one of its steps, and holds the rules about the source that no compiler checks; `proto` generates code. But
-//! for `proto`, a chore changes no tracked file unless its flag says so (`tidy --bless`).
+//! for `proto` and `canaries`, a chore changes no tracked file unless its flag says so (`tidy --bless`, `gate --bless`).
 
 use std::env;
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 mod bench_peers;
 mod canaries;
 mod chaos;
+mod gate;
 mod maven;
 mod proto;
 mod soak;
@@ -31,10 +33,14 @@ Usage: cargo xtask <CHORE>
   canaries [NAME]                         let deliberate defects out, which the simulation must notice
   bench-peers kafka [--rounds N] [--case NAME]... [--durability os|sync]
                                           Quire beside Apache Kafka: the same loads in alternating rounds, and their ratios
-  bench-peers events [--rounds N] [--case NAME]...
-                                          Quire beside UmaDB, in the same way
+  bench-peers log|events|jobs|graph [--rounds N] [--case NAME]... [--durability os|sync]
+                                          the same beside other logs (Chronicle Queue, fjall, redb, SQLite), event stores
+                                          (UmaDB), job systems (River, asynq, NATS JetStream), and graphs in SQLite
   chaos [SECONDS]                         attack real processes on a real disk for so long, and hold what they were told against it
+  gate [--bless]                          some of `quire bench`, held against xtask/baseline.jsonl: whether anything became slower;
+                                          --bless: as it is now is the baseline
   soak MINUTES                            run the simulation for so long, with seeds that nobody has run
+  nightly MINUTES                         soak for so long, chaos for so long, and then the gate
   help                                    print this
 ";
 
@@ -77,7 +83,10 @@ fn run(arguments: &[String]) -> Result<(), String> {
         "bench-peers" => match flags.split_first() {
             Some((peer, flags)) if peer == "kafka" => bench_peers::run(&Workspace::find()?, flags),
             Some((peer, flags)) if peer == "events" => bench_peers::events::run(&Workspace::find()?, flags),
-            _ => Err(format!("`bench-peers` takes what to compare: kafka or events\n\n{HELP}")),
+            Some((peer, flags)) if peer == "jobs" => bench_peers::jobs::run(&Workspace::find()?, flags),
+            Some((peer, flags)) if peer == "graph" => bench_peers::graph::run(&Workspace::find()?, flags),
+            Some((peer, flags)) if peer == "log" => bench_peers::log::run(&Workspace::find()?, flags),
+            _ => Err(format!("`bench-peers` takes what to compare: kafka, log, events, jobs or graph\n\n{HELP}")),
         },
         "chaos" => match flags {
             [] => chaos::run(&Workspace::find()?, chaos::SECONDS),
@@ -91,6 +100,20 @@ fn run(arguments: &[String]) -> Result<(), String> {
                 soak::run(&Workspace::find()?, minutes.parse().expect("it was tried"))
             }
             _ => Err(format!("`soak` takes how many minutes\n\n{HELP}")),
+        },
+        "gate" => match flags {
+            [] => gate::run(&Workspace::find()?, false),
+            [flag] if flag == "--bless" => gate::run(&Workspace::find()?, true),
+            _ => Err(format!("`gate` takes only --bless\n\n{HELP}")),
+        },
+        "nightly" => match flags {
+            [minutes] if minutes.parse::<u64>().is_ok() => {
+                let (workspace, minutes) = (Workspace::find()?, minutes.parse::<u64>().expect("it was tried"));
+                soak::run(&workspace, minutes)?;
+                chaos::run(&workspace, minutes * 60)?;
+                gate::run(&workspace, false)
+            }
+            _ => Err(format!("`nightly` takes how many minutes\n\n{HELP}")),
         },
         other => Err(format!("there is no chore `{other}`\n\n{HELP}")),
     }

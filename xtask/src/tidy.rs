@@ -3,7 +3,8 @@
 //! ```text
 //! cargo metadata ─▶ graph ─────────────────────────────┐
 //! files ─▶ lexer ─▶ headers · unsafety · purity ·      ├─▶ violations, all of them
-//!                   leftovers · format_page · links ───┘
+//!                   leftovers · format_page · links ·  │
+//!                   proofs ────────────────────────────┘
 //! ```
 //!
 //! A rule is a pure function from what it looks at to [`Violation`]s, so that its tests can show it failing. Rules
@@ -20,6 +21,7 @@ mod headers;
 mod leftovers;
 mod lexer;
 mod links;
+mod proofs;
 mod purity;
 mod unsafety;
 
@@ -63,7 +65,15 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
     }
 
     let mut violations = graph::check(&graph::packages(&workspace.metadata)?);
-    let rules = [headers::check, unsafety::check, purity::check, leftovers::check, format_page::check, links::check];
+    let rules = [
+        headers::check,
+        unsafety::check,
+        purity::check,
+        leftovers::check,
+        format_page::check,
+        links::check,
+        proofs::check,
+    ];
     for rule in rules {
         violations.extend(rule(&files));
     }

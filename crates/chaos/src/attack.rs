@@ -33,6 +33,11 @@ pub(crate) fn pause(random: &mut Rng) -> Duration {
     Duration::from_millis(random.u64(PAUSE_MS))
 }
 
+/// There is no space for a while.
+pub(crate) fn fill(random: &mut Rng) -> Attack {
+    Attack::Fill(Duration::from_millis(random.u64(STARVED_MS)))
+}
+
 /// The next one; a disk that is not small is not filled.
 pub(crate) fn next(random: &mut Rng, is_small: bool) -> Attack {
     let while_ms = |random: &mut Rng, range| Duration::from_millis(random.u64(range));
@@ -41,7 +46,7 @@ pub(crate) fn next(random: &mut Rng, is_small: bool) -> Attack {
         7..9 => Attack::KillServer,
         9 => Attack::KillAll,
         10..14 => Attack::Stop(while_ms(random, STOPPED_MS)),
-        14..17 if is_small => Attack::Fill(while_ms(random, STARVED_MS)),
+        14..17 if is_small => fill(random),
         14..17 => Attack::KillClient,
         _ => Attack::UseUpHandles(while_ms(random, STARVED_MS)),
     }

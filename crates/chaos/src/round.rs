@@ -23,6 +23,8 @@ const OVER_HTTP: usize = 2;
 /// How long a round goes on, unless the small filesystem is nearly full by then.
 const ROUND: Duration = Duration::from_secs(10);
 const ROOM_BYTES_MIN: u64 = 48 << 20;
+/// How long a full disk is waited for to be met: by then a segment is full, whatever there was room for in it.
+const FULL_MAX: Duration = Duration::from_secs(10);
 /// Something is acknowledged in every such time, or the database is stuck.
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often it is looked at what is due.
@@ -35,6 +37,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> {
     let begun = now();
     let mut random = Rng::with_seed(seed);
+    let (mut filled, mut met) = (0, 0);
     for number in 0.. {
         if number > 0 && begun.elapsed() + ROUND / 2 > Duration::from_secs(seconds) {
             break;
@@ -52,6 +55,15 @@ pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> 
             return Err(format!("{message}\nafter {attacks}\nwhat is there is in {}", round.place.keep().display()));
         }
         println!("    {}\n    {}", round.attacks, round.ledger);
+        filled += round.attacks.count(FILLED);
+        met += round.ledger.full;
+    }
+    match (filled, met) {
+        (0, _) => println!(
+            "NOT ATTACKED: no disk was full, for no small filesystem can be mounted here: that takes the rights of root"
+        ),
+        (_, 0) => return Err(format!("the disk was full {filled} times, and nobody met it")),
+        _ => println!("the disk was full {filled} times, and {met} commits were refused for it"),
     }
     Ok(())
 }
@@ -76,8 +88,9 @@ struct Round {
     attacks: Attacks,
     /// What ends when.
     ongoing: Vec<(Instant, Ends)>,
-    /// Whether the disk is full, and until when trouble may come of that and of missing handles.
-    full: bool,
+    /// Since when the disk is full, and how many commits had been refused for that before.
+    filled: Option<(Instant, u64)>,
+    /// Until when trouble may come of a disk that was full, and of missing handles.
     starved_until: Instant,
     progress: Instant,
     /// So many clients were started.
@@ -96,6 +109,14 @@ enum Ends {
 /// How often what was done.
 #[derive(Default)]
 struct Attacks(BTreeMap<&'static str, u64>);
+
+const FILLED: &str = "filled";
+
+impl Attacks {
+    fn count(&self, what: &str) -> u64 {
+        self.0.get(what).copied().unwrap_or_default()
+    }
+}
 
 impl fmt::Display for Attacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,7 +141,7 @@ impl Round {
             ledger: Ledger::default(),
             attacks: Attacks::default(),
             ongoing: Vec::new(),
-            full: false,
+            filled: None,
             starved_until: now(),
             progress: now(),
             runs: 0,
@@ -153,11 +174,16 @@ impl Round {
     fn go_on(&mut self) -> Result<(), String> {
         let begun = now();
         let mut next = begun + attack::pause(&mut self.random);
-        while begun.elapsed() < ROUND && (!self.place.is_small() || self.full || self.place.room()? > ROOM_BYTES_MIN) {
+        // A disk that can be filled is, while there is room for something else to be filled before.
+        let mut first = self.place.is_small().then(|| attack::fill(&mut self.random));
+        while begun.elapsed() < ROUND
+            && (!self.place.is_small() || self.is_full() || self.place.room()? > ROOM_BYTES_MIN)
+        {
             self.listen()?;
             self.look_after()?;
             if now() >= next {
-                let attack = attack::next(&mut self.random, self.place.is_small());
+                let attack = first.take();
+                let attack = attack.unwrap_or_else(|| attack::next(&mut self.random, self.place.is_small()));
                 self.attack(attack)?;
                 next = now() + attack::pause(&mut self.random);
             }
@@ -184,7 +210,7 @@ impl Round {
             Err(RecvTimeoutError::Timeout) if self.progress.elapsed() < SILENCE => return Ok(None),
             Err(_) => return Err(format!("nothing was acknowledged for {} s", SILENCE.as_secs())),
         };
-        let may_fail = self.full || now() < self.starved_until;
+        let may_fail = self.may_fail();
         match &line {
             Line::Full | Line::Refused(_) | Line::Failed(_) if !may_fail => {
                 return Err(format!("{name} was told without a cause: {line}"));
@@ -214,14 +240,15 @@ impl Round {
                     self.process(of).map_or(Ok(()), Process::give_back_handles)?;
                     self.starve();
                 }
+                Ends::Full if self.is_yet_to_be_met(time) => self.ongoing.push((time + LOOK, Ends::Full)),
                 Ends::Full => {
                     self.place.free()?;
-                    self.full = false;
+                    self.filled = None;
                     self.starve();
                 }
             }
         }
-        let may_fail = self.full || time < self.starved_until;
+        let may_fail = self.may_fail();
         for process in &mut self.processes {
             if let Some(status) = process.ended()? {
                 return Err(process.obituary(status));
@@ -239,6 +266,19 @@ impl Round {
             self.start_server()?;
         }
         Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.filled.is_some()
+    }
+
+    /// Whether nobody was refused anything yet since the disk is full, and still may be.
+    fn is_yet_to_be_met(&self, time: Instant) -> bool {
+        self.filled.is_some_and(|(since, full)| self.ledger.full == full && time < since + FULL_MAX)
+    }
+
+    fn may_fail(&self) -> bool {
+        self.is_full() || now() < self.starved_until
     }
 
     /// Trouble may come of what there was not, for a while after there is again: what was told may have been read late.
@@ -277,9 +317,9 @@ impl Round {
                 }
             }
             Attack::Fill(time) => {
-                if !self.full {
-                    self.count("filled");
-                    self.full = true;
+                if !self.is_full() {
+                    self.count(FILLED);
+                    self.filled = Some((now(), self.ledger.full));
                     self.place.fill()?;
                     self.ongoing.push((now() + time, Ends::Full));
                 }
@@ -306,7 +346,7 @@ impl Round {
         // One that did not begin may be gone.
         let killed = before.map_or(Ok(()), Process::kill);
         self.start_server()?;
-        if self.full || now() < self.starved_until { Ok(()) } else { killed }
+        if self.may_fail() { Ok(()) } else { killed }
     }
 
     fn process(&self, of: Option<usize>) -> Option<&Process> {

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use quire::events::{self, EventId, EventPosition, NewEvent, Query, QueryItem};
+use quire::events::{self, EventId, EventPosition, NewEvent, PutSubscription, Query, QueryItem};
 use quire::graph::{PutBlock, PutEdge, Version};
 use quire::jobs::{self, JobId, LeaseToken, NewJob, Priority};
-use quire::streams::{self, TopicChanges, TopicRef};
+use quire::streams::{self, Cleanup, Committer, MemberId, OwnerEpoch, TopicChanges, TopicRef};
 use quire::{Commit, Message, Sequence, Timestamp};
 
-use crate::naive::{Condition, Naive, Part, Phase, Retry};
+use crate::naive::{Carries, Condition, Naive, Part, Phase, Retry};
 
 /// Names of stores, topics, queues and groups.
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
@@ -21,7 +21,15 @@ pub(crate) const GRAPH: &str = "graph";
 const EVENT_IDS: u8 = 6;
 const LEASE_MICROS: std::ops::Range<u64> = 1_000..30_000_000;
 /// How long messages and events are kept, where not for ever.
-const KEPT_MS: std::ops::Range<u64> = 0..40_000;
+const KEPT_MS: std::ops::Range<u64> = 1..40_000;
+const KEPT_BYTES: std::ops::Range<u64> = 1..3_000;
+/// A topic keeps to a number of bytes exactly while it has few messages; with more, it may keep some more.
+const FEW_MESSAGES: usize = 50;
+/// How long the leases of members are.
+const MEMBER_MS: std::ops::Range<u32> = 1..20_000;
+/// For how long a compacted topic tells that a key is gone.
+const TOLD_MS: u64 = 5_000;
+const KEYS: [&str; 3] = ["k", "key", "another"];
 
 /// See the module.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +52,13 @@ impl Book {
     /// Parts of a commit, most of which can be.
     pub(crate) fn parts(&mut self, naive: &Naive, random: &mut Rng) -> Vec<Part> {
         let count = if random.bool() { 1 } else { random.usize(2..6) };
-        (0..count).map(|_| self.part(naive, random)).collect()
+        let mut parts: Vec<_> = (0..count).map(|_| self.part(naive, random)).collect();
+        // A subscription that ends and begins again in one commit would deliver the same events again, which could not be told apart.
+        let is_subscription = |part: &Part| matches!(part, Part::Subscribe { .. } | Part::Unsubscribe { .. });
+        let first = parts.iter().position(is_subscription);
+        let mut index = 0..;
+        parts.retain(|part| index.next() == first || !is_subscription(part));
+        parts
     }
 
     fn part(&mut self, naive: &Naive, random: &mut Rng) -> Part {
@@ -52,7 +66,7 @@ impl Book {
         let value = self.value;
         let (name, tag) = (random.usize(0..NAMES.len()), random.usize(0..TAGS.len()));
         let block = random.usize(0..BLOCKS.len());
-        match random.u8(0..38) {
+        match random.u8(0..44) {
             0..5 => {
                 let condition = condition(naive, name, random);
                 // An append asks for something.
@@ -64,10 +78,10 @@ impl Book {
                 let id = random.u8(0..EVENT_IDS);
                 Part::AppendOnce { store: name, tag: usize::from(id) % TAGS.len(), id, value: id.into() }
             }
-            7..10 => Part::Produce { topic: name, value },
+            7..10 => produce(naive, name, value),
             10..11 => {
                 let group = random.usize(0..NAMES.len());
-                Part::Offset { group, topic: name, offset: random.u64(0..100) }
+                Part::Offset { group, topic: name, offset: random.u64(0..100), by: None }
             }
             11..16 => {
                 let run_at = (random.u8(0..4) == 0).then(|| naive.time + random.u64(0..10_000_000));
@@ -78,7 +92,7 @@ impl Book {
                 let queues = if random.bool() { vec![name] } else { vec![name, 1 - name] };
                 Part::Fetch { queues, count: random.u32(1..4), lease_micros: random.u64(LEASE_MICROS) }
             }
-            19..24 => self.end_of_lease(naive, random).unwrap_or(Part::Produce { topic: name, value }),
+            19..24 => self.end_of_lease(naive, random).unwrap_or_else(|| produce(naive, name, value)),
             24..27 => Part::PutBlock { block, must_be_new: random.u8(0..5) == 0, value },
             27..28 => Part::DeleteBlock { block },
             28..31 => Part::PutEdge { source: block, target: random.usize(0..BLOCKS.len()) },
@@ -103,13 +117,23 @@ impl Book {
                 }
             }
             36 => Part::Protect { group: random.usize(0..NAMES.len()), topic: name, protects: random.u8(0..3) > 0 },
+            37..40 => member(naive, random.usize(0..NAMES.len()), name, random),
+            40..42 => subscription(naive, name, tag, random),
+            42 if naive.topics.get(&name).is_some_and(|topic| topic.messages.len() < FEW_MESSAGES) => {
+                // The one topic keeps so many bytes, the other the newest of each key.
+                match name {
+                    0 => Part::KeepBytes { topic: 0, kept_bytes: Some(random.u64(KEPT_BYTES)) },
+                    _ => Part::CompactKeys { topic: name },
+                }
+            }
+            42 => produce(naive, name, value),
             _ => {
                 let job = random.choice(self.jobs.keys().copied().collect::<Vec<_>>());
                 match job {
                     // Most of those that can be.
                     Some(job) if naive.jobs[job].phase == Phase::Dead || random.u8(0..8) == 0 => Part::Revive { job },
                     Some(job) => Part::Cancel { job },
-                    None => Part::Produce { topic: name, value },
+                    None => produce(naive, name, value),
                 }
             }
         }
@@ -166,7 +190,50 @@ impl Book {
                 store: NAMES[store],
                 retention_ms: kept_ms,
             })),
-            Part::Produce { topic, .. } => commit.produce(NAMES[topic], Message::new(text)),
+            Part::Subscribe { name, store, tag, after } => {
+                commit.part(quire::Part::Events(events::Command::PutSubscription(PutSubscription {
+                    store: NAMES[store],
+                    name: NAMES[name],
+                    query: Query::from(QueryItem::new().tag(TAGS[tag])),
+                    after: after.map(EventPosition::new),
+                    attempts: events::Attempts::default(),
+                })))
+            }
+            Part::Unsubscribe { name } => {
+                commit.part(quire::Part::Events(events::Command::DropSubscription { name: NAMES[name] }))
+            }
+            Part::Deliver { .. } => unreachable!("no client delivers"),
+            Part::Produce { topic, value } => {
+                let message = if is_tombstone(value) { Message::tombstone() } else { Message::new(text) };
+                commit.produce(NAMES[topic], message.key(key(value)))
+            }
+            Part::KeepBytes { topic, kept_bytes } => {
+                let changes = TopicChanges { retention_bytes: Some(kept_bytes), ..TopicChanges::default() };
+                commit.part(alter(topic, changes))
+            }
+            Part::CompactKeys { topic } => {
+                let cleanup = Some(Cleanup::Compact);
+                let changes = TopicChanges { cleanup, delete_retention_ms: Some(TOLD_MS), ..TopicChanges::default() };
+                commit.part(alter(topic, changes))
+            }
+            Part::Join { group, topic, name, lease_ms } => {
+                commit.part(quire::Part::Streams(streams::Command::JoinGroup {
+                    group: NAMES[group],
+                    topic: TopicRef::Name(NAMES[topic]),
+                    name: name.map_or("", |name| NAMES[name]),
+                    lease_ms,
+                }))
+            }
+            Part::Renew { group, topic, member } => commit.part(quire::Part::Streams(streams::Command::RenewMember {
+                group: NAMES[group],
+                topic: TopicRef::Name(NAMES[topic]),
+                member: MemberId::new(member),
+            })),
+            Part::Leave { group, topic, member } => commit.part(quire::Part::Streams(streams::Command::LeaveGroup {
+                group: NAMES[group],
+                topic: TopicRef::Name(NAMES[topic]),
+                member: MemberId::new(member),
+            })),
             Part::DeleteRecords { topic, before, keep_unread } => {
                 commit.part(quire::Part::Streams(streams::Command::DeleteRecords {
                     keep_unread,
@@ -175,10 +242,9 @@ impl Book {
                     before: before.map(Sequence::new),
                 }))
             }
-            Part::KeepMessages { topic, kept_ms } => commit.part(quire::Part::Streams(streams::Command::AlterTopic {
-                topic: TopicRef::Name(NAMES[topic]),
-                changes: TopicChanges { retention_ms: Some(kept_ms), ..TopicChanges::default() },
-            })),
+            Part::KeepMessages { topic, kept_ms } => {
+                commit.part(alter(topic, TopicChanges { retention_ms: Some(kept_ms), ..TopicChanges::default() }))
+            }
             Part::Protect { group, topic, protects } => {
                 commit.part(quire::Part::Streams(streams::Command::ProtectUnread {
                     group: NAMES[group],
@@ -186,8 +252,19 @@ impl Book {
                     protects,
                 }))
             }
-            Part::Offset { group, topic, offset } => {
+            Part::Offset { group, topic, offset, by: None } => {
                 commit.commit_offset(NAMES[group], NAMES[topic], 0, Sequence::new(offset))
+            }
+            Part::Offset { group, topic, offset, by: Some((member, since)) } => {
+                commit.part(quire::Part::Streams(streams::Command::CommitOffset {
+                    group: NAMES[group],
+                    topic: TopicRef::Name(NAMES[topic]),
+                    partition: 0,
+                    offset: Sequence::new(offset),
+                    leader_epoch: None,
+                    metadata: "",
+                    by: Committer::Member { member: MemberId::new(member), epoch: OwnerEpoch::new(since) },
+                }))
             }
             Part::Enqueue { queue, priority, attempts_max, run_at, .. } => {
                 let (priority, run_at) = (Priority::new(priority), run_at.map(Timestamp::from_micros));
@@ -245,6 +322,59 @@ impl Book {
     }
 }
 
+fn alter<'c>(topic: usize, changes: TopicChanges) -> quire::Part<'c> {
+    quire::Part::Streams(streams::Command::AlterTopic { topic: TopicRef::Name(NAMES[topic]), changes })
+}
+
+/// A message, unless the topic would have too many of them for what it keeps.
+fn produce(naive: &Naive, topic: usize, value: u64) -> Part {
+    let full = |topic: &crate::naive::Topic| topic.kept_bytes.is_some() && topic.messages.len() >= FEW_MESSAGES;
+    match naive.topics.get(&topic).is_some_and(full) {
+        true => Part::KeepBytes { topic, kept_bytes: None },
+        false => Part::Produce { topic, value },
+    }
+}
+
+/// What members of a group do, and those that are none any more.
+fn member(naive: &Naive, group: usize, topic: usize, random: &mut Rng) -> Part {
+    let member = random.u64(0..=naive.members);
+    let reader = naive.rosters.get(&(group, topic)).and_then(|roster| roster.reader);
+    match random.u8(0..9) {
+        0..3 => {
+            let name = random.bool().then(|| random.usize(0..NAMES.len()));
+            Part::Join { group, topic, name, lease_ms: random.u32(MEMBER_MS) }
+        }
+        3 => Part::Leave { group, topic, member },
+        4 => Part::Renew { group, topic, member },
+        5 => Part::Renew { group, topic, member: reader.map_or(member, |(reader, _)| reader) },
+        choice => {
+            let (reader, since) = reader.unwrap_or((member, 1));
+            // Sometimes somebody else, or since another time.
+            let by = match choice {
+                6 if random.bool() => (member, since),
+                6 => (reader, since.saturating_sub(1)),
+                _ => (reader, since),
+            };
+            Part::Offset { group, topic, offset: random.u64(0..100), by: Some(by) }
+        }
+    }
+}
+
+/// What becomes of a named subscription: no event is delivered twice by any.
+fn subscription(naive: &Naive, name: usize, tag: usize, random: &mut Rng) -> Part {
+    let there = naive.subscriptions.get(&name);
+    let head = |store: usize| naive.stores.get(&store).map_or(0, |store| store.events.len() as u64);
+    match there {
+        Some(_) if random.u8(0..4) == 0 => Part::Unsubscribe { name },
+        Some(there) => Part::Subscribe { name, store: there.store, tag, after: None },
+        None => {
+            let store = random.usize(0..NAMES.len());
+            let after = naive.subscribed.contains(&name).then(|| head(store));
+            Part::Subscribe { name, store, tag, after }
+        }
+    }
+}
+
 fn condition(naive: &Naive, store: usize, random: &mut Rng) -> Option<Condition> {
     let tag = random.usize(0..TAGS.len());
     let head = naive.stores.get(&store).map_or(0, |store| store.events.len()) as u64;
@@ -262,6 +392,31 @@ pub(crate) fn text(value: u64) -> String {
     // Few are long.
     let length = if value.is_multiple_of(7) { length * 3 } else { length / 4 };
     format!("{value}:{}", "x".repeat(length))
+}
+
+/// The key of the message with this value.
+pub(crate) fn key(value: u64) -> &'static str {
+    KEYS[usize::try_from(value % 3).expect("small")]
+}
+
+fn is_tombstone(value: u64) -> bool {
+    value % 5 == 2
+}
+
+/// What a message with this value says; `None` when it says that its key is gone.
+pub(crate) fn message(value: u64) -> Option<String> {
+    (!is_tombstone(value)).then(|| text(value))
+}
+
+/// The payload of a job.
+pub(crate) fn payload(carries: Carries) -> String {
+    match carries {
+        Carries::Value(value) => text(value),
+        Carries::Event { store, position } => {
+            let position = EventPosition::new(position);
+            quire::EventRef { store: NAMES[store].to_owned(), position }.to_string()
+        }
+    }
 }
 
 /// The value of a part that has one.

@@ -7,8 +7,8 @@ use quire::graph::{BlockId, Direction};
 use quire::jobs::{JobId, JobState};
 use quire::{Database, History, Place, Reply, Sequence, Timestamp, graph, jobs, streams};
 
-use crate::book::{BLOCKS, Book, GRAPH, NAMES, TAGS, text};
-use crate::naive::{Answer, Event, Naive, Phase};
+use crate::book::{BLOCKS, Book, GRAPH, NAMES, TAGS, payload, text};
+use crate::naive::{Answer, Event, Message, Naive, Phase, Subscription, Topic};
 
 /// What a check found.
 #[derive(Debug)]
@@ -81,14 +81,36 @@ pub(crate) fn published(database: &Database, naive: &Naive, seen: &Naive) -> Res
                 &(seen.start, next),
             )?;
             let fetched = database.topic(name).fetch(0, Sequence::new(seen.start), usize::MAX)?;
-            let found: Vec<_> =
-                fetched.records.into_iter().map(|record| (record.offset.get(), record.value.map(utf8))).collect();
-            let expected = (0..).zip(topic.messages.iter().map(|message| Some(text(message.value))));
-            let expected: Vec<_> = expected.filter(|(offset, _)| *offset >= seen.start).collect();
-            same(format_args!("records of topic {name}"), &found, &expected)?;
+            let found = fetched.records.into_iter();
+            let found: Vec<_> = found
+                .map(|record| (record.offset.get(), record.key.map(utf8).unwrap_or_default(), record.value.map(utf8)))
+                .collect();
+            messages(name, &found, topic, seen, naive.compacted)?;
         }
     }
     Ok(())
+}
+
+/// A message as it is read: its offset, its key, and its value.
+type Read = (u64, String, Option<String>);
+
+/// The messages of a topic: all that are not deleted; or of each key the newest at least, where a compaction may have been.
+fn messages(name: &str, found: &[Read], topic: &Topic, seen: &Topic, compacted: bool) -> Result<()> {
+    let of = |(offset, message): (u64, &Message)| (offset, message.key().to_owned(), message.text());
+    let expected: Vec<Read> = (0..).zip(&topic.messages).map(of).filter(|(at, ..)| *at >= seen.start).collect();
+    let what = format!("records of topic {name}");
+    if !(compacted && seen.compacts) {
+        return same(what, &found.to_vec(), &expected);
+    }
+    let mut all = expected.iter();
+    let has_gained = !found.iter().all(|record| all.any(|expected| expected == record));
+    let newest = |(at, key, _): &&Read| !expected.iter().any(|(later, other, _)| later > at && other == key);
+    // That a key is gone is told for a time only.
+    let lost = expected.iter().filter(newest).find(|record| record.2.is_some() && !found.contains(record));
+    match lost {
+        None if !has_gained => Ok(()),
+        _ => Err(Found::Wrong(format!("{what}: found {found:?} of {expected:?}, without {lost:?}"))),
+    }
 }
 
 /// Everything, also what rests on commits that were not published before: they are now.
@@ -111,7 +133,10 @@ pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
         Unread::Wrong(message) => Found::Wrong(message),
         Unread::Error(error) => Found::Error(error.into()),
     })?;
-    time.map_or(Ok(()), |time| same("the time of the last record", &time, &naive.time))?;
+    time.map_or(Ok(()), |time| {
+        let expected = if naive.is_time_known { naive.time } else { naive.time.max(time) };
+        same("the time of the last record", &time, &expected)
+    })?;
     published(database, naive, naive)?;
     for (number, name) in NAMES.into_iter().enumerate() {
         if naive.topics.contains_key(&number) {
@@ -124,8 +149,56 @@ pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
             return Err(Found::Wrong(format!("topic {name} is there")));
         }
         queue(database, naive, number)?;
+        subscription(database, naive, number)?;
     }
+    members(database, naive)?;
     graph(database, naive)
+}
+
+fn subscription(database: &Database, naive: &Naive, number: usize) -> Result<()> {
+    let ticket = database.read(|view| {
+        let found = view.events.subscription(NAMES[number])?;
+        let store = NAMES.iter().position(|name| view.events.store(name) == Some(found.store))?;
+        Some((store, found.position.get()))
+    })?;
+    let expected = naive.subscriptions.get(&number).map(|Subscription { store, position, .. }| (*store, *position));
+    same(format_args!("subscription {}", NAMES[number]), &ticket.wait()?, &expected)
+}
+
+/// Up to where a subscription has delivered.
+pub(crate) fn delivered_by(database: &Database, name: usize) -> Option<u64> {
+    let mut position = None;
+    // Nobody is told, so nobody waits for it.
+    let _ = database.read(|view| position = view.events.subscription(NAMES[name]).map(|found| found.position.get()));
+    position
+}
+
+/// Who is a member of which group for which topic, until when, and who of them reads.
+fn members(database: &Database, naive: &Naive) -> Result<()> {
+    for (group, group_name) in NAMES.into_iter().enumerate() {
+        for (topic, topic_name) in NAMES.into_iter().enumerate() {
+            let ticket = database.read(|view| {
+                let Some(id) = view.streams.topic_named(topic_name).map(|topic| topic.id) else {
+                    return (0, Vec::new());
+                };
+                let members = view.streams.members(group_name, id).map(|member| {
+                    let share = view.streams.share(group_name, id, member.id).into_iter().flatten();
+                    let since: Vec<u64> = share.map(|owned| owned.epoch.get()).collect();
+                    (member.id.get(), member.name.to_owned(), member.lease_ms, member.until.as_micros(), since)
+                });
+                (view.streams.shared_out(group_name, id), members.collect())
+            })?;
+            let roster = naive.rosters.get(&(group, topic)).cloned().unwrap_or_default();
+            let member = |(id, member): (&u64, &crate::naive::Member)| {
+                let since = roster.reader.filter(|(reader, _)| reader == id).map(|(_, since)| since);
+                let name = member.name.map_or("", |name| NAMES[name]).to_owned();
+                (*id, name, member.lease_ms, member.until, since.into_iter().collect::<Vec<_>>())
+            };
+            let expected = (roster.version, roster.members.iter().map(member).collect::<Vec<_>>());
+            same(format_args!("members of {group_name} in {topic_name}"), &ticket.wait()?, &expected)?;
+        }
+    }
+    Ok(())
 }
 
 fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
@@ -134,7 +207,7 @@ fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
     same(format_args!("whether queue {name} is there"), &stats.is_some(), &naive.queues.contains(&number))?;
     for state in JobState::ALL {
         let jobs = naive.jobs.iter().filter(|job| job.queue == number && state_of(job.phase) == state);
-        let expected: Vec<_> = jobs.map(|job| (text(job.value), job.attempt, job.priority)).collect();
+        let expected: Vec<_> = jobs.map(|job| (payload(job.carries), job.attempt, job.priority)).collect();
         let mut ids = database.queue(name).list(state, None, usize::MAX)?.jobs;
         if state.is_finished() {
             // They come in the order in which they finished, which the naive model does not know.
@@ -193,8 +266,8 @@ pub(crate) fn learn(database: &Database, naive: &Naive, book: &mut Book) -> Resu
         for state in JobState::ALL {
             for id in database.queue(name).list(state, None, usize::MAX)?.jobs {
                 let Some(job) = database.queue(name).job(id)? else { continue };
-                let payload = utf8(job.payload);
-                let known = naive.jobs.iter().position(|job| job.queue == number && text(job.value) == payload);
+                let found = utf8(job.payload);
+                let known = naive.jobs.iter().position(|job| job.queue == number && payload(job.carries) == found);
                 note_job(book, known, id)?;
             }
         }
@@ -218,6 +291,9 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Re
         (Answer::Produced(offset), Reply::Streams(streams::Reply::Produced(produced))) => {
             same("offsets", &(produced.base_offset.get(), produced.last_offset.get()), &(*offset, *offset))
         }
+        (Answer::Joined(member), Reply::Streams(streams::Reply::MemberJoined(joined))) => {
+            same("the id of a member", &joined.member.get(), member)
+        }
         (Answer::Starts(start), Reply::Streams(streams::Reply::RecordsDeleted(deleted))) => {
             same("where a topic begins", &deleted.start.get(), start)
         }
@@ -226,7 +302,9 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Re
             Reply::Streams(
                 streams::Reply::OffsetCommitted(_)
                 | streams::Reply::TopicAltered(_)
-                | streams::Reply::UnreadProtected(_),
+                | streams::Reply::UnreadProtected(_)
+                | streams::Reply::MemberRenewed(_)
+                | streams::Reply::MemberLeft(_),
             )
             | Reply::Jobs(
                 jobs::Reply::Acked
@@ -241,7 +319,7 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Re
         }
         (Answer::Fetched(expected), Reply::Jobs(jobs::Reply::Fetched(fetched))) => {
             let payloads: Vec<_> = fetched.iter().map(|job| utf8(job.payload.clone())).collect();
-            let values: Vec<_> = expected.iter().map(|(number, _)| text(naive.jobs[*number].value)).collect();
+            let values: Vec<_> = expected.iter().map(|(number, _)| payload(naive.jobs[*number].carries)).collect();
             same("fetched jobs", &payloads, &values)?;
             for ((number, lease), fetched) in expected.iter().zip(fetched) {
                 note_job(book, Some(*number), fetched.job)?;

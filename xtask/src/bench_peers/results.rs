@@ -1,4 +1,4 @@
-//! What was measured, and the table of it: of each load the median of all rounds, ours beside theirs.
+//! What was measured, and the table of it: of each load the median of all rounds, ours beside each of theirs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,7 +41,7 @@ impl fmt::Display for Measured {
 #[derive(Debug)]
 pub(super) struct Results {
     /// With whom Quire is compared.
-    peer: &'static str,
+    peers: Vec<&'static str>,
     /// In the order in which they were first measured.
     rows: Vec<Row>,
 }
@@ -57,8 +57,8 @@ struct Row {
 
 impl Results {
     /// None yet.
-    pub(super) fn beside(peer: &'static str) -> Self {
-        Results { peer, rows: Vec::new() }
+    pub(super) fn beside(peers: impl IntoIterator<Item = &'static str>) -> Self {
+        Results { peers: peers.into_iter().collect(), rows: Vec::new() }
     }
 
     pub(super) fn add(&mut self, load: &'static str, durability: Durability, broker: &'static str, measured: Measured) {
@@ -73,18 +73,25 @@ impl Results {
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<28} {:<5} {:<10} {:>13} {:>13} {:>9}", "load", "kept", "", "quire", self.peer, "ratio")?;
+        let heading = ["load", "kept", "", "quire", "beside", "theirs", "ratio"];
+        let [load, kept, name, ours, peer, theirs, ratio] = heading;
+        writeln!(f, "{load:<28} {kept:<5} {name:<10} {ours:>13}   {peer:<10} {theirs:>13} {ratio:>9}")?;
         for Row { load, durability, rounds } in &self.rows {
+            let kept = durability.name();
             for (name, of) in NUMBERS {
-                let median = |broker| median(rounds.get(broker)?.iter().filter_map(of).collect());
-                let (ours, theirs) = (median("quire"), median(self.peer));
-                if ours.or(theirs).is_none() {
-                    continue;
-                }
+                let median = |store| median(rounds.get(store)?.iter().filter_map(of).collect());
                 let text = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.0}"));
-                let ratio = ours.zip(theirs).map_or("-".to_owned(), |(ours, theirs)| format!("{:.3}", ours / theirs));
-                let (ours, theirs, kept) = (text(ours), text(theirs), durability.name());
-                writeln!(f, "{load:<28} {kept:<5} {name:<10} {ours:>13} {theirs:>13} {ratio:>9}")?;
+                let ours = median("quire");
+                let of_peers = self.peers.iter().map(|peer| (*peer, median(peer)));
+                let mut peers: Vec<_> = of_peers.filter(|(_, theirs)| theirs.is_some()).collect();
+                if peers.is_empty() && ours.is_some() {
+                    peers.push(("-", None));
+                }
+                for (peer, theirs) in peers {
+                    let ratio = ours.zip(theirs).map_or("-".to_owned(), |(our, their)| format!("{:.3}", our / their));
+                    let (ours, theirs) = (text(ours), text(theirs));
+                    writeln!(f, "{load:<28} {kept:<5} {name:<10} {ours:>13}   {peer:<10} {theirs:>13} {ratio:>9}")?;
+                }
             }
         }
         Ok(())
@@ -106,14 +113,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_the_medians_and_their_ratio() {
-        let mut results = Results::beside("kafka");
-        for (broker, rate) in [("quire", 10.0), ("kafka", 4.0), ("quire", 90.0), ("quire", 20.0)] {
-            results.add("produce-1", Durability::Os, broker, Measured { rate: Some(rate), ..Measured::default() });
+    fn the_table_has_the_medians_and_their_ratio_to_each_peer() {
+        let mut results = Results::beside(["fjall", "kafka", "redb"]);
+        for (store, rate) in [("quire", 10.0), ("kafka", 4.0), ("quire", 90.0), ("quire", 20.0), ("redb", 40.0)] {
+            results.add("produce-1", Durability::Os, store, Measured { rate: Some(rate), ..Measured::default() });
         }
         let table = results.to_string();
-        let words: Vec<_> = table.lines().last().expect("a row").split_whitespace().collect();
-        assert_eq!(words, ["produce-1", "os", "per", "second", "20", "4", "5.000"]);
+        let rows: Vec<Vec<_>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        let row = |peer, theirs, ratio| vec!["produce-1", "os", "per", "second", "20", peer, theirs, ratio];
+        assert_eq!(rows, [row("kafka", "4", "5.000"), row("redb", "40", "0.500")]);
         assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
     }
 }

@@ -4,12 +4,18 @@
 //! the database gives are known by numbers here; see [`Book`](crate::book::Book).
 
 mod jobs;
+mod members;
 mod retention;
+mod subscriptions;
 mod take;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::book;
+
+pub(crate) use members::{Member, Roster};
 pub(crate) use retention::Goner;
+pub(crate) use subscriptions::Subscription;
 
 /// A part of a commit. Small numbers are names, for stores, topics, queues, groups and blocks alike. `value` is unlike any
 /// other. Times are microseconds.
@@ -44,6 +50,22 @@ pub(crate) enum Part {
         store: usize,
         kept_ms: Option<u64>,
     },
+    /// Events with a tag are to be delivered as jobs, from behind a position on, or on from where it was.
+    Subscribe {
+        name: usize,
+        store: usize,
+        tag: usize,
+        after: Option<u64>,
+    },
+    Unsubscribe {
+        name: usize,
+    },
+    /// What nobody asks for: these events become jobs, and the subscription is moved behind them.
+    Deliver {
+        name: usize,
+        positions: Vec<u64>,
+        to: u64,
+    },
     Produce {
         topic: usize,
         value: u64,
@@ -59,6 +81,32 @@ pub(crate) enum Part {
         topic: usize,
         kept_ms: Option<u64>,
     },
+    /// So many bytes of messages are kept at least.
+    KeepBytes {
+        topic: usize,
+        kept_bytes: Option<u64>,
+    },
+    /// Messages go when their key has a newer one, from now on and for ever.
+    CompactKeys {
+        topic: usize,
+    },
+    /// Becomes a member by a lease, in the place of whoever has this name.
+    Join {
+        group: usize,
+        topic: usize,
+        name: Option<usize>,
+        lease_ms: u32,
+    },
+    Renew {
+        group: usize,
+        topic: usize,
+        member: u64,
+    },
+    Leave {
+        group: usize,
+        topic: usize,
+        member: u64,
+    },
     /// What a group has not read is kept, or no longer.
     Protect {
         group: usize,
@@ -69,6 +117,8 @@ pub(crate) enum Part {
         group: usize,
         topic: usize,
         offset: u64,
+        /// The member by lease that commits it, and since when it reads.
+        by: Option<(u64, u64)>,
     },
     Enqueue {
         queue: usize,
@@ -151,13 +201,24 @@ pub(crate) enum Phase {
     Cancelled,
 }
 
+/// What stands in a job's payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carries {
+    Value(u64),
+    /// The event that a subscription delivers with it.
+    Event {
+        store: usize,
+        position: u64,
+    },
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) queue: usize,
     pub(crate) priority: u8,
     pub(crate) attempt: u16,
     pub(crate) attempts_max: u16,
-    pub(crate) value: u64,
+    pub(crate) carries: Carries,
     pub(crate) phase: Phase,
 }
 
@@ -172,6 +233,8 @@ pub(crate) enum Answer {
     /// Where the topic begins.
     Starts(u64),
     Done,
+    /// The id of the new member.
+    Joined(u64),
     /// The number of the new job.
     Enqueued(usize),
     /// The numbers of the jobs and of their leases.
@@ -208,6 +271,17 @@ pub(crate) struct Message {
     time_ms: u64,
 }
 
+impl Message {
+    pub(crate) fn key(&self) -> &'static str {
+        book::key(self.value)
+    }
+
+    /// `None` when it says that its key is gone.
+    pub(crate) fn text(&self) -> Option<String> {
+        book::message(self.value)
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topic {
     /// How many there were before it.
@@ -216,6 +290,9 @@ pub(crate) struct Topic {
     /// The offset of the first that is there.
     pub(crate) start: u64,
     kept_ms: Option<u64>,
+    pub(crate) kept_bytes: Option<u64>,
+    /// Whether messages go when their key has a newer one.
+    pub(crate) compacts: bool,
     /// The groups whose unread messages stay.
     protected: BTreeSet<usize>,
 }
@@ -225,6 +302,15 @@ pub(crate) struct Naive {
     pub(crate) stores: BTreeMap<usize, Store>,
     pub(crate) topics: BTreeMap<usize, Topic>,
     pub(crate) offsets: BTreeMap<(usize, usize), u64>,
+    /// Of which anything was ever noted.
+    pub(crate) groups: BTreeSet<usize>,
+    /// By group and topic.
+    pub(crate) rosters: BTreeMap<(usize, usize), Roster>,
+    /// How many became members.
+    pub(crate) members: u64,
+    pub(crate) subscriptions: BTreeMap<usize, Subscription>,
+    /// Those that there ever were.
+    pub(crate) subscribed: BTreeSet<usize>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) queues: BTreeSet<usize>,
     /// How many leases were granted.
@@ -233,8 +319,9 @@ pub(crate) struct Naive {
     pub(crate) edges: BTreeSet<(usize, usize)>,
     /// How many records there are.
     records: u64,
-    /// The time of the last record, in microseconds.
+    /// The time of the last record, in microseconds; the earliest, where nobody was told when it was committed.
     pub(crate) time: u64,
+    pub(crate) is_time_known: bool,
     /// Whether finished jobs may be gone.
     pub(crate) compacted: bool,
 }
@@ -257,6 +344,8 @@ struct Draft {
     made_dead: BTreeSet<usize>,
     /// Whether anything is written.
     effects: bool,
+    /// Whether it delivers: when, depends on what had to be read for it.
+    delivers: bool,
 }
 
 impl Naive {
@@ -306,12 +395,13 @@ impl Naive {
             made_pending: BTreeSet::new(),
             made_dead: BTreeSet::new(),
             effects: false,
+            delivers: false,
         }
     }
 
     fn adopt(&mut self, draft: Draft) -> bool {
         if draft.effects {
-            *self = Naive { time: draft.now, records: draft.record, ..draft.after };
+            *self = Naive { time: draft.now, is_time_known: !draft.delivers, records: draft.record, ..draft.after };
         }
         draft.effects
     }
@@ -324,14 +414,22 @@ impl Part {
             Part::Produce { .. }
             | Part::DeleteRecords { .. }
             | Part::KeepMessages { .. }
+            | Part::KeepBytes { .. }
+            | Part::CompactKeys { .. }
+            | Part::Join { .. }
+            | Part::Renew { .. }
+            | Part::Leave { .. }
             | Part::Protect { .. }
             | Part::Offset { .. } => 0,
             Part::Append { .. }
             | Part::AppendOnce { .. }
             | Part::Trim { .. }
             | Part::Forget { .. }
+            | Part::Subscribe { .. }
+            | Part::Unsubscribe { .. }
             | Part::KeepEvents { .. } => 1,
             Part::Enqueue { .. }
+            | Part::Deliver { .. }
             | Part::Fetch { .. }
             | Part::Ack { .. }
             | Part::Fail { .. }

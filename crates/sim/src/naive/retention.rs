@@ -1,6 +1,6 @@
 //! What is kept for a time only: which messages and events are past it.
 
-use super::{Answer, Naive, Part};
+use super::{Answer, Message, Naive, Part, Topic};
 
 /// What one look at retention lets go of, a commit each.
 #[derive(Debug)]
@@ -25,12 +25,17 @@ impl Naive {
         let mut topics: Vec<_> = self.topics.iter().collect();
         topics.sort_by_key(|(_, topic)| topic.number);
         for (&name, topic) in topics {
-            let Some(kept_ms) = topic.kept_ms else { continue };
+            if topic.compacts || topic.kept_ms.is_none() && topic.kept_bytes.is_none() {
+                continue;
+            }
             goes.looks = true;
-            let keep_from_ms = (now / 1000).saturating_sub(kept_ms);
-            let old = topic.messages.iter().skip(usize::try_from(topic.start).expect("small"));
-            let old = old.take_while(|message| message.record <= published && message.time_ms < keep_from_ms);
-            let start = topic.start + old.count() as u64;
+            let mut start = topic.start.max(topic.kept_bytes.map_or(0, |bytes| topic.start_with(bytes)));
+            if let Some(kept_ms) = topic.kept_ms {
+                let keep_from_ms = (now / 1000).saturating_sub(kept_ms);
+                let old = topic.messages.iter().skip(usize::try_from(start).expect("small"));
+                let old = old.take_while(|message| message.record <= published && message.time_ms < keep_from_ms);
+                start += old.count() as u64;
+            }
             let start = self.unread(name).map_or(start, |unread| unread.min(start));
             if start > topic.start {
                 let part = Part::DeleteRecords { topic: name, before: Some(start), keep_unread: true };
@@ -71,6 +76,31 @@ impl Naive {
     /// Up to where a store was trimmed.
     pub(crate) fn trimmed(&self, store: usize) -> u64 {
         self.stores.get(&store).map_or(0, |store| store.trimmed)
+    }
+}
+
+impl Topic {
+    /// The last offset that has at least so many bytes from it on; 0 when there are not so many.
+    fn start_with(&self, bytes: u64) -> u64 {
+        let mut behind = 0;
+        let found = self.messages.iter().rposition(|message| {
+            behind += message.batch_bytes();
+            behind >= bytes
+        });
+        found.map_or(0, |offset| offset as u64)
+    }
+}
+
+impl Message {
+    /// What stands in the log for it: a batch of its own, as Kafka has it.
+    fn batch_bytes(&self) -> u64 {
+        /// Before the records.
+        const HEADER_BYTES: usize = 61;
+        let varint = |number: usize| if number < 64 { 1 } else { 2 };
+        let value = self.text().map_or(1, |text| varint(text.len()) + text.len());
+        // Attributes, time and offset in the batch, no headers; the key.
+        let record = 4 + varint(self.key().len()) + self.key().len() + value;
+        (HEADER_BYTES + varint(record) + record) as u64
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the parts of a commit do, one after the other.
 
-use super::{Answer, Condition, Draft, Event, Job, Message, Part, Phase, Retry, Topic};
+use super::{Answer, Carries, Condition, Draft, Event, Job, Message, Part, Phase, Retry, Topic};
 
 impl Draft {
     pub(super) fn take(&mut self, part: &Part) -> Option<Answer> {
@@ -24,10 +24,20 @@ impl Draft {
                 Some(Answer::Starts(topic.start))
             }
             Part::KeepMessages { topic, kept_ms } => {
-                self.after.topics.get_mut(&topic)?.kept_ms = kept_ms;
-                self.effects = true;
+                self.alter(topic)?.kept_ms = kept_ms;
                 Some(Answer::Done)
             }
+            Part::KeepBytes { topic, kept_bytes } => {
+                self.alter(topic)?.kept_bytes = kept_bytes;
+                Some(Answer::Done)
+            }
+            Part::CompactKeys { topic } => {
+                self.alter(topic)?.compacts = true;
+                Some(Answer::Done)
+            }
+            Part::Join { group, topic, name, lease_ms } => self.join((group, topic), name, lease_ms),
+            Part::Renew { group, topic, member } => self.renew((group, topic), member),
+            Part::Leave { group, topic, member } => self.leave((group, topic), member),
             Part::Protect { group, topic, protects } => {
                 let protected = &mut self.after.topics.get_mut(&topic)?.protected;
                 if protects {
@@ -35,11 +45,16 @@ impl Draft {
                 } else {
                     protected.remove(&group)
                 };
+                self.after.groups.insert(group);
                 self.effects = true;
                 Some(Answer::Done)
             }
-            Part::Offset { group, topic, offset } => {
+            Part::Offset { group, topic, offset, by } => {
                 self.after.topics.get(&topic)?;
+                if let Some((member, since)) = by {
+                    self.reads((group, topic), member, since)?;
+                }
+                self.after.groups.insert(group);
                 self.effects = true;
                 self.after.offsets.insert((group, topic), offset);
                 Some(Answer::Done)
@@ -92,12 +107,16 @@ impl Draft {
                 self.effects = true;
                 Some(Answer::NOTHING)
             }
+            Part::Subscribe { name, store, tag, after } => self.subscribe(name, store, tag, after),
+            Part::Unsubscribe { name } => self.unsubscribe(name),
+            Part::Deliver { name, ref positions, to } => self.deliver(name, positions, to),
             Part::Enqueue { queue, priority, attempts_max, run_at, value } => {
                 self.effects = true;
                 self.after.queues.insert(queue);
                 let later = run_at.filter(|run_at| *run_at > self.now);
                 let phase = later.map_or(Phase::Pending, |run_at| Phase::Scheduled { run_at });
-                self.after.jobs.push(Job { queue, priority, attempt: 0, attempts_max, value, phase });
+                let carries = Carries::Value(value);
+                self.after.jobs.push(Job { queue, priority, attempt: 0, attempts_max, carries, phase });
                 Some(Answer::Enqueued(self.after.jobs.len() - 1))
             }
             Part::Fetch { ref queues, count, lease_micros } => {

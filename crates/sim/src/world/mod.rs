@@ -10,6 +10,7 @@
 mod backups;
 mod clients;
 mod copies;
+mod deliveries;
 mod processes;
 mod readers;
 mod retention;
@@ -120,7 +121,9 @@ impl<'p> World<'p> {
         self.commit(&mut Rng::with_seed(self.plan.seed))?;
         self.wait_for(0)?;
         self.check()?;
-        self.reopen("END")
+        self.reopen("END")?;
+        self.deliver_all()?;
+        self.check()
     }
 
     fn take(&mut self, step: &Step) -> Result<(), Failure> {
@@ -135,6 +138,7 @@ impl<'p> World<'p> {
             }
             Action::Duty(Duty::Tick) => self.tick()?,
             Action::Duty(Duty::Retain) => self.retain()?,
+            Action::Duty(Duty::Deliver) => self.deliver()?,
             Action::Duty(duty) => {
                 if *duty == Duty::Compact {
                     self.note_compaction();

@@ -2,16 +2,17 @@
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{Commit, Database, Durability, Outcome, Reply};
+use serde::{Deserialize, Serialize};
 use stateright::semantics::SequentialSpec;
 
 use crate::{Client, Recorder, STEPS, rounds};
 
 /// The events of the tag, in order: what was told them apart.
 #[derive(Debug, Clone, Default)]
-struct Events(Vec<usize>);
+pub(crate) struct Events(Vec<usize>);
 
-#[derive(Debug, Clone, PartialEq)]
-enum Step {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Step {
     Read,
     Append {
         event: usize,
@@ -23,8 +24,8 @@ enum Step {
     },
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Told {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Told {
     Events(Vec<usize>),
     Appended,
     Refused,
@@ -50,6 +51,10 @@ impl SequentialSpec for Events {
 struct Seen {
     count: usize,
     last: EventPosition,
+}
+
+fn tag(client: &Client<'_, Events>) -> String {
+    format!("round:{}", client.number)
 }
 
 fn query(tag: &str) -> Query<'_> {
@@ -81,8 +86,13 @@ fn append(
     }
 }
 
-fn round(database: &Database, client: &Client<'_, Events>) {
-    let tag = format!("round:{}", client.number);
+/// Reads what there is.
+pub(crate) fn look(database: &Database, client: &Client<'_, Events>) {
+    client.step(Step::Read, || read(database, &tag(client)));
+}
+
+pub(crate) fn round(database: &Database, client: &Client<'_, Events>) {
+    let tag = tag(client);
     let mut choices = client.choices();
     let mut seen = Seen { count: 0, last: EventPosition::ZERO };
     for step in 0..STEPS {

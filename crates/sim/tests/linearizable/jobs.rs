@@ -1,49 +1,51 @@
 //! Jobs of one queue that are enqueued, fetched, acknowledged, failed and cancelled.
 
-use quire::jobs::{Change, FetchedJob, JobId, NewJob, Retry};
-use quire::{Database, Durability, ErrorKind, Place, Position, Timestamp};
+use quire::jobs::{Change, FetchedJob, NewJob, Retry};
+use quire::{Database, Durability, ErrorKind, Timestamp};
+use serde::{Deserialize, Serialize};
 use stateright::semantics::SequentialSpec;
 
 use crate::{Client, Recorder, STEPS, rounds};
 
-/// The unfinished jobs of the queue.
+/// The unfinished jobs of the queue, by the number that each carries.
 #[derive(Debug, Clone, Default)]
-struct Jobs {
+pub(crate) struct Jobs {
     /// In the order of their enqueues, with how often they were tried.
-    waiting: Vec<(JobId, u16)>,
+    waiting: Vec<(usize, u16)>,
     /// With the attempt that goes on.
-    leased: Vec<(JobId, u16)>,
+    leased: Vec<(usize, u16)>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Step {
-    Enqueue,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Step {
+    Enqueue {
+        job: usize,
+    },
     Fetch,
     Ack {
-        job: JobId,
+        job: usize,
         attempt: u16,
     },
     /// To be tried again at once.
     Fail {
-        job: JobId,
+        job: usize,
         attempt: u16,
     },
     Cancel {
-        job: JobId,
+        job: usize,
     },
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Told {
-    Enqueued(JobId),
-    Fetched(Option<(JobId, u16)>),
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Told {
+    Fetched(Option<(usize, u16)>),
     Done,
     Refused,
 }
 
 impl Jobs {
     /// Takes a job out of those that are leased, if this attempt goes on.
-    fn end(&mut self, job: JobId, attempt: u16) -> bool {
+    fn end(&mut self, job: usize, attempt: u16) -> bool {
         let at = self.leased.iter().position(|leased| *leased == (job, attempt));
         at.map(|at| self.leased.swap_remove(at)).is_some()
     }
@@ -53,17 +55,30 @@ impl SequentialSpec for Jobs {
     type Op = Step;
     type Ret = Told;
 
-    fn invoke(&mut self, _: &Step) -> Told {
-        unreachable!("every step of a history was told something")
+    /// What comes of a step that is told nothing. Where there are such, no job is tried twice.
+    fn invoke(&mut self, step: &Step) -> Told {
+        match step {
+            Step::Enqueue { job } => self.waiting.push((*job, 0)),
+            Step::Fetch if self.waiting.is_empty() => {}
+            Step::Fetch => {
+                let (job, attempts) = self.waiting.remove(0);
+                self.leased.push((job, attempts + 1));
+            }
+            Step::Ack { job, attempt } | Step::Fail { job, attempt } => _ = self.end(*job, *attempt),
+            Step::Cancel { job } => {
+                self.waiting.retain(|(waiting, _)| waiting != job);
+                self.leased.retain(|(leased, _)| leased != job);
+            }
+        }
+        Told::Refused
     }
 
-    /// Which id a job has, and which of two jobs is fetched first of which one was tried before, the specification leaves open.
+    /// Which of two jobs is fetched first of which one was tried before, the specification leaves open.
     fn is_valid_step(&mut self, step: &Step, told: &Told) -> bool {
         match (step, told) {
-            (Step::Enqueue, Told::Enqueued(job)) => {
-                let is_new = !self.waiting.iter().chain(&self.leased).any(|(known, _)| known == job);
+            (Step::Enqueue { job }, Told::Done) => {
                 self.waiting.push((*job, 0));
-                is_new
+                true
             }
             (Step::Fetch, Told::Fetched(None)) => self.waiting.is_empty(),
             (Step::Fetch, Told::Fetched(Some((job, attempt)))) => {
@@ -102,33 +117,51 @@ fn told<T>(answer: quire::Result<T>) -> (Told, ()) {
     }
 }
 
-fn round(database: &Database, client: &Client<'_, Jobs>) {
-    let name = format!("queue-{}", client.number);
+/// Fetches until nothing is left.
+pub(crate) fn look(database: &Database, client: &Client<'_, Jobs>) {
+    let name = queue(client);
+    while client.step(Step::Fetch, || fetch(database, &name)).is_some() {}
+}
+
+fn queue(client: &Client<'_, Jobs>) -> String {
+    format!("queue-{}", client.number)
+}
+
+fn number(job: &FetchedJob) -> usize {
+    String::from_utf8_lossy(&job.payload).parse().expect("a number")
+}
+
+fn fetch(database: &Database, queue: &str) -> (Told, Option<FetchedJob>) {
+    let fetched = database.queue(queue).fetch("worker", 1).expect("accepted").pop();
+    (Told::Fetched(fetched.as_ref().map(|job| (number(job), job.attempt))), fetched)
+}
+
+pub(crate) fn round(database: &Database, client: &Client<'_, Jobs>) {
+    let name = queue(client);
     let queue = database.queue(&name);
     let mut choices = client.choices();
     // Those that ended are there still: to end them again is refused.
     let mut leases: Vec<FetchedJob> = Vec::new();
-    for _ in 0..STEPS {
+    for step in 0..STEPS {
         let chosen = choices.u8(..10);
         match leases.get(choices.usize(..leases.len().max(1))) {
-            Some(FetchedJob { job, token, attempt, .. }) if chosen >= 5 => {
-                let (job, attempt) = (*job, *attempt);
+            Some(lease) if chosen >= 5 => {
+                let (id, token, job, attempt) = (lease.job, lease.token, number(lease), lease.attempt);
                 match chosen {
-                    5..8 => client.step(Step::Ack { job, attempt }, || told(queue.ack(job, *token, b""))),
-                    8 => client.step(Step::Fail { job, attempt }, || {
-                        told(queue.fail(job, *token, "again", Retry::At(Timestamp::from_micros(0))))
+                    8 if !client.may_die => client.step(Step::Fail { job, attempt }, || {
+                        told(queue.fail(id, token, "again", Retry::At(Timestamp::from_micros(0))))
                     }),
-                    _ => client.step(Step::Cancel { job }, || told(queue.change(job, Change::Cancel { reason: "" }))),
+                    5..9 => client.step(Step::Ack { job, attempt }, || told(queue.ack(id, token, b""))),
+                    _ => client.step(Step::Cancel { job }, || told(queue.change(id, Change::Cancel { reason: "" }))),
                 }
             }
-            _ if chosen < 2 => client.step(Step::Enqueue, || {
-                let job = queue.enqueue(NewJob { attempts_max: u16::MAX, ..NewJob::new(b"") }).expect("accepted");
-                (Told::Enqueued(job), ())
-            }),
-            _ => leases.extend(client.step(Step::Fetch, || {
-                let fetched = queue.fetch("worker", 1).expect("accepted").pop();
-                (Told::Fetched(fetched.as_ref().map(|job| (job.job, job.attempt))), fetched)
-            })),
+            _ if chosen < 2 => {
+                let job = client.unique(step);
+                let payload = job.to_string();
+                let new = NewJob { attempts_max: u16::MAX, ..NewJob::new(payload.as_bytes()) };
+                client.step(Step::Enqueue { job }, || told(queue.enqueue(new)));
+            }
+            _ => leases.extend(client.step(Step::Fetch, || fetch(database, &name))),
         }
     }
 }
@@ -147,8 +180,8 @@ fn fetches_and_what_ends_them_are_linearizable_also_when_commits_wait_for_the_di
 #[should_panic(expected = "no order of these steps")]
 fn a_job_that_two_get_is_noticed() {
     let recorder = Recorder::<Jobs>::new();
-    let job = JobId::new(Place::new(Position::new(1), 0));
-    recorder.step(0, Step::Enqueue, || (Told::Enqueued(job), ()));
+    let job = 1;
+    recorder.step(0, Step::Enqueue { job }, || (Told::Done, ()));
     recorder.step(1, Step::Fetch, || {
         recorder.step(2, Step::Fetch, || (Told::Fetched(Some((job, 1))), ()));
         (Told::Fetched(Some((job, 1))), ())
@@ -160,8 +193,8 @@ fn a_job_that_two_get_is_noticed() {
 #[should_panic(expected = "no order of these steps")]
 fn an_acknowledgement_by_who_lost_its_lease_is_noticed() {
     let recorder = Recorder::<Jobs>::new();
-    let job = JobId::new(Place::new(Position::new(1), 0));
-    recorder.step(0, Step::Enqueue, || (Told::Enqueued(job), ()));
+    let job = 1;
+    recorder.step(0, Step::Enqueue { job }, || (Told::Done, ()));
     recorder.step(0, Step::Fetch, || (Told::Fetched(Some((job, 1))), ()));
     recorder.step(1, Step::Cancel { job }, || (Told::Done, ()));
     recorder.step(0, Step::Ack { job, attempt: 1 }, || (Told::Done, ()));

@@ -4,8 +4,9 @@
 //! would. Each step notes when it was called and what it was told. A checker that is not ours (`stateright`, after Wing and Gong,
 //! "Testing and Verifying Concurrent Objects", 1993) then looks for an order of the steps in which each takes effect between its
 //! call and its answer, and the specification answers all of them alike. A history is kept short, for the search is exponential, and
-//! there are many.
+//! there are many. In some, what races are processes, one of which dies ([`deaths`]).
 
+mod deaths;
 mod events;
 mod graph;
 mod jobs;
@@ -15,6 +16,8 @@ use std::fmt::Debug;
 use std::sync::{Barrier, Mutex};
 
 use quire::{Database, Durability};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 
 const THREADS: usize = 4;
@@ -25,9 +28,37 @@ const STEPS: usize = 6;
 /// What was called and told, in the order in which it came about.
 struct Recorder<S: SequentialSpec>(Mutex<Vec<(usize, Noted<S>)>>);
 
+#[derive(Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "S::Op: Serialize, S::Ret: Serialize",
+    deserialize = "S::Op: DeserializeOwned, S::Ret: DeserializeOwned"
+))]
 enum Noted<S: SequentialSpec> {
     Called(S::Op),
     Told(S::Ret),
+}
+
+/// Where steps are noted.
+trait Notes<S: SequentialSpec>: Sync {
+    fn note(&self, thread: usize, noted: Noted<S>);
+}
+
+impl<S: SequentialSpec> Notes<S> for Recorder<S>
+where
+    S::Op: Send,
+    S::Ret: Send,
+{
+    fn note(&self, thread: usize, noted: Noted<S>) {
+        self.0.lock().expect("no step panics").push((thread, noted));
+    }
+}
+
+/// Has a thread take a step.
+fn step<S: SequentialSpec, T>(notes: &dyn Notes<S>, thread: usize, op: S::Op, step: impl FnOnce() -> (S::Ret, T)) -> T {
+    notes.note(thread, Noted::Called(op));
+    let (told, kept) = step();
+    notes.note(thread, Noted::Told(told));
+    kept
 }
 
 impl<S: SequentialSpec> Recorder<S> {
@@ -35,16 +66,13 @@ impl<S: SequentialSpec> Recorder<S> {
         Recorder(Mutex::new(Vec::new()))
     }
 
-    fn note(&self, thread: usize, noted: Noted<S>) {
-        self.0.lock().expect("no step panics").push((thread, noted));
-    }
-
-    /// Has a thread take a step.
-    fn step<T>(&self, thread: usize, op: S::Op, step: impl FnOnce() -> (S::Ret, T)) -> T {
-        self.note(thread, Noted::Called(op));
-        let (told, kept) = step();
-        self.note(thread, Noted::Told(told));
-        kept
+    /// Has a thread take a step that is noted here.
+    fn step<T>(&self, thread: usize, op: S::Op, taken: impl FnOnce() -> (S::Ret, T)) -> T
+    where
+        S::Op: Send,
+        S::Ret: Send,
+    {
+        step(self, thread, op, taken)
     }
 }
 
@@ -54,7 +82,7 @@ where
     S::Op: Clone + Debug,
     S::Ret: Clone + Debug,
 {
-    /// Panics with the history when no order of the steps explains it.
+    /// Panics with the history when no order of the steps explains it. A step that was told nothing may have taken effect, or not.
     fn check(self) {
         let mut tester = LinearizabilityTester::new(S::default());
         let mut told = Vec::new();
@@ -90,7 +118,7 @@ where
         let (recorder, start) = (Recorder::new(), Barrier::new(THREADS));
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
-                let client = Client { number, thread, recorder: &recorder };
+                let client = Client { number, thread, notes: &recorder, may_die: false };
                 let (round, start, database) = (&round, &start, &openings[thread % openings.len()]);
                 scope.spawn(move || {
                     start.wait();
@@ -106,12 +134,14 @@ where
 struct Client<'r, S: SequentialSpec> {
     number: u64,
     thread: usize,
-    recorder: &'r Recorder<S>,
+    notes: &'r dyn Notes<S>,
+    /// Whether its process may die in the round: the specification then has to say by itself what a step came to that was told nothing.
+    may_die: bool,
 }
 
 impl<S: SequentialSpec> Client<'_, S> {
     fn step<T>(&self, op: S::Op, step: impl FnOnce() -> (S::Ret, T)) -> T {
-        self.recorder.step(self.thread, op, step)
+        crate::step(self.notes, self.thread, op, step)
     }
 
     /// The same choices in every run; what becomes of them is up to the race.

@@ -1,23 +1,24 @@
 //! Messages that are produced to one partition, and fetched.
 
 use quire::{Database, Durability, Message, Sequence};
+use serde::{Deserialize, Serialize};
 use stateright::semantics::SequentialSpec;
 
 use crate::{Client, Recorder, STEPS, rounds};
 
 /// The messages of the partition, in order.
 #[derive(Debug, Clone, Default)]
-struct Partition(Vec<usize>);
+pub(crate) struct Partition(Vec<usize>);
 
-#[derive(Debug, Clone, PartialEq)]
-enum Step {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Step {
     Produce { message: usize },
     FetchAll,
     NextOffset,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Told {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Told {
     Offset(u64),
     Messages(Vec<usize>),
 }
@@ -39,8 +40,24 @@ impl SequentialSpec for Partition {
     }
 }
 
-fn round(database: &Database, client: &Client<'_, Partition>) {
-    let name = format!("topic-{}", client.number);
+/// Fetches what there is.
+pub(crate) fn look(database: &Database, client: &Client<'_, Partition>) {
+    client.step(Step::FetchAll, || fetch(database, &topic(client)));
+}
+
+fn topic(client: &Client<'_, Partition>) -> String {
+    format!("topic-{}", client.number)
+}
+
+fn fetch(database: &Database, topic: &str) -> (Told, ()) {
+    let fetched = database.topic(topic).fetch(0, Sequence::new(0), usize::MAX).map(|fetched| fetched.records);
+    let number = |value: &[u8]| String::from_utf8_lossy(value).parse().expect("a number");
+    let messages = fetched.iter().flatten().map(|record| number(record.value.as_deref().unwrap_or_default()));
+    (Told::Messages(messages.collect()), ())
+}
+
+pub(crate) fn round(database: &Database, client: &Client<'_, Partition>) {
+    let name = topic(client);
     let topic = database.topic(&name);
     let mut choices = client.choices();
     for step in 0..STEPS {
@@ -50,13 +67,7 @@ fn round(database: &Database, client: &Client<'_, Partition>) {
                 let produced = topic.produce(&Message::new(&message.to_string())).expect("durable");
                 (Told::Offset(produced.base_offset.get()), ())
             }),
-            1 => client.step(Step::FetchAll, || {
-                let fetched = topic.fetch(0, Sequence::new(0), usize::MAX).map(|fetched| fetched.records);
-                let number = |value: &[u8]| String::from_utf8_lossy(value).parse().expect("a number");
-                let messages =
-                    fetched.iter().flatten().map(|record| number(record.value.as_deref().unwrap_or_default()));
-                (Told::Messages(messages.collect()), ())
-            }),
+            1 => client.step(Step::FetchAll, || fetch(database, &name)),
             _ => client.step(Step::NextOffset, || {
                 (Told::Offset(topic.offsets(0).map_or(0, |offsets| offsets.next.get())), ())
             }),

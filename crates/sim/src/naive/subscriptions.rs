@@ -1,0 +1,70 @@
+//! Named subscriptions: matches become jobs of the queue of the same name, each once.
+
+use super::{Answer, Carries, Draft, Job, Naive, Part, Phase};
+
+/// What a job of a subscription has unless it is chosen.
+const PRIORITY: u8 = 128;
+const ATTEMPTS_MAX: u16 = 5;
+
+/// A named subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Subscription {
+    pub(crate) store: usize,
+    pub(crate) tag: usize,
+    /// Matches up to here were delivered.
+    pub(crate) position: u64,
+}
+
+impl Naive {
+    /// What is there to be delivered, of the records up to `published`: a commit for each subscription.
+    pub(crate) fn deliveries(&self, published: u64) -> Vec<Part> {
+        let of = |(&name, subscription): (&usize, &Subscription)| {
+            let events = &self.stores.get(&subscription.store)?.events;
+            let events = || (1..).zip(events).take_while(|(_, event)| event.record <= published);
+            let is_new = |at: u64| at > subscription.position;
+            let matches = events().filter(|(at, event)| is_new(*at) && event.tag == subscription.tag && !event.gone);
+            let positions: Vec<u64> = matches.map(|(at, _)| at).collect();
+            let to = events().count() as u64;
+            (!positions.is_empty()).then_some(Part::Deliver { name, positions, to })
+        };
+        self.subscriptions.iter().filter_map(of).collect()
+    }
+}
+
+impl Draft {
+    pub(super) fn subscribe(&mut self, name: usize, store: usize, tag: usize, after: Option<u64>) -> Option<Answer> {
+        let there = self.after.subscriptions.get(&name).copied();
+        there.is_none_or(|there| there.store == store).then_some(())?;
+        let head = self.after.stores.get(&store).map_or(0, |store| store.events.len() as u64);
+        let position = after.or(there.map(|there| there.position)).unwrap_or(0);
+        (position <= head).then_some(())?;
+        self.effects = true;
+        self.after.stores.entry(store).or_default();
+        self.after.subscriptions.insert(name, Subscription { store, tag, position });
+        self.after.subscribed.insert(name);
+        Some(Answer::NOTHING)
+    }
+
+    pub(super) fn unsubscribe(&mut self, name: usize) -> Option<Answer> {
+        self.after.subscriptions.remove(&name)?;
+        self.effects = true;
+        Some(Answer::NOTHING)
+    }
+
+    pub(super) fn deliver(&mut self, name: usize, positions: &[u64], to: u64) -> Option<Answer> {
+        let subscription = self.after.subscriptions.get_mut(&name)?;
+        subscription.position = to;
+        let store = subscription.store;
+        (self.effects, self.delivers) = (true, true);
+        self.after.queues.insert(name);
+        self.after.jobs.extend(positions.iter().map(|position| Job {
+            queue: name,
+            priority: PRIORITY,
+            attempt: 0,
+            attempts_max: ATTEMPTS_MAX,
+            carries: Carries::Event { store, position: *position },
+            phase: Phase::Pending,
+        }));
+        Some(Answer::Done)
+    }
+}

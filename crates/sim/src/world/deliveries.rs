@@ -1,0 +1,70 @@
+//! Named subscriptions deliver: a commit for each of which anything matches, in which its jobs are and it is moved behind their events.
+
+use quire::Duty;
+
+use super::{Failure, World};
+use crate::check;
+use crate::naive::{Naive, Part};
+
+impl World<'_> {
+    /// A process delivers what there is, if it has to look.
+    pub(super) fn deliver(&mut self) -> Result<(), Failure> {
+        if self.seen() < self.tail() {
+            // It would read what others let go of that it does not know of yet.
+            return Ok(());
+        }
+        let database = self.database();
+        let now = database.now().as_micros();
+        let due = self.newest().deliveries(database.published().get());
+        let before = database.statistics().commits;
+        let done = database.carry_out(Duty::Deliver);
+        if !self.process.lives() {
+            let row = row(self.newest(), &due, now);
+            self.maybes.extend((!row.is_empty()).then_some(row));
+            self.say("DELIVER", "and died");
+            return Ok(());
+        }
+        let mut took = database.statistics().commits - before;
+        let (mut rest, told) = (Vec::new(), took);
+        for part in due {
+            let Part::Deliver { name, to, .. } = part else { unreachable!("it was made a delivery") };
+            if check::delivered_by(&database, name) == Some(to) && took > 0 {
+                let mut after = self.newest().clone();
+                if after.commit(&[part], now).is_ok() {
+                    self.timeline.push(after);
+                    self.maybes.clear();
+                    took -= 1;
+                }
+            } else {
+                rest.push(part);
+            }
+        }
+        if took > 0 {
+            return Err(format!("{took} deliveries of {told} were of nothing that matches"));
+        }
+        if done.is_err() {
+            let row = row(self.newest(), &rest, now);
+            self.maybes.extend((!row.is_empty()).then_some(row));
+        }
+        self.concluded(&format!("DELIVER {told}"), done.map(|_| ()), |_| ())
+    }
+
+    /// Nothing is left to be delivered by a process that has just opened the database, and was asked to.
+    pub(super) fn deliver_all(&mut self) -> Result<(), Failure> {
+        self.deliver()?;
+        match &self.newest().deliveries(self.database().published().get())[..] {
+            [] => Ok(()),
+            left => Err(format!("nobody delivers {left:?}")),
+        }
+    }
+}
+
+/// What may follow, one commit after the other.
+fn row(naive: &Naive, due: &[Part], now: u64) -> Vec<Naive> {
+    let mut naive = naive.clone();
+    let after = |part: &Part| {
+        naive.commit(std::slice::from_ref(part), now).expect("what is there is delivered");
+        naive.clone()
+    };
+    due.iter().map(after).collect()
+}

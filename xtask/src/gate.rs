@@ -1,0 +1,81 @@
+//! `cargo xtask gate`: whether anything has become slower, next to what the machine can do at that moment.
+//!
+//! A report of some cases is held against the one in `xtask/baseline.jsonl` by `quire bench compare`: each median against the calibration of its
+//! own run (a copy in memory, a write with its sync, a round trip on loopback), so that another machine, or a slow day of this one, does not
+//! fail it. What is slower once may have been disturbed: only what is slower each of [`TRIES`] times is a regression. It measures, so it is
+//! no part of `cargo xtask test`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::test::{in_root, succeed};
+use crate::workspace::Workspace;
+
+const BASELINE: &str = "xtask/baseline.jsonl";
+
+/// How often a case has to be slower to be so.
+const TRIES: usize = 3;
+
+/// How many times as long a median may take, held against its calibration.
+const AT_MOST: &str = "2";
+
+/// What is measured: of each suite what others rest on, in a minute or so.
+const CASES: [&str; 17] = [
+    "append-single",
+    "append-batch-100",
+    "read-back",
+    "tail-read",
+    "random-read",
+    "group-ack",
+    "append-threads-2",
+    "grpc-append-clients-1",
+    "grpc-append-if-clients-16",
+    "life",
+    "fetch-ack",
+    "grpc-enqueue",
+    "block-put-1k",
+    "edge-lookup-1k",
+    "hop-1k",
+    "walk-depth-5",
+    "produce-128",
+];
+
+/// Compares with the baseline; with `bless`, makes it anew.
+///
+/// # Errors
+/// When something has become slower, or can't be measured.
+pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
+    succeed(&mut in_root(workspace, &["build", "--release", "-p", "quire-cli"]))?;
+    let program = workspace.target.join("release/quire");
+    let baseline = workspace.root.join(BASELINE);
+    if bless {
+        return measure(&program, &baseline);
+    }
+    let report = workspace.target.join("gate.jsonl");
+    let mut last = Ok(());
+    for attempt in 1..=TRIES {
+        measure(&program, &report)?;
+        let mut compare = Command::new(&program);
+        last = succeed(compare.args(["bench", "compare", "--at-most", AT_MOST]).arg(&baseline).arg(&report));
+        match &last {
+            Ok(()) => return Ok(()),
+            Err(why) => println!("time {attempt} of {TRIES}: {why}"),
+        }
+    }
+    last
+}
+
+fn measure(program: &Path, report: &Path) -> Result<(), String> {
+    let mut bench = Command::new(program);
+    bench.args(["bench", "all", "--json"]);
+    CASES.iter().for_each(|case| {
+        bench.args(["--case", case]);
+    });
+    println!("$ quire bench all --json --case ... > {}", report.display());
+    let output = bench.output().map_err(|error| format!("could not start {}: {error}", program.display()))?;
+    if !output.status.success() {
+        return Err(format!("quire bench failed: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    fs::write(report, output.stdout).map_err(|error| format!("could not write {}: {error}", report.display()))
+}

@@ -1,0 +1,61 @@
+//! Rule `proof`: a test that a page names is there.
+//!
+//! It takes every code span of a page that is a name of five words or more for that of a test, and looks for a function of that name. It
+//! does not ask what the test shows; and a decision is of its day, and may name what has gone.
+
+use std::collections::BTreeSet;
+
+use super::{Violation, is_rust};
+use crate::workspace::SourceFile;
+
+/// How many words a name has that is taken for a test's: settings and functions have fewer.
+const WORDS_MIN: usize = 5;
+
+const DECISIONS: &str = "docs/decisions/";
+
+pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
+    let rust = files.iter().filter(|file| is_rust(&file.path));
+    let there: BTreeSet<&str> = rust.flat_map(|file| file.text.lines().filter_map(function)).collect();
+    let mut violations = Vec::new();
+    for page in files.iter().filter(|file| file.path.ends_with(".md") && !file.path.starts_with(DECISIONS)) {
+        for (number, line) in (1..).zip(page.text.lines()) {
+            let spans = line.split('`').skip(1).step_by(2);
+            for name in spans.filter(|span| is_test_name(span) && !there.contains(span)) {
+                let message = format!("there is no test `{name}`: it was renamed, or goes from the page");
+                violations.push(Violation::new("proof", format!("{}:{number}", page.path), message));
+            }
+        }
+    }
+    violations
+}
+
+/// The name of the function that a line begins.
+fn function(line: &str) -> Option<&str> {
+    let (_, behind) = line.split_once("fn ")?;
+    behind.split(['(', '<']).next()
+}
+
+fn is_test_name(span: &str) -> bool {
+    let is_word = |word: &str| word.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit());
+    let words = span.split('_');
+    words.clone().count() >= WORDS_MIN && words.clone().all(|word| !word.is_empty() && is_word(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    #[test]
+    fn a_test_that_is_not_there_is_named_with_its_page() {
+        let files = [
+            file("crates/a/src/a.rs", "#[test]\nfn what_is_there_is_found() {\n"),
+            file(
+                "docs/a.md",
+                "`what_is_there_is_found`, `an_other_setting`, `cargo test`\n`what_was_there_is_gone` (a)\n",
+            ),
+        ];
+        let places: Vec<_> = check(&files).into_iter().map(|violation| violation.place).collect();
+        assert_eq!(places, ["docs/a.md:2"]);
+    }
+}
