@@ -138,6 +138,7 @@ fn start(command: &mut Command, log: &Path) -> Result<Server, String> {
     Ok(Server(command.spawn().map_err(failed)?))
 }
 
+#[expect(clippy::disallowed_methods, reason = "another process says that it is ready only to who asks again")]
 fn wait_until(name: &str, is_ready: impl Fn() -> bool) -> Result<(), String> {
     let begun = now();
     while !is_ready() {
