@@ -61,6 +61,8 @@ def member(bootstrap):
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False,
         "session.timeout.ms": 6000, "heartbeat.interval.ms": 500,
+        # Or else it tells of every connection that a server's end has closed.
+        "log_level": 2,
     })
     consumer.subscribe([TOPIC], on_assign=assigned)
     while True:

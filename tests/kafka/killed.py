@@ -36,6 +36,9 @@ class Server:
         self.arguments += ["--kafka", f"127.0.0.1:{self.port}", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
         self.process = None
 
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
     def start(self):
         self.process = subprocess.Popen(self.arguments, stdout=self.log, stderr=self.log)
         until = time.monotonic() + 30
@@ -70,7 +73,7 @@ def main():
 
 
 def run(server, kills):
-    bootstrap = f"127.0.0.1:{server.port}"
+    bootstrap = server.address()
     acknowledged = [[] for _ in range(PARTITIONS)]
     failed = []
 

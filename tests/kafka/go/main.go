@@ -1,6 +1,7 @@
 // franz-go, a client that shares no code with the others, against a server that runs already: go run . BOOTSTRAP
 //
-// Each check is a function; the first that does not hold ends the run with status 1.
+// Each check is a function; the first that does not hold ends the run with status 1. As `go run . BOOTSTRAP read TOPIC BEGIN END` it only
+// reads a partition: a line for each record from one offset to before another, with its offset, its key, and its value unless it has none.
 package main
 
 import (
@@ -29,6 +30,13 @@ var bootstrap string
 
 func main() {
 	bootstrap = os.Args[1]
+	if len(os.Args) == 6 && os.Args[2] == "read" {
+		if err := readOut(os.Args[3], os.Args[4], os.Args[5]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) == 4 {
 		member(os.Args[2], os.Args[3])
 		return
@@ -114,6 +122,40 @@ func read(ctx context.Context, topic string, count int, from int64) ([]string, e
 		fetches.EachRecord(func(record *kgo.Record) { values = append(values, string(record.Value)) })
 	}
 	return values, nil
+}
+
+// readOut writes what a partition holds from one offset to before another, which the newest record stands right before.
+func readOut(topic, begin, end string) error {
+	from, err := strconv.ParseInt(begin, 10, 64)
+	if err != nil {
+		return err
+	}
+	to, err := strconv.ParseInt(end, 10, 64)
+	if err != nil {
+		return err
+	}
+	consumer, err := client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(from)}}))
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for next := from; next < to; {
+		fetches := consumer.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("came to %d of %d: %w", next, to, err)
+		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			next = record.Offset + 1
+			line := fmt.Sprintf("%d\t%s", record.Offset, record.Key)
+			if record.Value != nil {
+				line += "\t" + string(record.Value)
+			}
+			fmt.Println(line)
+		})
+	}
+	return nil
 }
 
 func numbers(count int) []string {

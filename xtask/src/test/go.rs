@@ -3,6 +3,7 @@
 //! Go builds it into the target folder, and fetches its modules as `go.sum` names them. Without Go or the modules the client is
 //! skipped, and says so.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::succeed;
@@ -10,11 +11,11 @@ use crate::workspace::Workspace;
 
 const FOLDER: &str = "tests/kafka/go";
 
-/// Tries the client on the server at this address.
+/// The client's program; `None` when it is skipped.
 ///
 /// # Errors
-/// When it finds something wrong, or does not compile.
-pub(super) fn run(workspace: &Workspace, bootstrap: &str) -> Result<(), String> {
+/// When it does not compile.
+pub(super) fn program(workspace: &Workspace) -> Result<Option<PathBuf>, String> {
     let folder = workspace.root.join(FOLDER);
     let go = |arguments: &[&str]| {
         let mut command = Command::new("go");
@@ -25,13 +26,21 @@ pub(super) fn run(workspace: &Workspace, bootstrap: &str) -> Result<(), String> 
     let probe = go(&["version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if let Err(error) = probe {
         println!("SKIPPED franz-go: there is no go: {error}");
-        return Ok(());
+        return Ok(None);
     }
     if let Err(error) = succeed(&mut go(&["mod", "download"])) {
         println!("SKIPPED franz-go: its modules can't be had: {error}");
-        return Ok(());
+        return Ok(None);
     }
     let program = workspace.target.join("kafka-go");
     succeed(go(&["build", "-o"]).arg(&program).arg("."))?;
-    succeed(Command::new(&program).arg(bootstrap).current_dir(&workspace.root))
+    Ok(Some(program))
+}
+
+/// Tries the client on the server at this address.
+///
+/// # Errors
+/// When it finds something wrong.
+pub(super) fn run(workspace: &Workspace, program: &Path, bootstrap: &str) -> Result<(), String> {
+    succeed(Command::new(program).arg(bootstrap).current_dir(&workspace.root))
 }

@@ -2,6 +2,7 @@
 //!
 //! Without Java, Maven or the jars the client is skipped, and says so.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::succeed;
@@ -10,22 +11,27 @@ use crate::workspace::Workspace;
 
 const POM: &str = "tests/kafka/java/pom.xml";
 const PROGRAMS: [&str; 2] = ["tests/kafka/java/Clients.java", "tests/kafka/java/Tools.java"];
+const READER: &str = "tests/kafka/java/Read.java";
+
+/// The folder of the client's jars; `None` when it is skipped.
+pub(super) fn jars(workspace: &Workspace) -> Option<PathBuf> {
+    let jars = maven::jars(workspace, POM, "kafka-java");
+    jars.inspect_err(|why| println!("SKIPPED the Java client and the console tools: {why}")).ok()
+}
 
 /// Tries the client and the tools on the server at this address.
 ///
 /// # Errors
 /// When one finds something wrong.
-pub(super) fn run(workspace: &Workspace, bootstrap: &str) -> Result<(), String> {
-    let jars = match maven::jars(workspace, POM, "kafka-java") {
-        Ok(jars) => jars,
-        Err(why) => {
-            println!("SKIPPED the Java client and the console tools: {why}");
-            return Ok(());
-        }
-    };
+pub(super) fn run(workspace: &Workspace, jars: &Path, bootstrap: &str) -> Result<(), String> {
     PROGRAMS.into_iter().try_for_each(|program| {
         let mut java = Command::new("java");
         java.arg("-cp").arg(jars.join("*")).arg(program).arg(bootstrap);
         succeed(java.current_dir(&workspace.root))
     })
+}
+
+/// The command line, for a shell, that reads a partition by the client.
+pub(super) fn reader(jars: &Path) -> String {
+    format!("java -cp '{}' {READER}", jars.join("*").display())
 }

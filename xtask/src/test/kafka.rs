@@ -1,7 +1,8 @@
 //! The step `kafka`: a server against Kafka clients that we did not write.
 //!
-//! What the clients check stands in `tests/kafka`. This file brings both together: scripts that find the demo's server, one
-//! that starts and kills servers of its own; and it checks that Ctrl-C stops the demo cleanly afterwards.
+//! What the clients check stands in `tests/kafka`. This file brings both together: scripts that find the demo's server, those
+//! that start and kill servers of their own, one that starts a server that compacts; and it checks that Ctrl-C stops the demo
+//! cleanly afterwards.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,7 +18,11 @@ use crate::workspace::Workspace;
 const SCRIPT: &str = "tests/kafka/read_demo.py";
 /// What only needs to know where a server is.
 const CLIENTS: [&str; 3] = ["tests/kafka/librdkafka.py", "tests/kafka/kafka_python.py", "tests/kafka/groups.py"];
-const KILLED: &str = "tests/kafka/killed.py";
+/// What starts and kills servers of its own.
+const KILLED: [&str; 2] = ["tests/kafka/killed.py", "tests/kafka/disturbed.py"];
+const COMPACTED: &str = "tests/kafka/compacted.py";
+/// The server that compacts.
+const COMPACTING: &str = "compacting";
 
 /// Runs the step.
 ///
@@ -25,12 +30,13 @@ const KILLED: &str = "tests/kafka/killed.py";
 /// When a part can't be had, the client finds something wrong, or the server does not stop with status 0.
 pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     let python = python::interpreter(workspace)?;
-    let quire = build(workspace)?;
+    let Built { quire, compacting } = build(workspace)?;
+    let others = Others { go: go::program(workspace)?, java: java::jars(workspace) };
     let data = workspace.target.join("xtask-demo");
     remove(&data)?;
     let demo = Demo::start(&quire, &workspace.root, &data)?;
     let read = succeed(Command::new(&python).arg(SCRIPT).args(arguments(&demo.report)).current_dir(&workspace.root));
-    let read = read.and_then(|()| clients(workspace, &python, &demo.report));
+    let read = read.and_then(|()| clients(workspace, &python, &others, &demo.report));
     // Stop the server in any case; what the client found matters more than how the server stopped.
     let stopped = demo.interrupt();
     read?;
@@ -39,18 +45,46 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
         return Err(format!("the demo was to stop with status 0 on Ctrl-C, but: {status}"));
     }
     println!("the demo stopped on SIGINT: {status}");
-    succeed(Command::new(&python).arg(KILLED).arg(&quire).current_dir(&workspace.root))?;
+    KILLED.into_iter().try_for_each(|script| {
+        succeed(Command::new(&python).args(["-B", script]).arg(&quire).current_dir(&workspace.root))
+    })?;
+    let mut compacted = Command::new(&python);
+    compacted.args(["-B", COMPACTED]).arg(&compacting).args(others.readers()).current_dir(&workspace.root);
+    succeed(&mut compacted)?;
     remove(&data)
 }
 
+/// The programs that are built of this repository.
+struct Built {
+    quire: PathBuf,
+    compacting: PathBuf,
+}
+
+/// The clients that are not in Python, as far as they are there.
+struct Others {
+    go: Option<PathBuf>,
+    java: Option<PathBuf>,
+}
+
+impl Others {
+    /// What a script is told to have them read, too.
+    fn readers(&self) -> Vec<String> {
+        let go = self.go.as_ref().map(|program| ("franz-go", format!("'{}'", program.display())));
+        let java = self.java.as_ref().map(|jars| ("Java", java::reader(jars)));
+        [go, java].into_iter().flatten().flat_map(|(name, command)| ["--reader".into(), name.into(), command]).collect()
+    }
+}
+
 /// Tries the clients on the demo's server.
-fn clients(workspace: &Workspace, python: &Path, report: &Report) -> Result<(), String> {
+fn clients(workspace: &Workspace, python: &Path, others: &Others, report: &Report) -> Result<(), String> {
     let bootstrap = report.kafka.ok_or("the demo told no address for Kafka clients")?.to_string();
     // Without a folder of compiled modules in the source.
     let run = |script| succeed(Command::new(python).args(["-B", script]).arg(&bootstrap).current_dir(&workspace.root));
     CLIENTS.into_iter().try_for_each(run)?;
-    go::run(workspace, &bootstrap)?;
-    java::run(workspace, &bootstrap)
+    if let Some(program) = &others.go {
+        go::run(workspace, program, &bootstrap)?;
+    }
+    others.java.as_ref().map_or(Ok(()), |jars| java::run(workspace, jars, &bootstrap))
 }
 
 /// What the script is told of the demo's report.
@@ -66,8 +100,8 @@ fn arguments(report: &Report) -> Vec<String> {
 }
 
 /// Builds the same units as the step `test`, so that after it there is nothing left to compile.
-fn build(workspace: &Workspace) -> Result<PathBuf, String> {
-    let units = ["build", "--workspace", "--bins", "--tests", "--profile", PROFILE];
+fn build(workspace: &Workspace) -> Result<Built, String> {
+    let units = ["build", "--workspace", "--bins", "--tests", "--examples", "--profile", PROFILE];
     let mut command = in_root(workspace, &units);
     let output = command
         .args(["--message-format", "json-render-diagnostics"])
@@ -77,17 +111,19 @@ fn build(workspace: &Workspace) -> Result<PathBuf, String> {
     if !output.status.success() {
         return Err("`quire` does not build".to_owned());
     }
-    executable(&String::from_utf8_lossy(&output.stdout)).ok_or("cargo built no binary `quire`".to_owned())
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let found = |kind, name| executable(&messages, kind, name).ok_or(format!("cargo built no {kind} `{name}`"));
+    Ok(Built { quire: found("bin", "quire")?, compacting: found("example", COMPACTING)? })
 }
 
-/// Where cargo's messages say that the binary `quire` is.
-fn executable(messages: &str) -> Option<PathBuf> {
-    let is_quire = |message: &Value| {
-        let is_binary = message["target"]["kind"][0] == "bin" && message["profile"]["test"] == false;
-        message["reason"] == "compiler-artifact" && message["target"]["name"] == "quire" && is_binary
+/// Where cargo's messages say that a binary or an example is.
+fn executable(messages: &str, kind: &str, name: &str) -> Option<PathBuf> {
+    let is_it = |message: &Value| {
+        let is_program = message["target"]["kind"][0] == kind && message["profile"]["test"] == false;
+        message["reason"] == "compiler-artifact" && message["target"]["name"] == name && is_program
     };
     let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    messages.find(is_quire)?["executable"].as_str().map(PathBuf::from)
+    messages.find(is_it)?["executable"].as_str().map(PathBuf::from)
 }
 
 fn remove(folder: &Path) -> Result<(), String> {
@@ -110,8 +146,9 @@ mod tests {
 not json
 {"reason":"compiler-artifact","target":{"name":"quire","kind":["bin"]},"profile":{"test":false},"executable":"/t/quire"}
 "#;
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/quire")));
-        assert_eq!(executable("{\"reason\":\"build-finished\"}"), None);
+        assert_eq!(executable(messages, "bin", "quire"), Some(PathBuf::from("/t/quire")));
+        assert_eq!(executable(messages, "example", "quire"), None);
+        assert_eq!(executable("{\"reason\":\"build-finished\"}", "bin", "quire"), None);
     }
 
     #[test]

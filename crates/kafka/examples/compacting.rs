@@ -1,0 +1,30 @@
+//! Serves the database in a directory to Kafka clients, and compacts it all the time: `cargo run --example compacting -- DIR [ADDRESS]`.
+//!
+//! Segments, checkpoints and intervals are as small as they can be, and few keys are known at a time, so that compacted topics lose
+//! records while clients read them. `tests/kafka/compacted.py` tries its clients on it; nobody should keep anything in it.
+
+use std::error::Error;
+
+use quire::{Database, Durability};
+use quire_kafka::Server;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().ok_or("usage: compacting DIR [ADDRESS]")?;
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:9092".to_owned());
+
+    let database = Database::builder(directory)
+        .durability(Durability::Os)
+        .segment_bytes(64 << 10)
+        .checkpoint_bytes(16 << 10)
+        .compact_interval_ms(50)
+        .compact_percent_min(1)
+        .compact_keys_max(50)
+        .open()?;
+
+    let server = Server::bind(database, address.parse()?).await?;
+    println!("Kafka clients connect to {}", server.address());
+    server.run(async { tokio::signal::ctrl_c().await.expect("a signal handler") }).await?;
+    Ok(())
+}
