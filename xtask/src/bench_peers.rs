@@ -5,7 +5,8 @@
 //! ```
 //! Both brokers stay up through all rounds, so that the other one's virtual machine is warm; only one has work at a time. Loads are
 //! `quire bench kafka --bootstrap` and, as most programs do, librdkafka (`xtask/peers/librdkafka`). What can't be installed is
-//! named, and what needs it is left out. It says what it measured, and writes it nowhere.
+//! named, and what needs it is left out. What only Quire does, a handler in its own process and one in another, runs
+//! before both. It says what it measured, and what of it is less than Quire is to reach, and writes it nowhere.
 
 mod broker;
 pub(crate) mod events;
@@ -13,6 +14,7 @@ pub(crate) mod graph;
 pub(crate) mod jobs;
 mod loads;
 pub(crate) mod log;
+mod marks;
 mod options;
 mod results;
 mod servers;
@@ -27,7 +29,8 @@ use crate::test::{in_root, succeed};
 use crate::workspace::Workspace;
 
 use broker::{Broker, Make};
-use loads::{LOADS, Load};
+use loads::{EMBEDDED, LOADS, Load};
+use marks::Marks;
 use options::Options;
 use results::{Measured, Results};
 
@@ -65,10 +68,13 @@ struct Programs {
 /// # Errors
 /// On a flag that there is not, or that leaves nothing to do; when Quire does not build, or a broker or a load fails.
 pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String> {
-    let options = Options::parse("kafka", flags, LOADS.iter().map(|load| (load.name, load.durability)))?;
+    let all = LOADS.iter().map(|load| (load.name, load.durability));
+    let all = all.chain(EMBEDDED.iter().map(|load| (load.name, load.durability)));
+    let options = Options::parse("kafka", flags, all)?;
     let programs = programs(workspace)?;
     let folder = workspace.target.join("bench-peers");
     let mut results = Results::beside(["kafka"]);
+    embedded(&programs.quire, &options, &mut results)?;
     for durability in [Durability::Os, Durability::Sync] {
         let loads: Vec<_> =
             LOADS.iter().filter(|load| load.durability == durability && options.wants(load.name, durability)).collect();
@@ -78,7 +84,19 @@ pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String>
         }
     }
     remove(&folder)?;
-    print!("\n{results}");
+    print!("\n{results}\n{}", Marks::of_kafka(&results));
+    Ok(())
+}
+
+/// Rounds of what needs no broker.
+fn embedded(quire: &Path, options: &Options, results: &mut Results) -> Result<(), String> {
+    for round in 0..options.rounds {
+        for load in EMBEDDED.iter().filter(|load| options.wants(load.name, load.durability)) {
+            let measured = load.run(quire)?;
+            println!("round {}: {:<22} {:<5} {:<6} {measured}", round + 1, load.name, load.durability.name(), "quire");
+            results.add(load.name, load.durability, "quire", measured);
+        }
+    }
     Ok(())
 }
 

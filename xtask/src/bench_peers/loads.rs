@@ -47,6 +47,31 @@ pub(super) const LOADS: &[Load] = &[
     librdkafka("librdkafka-tasks-128", Durability::Sync, "tasks-128", [200_000, 20_000]),
 ];
 
+/// A load that needs no broker: the case of `quire bench streams` that has its name.
+#[derive(Debug)]
+pub(super) struct Embedded {
+    pub(super) name: &'static str,
+    pub(super) durability: Durability,
+}
+
+/// All of those.
+pub(super) const EMBEDDED: &[Embedded] = &[
+    Embedded { name: "process", durability: Durability::Os },
+    Embedded { name: "handoff", durability: Durability::Os },
+];
+
+impl Embedded {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(super) fn run(&self, quire: &Path) -> Result<Measured, String> {
+        let said = output(Command::new(quire).args(["bench", "streams", "--json", "--case", self.name]))
+            .map_err(|error| format!("{}: {error}", self.name))?;
+        measured(&said).ok_or_else(|| format!("{} said: {said}", self.name))
+    }
+}
+
 const fn wire(name: &'static str, durability: Durability, ops: [u64; 2]) -> Load {
     Load { name, durability, by: By::Wire, ops }
 }

@@ -18,22 +18,48 @@ pub(super) struct Measured {
     pub(super) disk_bytes: Option<f64>,
 }
 
-/// A number of a [`Measured`]: its name and unit, and where it is.
-type Number = (&'static str, fn(&Measured) -> Option<f64>);
+/// A number of a [`Measured`].
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Number {
+    Rate,
+    P50,
+    P99,
+    Millis,
+    Bytes,
+    DiskBytes,
+}
 
-const NUMBERS: [Number; 6] = [
-    ("per second", |measured| measured.rate),
-    ("p50 us", |measured| measured.p50_us),
-    ("p99 us", |measured| measured.p99_us),
-    ("ms", |measured| measured.took_ms),
-    ("bytes", |measured| measured.memory_bytes),
-    ("disk bytes", |measured| measured.disk_bytes),
-];
+impl Number {
+    const ALL: [Number; 6] = [Number::Rate, Number::P50, Number::P99, Number::Millis, Number::Bytes, Number::DiskBytes];
+
+    /// Its name and unit.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Number::Rate => "per second",
+            Number::P50 => "p50 us",
+            Number::P99 => "p99 us",
+            Number::Millis => "ms",
+            Number::Bytes => "bytes",
+            Number::DiskBytes => "disk bytes",
+        }
+    }
+
+    fn of(self, measured: &Measured) -> Option<f64> {
+        match self {
+            Number::Rate => measured.rate,
+            Number::P50 => measured.p50_us,
+            Number::P99 => measured.p99_us,
+            Number::Millis => measured.took_ms,
+            Number::Bytes => measured.memory_bytes,
+            Number::DiskBytes => measured.disk_bytes,
+        }
+    }
+}
 
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers = NUMBERS.iter().filter_map(|(name, of)| Some((name, of(self)?)));
-        numbers.into_iter().try_for_each(|(name, number)| write!(f, " {number:>11.0} {name}"))
+        let mut numbers = Number::ALL.into_iter().filter_map(|number| Some((number.name(), number.of(self)?)));
+        numbers.try_for_each(|(name, number)| write!(f, " {number:>11.0} {name}"))
     }
 }
 
@@ -69,6 +95,24 @@ impl Results {
         });
         self.rows[index].rounds.entry(broker).or_default().push(measured);
     }
+
+    /// The medians of a number of all rounds, ours and a peer's.
+    pub(super) fn medians(
+        &self,
+        load: &str,
+        durability: Durability,
+        number: Number,
+        peer: &str,
+    ) -> (Option<f64>, Option<f64>) {
+        let row = self.rows.iter().find(|row| (row.load, row.durability) == (load, durability));
+        row.map_or((None, None), |row| (row.median("quire", number), row.median(peer, number)))
+    }
+}
+
+impl Row {
+    fn median(&self, store: &str, number: Number) -> Option<f64> {
+        median(self.rounds.get(store)?.iter().filter_map(|measured| number.of(measured)).collect())
+    }
 }
 
 impl fmt::Display for Results {
@@ -76,13 +120,13 @@ impl fmt::Display for Results {
         let heading = ["load", "kept", "", "quire", "beside", "theirs", "ratio"];
         let [load, kept, name, ours, peer, theirs, ratio] = heading;
         writeln!(f, "{load:<28} {kept:<5} {name:<10} {ours:>13}   {peer:<10} {theirs:>13} {ratio:>9}")?;
-        for Row { load, durability, rounds } in &self.rows {
-            let kept = durability.name();
-            for (name, of) in NUMBERS {
-                let median = |store| median(rounds.get(store)?.iter().filter_map(of).collect());
+        for row in &self.rows {
+            let (load, kept) = (row.load, row.durability.name());
+            for number in Number::ALL {
+                let name = number.name();
                 let text = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.0}"));
-                let ours = median("quire");
-                let of_peers = self.peers.iter().map(|peer| (*peer, median(peer)));
+                let ours = row.median("quire", number);
+                let of_peers = self.peers.iter().map(|peer| (*peer, row.median(peer, number)));
                 let mut peers: Vec<_> = of_peers.filter(|(_, theirs)| theirs.is_some()).collect();
                 if peers.is_empty() && ours.is_some() {
                     peers.push(("-", None));
