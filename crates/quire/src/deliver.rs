@@ -140,6 +140,8 @@ struct Looking {
     store: String,
     selection: events::Selection,
     after: EventPosition,
+    /// Whether all that the state rests on can be read.
+    is_published: bool,
 }
 
 /// A match, as a job.
@@ -182,7 +184,7 @@ impl Shared {
     /// Delivers a bounded number of events for a subscription; says whether there may be more to do.
     fn deliver_for(&self, name: &str) -> Result<bool> {
         let Some(looking) = self.looking(name)? else { return Ok(false) };
-        let Looking { subscription, store, selection, after } = looking;
+        let Looking { subscription, store, selection, after, is_published } = looking;
         let history = self.log.reader();
         let mut reading = selection.read(&history, ReadOptions { after, ..ReadOptions::default() })?;
         let (mut matched, mut to): (Vec<Matched>, _) = (Vec::new(), None);
@@ -190,7 +192,9 @@ impl Shared {
         let mut bytes_left = self.log.settings().record_bytes_max / 2;
         while matched.len() < DELIVERED_AT_ONCE && bytes_left > 0 {
             let Some(event) = reading.next().transpose()? else {
-                to = Some(reading.head().max(after));
+                // What was let go of by commits that can't be read yet may end behind events that can't be either: they come later.
+                let last = to.unwrap_or(after);
+                to = Some(if is_published { reading.head().max(last) } else { last });
                 break;
             };
             let mut payload = String::new();
@@ -230,7 +234,8 @@ impl Shared {
         // There is no last one of what is to come.
         query.items.iter_mut().for_each(|item| item.only_last_event = false);
         let selection = events.select(&store, &query).expect("the query was checked when the subscription was put");
-        Ok(Some(Looking { subscription: subscription.clone(), store, selection, after }))
+        let is_published = state.writer.mark().position <= self.log.published();
+        Ok(Some(Looking { subscription: subscription.clone(), store, selection, after, is_published }))
     }
 
     /// Makes jobs of what matched, and moves the subscription behind it.

@@ -158,6 +158,7 @@ fn work(random: &mut Rng) -> Action {
                     Duty::Checkpoint,
                     Duty::Compact,
                     Duty::Retain,
+                    Duty::Deliver,
                 ])
                 .expect("some"),
         ),

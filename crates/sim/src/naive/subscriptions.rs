@@ -16,16 +16,21 @@ pub(crate) struct Subscription {
 }
 
 impl Naive {
-    /// What is there to be delivered, of the records up to `published`: a commit for each subscription.
-    pub(crate) fn deliveries(&self, published: u64) -> Vec<Part> {
+    /// What is there to be delivered, of the records up to `published`: a commit for each subscription, each of which can be read at once
+    /// or not.
+    pub(crate) fn deliveries(&self, published: u64, at_once: bool) -> Vec<Part> {
+        let mut all_can_be_read = self.records <= published;
         let of = |(&name, subscription): (&usize, &Subscription)| {
             let events = &self.stores.get(&subscription.store)?.events;
             let events = || (1..).zip(events).take_while(|(_, event)| event.record <= published);
             let is_new = |at: u64| at > subscription.position;
             let matches = events().filter(|(at, event)| is_new(*at) && event.tag == subscription.tag && !event.gone);
             let positions: Vec<u64> = matches.map(|(at, _)| at).collect();
-            let to = events().count() as u64;
-            (!positions.is_empty()).then_some(Part::Deliver { name, positions, to })
+            // Behind all that was looked at, where everything can be.
+            let last = *positions.last()?;
+            let to = if all_can_be_read { events().count() as u64 } else { last };
+            all_can_be_read &= at_once;
+            Some(Part::Deliver { name, positions, to })
         };
         self.subscriptions.iter().filter_map(of).collect()
     }

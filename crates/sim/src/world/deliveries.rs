@@ -1,6 +1,6 @@
 //! Named subscriptions deliver: a commit for each of which anything matches, in which its jobs are and it is moved behind their events.
 
-use quire::Duty;
+use quire::{Durability, Duty};
 
 use super::{Failure, World};
 use crate::check;
@@ -15,7 +15,7 @@ impl World<'_> {
         }
         let database = self.database();
         let now = database.now().as_micros();
-        let due = self.newest().deliveries(database.published().get());
+        let due = self.newest().deliveries(database.published().get(), self.plan.durability == Durability::Os);
         let before = database.statistics().commits;
         let done = database.carry_out(Duty::Deliver);
         if !self.process.lives() {
@@ -52,7 +52,7 @@ impl World<'_> {
     /// Nothing is left to be delivered by a process that has just opened the database, and was asked to.
     pub(super) fn deliver_all(&mut self) -> Result<(), Failure> {
         self.deliver()?;
-        match &self.newest().deliveries(self.database().published().get())[..] {
+        match &self.newest().deliveries(self.database().published().get(), true)[..] {
             [] => Ok(()),
             left => Err(format!("nobody delivers {left:?}")),
         }
