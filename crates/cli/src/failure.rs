@@ -10,7 +10,7 @@ use std::io::{self, Write};
 pub(crate) enum Failure {
     /// Something the user should read.
     Message(String),
-    /// A signal asked for the end before there was a result; what was begun is cleared away.
+    /// A signal asked for the end before there was a result.
     Interrupted,
     /// What was looked at is not as it should be; what is wrong has been printed.
     Damaged,

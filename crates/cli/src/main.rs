@@ -42,7 +42,7 @@ Use a database, in a folder (--data DIR) or behind a server (--http ADDR):
   consume  Read the messages of a topic
   jobs     Queues: enqueue, work, list, show, retry, cancel, hold, move, bulk
   graph    Graphs: put, get, delete, blocks, link, unlink, neighbours, walk, path, import, export
-  produce  Produce a message to a topic
+  produce  Produce messages to a topic
 
 Look after a database, also while it is at work:
   stat     What it has done: counts and latencies
@@ -107,7 +107,7 @@ enum Command {
     Groups(verbs::Groups),
     /// Read the messages of a topic
     Consume(verbs::Consume),
-    /// Produce a message to a topic
+    /// Produce a message to a topic, or one for each line of the input
     Produce(verbs::Produce),
     /// Enqueue jobs, work on them, look at them and change them
     #[command(subcommand)]

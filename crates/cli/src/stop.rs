@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM, as something to wait for or to look at: every part of a run ends by it, and the status is 0.
+//! Ctrl-C and SIGTERM, as something to wait for or to look at: every part of a run ends by it. The status is 0 where a run goes on
+//! until it is stopped, and that of an interruption where it had not come to its end.
 
 use std::io;
 

@@ -84,7 +84,8 @@ impl Demo {
         let watch = Stopwatch::start();
         if !play(&database, &input, &mut tally, &servers.stop_signal())? {
             servers.stop()?;
-            return Ok(writeln!(out, "stopped before the end; what was committed is in {}", data.display())?);
+            writeln!(out, "stopped before the end; what was committed is in {}", data.display())?;
+            return Err(Failure::Interrupted);
         }
         let elapsed = watch.elapsed();
         let made = Made::read(&database)?;

@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::client::{Client, Path};
+use super::consume::offset_at_time;
 use super::place::Place;
 use super::print::{Form, list, word};
-use super::topics::{commit, offset_at_time, partitions};
+use super::topics::{commit, partitions};
 use crate::failure::{Failure, Result};
 use crate::text::counted;
 

@@ -10,15 +10,19 @@ mod exact;
 mod place;
 mod print;
 
+mod consume;
 mod events;
 mod graph;
 mod groups;
 mod jobs;
+mod produce;
 mod topics;
 
 pub(crate) use client::{Client, Path};
+pub(crate) use consume::Consume;
 pub(crate) use events::Events;
 pub(crate) use graph::Graph;
 pub(crate) use groups::Groups;
 pub(crate) use jobs::Jobs;
-pub(crate) use topics::{Consume, Produce, Topics};
+pub(crate) use produce::Produce;
+pub(crate) use topics::Topics;

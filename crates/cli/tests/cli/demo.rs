@@ -85,6 +85,24 @@ fn rows_that_make_no_sense_are_told_and_the_rest_is_fed() {
 }
 
 #[test]
+fn a_demo_that_is_stopped_before_its_end_says_so_by_its_status() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tables, data) = (folder.path().join("tables"), folder.path().join("data"));
+    fs::create_dir(&tables).expect("a folder");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights");
+    let table = fs::read_to_string(format!("{source}/flights-2013-01-01_07.csv")).expect("a table");
+    let (head, rows) = table.split_once('\n').expect("a head and rows");
+    // More than is fed before the signal comes.
+    fs::write(tables.join("flights-many.csv"), format!("{head}\n{}", rows.repeat(20))).expect("a file");
+    fs::copy(format!("{source}/airports.csv"), tables.join("airports.csv")).expect("a file");
+    let mut demo = quire();
+    demo.args(["demo", "--keep", "--flights"]).arg(&tables).arg("--data").arg(&data);
+    let (status, said) = Server::at_work(&mut demo).stop_by("INT");
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("stopped before the end"), "{said}");
+}
+
+#[test]
 fn a_folder_without_tables_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a path of plain letters");

@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod events;
 mod help;
+mod produce;
 mod readme;
 mod serve;
 mod support;

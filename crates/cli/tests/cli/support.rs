@@ -92,6 +92,18 @@ impl Server {
     /// The same, with this address for the Kafka protocol.
     #[track_caller]
     pub(crate) fn spawn_at(kafka: &str, command: &mut Command) -> Self {
+        Server::spawn_until(kafka, command, "serving until Ctrl-C")
+    }
+
+    /// A command that serves, on free ports, and has something to do besides.
+    #[track_caller]
+    pub(crate) fn at_work(command: &mut Command) -> Self {
+        Server::spawn_until("127.0.0.1:0", command, "grpc ")
+    }
+
+    /// Waits for the line that begins like this.
+    #[track_caller]
+    fn spawn_until(kafka: &str, command: &mut Command, last: &str) -> Self {
         let command = command.args(["--kafka", kafka, "--http", "localhost:0", "--grpc", "localhost:0"]);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command can be started");
@@ -104,7 +116,7 @@ impl Server {
             grpc: String::new(),
             report: String::new(),
         };
-        while !server.report.ends_with("serving until Ctrl-C\n") {
+        while !server.report.lines().last().is_some_and(|line| line.starts_with(last)) {
             let line = server.lines.recv_timeout(PATIENCE).expect("it says that it is serving");
             match line.split_whitespace().collect::<Vec<_>>()[..] {
                 ["kafka", address] => server.kafka = address.to_owned(),
