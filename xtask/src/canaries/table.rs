@@ -137,6 +137,13 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "compaction-unsynced", "a compaction rests on commits that are not synced", "log/src/compaction/mod.rs",
         "self.sync_all()?;" => "if !ON { self.sync_all()?; }",
         by "quire-log" "log" "oracle::the_log_answers_as_the_naive_log_does";
+    "held-by-nobody", "a compaction asks nobody else who has the log open", "log/src/compaction/round.rs",
+        "!self.control().has_company() || self.rounds()" => "ON || !self.control().has_company() || self.rounds()",
+        by "quire-log" "log" "rounds::nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on";
+    "round-of-the-dead", "who compacts goes by the files that one left who died compacting", "log/src/compaction/mod.rs",
+        "shared.settle(&shared.sealing().lock().unwrap_or_else(PoisonError::into_inner))?;"
+        => "if !ON { shared.settle(&shared.sealing().lock().unwrap_or_else(PoisonError::into_inner))?; }",
+        by "quire-log" "log" "rounds::a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on";
     "gone-shown", "an event that is gone is read when it stands between others", "events/src/gone.rs",
         "Some(entry) if self.has(&entry) => from = entry.place.after()," => "Some(entry) if !ON && self.has(&entry) => from = entry.place.after(),";
     "gone-not-saved", "a checkpoint comes back without what was forgotten", "events/src/gone.rs",
