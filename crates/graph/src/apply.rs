@@ -39,6 +39,12 @@ pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>) {
         Effect::EdgeDeleted { graph, key } => {
             graphs.numbered(graph).adjacency.delete_edge(key.near, narrow(key.edge_type), key.far, position);
         }
+        Effect::RetentionSet { graph, retention } => graphs.numbered(graph).retention = retention,
+        Effect::HistoryTrimmed { graph, from } => {
+            let graph = graphs.numbered(graph);
+            graph.history_from = graph.history_from.max(from);
+            graphs.trimmed_at = position;
+        }
     }
 }
 

@@ -1,23 +1,25 @@
 //! The whole state as bytes, and back.
 //!
 //! ```text
-//! format 2 | graph names | graph ...                      names: count v | name + ...
-//! graph:   kinds | edge types | deleted version max v | adjacency
+//! format 3 | graph names | graph ...                      names: count v | name + ...
+//! graph:   kinds | edge types | deleted version max v | milliseconds of history + 1 v (0: for ever) | versions v
+//!          | first position of the history v | adjacency
 //! ```
 //!
 //! Equal states write equal bytes: slots are given in the order of the log, and the hash tables are not written.
 
 use alloc::vec::Vec;
 
+use quire_model::Position;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use crate::Version;
 use crate::adjacency::Adjacency;
 use crate::memory::Source;
 use crate::names::Names;
 use crate::state::{Graph, Graphs};
+use crate::{Retention, Version};
 
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 /// How many bytes are written before they are passed on.
 const PART_BYTES: usize = 1 << 20;
@@ -58,6 +60,9 @@ pub(crate) fn save(graphs: &Graphs, sink: &mut dyn FnMut(&[u8])) {
         graph.kinds.save(out.next());
         graph.edge_types.save(out.next());
         out.next().varint(graph.deleted_version_max.get());
+        let Retention { history_ms, versions } = graph.retention;
+        out.next().varint(history_ms.map_or(0, |ms| ms.saturating_add(1))).varint(versions);
+        out.next().varint(graph.history_from.get());
         graph.adjacency.save(&mut out);
     }
     out.end();
@@ -67,15 +72,18 @@ pub(crate) fn save(graphs: &Graphs, sink: &mut dyn FnMut(&[u8])) {
 pub(crate) fn load(from: &mut Decoder<'_>, seed: u64, memory: Source) -> Result<Graphs, CodecError> {
     if from.u8()? != FORMAT {
         let bytes_left = from.clone().rest().len();
-        return Err(CodecError { expected: "checkpoint format 2 of the graphs", bytes_left });
+        return Err(CodecError { expected: "checkpoint format 3 of the graphs", bytes_left });
     }
     let names = Names::load(from)?;
     let mut graphs = Vec::new();
     for number in 0..names.count() {
         let (kinds, edge_types) = (Names::load(from)?, Names::load(from)?);
         let deleted_version_max = Version::new(from.varint()?);
+        let retention = Retention { history_ms: from.varint()?.checked_sub(1), versions: from.varint()? };
+        let history_from = Position::new(from.varint()?);
         let adjacency = Adjacency::load(from, seed, &memory, kinds.count(), edge_types.count())?;
-        graphs.push(Graph { number, adjacency, kinds, edge_types, deleted_version_max });
+        graphs.push(Graph { number, adjacency, kinds, edge_types, deleted_version_max, retention, history_from });
     }
-    Ok(Graphs { seed, memory, names, graphs })
+    // What was loaded is durable.
+    Ok(Graphs { seed, memory, names, graphs, trimmed_at: Position::ZERO })
 }

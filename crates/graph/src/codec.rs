@@ -11,6 +11,8 @@
 //! 5 BlockDeleted  graph v | id 16
 //! 6 EdgePut       graph v | source 16 | edge type v | target 16 | properties *
 //! 7 EdgeDeleted   graph v | source 16 | edge type v | target 16
+//! 8 RetentionSet  graph v | milliseconds of history + 1 v (0: for ever) | versions v
+//! 9 HistoryTrimmed graph v | first position v
 //! ```
 //!
 //! A block's user tags are not in the body: they are tags of the entry.
@@ -18,9 +20,9 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder};
-use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Placed, Tag, TagBuf};
+use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Placed, Position, Tag, TagBuf};
 
-use crate::{BlockId, Version, tags};
+use crate::{BlockId, Retention, Version, tags};
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(crate) enum Effect<'a> {
     BlockDeleted { graph: u32, id: BlockId },
     EdgePut { graph: u32, key: EdgeKey, properties: &'a [u8] },
     EdgeDeleted { graph: u32, key: EdgeKey },
+    RetentionSet { graph: u32, retention: Retention },
+    HistoryTrimmed { graph: u32, from: Position },
 }
 
 /// A block as it stands in the log.
@@ -62,6 +66,13 @@ const BLOCK_PUT: u8 = 4;
 const BLOCK_DELETED: u8 = 5;
 const EDGE_PUT: u8 = 6;
 const EDGE_DELETED: u8 = 7;
+const RETENTION_SET: u8 = 8;
+const HISTORY_TRIMMED: u8 = 9;
+
+/// Whether entries of this kind say what a graph keeps: that is in the state, and no reader asks for them.
+pub(crate) fn is_setting(kind: EntryKind) -> bool {
+    matches!(kind.kind, RETENTION_SET | HISTORY_TRIMMED)
+}
 
 impl<'a> Effect<'a> {
     /// Adds the entry that says so. `user_tags` are a block's, each once; other effects have none.
@@ -90,6 +101,15 @@ impl<'a> Effect<'a> {
             }
             Effect::EdgePut { graph, key, properties } => add_edge(EDGE_PUT, graph, key, properties, effects),
             Effect::EdgeDeleted { graph, key } => add_edge(EDGE_DELETED, graph, key, &[], effects),
+            Effect::RetentionSet { graph, retention: Retention { history_ms, versions } } => {
+                let history = history_ms.map_or(0, |ms| ms.saturating_add(1));
+                head.varint(u64::from(graph)).varint(history).varint(versions);
+                add(RETENTION_SET, &[tags::catalogue().tag()], &[head.as_slice()], effects)
+            }
+            Effect::HistoryTrimmed { graph, from } => {
+                head.varint(u64::from(graph)).varint(from.get());
+                add(HISTORY_TRIMMED, &[tags::catalogue().tag()], &[head.as_slice()], effects)
+            }
         }
     }
 
@@ -122,6 +142,11 @@ impl<'a> Effect<'a> {
             BLOCK_DELETED => Effect::BlockDeleted { graph, id: decode_id(&mut from)? },
             EDGE_PUT => Effect::EdgePut { graph, key: decode_edge(&mut from)?, properties: from.rest() },
             EDGE_DELETED => Effect::EdgeDeleted { graph, key: decode_edge(&mut from)? },
+            RETENTION_SET => {
+                let (history_ms, versions) = (from.varint()?.checked_sub(1), from.varint()?);
+                Effect::RetentionSet { graph, retention: Retention { history_ms, versions } }
+            }
+            HISTORY_TRIMMED => Effect::HistoryTrimmed { graph, from: Position::new(from.varint()?) },
             _ => return Err(CodecError { expected: "a kind of entry that graphs have", bytes_left: body.len() }),
         };
         from.end()?;
@@ -275,6 +300,9 @@ mod tests {
                 Effect::BlockDeleted { graph, id },
                 Effect::EdgePut { graph, key, properties: &content },
                 Effect::EdgeDeleted { graph, key },
+                Effect::RetentionSet { graph, retention: Retention { history_ms: None, versions: version.get() } },
+                Effect::RetentionSet { graph, retention: Retention { history_ms: Some(version.get() / 2), versions: 0 } },
+                Effect::HistoryTrimmed { graph, from: Position::new(version.get()) },
             ];
             for effect in effects {
                 let own_tags = if matches!(effect, Effect::BlockPut(_)) { &user_tags[..] } else { &[] };
@@ -287,7 +315,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused_without_a_panic(kind in 0u8..9, body in vec(any::<u8>(), 0..80)) {
+        fn any_bytes_are_read_or_refused_without_a_panic(kind in 0u8..11, body in vec(any::<u8>(), 0..80)) {
             let _ = Effect::decode(kind, &body);
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Commands borrow what they carry; nothing is copied before it reaches the log. They check nothing: `decide` does.
 
+use quire_model::Position;
+
 use crate::{BlockId, Version};
 
 /// Names a block by its id, or by the name that its id is the hash of.
@@ -46,6 +48,10 @@ pub enum Command<'c> {
     PutEdge(PutEdge<'c>),
     /// Deletes an edge.
     DeleteEdge(DeleteEdge<'c>),
+    /// Sets how much of its past a graph keeps.
+    SetRetention(SetRetention<'c>),
+    /// Lets go of a graph's past before a position.
+    TrimHistory(TrimHistory<'c>),
 }
 
 /// Puts a block: creates it, or replaces all of it but its name.
@@ -131,6 +137,50 @@ pub struct DeleteEdge<'c> {
     pub target: BlockRef<'c>,
 }
 
+/// How much of its past a graph keeps. What is there now stays in any case.
+///
+/// The history of a graph begins at a position ([`Graph::history_from`](crate::Graph::history_from)) that follows the time: reads as of
+/// an earlier one are refused, and what only they would need goes with a compaction: replaced versions of blocks and edges, deleted
+/// blocks and edges, and the deletions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// How long the graph can be read as it was, in milliseconds; `None`: for ever. A walk, or pages of a list, that take longer than that
+    /// are refused before they end.
+    pub history_ms: Option<u64>,
+    /// How many versions of a block that is there are kept, the newest of them, however old they are:
+    /// [`Graph::versions`](crate::Graph::versions) tells them. 0 is as 1.
+    pub versions: u64,
+}
+
+impl Retention {
+    /// Everything, for ever: what a graph has that was told nothing.
+    pub const ALL: Retention = Retention { history_ms: None, versions: 1 };
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Retention::ALL
+    }
+}
+
+/// Sets how much of its past a graph keeps. What was let go of before does not come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetRetention<'c> {
+    /// The graph, created when it is not there.
+    pub graph: &'c str,
+    /// What it keeps from now on.
+    pub retention: Retention,
+}
+
+/// Lets go of a graph's past before a position. Nothing happens when the graph is not there, or its history begins there or later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrimHistory<'c> {
+    /// The graph.
+    pub graph: &'c str,
+    /// The first position as of which the graph can be read; at most that of the commit itself.
+    pub from: Position,
+}
+
 /// The answer to an accepted command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
@@ -159,5 +209,12 @@ pub enum Reply {
     EdgeDeleted {
         /// Whether it was there before.
         existed: bool,
+    },
+    /// The graph keeps what was said.
+    RetentionSet,
+    /// The past is gone.
+    HistoryTrimmed {
+        /// The first position as of which the graph can be read; [`Position::ZERO`]: all of its past is there.
+        from: Position,
     },
 }

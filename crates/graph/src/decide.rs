@@ -5,10 +5,10 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{Denied, Effects, History, Place, ReadError};
+use quire_model::{At, Denied, Effects, History, Place, Position, ReadError};
 
 use crate::codec::{BlockPut, EdgeKey, Effect};
-use crate::command::{DeleteBlock, DeleteEdge, PutBlock, PutEdge};
+use crate::command::{DeleteBlock, DeleteEdge, PutBlock, PutEdge, SetRetention, TrimHistory};
 use crate::draft::{BlockDraft, Draft, DraftName};
 use crate::refusal::{check_block, check_edge_type, check_put};
 use crate::state::Graphs;
@@ -36,6 +36,7 @@ impl From<ReadError> for Stop {
 pub(crate) fn decide<'a>(
     state: &'a Graphs,
     history: &'a dyn History,
+    at: At,
     commands: &'a [Command<'a>],
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
@@ -48,6 +49,8 @@ pub(crate) fn decide<'a>(
             Command::DeleteBlock(delete) => delete_block(&mut draft, delete, effects),
             Command::PutEdge(put) => put_edge(&mut draft, put, effects),
             Command::DeleteEdge(delete) => delete_edge(&mut draft, delete, effects),
+            Command::SetRetention(set) => set_retention(&mut draft, set, effects),
+            Command::TrimHistory(trim) => trim_history(&mut draft, trim, at.position, effects),
         };
         replies.push(reply.map_err(|stop| match stop {
             Stop::Refused(refusal) => Denied::Refused { command: index, refusal },
@@ -174,4 +177,33 @@ fn delete_edge<'a>(
     Effect::EdgeDeleted { graph: graph.number, key }.push(&[], effects);
     graph.set_edge(key, false);
     Ok(Reply::EdgeDeleted { existed: true })
+}
+
+fn set_retention<'a>(
+    draft: &mut Draft<'a>,
+    set: &'a SetRetention<'a>,
+    effects: &mut dyn Effects,
+) -> Result<Reply, Stop> {
+    let graph = draft.open(set.graph, effects)?.number;
+    Effect::RetentionSet { graph, retention: set.retention }.push(&[], effects);
+    Ok(Reply::RetentionSet)
+}
+
+fn trim_history<'a>(
+    draft: &mut Draft<'a>,
+    trim: &'a TrimHistory<'a>,
+    at: Position,
+    effects: &mut dyn Effects,
+) -> Result<Reply, Stop> {
+    if trim.from > at {
+        return Err(Refusal::AheadOfLog { from: trim.from, at }.into());
+    }
+    let Some(graph) = draft.existing(trim.graph)? else {
+        return Ok(Reply::HistoryTrimmed { from: Position::ZERO });
+    };
+    if trim.from > graph.history_from {
+        Effect::HistoryTrimmed { graph: graph.number, from: trim.from }.push(&[], effects);
+        graph.history_from = trim.from;
+    }
+    Ok(Reply::HistoryTrimmed { from: graph.history_from })
 }

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use quire_model::{Effects, Place};
+use quire_model::{Effects, Place, Position};
 
 use crate::codec::{EdgeKey, Effect};
 use crate::hashing::Seed;
@@ -99,6 +99,8 @@ pub(crate) struct GraphDraft<'a> {
     seed: u64,
     base: Option<&'a Graph>,
     deleted_version_max: Version,
+    /// The first position as of which it can be read.
+    pub(crate) history_from: Position,
     /// Whether what happens is noted.
     is_noted: bool,
     /// What was noted, if anything was.
@@ -136,7 +138,8 @@ pub(crate) enum DraftName<'a> {
 impl<'a> GraphDraft<'a> {
     fn new(name: &'a str, number: u32, seed: u64, base: Option<&'a Graph>) -> Self {
         let deleted_version_max = base.map_or(Version::ABSENT, |base| base.deleted_version_max);
-        GraphDraft { name, number, seed, base, deleted_version_max, is_noted: true, noted: None }
+        let history_from = base.map_or(Position::ZERO, |base| base.history_from);
+        GraphDraft { name, number, seed, base, deleted_version_max, history_from, is_noted: true, noted: None }
     }
 
     /// The block, if it is there.

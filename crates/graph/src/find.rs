@@ -69,6 +69,7 @@ impl Graph {
             }
         };
         let users: Vec<TagBuf> = plan.filter.tags.iter().map(|tag| tags::user(self.number, tag)).collect();
+        self.check_history(at)?;
         let past = Past::at(history, self.number, at);
         let mut looks = 0;
         for kind in kinds {

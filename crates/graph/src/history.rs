@@ -10,6 +10,7 @@ use crate::codec::Effect;
 use crate::find::Wants;
 use crate::neighbours::Neighbour;
 use crate::past::Past;
+use crate::survival::Old;
 use crate::{Block, BlockId, Direction, Edge, End, Graph, tags};
 
 /// Something that happened to a graph.
@@ -65,15 +66,28 @@ impl Graph {
     /// A block as of a position; `None` when it was not there.
     ///
     /// # Errors
-    /// When an entry can't be read.
+    /// When an entry can't be read, and as [`Graph::check_history`], as all reads of the past.
     pub fn block_at<'a>(
         &'a self,
         history: &'a dyn History,
         id: BlockId,
         at: Position,
     ) -> Result<Option<Block<'a>>, ReadError> {
+        self.check_history(at)?;
         let found = Past::at(history, self.number, at).block(id)?;
         Ok(found.map(|(entry, put)| self.shown(entry, put)))
+    }
+
+    /// Whether a block was there as of a position. Reads the log only when the block has changed since.
+    ///
+    /// # Errors
+    /// As [`Graph::block_at`].
+    pub fn contains_at(&self, history: &dyn History, id: BlockId, at: Position) -> Result<bool, ReadError> {
+        self.check_history(at)?;
+        if self.changed(id) <= at {
+            return Ok(self.contains(id));
+        }
+        Ok(Past::at(history, self.number, at).block(id)?.is_some())
     }
 
     /// The edge of this type from `source` to `target` as of a position; `None` when it was not there.
@@ -88,6 +102,7 @@ impl Graph {
         target: BlockId,
         at: Position,
     ) -> Result<Option<Edge<'a>>, ReadError> {
+        self.check_history(at)?;
         if self.changed(source) <= at {
             return self.edge(history, source, edge_type, target);
         }
@@ -95,7 +110,8 @@ impl Graph {
         Past::at(history, self.number, at).edge(source, edge_type, target)
     }
 
-    /// The puts and deletions of a block before a place, newest first, at most so many.
+    /// The puts and deletions of a block before a place, newest first, at most so many: all since the graph's history begins, the version
+    /// that it begins with, and as many older ones, up to a deletion, as the [`Retention`](crate::Retention) keeps.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -107,11 +123,21 @@ impl Graph {
         count_max: usize,
     ) -> Result<Vec<Change<'a>>, ReadError> {
         let tag = tags::block(self.number, id);
+        let old = Old { history, graph: self.number, history_from: self.history_from };
+        let kept_from = self.versions_from(id);
         let mut versions = Vec::new();
         let mut before = before;
         while versions.len() < count_max
             && let Some(entry) = history.previous(&[tag.tag()], before)?
         {
+            let is_shown = match Effect::of(&entry) {
+                _ if entry.place.position >= self.history_from => true,
+                Effect::BlockPut(put) => old.shows_version(entry.place, id, put.version, kept_from)?,
+                _ => false,
+            };
+            if !is_shown {
+                break;
+            }
             versions.push(self.change(entry));
             before = entry.place;
         }
@@ -137,6 +163,7 @@ impl Graph {
             let rank = |of: &Neighbour<'_>| (of.end == End::Source, self.edge_types.number(of.edge_type), of.block);
             after.is_none_or(|after| rank(neighbour) > rank(&after))
         };
+        self.check_history(at)?;
         let past = Past::at(history, self.number, at);
         let mut found = Vec::new();
         for end in direction.ends() {
@@ -155,7 +182,8 @@ impl Graph {
     /// Shows every change of the graph from a place on up to a position, in order, until `show` breaks off. Says where to go on.
     ///
     /// # Errors
-    /// When an entry can't be read.
+    /// When an entry can't be read, and [`ReadErrorKind::Gone`](quire_model::ReadErrorKind::Gone) when the graph's history begins
+    /// behind that place: changes may be missing from there on.
     pub fn changes(
         &self,
         history: &dyn History,
@@ -163,6 +191,7 @@ impl Graph {
         from: Place,
         show: &mut dyn FnMut(&Change<'_>) -> Wants,
     ) -> Result<Place, ReadError> {
+        self.check_changes(from)?;
         let tag = tags::graph(self.number);
         let mut from = from;
         while let Some(entry) = history.next(&[tag.tag()], from)? {

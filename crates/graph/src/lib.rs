@@ -8,7 +8,7 @@
 //!
 //! * A [`Graph`] has a name like `air/routes` and exists from the first put on.
 //! * A **block** has a [`BlockId`] of 16 bytes (given, or the hash of a name), a [`Version`], a kind, a source, tags,
-//!   metadata and content. A put replaces all of it; older versions stay in the log until retention.
+//!   metadata and content. A put replaces all of it; older versions stay in the log as long as the graph's [`Retention`] says.
 //! * An **edge** is directed and unique per source, edge type and target; putting it again replaces its properties.
 //! * Deleting a block deletes its edges, in both directions.
 //!
@@ -57,7 +57,9 @@ mod checkpoint;
 mod hashing;
 mod memory;
 mod names;
+mod retention;
 mod state;
+mod survival;
 
 mod find;
 mod history;
@@ -66,7 +68,9 @@ mod past;
 mod read;
 mod walk;
 
-pub use command::{BlockRef, Command, DeleteBlock, DeleteEdge, PutBlock, PutEdge, Reply};
+pub use command::{
+    BlockRef, Command, DeleteBlock, DeleteEdge, PutBlock, PutEdge, Reply, Retention, SetRetention, TrimHistory,
+};
 pub use find::{ListCursor, ListPlan, Wants};
 pub use history::{Change, Changed};
 pub use id::{BlockId, ParseBlockIdError, Version};
@@ -74,7 +78,9 @@ pub use memory::{Lender, Memory, Piece};
 pub use neighbours::{Direction, End, Neighbour};
 pub use read::{Block, Edge};
 pub use refusal::{Limit, Refusal};
+pub use retention::RetainedGraph;
 pub use state::{Graph, Graphs};
+pub use survival::Superseded;
 pub use walk::{
     BlockFilter, Bound, Order, Paths, Progress, Step, TopologicalOrder, Visit, Walk, WalkPlan, WalkedEdge, Walker,
 };

@@ -22,7 +22,9 @@ pub(crate) struct Past<'h> {
 }
 
 impl<'h> Past<'h> {
-    /// As it was after the record at this position.
+    /// As it was after the record at this position, which is not before the graph's history ([`Graph::check_history`]).
+    ///
+    /// [`Graph::check_history`]: crate::Graph::check_history
     pub(crate) fn at(history: &'h dyn History, graph: u32, position: Position) -> Self {
         let before = if position == Position::MAX { Place::END } else { Place::new(position.next(), 0) };
         Past { history, graph, before }

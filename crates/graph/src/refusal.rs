@@ -6,6 +6,8 @@
 use alloc::string::String;
 use core::fmt;
 
+use quire_model::Position;
+
 use crate::adjacency::{INDEX_MAX, POSITION_MAX};
 use crate::{BlockId, BlockRef, End, PutBlock, Version};
 
@@ -29,6 +31,13 @@ pub enum Refusal {
         name: Option<String>,
         /// Which end of the edge it would be.
         end: End,
+    },
+    /// A past is to be let go of that is yet to come.
+    AheadOfLog {
+        /// Where the graph's history was to begin.
+        from: Position,
+        /// The position of the commit, and the last at which it may.
+        at: Position,
     },
     /// A name is not of the form that its kind of name has.
     InvalidName {
@@ -64,6 +73,9 @@ impl fmt::Display for Refusal {
                     Some(name) => write!(f, "the edge's {end} {name:?} ({block}) is not there"),
                     None => write!(f, "the edge's {end} {block} is not there"),
                 }
+            }
+            Refusal::AheadOfLog { from, at } => {
+                write!(f, "a history can't begin at position {from}; the log is at {at}")
             }
             Refusal::InvalidName { name, rule } => write!(f, "{name:?} is not a valid name: {rule}"),
             Refusal::OverLimit { limit, found } => write!(f, "{found} is over the limit {limit} of {}", limit.max()),

@@ -12,12 +12,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId};
+use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Position, Timestamp};
 
 use crate::adjacency::Adjacency;
+use crate::codec::is_setting;
 use crate::memory::{Memory, Source};
 use crate::names::Names;
-use crate::{Command, Refusal, Reply, Version, apply, checkpoint, decide};
+use crate::{Command, Refusal, Reply, Retention, Version, apply, checkpoint, decide};
 
 /// Every graph of a shard: the state of the model.
 #[derive(Debug, Default)]
@@ -28,6 +29,8 @@ pub struct Graphs {
     pub(crate) names: Names,
     /// By number.
     pub(crate) graphs: Vec<Graph>,
+    /// The record that let go of a past last, since the state was loaded.
+    pub(crate) trimmed_at: Position,
 }
 
 impl Graphs {
@@ -70,6 +73,9 @@ pub struct Graph {
     pub(crate) edge_types: Names,
     /// The highest version ever deleted. Blocks begin above it.
     pub(crate) deleted_version_max: Version,
+    pub(crate) retention: Retention,
+    /// The first position as of which it can be read.
+    pub(crate) history_from: Position,
 }
 
 impl Graph {
@@ -80,6 +86,8 @@ impl Graph {
             kinds: Names::default(),
             edge_types: Names::default(),
             deleted_version_max: Version::ABSENT,
+            retention: Retention::ALL,
+            history_from: Position::ZERO,
         }
     }
 
@@ -113,16 +121,21 @@ impl Model for Graphs {
     fn decide(
         &self,
         history: &dyn History,
-        _at: At,
+        at: At,
         commands: &[Command<'_>],
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
     ) -> Result<(), Denied<Refusal>> {
-        decide::decide(self, history, commands, effects, replies)
+        decide::decide(self, history, at, commands, effects, replies)
     }
 
     fn apply(&mut self, entry: &Entry<'_>) {
         apply::apply(self, entry);
+    }
+
+    /// What was replaced or deleted survives here: whether as-of reads need it, the log says ([`Graphs::superseded`]).
+    fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
+        !is_setting(entry.kind)
     }
 
     fn save(&self, out: &mut Encoder) {

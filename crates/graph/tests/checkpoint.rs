@@ -29,7 +29,7 @@ fn a_checkpoint_of_another_format_is_refused_with_what_was_expected() {
     let mut saved = saved();
     saved[0] += 1;
     let error = Graphs::load(&mut Decoder::new(&saved)).unwrap_err();
-    assert_eq!(error.expected, "checkpoint format 2 of the graphs");
+    assert_eq!(error.expected, "checkpoint format 3 of the graphs");
 }
 
 #[test]

@@ -73,6 +73,11 @@ pub(crate) fn invalid(message: impl Into<String>) -> Status {
     status((Code::InvalidArgument, "INVALID"), message, Vec::new())
 }
 
+/// An answer that would be too large.
+pub(crate) fn too_large(message: impl Into<String>) -> Status {
+    status(of_error(ErrorKind::TooLarge), message, Vec::new())
+}
+
 /// What a request names is not there.
 pub(crate) fn not_found(message: impl Into<String>) -> Status {
     status(of_error(ErrorKind::NotFound), message, Vec::new())
@@ -94,6 +99,7 @@ fn of_error(kind: ErrorKind) -> Known {
     match kind {
         ErrorKind::Invalid => (Code::InvalidArgument, "INVALID"),
         ErrorKind::NotFound => (Code::NotFound, "NOT_FOUND"),
+        ErrorKind::Gone => (Code::OutOfRange, "GONE"),
         ErrorKind::Refused => (Code::FailedPrecondition, "REFUSED"),
         ErrorKind::Overloaded => (Code::ResourceExhausted, "OVERLOADED"),
         ErrorKind::TooLarge => (Code::OutOfRange, "TOO_LARGE"),
@@ -175,6 +181,7 @@ fn of_graph(refusal: &graph::Refusal) -> Known {
     match refusal {
         Refusal::VersionMismatch { .. } => (Code::Aborted, "VERSION_MISMATCH"),
         Refusal::MissingBlock { .. } => (Code::FailedPrecondition, "MISSING_BLOCK"),
+        Refusal::AheadOfLog { .. } => (Code::FailedPrecondition, "AHEAD_OF_LOG"),
         Refusal::InvalidName { .. } => (Code::InvalidArgument, "INVALID_NAME"),
         Refusal::OverLimit { .. } => (Code::InvalidArgument, "OVER_LIMIT"),
     }

@@ -113,6 +113,7 @@ fn of_error(kind: ErrorKind) -> Code {
     match kind {
         ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
+        ErrorKind::Gone => (StatusCode::GONE, "gone"),
         ErrorKind::Refused => (StatusCode::CONFLICT, "refused"),
         ErrorKind::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
         ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
@@ -207,6 +208,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
         Reason::Graph(refusal) => match refusal {
             graph::Refusal::VersionMismatch { .. } => (REFUSED, "version_mismatch"),
             graph::Refusal::MissingBlock { .. } => (REFUSED, "missing_block"),
+            graph::Refusal::AheadOfLog { .. } => (REFUSED, "ahead_of_log"),
             graph::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
             graph::Refusal::OverLimit { .. } => (INVALID, "over_limit"),
         },

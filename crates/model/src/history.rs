@@ -74,6 +74,8 @@ pub enum ReadErrorKind {
     Damaged,
     /// The system would not give them: look at it. They may be whole, and the same read may work later.
     Io,
+    /// They were let go of, as was asked for: what is asked of the past no longer has an answer.
+    Gone,
 }
 
 impl ReadError {
@@ -81,11 +83,17 @@ impl ReadError {
     pub fn damaged(place: Option<Place>, message: impl Into<String>) -> Self {
         ReadError { kind: ReadErrorKind::Damaged, place, message: message.into() }
     }
+
+    /// A question about a past that was let go of.
+    pub fn gone(message: impl Into<String>) -> Self {
+        ReadError { kind: ReadErrorKind::Gone, place: None, message: message.into() }
+    }
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
+            _ if self.kind == ReadErrorKind::Gone => f.write_str(&self.message),
             Some(place) => write!(f, "entry {place} can't be read: {}", self.message),
             None => write!(f, "the log can't be read: {}", self.message),
         }

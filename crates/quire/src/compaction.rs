@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! compacted topics: look through what is due ─▶ per partition the newest record of each key (keys.rs)
-//! each segment, by samples ─▶ CompactionPlan ─▶ each run, entry by entry: the models, then the keys, say what is left
+//! each segment, by samples ─▶ CompactionPlan ─▶ each run, entry by entry: the models, the pasts of graphs, the keys say what is left
 //! ```
 
-use quire_log::{Clock, Compaction, CompactionPlan, Survival};
-use quire_model::{Entry, Timestamp};
+use quire_log::{Clock, Compaction, CompactionPlan, Reader, Survival};
+use quire_model::{Entry, ModelId, Timestamp};
 
 use crate::decide::{Commands, Replies};
 use crate::error::{Error, Result};
+use crate::graph::Superseded;
 use crate::keys::{Keys, Purpose};
 use crate::shared::Shared;
 
@@ -138,7 +139,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// What is left of entries: first the models say, by their state as it is now, then the keys.
+    /// What is left of entries: first the models say, by their state as it is now, then the log, of the pasts of graphs, then the keys.
     fn survives<'s>(
         &'s self,
         keys: &'s mut Keys,
@@ -146,13 +147,28 @@ impl Shared {
         purpose: Purpose,
     ) -> impl FnMut(&[Entry<'_>], &mut Vec<Survival>) + 's {
         move |entries, answers| {
+            let mut superseded = Vec::new();
             match self.state() {
                 Ok(state) => {
+                    let graphs = &state.models.graphs;
+                    let of_graph = |entry: &Entry<'_>| entry.kind.model == ModelId::GRAPH;
+                    let graph_entries = entries.iter().enumerate().filter(|(_, entry)| of_graph(entry));
+                    superseded.extend(graph_entries.filter_map(|(at, entry)| Some((at, graphs.superseded(entry)?))));
                     answers.extend(entries.iter().map(|entry| state.models.survives(entry, history_from).into()));
                 }
                 Err(_) => answers.resize(entries.len(), Survival::Whole),
             }
+            leave_pasts(&self.log.reader(), &superseded, entries, answers);
             keys.leave(entries, answers, purpose);
+        }
+    }
+}
+
+/// Says of those entries of graphs that may no longer count what is left of them. What can't be told stays.
+fn leave_pasts(history: &Reader, superseded: &[(usize, Superseded)], entries: &[Entry<'_>], answers: &mut [Survival]) {
+    for (at, superseded) in superseded {
+        if let Ok(false) = superseded.is_needed(history, &entries[*at]) {
+            answers[*at] = Survival::Nothing;
         }
     }
 }

@@ -218,15 +218,15 @@ impl Database {
     /// the view shows may be ahead of it by commits that are not durable yet: use [`Database::read`] for those. `look` runs
     /// while writers wait.
     ///
-    /// Which events a store has let go of is state, too, and no read may leave out what might come back: in a `sync` database it waits, once,
-    /// until the commit is durable that let any go.
+    /// What an event store or a graph has let go of is state, too, and no read may leave out what might come back: in a `sync` database it
+    /// waits, once, until the commit is durable that let any go.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read_published<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<T> {
         let mut state = self.shared.state_now()?;
         loop {
-            let gone_since = state.models.events.gone_since();
+            let gone_since = state.models.events.gone_since().max(state.models.graphs.trimmed_at());
             if gone_since <= self.shared.log.published() {
                 return Ok(look(&view(&state, &self.shared.log.reader())));
             }

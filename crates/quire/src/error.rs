@@ -27,6 +27,8 @@ pub enum ErrorKind {
     Invalid,
     /// Correct the call: what it names is not there.
     NotFound,
+    /// Ask for what is later: what was so then was let go of. The message says from where on it is kept.
+    Gone,
     /// Split the commit: it takes more bytes than a record may have.
     TooLarge,
     /// Decide again: a part of the commit was refused, and nothing was done. Only from [`Outcome::committed`](crate::Outcome::committed).
@@ -121,6 +123,7 @@ fn kind_of(error: &ReadError) -> ErrorKind {
     match error.kind {
         ReadErrorKind::Damaged => ErrorKind::Damaged,
         ReadErrorKind::Io => ErrorKind::Io,
+        ReadErrorKind::Gone => ErrorKind::Gone,
     }
 }
 

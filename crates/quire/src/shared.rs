@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::keys::KeyLooks;
 use crate::models::seed_of;
 use crate::pressure::Pressure;
-use crate::{events, jobs, streams};
+use crate::{events, graph, jobs, streams};
 
 /// How long it is between two looks for records that topics keep no longer. Kafka looks every five minutes.
 const RETENTION_INTERVAL_MICROS: u64 = 60 * 1_000_000;
@@ -178,8 +178,12 @@ impl Shared {
                 self.ask_for_delivery(&state);
             }
             let keeps_less = |command: &events::Command<'_>| matches!(command, events::Command::SetRetention { .. });
-            if commands.streams.iter().any(streams::Command::changes_limits) || commands.events.iter().any(keeps_less) {
-                // Looked at at once, for a topic may keep less than before.
+            let forgets = |command: &graph::Command<'_>| matches!(command, graph::Command::SetRetention(_));
+            if commands.streams.iter().any(streams::Command::changes_limits)
+                || commands.events.iter().any(keeps_less)
+                || commands.graph.iter().any(forgets)
+            {
+                // Looked at at once, for something may keep less than before.
                 self.duties.retain_at(now);
                 self.asked.note(&state.models.streams);
             }
@@ -327,7 +331,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Lets go of the records that their topics keep no longer. What goes is looked up in the published log, while writers
+    /// Lets go of what topics, event stores and graphs keep no longer. What goes is looked up in the published log, while writers
     /// go on; only moving the partitions' starts takes their turn. Says whether a topic keeps less than everything.
     fn retain(&self) -> Result<bool> {
         let now = self.log.clock().now();
@@ -335,9 +339,11 @@ impl Shared {
             Some(bytes_max) => self.pressure.keep_from(&self.log.segment_sizes()?, bytes_max),
             None => None,
         };
-        let (retained, stores) = {
+        let (retained, stores, graphs) = {
             let state = self.state_now()?;
-            (state.models.streams.retained(now, keep_from), self.retained_stores(&state, now))
+            let graphs: Vec<_> =
+                state.models.graphs.retained(now).map(|it| (it.name.to_owned(), it.nameless())).collect();
+            (state.models.streams.retained(now, keep_from), self.retained_stores(&state, now), graphs)
         };
         let history = self.log.reader();
         for retained in &retained {
@@ -356,7 +362,15 @@ impl Shared {
                 self.log.request(decided.rests_on);
             }
         }
-        Ok(!retained.is_empty() || !stores.is_empty())
+        for (name, retained) in &graphs {
+            if let Some(from) = retained.plan(&history)? {
+                let commands = [graph::Command::TrimHistory(graph::TrimHistory { graph: name, from })];
+                let commands = Commands { graph: &commands, ..Commands::default() };
+                let decided = self.commit(now, &commands, &mut Replies::default())?;
+                self.log.request(decided.rests_on);
+            }
+        }
+        Ok(!retained.is_empty() || !stores.is_empty() || !graphs.is_empty())
     }
 
     /// The event stores that keep their events for a time only.
@@ -366,7 +380,7 @@ impl Shared {
         events.retained(now).map(|retained| (name(retained.store), retained)).collect()
     }
 
-    /// Has topics looked at again after an interval. To be called before a look, so that one that fails is made again in time, and
+    /// Has them looked at again after an interval. To be called before a look, so that one that fails is made again in time, and
     /// whoever asks meanwhile for a look at once gets it.
     fn schedule_retention(&self) {
         self.duties.retain_at(self.log.clock().now().plus_micros(RETENTION_INTERVAL_MICROS));

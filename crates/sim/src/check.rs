@@ -336,6 +336,7 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Re
                 graph::Reply::BlockPut { created, .. } | graph::Reply::EdgePut { created } => !created,
                 graph::Reply::BlockDeleted { version, .. } => *version != graph::Version::ABSENT,
                 graph::Reply::EdgeDeleted { existed } => *existed,
+                other => return Err(Found::Wrong(format!("nobody asked for {other:?}"))),
             };
             same("whether it was there", &told, was)
         }

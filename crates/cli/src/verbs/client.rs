@@ -85,9 +85,27 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::get`], when nothing comes for a minute, and whatever `line` fails with.
-    pub(super) fn lines(&self, path: &Path, mut line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
+    pub(super) fn lines(&self, path: &Path, line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
+        self.lines_of("GET", path, b"", line)
+    }
+
+    /// The same of an answer to a POST of these bytes.
+    ///
+    /// # Errors
+    /// As [`Client::lines`].
+    pub(super) fn post_lines(&self, path: &Path, body: &[u8], line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
+        self.lines_of("POST", path, body, line)
+    }
+
+    fn lines_of(
+        &self,
+        method: &str,
+        path: &Path,
+        body: &[u8],
+        mut line: impl FnMut(&str) -> Result<bool>,
+    ) -> Result<bool> {
         let failed = |error| Failure::at(format_args!("ask the server at {}", self.address), error);
-        let mut stream = BufReader::new(self.send("GET", path, b"")?);
+        let mut stream = BufReader::new(self.send(method, path, body)?);
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             if stream.read_until(b'\n', &mut head).map_err(failed)? == 0 {

@@ -129,6 +129,35 @@ fn a_job_and_a_block_are_shown_whole() {
     for word in ["kind      node", "version   1", "content   A"] {
         assert!(shown.contains(word), "{word} in {shown}");
     }
+    let many = run(&["graph", "get", "g", "b", "a", "--json", "--http", &server.http]).succeeded();
+    let names: Vec<Value> = many.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert_eq!(names.iter().map(|block| &block["name"]).collect::<Vec<_>>(), ["b", "a"]);
+}
+
+#[test]
+fn a_graph_is_imported_and_lets_go_of_its_past() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("g.jsonl");
+    let block = |name: &str| format!("{{\"block\": {{\"name\": \"{name}\", \"kind\": \"node\"}}}}\n");
+    std::fs::write(&file, block("a") + &block("b")).expect("written");
+    let data = folder.path().join("data");
+    let server = Server::start(&data);
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    let path = file.to_str().expect("text");
+    let imported = quire(&["import", "g", path]);
+    assert!(imported.stderr.contains("importing: 2 of 2"), "{imported:?}");
+    assert_eq!(imported.succeeded(), "2 blocks and 0 edges in 1 commits\n");
+    std::fs::write(&file, block("c") + "{\"edge\": {\"source\": \"c\", \"type\": \"t\", \"target\": \"d\"}}\n")
+        .expect("written");
+    quire(&["import", "g", path]).failed_with("\"d\"");
+    quire(&["get", "g", "a", "b", "c"]).failed_with("there is no block c in graph g");
+    quire(&["put", "g", "a", "--kind", "node"]).succeeded();
+    let kept = quire(&["retain", "g", "--history-ms", "60000", "--versions", "3"]).succeeded();
+    assert_eq!(kept, "g keeps 60000 ms of its past, and 3 of the versions of each block\n");
+    assert_eq!(quire(&["trim", "g", "2"]).succeeded(), "g can be read as of position 2 and later\n");
+    quire(&["get", "g", "a", "--at", "1"]).failed_with("its history before 2 is gone");
+    assert_eq!(quire(&["get", "g", "a", "--versions"]).succeeded().lines().count(), 2);
+    assert_eq!(quire(&["retain", "g"]).succeeded(), "g keeps all of its past from now on\n");
 }
 
 #[test]

@@ -147,6 +147,7 @@ impl<'p> Walker<'p> {
     /// # Errors
     /// When an entry can't be read.
     pub fn advance(&mut self, graph: &Graph, history: &dyn History, edges: usize) -> Result<Progress, ReadError> {
+        graph.check_history(self.at)?;
         let ground = Ground { graph, history };
         match &mut self.resolved {
             None => {

@@ -83,9 +83,16 @@ pub(super) async fn neighbours(
 ) -> Result<Stream<proto::NeighboursResponse>, Status> {
     let direction = message::direction(request.direction());
     let block = request::id("block", request.block.as_ref())?;
-    let proto::NeighboursRequest { graph, types, limit, at, .. } = request;
+    let proto::NeighboursRequest { graph, types, limit, at, after, .. } = request;
     let (left, at) = (limit.unwrap_or(u64::MAX), at.map(Position::new));
-    stream(app, Neighbours { graph, block, direction, types, left, at, after: None, is_done: false }).await
+    let after = after.map(behind).transpose()?;
+    stream(app, Neighbours { graph, block, direction, types, left, at, after, is_done: false }).await
+}
+
+/// The neighbour that an earlier answer ended with.
+fn behind(after: neighbours_response::Neighbour) -> Result<(BlockId, String, End), Status> {
+    let id = request::id("after", Some(&proto::BlockRef { r#ref: Some(proto::block_ref::Ref::Id(after.id)) }))?;
+    Ok((id, after.r#type, if after.incoming { End::Source } else { End::Target }))
 }
 
 impl Pages for Neighbours {

@@ -40,6 +40,8 @@ pub(super) fn reply(reply: &graph::Reply) -> GraphReply {
         }
         graph::Reply::EdgePut { created } => Kind::EdgePut(graph_reply::EdgePut { created }),
         graph::Reply::EdgeDeleted { existed } => Kind::EdgeDeleted(graph_reply::EdgeDeleted { existed }),
+        graph::Reply::RetentionSet => Kind::RetentionSet(graph_reply::RetentionSet {}),
+        graph::Reply::HistoryTrimmed { from } => Kind::HistoryTrimmed(graph_reply::HistoryTrimmed { from: from.get() }),
     };
     GraphReply { kind: Some(kind) }
 }
@@ -61,4 +63,8 @@ pub(super) fn bound(bound: Option<Bound>) -> i32 {
         Some(Bound::Time) => WalkBound::Time,
     };
     bound.into()
+}
+
+pub(super) fn retention(graph::Retention { history_ms, versions }: graph::Retention) -> proto::SetGraphRetention {
+    proto::SetGraphRetention { history_ms, versions: versions.max(1) }
 }

@@ -16,18 +16,22 @@ mod walks;
 use std::sync::Arc;
 
 use prost::Message as _;
+use quire::graph::BlockId;
 use quire::{GraphSnapshot, Outcome, Place, Position, Reply};
 use tonic::{Request, Response, Status};
 
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
-use crate::error::{failed, invalid, not_found, refused_part};
+use crate::error::{failed, invalid, not_found, refused_part, too_large};
 use crate::proto::graph_server::Graph;
 use crate::proto::{self, get_blocks_response, get_versions_response};
 use pages::Stream;
 
 /// The most blocks that one call reads.
 const BLOCKS_MAX: usize = 1_000;
+
+/// The most bytes of metadata and content of them.
+const BLOCKS_BYTES_MAX: usize = 64 << 20;
 
 /// The most versions that one call tells, and how many when it is not said how many.
 const VERSIONS: (usize, usize) = (100, 1_000);
@@ -60,6 +64,18 @@ fn snapshot<'a>(app: &'a App, graph: &'a str, at: Option<Position>) -> Result<Gr
     let handle = app.database.graph(graph);
     let found = at.map_or_else(|| handle.snapshot(), |at| handle.snapshot_at(at)).map_err(failed)?;
     found.ok_or_else(|| not_found(format!("there is no graph {graph:?}")))
+}
+
+/// The blocks that one call asks for.
+fn block_ids(blocks: &[proto::BlockRef]) -> Result<Vec<BlockId>, Status> {
+    if blocks.len() > BLOCKS_MAX {
+        return Err(invalid(format!("{} blocks are asked for at once; at most {BLOCKS_MAX} can be", blocks.len())));
+    }
+    request::ids("block", blocks)
+}
+
+fn too_many_bytes() -> Status {
+    too_large(format!("these blocks have more than {BLOCKS_BYTES_MAX} bytes; ask for fewer at once"))
 }
 
 #[tonic::async_trait]
@@ -110,6 +126,8 @@ impl Graph for Service {
                 edges: found.edge_count() as u64,
                 memory_bytes: found.memory_bytes() as u64,
                 position: view.position.get(),
+                retention: Some(message::retention(found.retention())),
+                history_from: found.history_from().get(),
             })
         });
         let found = found.map_err(failed)?.await.map_err(failed)?;
@@ -121,15 +139,28 @@ impl Graph for Service {
         request: Request<proto::GetBlocksRequest>,
     ) -> Result<Response<proto::GetBlocksResponse>, Status> {
         let proto::GetBlocksRequest { graph, blocks, at } = request.into_inner();
-        if blocks.len() > BLOCKS_MAX {
-            return Err(invalid(format!("{} blocks are asked for at once; at most {BLOCKS_MAX} can be", blocks.len())));
-        }
-        let ids = request::ids("block", &blocks)?;
+        let ids = block_ids(&blocks)?;
         self.read(graph, at, move |snapshot| {
-            let found = |id| snapshot.block(id, message::block).map_err(failed);
-            let found = |id| Ok(get_blocks_response::FoundBlock { block: found(id)? });
-            let blocks = ids.into_iter().map(found).collect::<Result<_, Status>>()?;
+            let mut bytes = 0;
+            let mut found = |id| {
+                let block = snapshot.block(id, |block| {
+                    bytes += block.metadata.len() + block.content.len();
+                    if bytes > BLOCKS_BYTES_MAX { Err(too_many_bytes()) } else { Ok(message::block(block)) }
+                });
+                Ok(get_blocks_response::FoundBlock { block: block.map_err(failed)?.transpose()? })
+            };
+            let blocks = ids.into_iter().map(&mut found).collect::<Result<_, Status>>()?;
             Ok(proto::GetBlocksResponse { blocks, position: snapshot.at().get() })
+        })
+        .await
+    }
+
+    async fn exists(&self, request: Request<proto::ExistsRequest>) -> Result<Response<proto::ExistsResponse>, Status> {
+        let proto::ExistsRequest { graph, blocks, at } = request.into_inner();
+        let ids = block_ids(&blocks)?;
+        self.read(graph, at, move |snapshot| {
+            let exists = ids.into_iter().map(|id| snapshot.contains(id)).collect::<Result<_, _>>().map_err(failed)?;
+            Ok(proto::ExistsResponse { exists, position: snapshot.at().get() })
         })
         .await
     }

@@ -1,7 +1,7 @@
 //! Messages of requests, as the commands that they stand for. What they carry is borrowed.
 
 use quire::graph::{self, BlockId, Version};
-use quire::{Commit, GraphFilter};
+use quire::{Commit, GraphFilter, Part, Position};
 use tonic::Status;
 
 use crate::error::invalid;
@@ -51,6 +51,14 @@ pub(super) fn commit<'c>(request: &'c CommitGraphRequest, tags: &'c [Vec<&'c str
                 let source = block(&at("source"), delete.source.as_ref())?;
                 let target = block(&at("target"), delete.target.as_ref())?;
                 commit.delete_edge(graph, source, &delete.r#type, target)
+            }
+            Kind::SetRetention(set) => {
+                let retention = graph::Retention { history_ms: set.history_ms, versions: set.versions };
+                commit.part(Part::Graph(graph::Command::SetRetention(graph::SetRetention { graph, retention })))
+            }
+            Kind::TrimHistory(trim) => {
+                let from = Position::new(trim.from);
+                commit.part(Part::Graph(graph::Command::TrimHistory(graph::TrimHistory { graph, from })))
             }
         };
     }

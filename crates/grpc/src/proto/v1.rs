@@ -1365,9 +1365,26 @@ pub struct DeleteEdge {
     #[prost(message, optional, tag = "3")]
     pub target: ::core::option::Option<BlockRef>,
 }
+/// Sets how much of its past the graph keeps. What is there now stays in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SetGraphRetention {
+    /// How long the graph can be read as it was, in milliseconds; absent: for ever.
+    #[prost(uint64, optional, tag = "1")]
+    pub history_ms: ::core::option::Option<u64>,
+    /// How many versions of a block that is there are kept, the newest of them, however old; 0 is as 1.
+    #[prost(uint64, tag = "2")]
+    pub versions: u64,
+}
+/// Lets go of the graph's past before a position.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TrimGraphHistory {
+    /// The first position as of which the graph can be read; at most that of the commit.
+    #[prost(uint64, tag = "1")]
+    pub from: u64,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GraphCommand {
-    #[prost(oneof = "graph_command::Kind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "graph_command::Kind", tags = "1, 2, 3, 4, 5, 6")]
     pub kind: ::core::option::Option<graph_command::Kind>,
 }
 /// Nested message and enum types in `GraphCommand`.
@@ -1382,6 +1399,10 @@ pub mod graph_command {
         PutEdge(super::PutEdge),
         #[prost(message, tag = "4")]
         DeleteEdge(super::DeleteEdge),
+        #[prost(message, tag = "5")]
+        SetRetention(super::SetGraphRetention),
+        #[prost(message, tag = "6")]
+        TrimHistory(super::TrimGraphHistory),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1404,7 +1425,7 @@ pub struct CommitGraphResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GraphReply {
-    #[prost(oneof = "graph_reply::Kind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "graph_reply::Kind", tags = "1, 2, 3, 4, 5, 6")]
     pub kind: ::core::option::Option<graph_reply::Kind>,
 }
 /// Nested message and enum types in `GraphReply`.
@@ -1439,6 +1460,14 @@ pub mod graph_reply {
         #[prost(bool, tag = "1")]
         pub existed: bool,
     }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct RetentionSet {}
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct HistoryTrimmed {
+        /// The first position as of which the graph can be read; 0 when there is no such graph.
+        #[prost(uint64, tag = "1")]
+        pub from: u64,
+    }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Kind {
         #[prost(message, tag = "1")]
@@ -1449,6 +1478,10 @@ pub mod graph_reply {
         EdgePut(EdgePut),
         #[prost(message, tag = "4")]
         EdgeDeleted(EdgeDeleted),
+        #[prost(message, tag = "5")]
+        RetentionSet(RetentionSet),
+        #[prost(message, tag = "6")]
+        HistoryTrimmed(HistoryTrimmed),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1468,6 +1501,12 @@ pub struct DescribeGraphResponse {
     /// The last position: what was told is as of it.
     #[prost(uint64, tag = "4")]
     pub position: u64,
+    /// How much of its past it keeps.
+    #[prost(message, optional, tag = "5")]
+    pub retention: ::core::option::Option<SetGraphRetention>,
+    /// The first position as of which it can be read.
+    #[prost(uint64, tag = "6")]
+    pub history_from: u64,
 }
 /// A block as it was put.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1523,6 +1562,24 @@ pub mod get_blocks_response {
         #[prost(message, optional, tag = "1")]
         pub block: ::core::option::Option<super::Block>,
     }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExistsRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub blocks: ::prost::alloc::vec::Vec<BlockRef>,
+    #[prost(uint64, optional, tag = "3")]
+    pub at: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExistsResponse {
+    /// One a block that was asked for, in their order.
+    #[prost(bool, repeated, tag = "1")]
+    pub exists: ::prost::alloc::vec::Vec<bool>,
+    /// The position that was read at.
+    #[prost(uint64, tag = "2")]
+    pub position: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetVersionsRequest {
@@ -1642,6 +1699,9 @@ pub struct NeighboursRequest {
     pub limit: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "6")]
     pub at: ::core::option::Option<u64>,
+    /// Go on behind this one, which an earlier answer ended with; `at` is then its position.
+    #[prost(message, optional, tag = "7")]
+    pub after: ::core::option::Option<neighbours_response::Neighbour>,
 }
 /// A page of neighbours, one for each edge: outgoing edges before incoming ones, then types in the order in which the graph
 /// first saw them, then ids.
@@ -2098,7 +2158,7 @@ pub mod graph_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Describe"));
             self.inner.unary(req, path, codec).await
         }
-        /// Reads up to 1,000 blocks.
+        /// Reads up to 1,000 blocks, of at most 64 MiB together.
         pub async fn get_blocks(
             &mut self,
             request: impl tonic::IntoRequest<super::GetBlocksRequest>,
@@ -2118,6 +2178,25 @@ pub mod graph_client {
             let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/GetBlocks");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "GetBlocks"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Whether each of up to 1,000 blocks is there.
+        pub async fn exists(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExistsRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExistsResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Exists");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Exists"));
             self.inner.unary(req, path, codec).await
         }
         /// What became of a block: its puts and deletions, newest first.
@@ -2381,7 +2460,7 @@ pub mod graph_server {
             tonic::Response<super::DescribeGraphResponse>,
             tonic::Status,
         >;
-        /// Reads up to 1,000 blocks.
+        /// Reads up to 1,000 blocks, of at most 64 MiB together.
         async fn get_blocks(
             &self,
             request: tonic::Request<super::GetBlocksRequest>,
@@ -2389,6 +2468,11 @@ pub mod graph_server {
             tonic::Response<super::GetBlocksResponse>,
             tonic::Status,
         >;
+        /// Whether each of up to 1,000 blocks is there.
+        async fn exists(
+            &self,
+            request: tonic::Request<super::ExistsRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExistsResponse>, tonic::Status>;
         /// What became of a block: its puts and deletions, newest first.
         async fn get_versions(
             &self,
@@ -2686,6 +2770,49 @@ pub mod graph_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetBlocksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Exists" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExistsSvc<T: Graph>(pub Arc<T>);
+                    impl<T: Graph> tonic::server::UnaryService<super::ExistsRequest>
+                    for ExistsSvc<T> {
+                        type Response = super::ExistsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExistsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::exists(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExistsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

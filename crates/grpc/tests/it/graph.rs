@@ -1,6 +1,6 @@
 //! The service `Graph`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use quire_grpc::proto::block_ref::Ref;
 use quire_grpc::proto::graph_change::What;
@@ -8,10 +8,10 @@ use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::graph_command::Kind;
 use quire_grpc::proto::graph_reply::{self, BlockDeleted, BlockPut, EdgeDeleted, EdgePut};
 use quire_grpc::proto::{
-    BlockRef, CommitGraphRequest, CommitGraphResponse, DeleteBlock, DeleteEdge, DescribeGraphRequest, GetBlocksRequest,
-    GetEdgeRequest, GetVersionsRequest, GraphBlockFilter, GraphChangesRequest, GraphCommand, GraphDirection,
-    ListBlocksRequest, MetadataField, MissingRequest, NeighboursRequest, PathsRequest, PutBlock, PutEdge, Visit,
-    WalkBound, WalkRequest,
+    BlockRef, CommitGraphRequest, CommitGraphResponse, DeleteBlock, DeleteEdge, DescribeGraphRequest, ExistsRequest,
+    GetBlocksRequest, GetEdgeRequest, GetVersionsRequest, GraphBlockFilter, GraphChangesRequest, GraphCommand,
+    GraphDirection, ListBlocksRequest, MetadataField, MissingRequest, NeighboursRequest, PathsRequest, PutBlock,
+    PutEdge, SetGraphRetention, TrimGraphHistory, Visit, WalkBound, WalkRequest,
 };
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
@@ -254,7 +254,14 @@ async fn lists_neighbours_and_missing_ends_are_told_in_pages_at_one_position() {
     assert_eq!(found.len(), 2_501, "as of the position it began at");
     let limited = NeighboursRequest { limit: Some(1_500), ..neighbours() };
     let limited = pages(client.neighbours(limited).await).await.expect("read");
-    assert_eq!(limited.iter().map(|page| page.neighbours.len()).sum::<usize>(), 1_500);
+    let limited_to: Vec<_> = limited.iter().flat_map(|page| page.neighbours.clone()).collect();
+    assert_eq!(limited_to.len(), 1_500);
+    // From there on it goes on in another call.
+    let at = Some(limited[0].position);
+    let rest = NeighboursRequest { after: limited_to.last().cloned(), at, ..neighbours() };
+    let rest = pages(client.neighbours(rest).await).await.expect("read");
+    let ids: HashSet<_> = rest.iter().flat_map(|page| &page.neighbours).chain(&limited_to).map(|it| &it.id).collect();
+    assert_eq!((rest.iter().map(|page| page.neighbours.len()).sum::<usize>(), ids.len()), (1_000, 2_500));
 
     let all = pages(client.list_blocks(list(GraphBlockFilter::default(), "", None)).await).await.expect("listed");
     assert!(all.len() > 2 && all.iter().map(|page| page.blocks.len()).sum::<usize>() == 2_500);
@@ -319,5 +326,56 @@ async fn changes_are_told_from_any_place_on_and_as_they_happen() {
     let mut client = served.graph().await;
     let mut again = client.changes(request(first.next)).await.expect("begun").into_inner();
     assert_eq!(again.next().await.expect("a page").expect("told").changes, next.changes);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_past_is_let_go_of_and_what_is_asked_of_it_is_refused() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    small(&mut client).await;
+    let delete = Kind::DeleteBlock(DeleteBlock { block: Some(named("b")) });
+    let at = commit(&mut client, vec![GraphCommand { kind: Some(delete) }]).await.expect("accepted").position;
+    let retention = SetGraphRetention { history_ms: Some(86_400_000), versions: 3 };
+    let commands = [Kind::SetRetention(retention), Kind::TrimHistory(TrimGraphHistory { from: at })];
+    let commands = commands.map(|kind| GraphCommand { kind: Some(kind) }).into();
+    let replies = commit(&mut client, commands).await.expect("accepted").replies;
+    assert_eq!(replies[0].kind, Some(graph_reply::Kind::RetentionSet(graph_reply::RetentionSet {})));
+    assert_eq!(replies[1].kind, Some(graph_reply::Kind::HistoryTrimmed(graph_reply::HistoryTrimmed { from: at })));
+    let ahead = GraphCommand { kind: Some(Kind::TrimHistory(TrimGraphHistory { from: at + 9 })) };
+    let (code, reason, _) = told(&commit(&mut client, vec![ahead]).await.expect_err("yet to come"));
+    assert_eq!((code, reason.as_str()), (Code::FailedPrecondition, "AHEAD_OF_LOG"));
+
+    let served = served.again().await;
+    let mut client = served.graph().await;
+    let described = client.describe(DescribeGraphRequest { graph: GRAPH.to_owned() }).await.expect("read").into_inner();
+    assert_eq!((described.retention, described.history_from), (Some(retention), at));
+    let asked = |at| ExistsRequest { graph: GRAPH.to_owned(), blocks: vec![named("a"), named("b")], at: Some(at) };
+    assert_eq!(client.exists(asked(at)).await.expect("read").into_inner().exists, [true, false]);
+    let (code, reason, _) = told(&client.exists(asked(at - 1)).await.expect_err("gone"));
+    assert_eq!((code, reason.as_str()), (Code::OutOfRange, "GONE"));
+    let changes = GraphChangesRequest { graph: GRAPH.to_owned(), after: None };
+    assert_eq!(told(&client.changes(changes).await.expect_err("gone")).1, "GONE");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn blocks_that_are_too_many_or_too_large_together_are_not_read_at_once() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    let large = PutBlock { content: vec![7; 1 << 20].into(), ..put("large") };
+    commit(&mut client, vec![block(large)]).await.expect("accepted");
+    let read = async |count: usize| {
+        let blocks = vec![named("large"); count];
+        let mut client = served.graph().await.max_decoding_message_size(usize::MAX);
+        let exists = ExistsRequest { graph: GRAPH.to_owned(), blocks: blocks.clone(), at: None };
+        let exists = client.exists(exists).await.map(|answer| answer.into_inner().exists.len());
+        let request = GetBlocksRequest { graph: GRAPH.to_owned(), blocks, at: None };
+        let read = client.get_blocks(request).await.map(|answer| answer.into_inner().blocks.len());
+        [exists, read].map(|answer| answer.map_err(|status| told(&status).1))
+    };
+    assert_eq!(read(64).await, [Ok(64), Ok(64)]);
+    assert_eq!(read(65).await, [Ok(65), Err("TOO_LARGE".to_owned())]);
+    assert_eq!(read(1_001).await, [Err("INVALID".to_owned()), Err("INVALID".to_owned())]);
     served.stop().await;
 }

@@ -106,6 +106,10 @@ pub(crate) enum PartReply<'a> {
     EdgeDeleted {
         existed: bool,
     },
+    RetentionSet {},
+    HistoryTrimmed {
+        from: u64,
+    },
 }
 
 /// A job as its worker gets it.
@@ -233,5 +237,7 @@ fn graph_reply<'a>(reply: &graph::Reply) -> PartReply<'a> {
         }
         graph::Reply::EdgePut { created } => PartReply::EdgePut { created: *created },
         graph::Reply::EdgeDeleted { existed } => PartReply::EdgeDeleted { existed: *existed },
+        graph::Reply::RetentionSet => PartReply::RetentionSet {},
+        graph::Reply::HistoryTrimmed { from } => PartReply::HistoryTrimmed { from: from.get() },
     }
 }

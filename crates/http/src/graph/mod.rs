@@ -5,6 +5,7 @@
 mod blocks;
 mod changes;
 mod filter;
+mod get;
 mod neighbours;
 mod transfer;
 mod walks;
@@ -23,6 +24,7 @@ use crate::params::{Named, Params, parse};
 
 pub(crate) use blocks::{block, list, missing, versions};
 pub(crate) use changes::{changes, subscribe};
+pub(crate) use get::{exists, get};
 pub(crate) use neighbours::neighbours;
 pub(crate) use transfer::{IMPORT_BYTES_MAX, export, import};
 pub(crate) use walks::{components, order, paths, walk};
@@ -57,6 +59,12 @@ struct OneGraph {
     graph: GraphReply,
     #[serde(flatten)]
     memory: MemoryReply,
+    /// How long it can be read as it was; for ever when it is null.
+    history_ms: Option<u64>,
+    /// How many versions of each block are kept, however old.
+    versions: u64,
+    /// The first position as of which it can be read.
+    history_from: u64,
     position: u64,
 }
 
@@ -94,8 +102,16 @@ pub(crate) async fn graph(
     let found = app.database.read(|view| {
         let found = view.graphs.graph(&graph)?;
         let position = view.position.get();
+        let (retention, history_from) = (found.retention(), found.history_from().get());
         let graph = reply(&graph, found);
-        Some(OneGraph { memory: graph.memory, graph, position })
+        Some(OneGraph {
+            memory: graph.memory,
+            graph,
+            history_ms: retention.history_ms,
+            versions: retention.versions.max(1),
+            history_from,
+            position,
+        })
     })?;
     Ok(Answer::of(&found.await?.ok_or_else(|| unknown_graph(&graph))?))
 }

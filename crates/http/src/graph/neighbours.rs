@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::graph::{BlockId, Direction, End};
+use quire::Position;
+use quire::graph::{BlockId, Direction, End, Neighbour};
 use serde::Serialize;
 
 use super::{block_id, is_by_id, name, position, snapshot};
@@ -17,9 +18,10 @@ pub(super) const DIRECTIONS: [(&str, Direction); 3] =
 
 #[derive(Debug, Serialize)]
 struct Neighbours {
+    position: u64,
     neighbours: Vec<NeighbourReply>,
-    /// Whether there are more than the limit.
-    more: bool,
+    /// What `after` goes on with; `null` when these were all.
+    next: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -41,24 +43,66 @@ pub(crate) async fn neighbours(
     let id = block_id(is_by_id(&mut params)?, &block)?;
     let direction = params.word("direction", &DIRECTIONS)?.unwrap_or(Direction::Outgoing);
     let edge_types = params.all("type");
-    let at = position(&mut params)?;
+    let mut at = position(&mut params)?;
+    let after: Option<String> = params.one("after")?;
     let limit = params.limit()?;
     params.end()?;
+    let after = after.as_deref().map(cursor).transpose()?;
+    if let Some((position, _)) = &after {
+        if at.is_some_and(|at| at != *position) {
+            return Err(Problem::invalid("after goes on at the position it began at; leave at out"));
+        }
+        at = Some(*position);
+    }
     aside(move || {
         let edge_types: Vec<&str> = edge_types.iter().map(String::as_str).collect();
         let snapshot = snapshot(&app.database, &graph, at)?;
-        let mut found = snapshot.neighbours(id, direction, &edge_types, None, limit + 1, |found| {
+        let after = after.as_ref().map(|(_, after)| after.neighbour());
+        let mut found = snapshot.neighbours(id, direction, &edge_types, after, limit + 1, |found| {
             (found.block, found.edge_type.to_owned(), found.end)
         })?;
         let more = found.len() > limit;
         found.truncate(limit);
+        let next = found
+            .last()
+            .filter(|_| more)
+            .map(|(block, edge_type, end)| format!("{}-{}-{block}-{edge_type}", snapshot.at(), shown(*end)));
         let reply = |(block, edge_type, end): (BlockId, String, End)| {
             Ok(NeighbourReply { id: block.to_string(), name: name(&snapshot, block)?, edge_type, end: shown(end) })
         };
         let neighbours = found.into_iter().map(reply).collect::<Result<_, Problem>>()?;
-        Ok(Answer::of(&Neighbours { neighbours, more }))
+        Ok(Answer::of(&Neighbours { position: snapshot.at().get(), neighbours, next }))
     })
     .await
+}
+
+/// A neighbour that an earlier answer ended with.
+#[derive(Debug)]
+struct After {
+    block: BlockId,
+    edge_type: String,
+    end: End,
+}
+
+impl After {
+    fn neighbour(&self) -> Neighbour<'_> {
+        Neighbour { block: self.block, edge_type: &self.edge_type, end: self.end }
+    }
+}
+
+/// Where an answer ended, and the position that it was read at.
+fn cursor(text: &str) -> Result<(Position, After), Problem> {
+    let invalid = || Problem::invalid(format!("after is the `next` of an answer, not {text:?}"));
+    let mut parts = text.splitn(4, '-');
+    let mut part = || parts.next().ok_or_else(invalid);
+    let position = part()?.parse().map_err(|_| invalid())?;
+    let end = match part()? {
+        "source" => End::Source,
+        "target" => End::Target,
+        _ => return Err(invalid()),
+    };
+    let block = part()?.parse().map_err(|_| invalid())?;
+    Ok((Position::new(position), After { block, edge_type: part()?.to_owned(), end }))
 }
 
 pub(super) fn shown(end: End) -> &'static str {

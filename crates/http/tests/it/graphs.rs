@@ -200,3 +200,114 @@ fn the_memory_of_graphs_is_told_and_what_is_beyond_the_bound_is_mapped() {
         );
     }
 }
+
+#[test]
+fn neighbours_go_on_at_the_position_they_began_at_whatever_happens_meanwhile() {
+    let served = Served::new();
+    post(&served, "/v1/graph/g/import", LINES);
+    let edges = |types: &[&str]| -> Vec<Value> {
+        let edge = |name: &&str| json!({ "put_edge": { "graph": "g", "source": "b", "type": name, "target": "a" } });
+        types.iter().map(edge).collect()
+    };
+    let all = json!({ "parts": edges(&["with-dash-es", "ç/ö", "x"]) }).to_string();
+    assert_eq!(post(&served, "/v1/commit", &all).0, 200);
+    let path = "/v1/graph/g/blocks/b/neighbours?direction=both&limit=2";
+    let mut page = get(&served, path);
+    let at = page["position"].clone();
+    let mut found = Vec::new();
+    loop {
+        let neighbours = page["neighbours"].as_array().expect("a list");
+        found.extend(neighbours.iter().map(|it| format!("{} {}", it["end"], it["type"]).replace('"', "")));
+        assert_eq!(page["position"], at, "all pages are of one position");
+        // What goes and comes between pages is of later positions.
+        let delete = json!({ "parts": [
+            { "delete_edge": { "graph": "g", "source": "b", "type": "x", "target": "a" } },
+            { "put_edge": { "graph": "g", "source": "b", "type": "y", "target": "a" } },
+        ] });
+        assert_eq!(post(&served, "/v1/commit", &delete.to_string()).0, 200);
+        let Some(next) = page["next"].as_str() else { break };
+        let next = next.replace('ç', "%C3%A7").replace('ö', "%C3%B6");
+        page = get(&served, &format!("{path}&after={next}"));
+    }
+    let outgoing = ["calls", "imports", "with-dash-es", "ç/ö", "x"].map(|name| format!("target {name}"));
+    let incoming = ["calls", "imports"].map(|name| format!("source {name}"));
+    assert_eq!(found, [&outgoing[..], &incoming[..]].concat());
+    for wrong in
+        ["7", "7-target", "x-target-00000000000000000000000000000000-x", "7-middle-00000000000000000000000000000000-x"]
+    {
+        served.fails("GET", &format!("{path}&after={wrong}"), "", 400, "invalid");
+    }
+    let elsewhere = format!("{path}&at=1&after={at}-target-00000000000000000000000000000000-x");
+    served.fails("GET", &elsewhere, "", 400, "invalid");
+}
+
+#[test]
+fn many_blocks_are_got_at_once_or_asked_whether_they_are_there() {
+    let served = Served::new();
+    post(&served, "/v1/graph/g/import", LINES);
+    let at = get(&served, "/v1/graph/g")["position"].clone();
+    let delete = json!({ "parts": [{ "delete_block": { "graph": "g", "block": "b" } }] }).to_string();
+    assert_eq!(post(&served, "/v1/commit", &delete).0, 200);
+    let zeros = "00000000000000000000000000000000";
+    for (at, is_there) in [(at, true), (json!(null), false)] {
+        let asked = json!({ "blocks": ["a", "nobody", { "id": zeros }, "b", "a"], "at": at }).to_string();
+        let (status, got) = post(&served, "/v1/graph/g/get", &asked);
+        assert_eq!(status, 200, "{got}");
+        let blocks = got["blocks"].as_array().expect("a list");
+        assert_eq!((&blocks[0]["name"], &blocks[1], &blocks[2]["id"]), (&json!("a"), &json!(null), &json!(zeros)));
+        assert_eq!((blocks[3]["content_base64"] == "/wA=", &blocks[4]), (is_there, &blocks[0]));
+        let (status, told) = post(&served, "/v1/graph/g/exists", &asked);
+        assert_eq!((status, &told["exists"]), (200, &json!([true, false, true, is_there, true])));
+    }
+    let many = json!({ "blocks": vec!["a"; 1_001] }).to_string();
+    for path in ["/v1/graph/g/get", "/v1/graph/g/exists"] {
+        served.fails("POST", path, &many, 400, "invalid");
+        served.fails("POST", &path.replace("/g/", "/nobody/"), r#"{"blocks": []}"#, 404, "not_found");
+        served.fails("POST", path, r#"{"blocks": [], "at": 99}"#, 404, "not_found");
+    }
+    let large = json!({ "parts": [{ "put_block": {
+        "graph": "g", "block": "large", "kind": "file", "content_text": "x".repeat(1 << 19)
+    } }] });
+    assert_eq!(post(&served, "/v1/commit", &large.to_string()).0, 200);
+    let blocks = |count: usize| json!({ "blocks": vec!["large"; count] }).to_string();
+    assert_eq!(post(&served, "/v1/graph/g/get", &blocks(128)).0, 200);
+    served.fails("POST", "/v1/graph/g/get", &blocks(129), 413, "too_large");
+    assert_eq!(post(&served, "/v1/graph/g/exists", &blocks(129)).0, 200);
+}
+
+#[test]
+fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
+    let served = Served::new();
+    post(&served, "/v1/graph/g/import", LINES);
+    let commit = |part: Value| post(&served, "/v1/commit", &json!({ "parts": [part] }).to_string()).1;
+    let put = json!({ "put_block": { "graph": "g", "block": "a", "kind": "file" } });
+    let at = commit(put)["position"].as_u64().expect("a position");
+    let told = get(&served, "/v1/graph/g");
+    assert_eq!((&told["history_ms"], &told["versions"], &told["history_from"]), (&json!(null), &json!(1), &json!(0)));
+    let retain = json!({ "retain_graph": { "graph": "g", "history_ms": 86_400_000, "versions": 2 } });
+    assert_eq!(commit(retain)["replies"][0], json!({ "retention_set": {} }));
+    let trim = |from: u64| json!({ "parts": [{ "trim_graph": { "graph": "g", "from": from } }] }).to_string();
+    let (_, trimmed) = post(&served, "/v1/commit", &trim(at));
+    assert_eq!(trimmed["replies"][0], json!({ "history_trimmed": { "from": at } }));
+    let problem = served.fails("POST", "/v1/commit", &trim(at + 9), 409, "ahead_of_log");
+    assert_eq!(problem["from"], at + 9);
+    let told = get(&served, "/v1/graph/g");
+    let expected = (&json!(86_400_000), &json!(2), &json!(at));
+    assert_eq!((&told["history_ms"], &told["versions"], &told["history_from"]), expected);
+    let before = at - 1;
+    for path in ["blocks/a?", "blocks?", "blocks/a/neighbours?", "walk?start=a&", "paths?from=a&to=b&", "export?"] {
+        let problem = served.fails("GET", &format!("/v1/graph/g/{path}at={before}"), "", 410, "gone");
+        let expected = format!("the graph can't be read as of {before}: its history before {at} is gone");
+        assert_eq!(problem["message"], expected);
+        assert_eq!(served.get(&format!("/v1/graph/g/{path}at={at}")).status, 200, "{path}");
+    }
+    let asked = json!({ "blocks": ["a"], "at": before }).to_string();
+    served.fails("POST", "/v1/graph/g/get", &asked, 410, "gone");
+    for feed in ["changes", "subscribe"] {
+        let problem = served.fails("GET", &format!("/v1/graph/g/{feed}"), "", 410, "gone");
+        assert!(problem["message"].as_str().expect("text").contains(&format!("as from {}/0", at + 1)), "{problem}");
+    }
+    assert_eq!(get(&served, &format!("/v1/graph/g/changes?after={}-0", at + 1))["changes"], json!([]));
+    let versions = get(&served, "/v1/graph/g/blocks/a/versions");
+    assert_eq!(versions["versions"].as_array().map(Vec::len), Some(2), "two are kept, however old");
+}

@@ -6,7 +6,10 @@ use crate::Position;
 use crate::database::{Database, View};
 use crate::decide::Commands;
 use crate::error::Result;
-use crate::graph::{BlockRef, Command, DeleteBlock, DeleteEdge, Graph as State, PutBlock, PutEdge, Reply};
+use crate::graph::{
+    BlockRef, Command, DeleteBlock, DeleteEdge, Graph as State, PutBlock, PutEdge, Reply, Retention, SetRetention,
+    TrimHistory,
+};
 use crate::handles::{GraphChanges, GraphSnapshot, only};
 
 /// A graph. See [`Database::graph`].
@@ -59,6 +62,38 @@ impl<'a> Graph<'a> {
         self.commit(Command::DeleteEdge(DeleteEdge { graph: self.name, source, edge_type, target }))
     }
 
+    /// Sets how much of its past the graph keeps, and waits until that is durable. A thread in the background lets go of the rest in time, and
+    /// a compaction gives its disk space back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
+    pub fn set_retention(&self, retention: Retention) -> Result<Reply> {
+        self.commit(Command::SetRetention(SetRetention { graph: self.name, retention }))
+    }
+
+    /// Lets go of the graph's past before a position, whatever its retention, and waits until that is durable.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the log has not come to that position, and the errors of [`Database::commit`].
+    ///
+    /// ```
+    /// use quire::graph::PutBlock;
+    /// use quire::{Database, ErrorKind, Position};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let database = Database::builder(folder.path()).create(true).open()?;
+    /// let code = database.graph("code");
+    /// for content in [b"one", b"two"] {
+    ///     code.put_block(PutBlock { content, ..PutBlock::new("code", "main", "function") })?;
+    /// }
+    /// code.trim_history(Position::new(2))?;
+    /// assert_eq!(code.snapshot_at(Position::new(1)).unwrap_err().kind(), ErrorKind::Gone);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trim_history(&self, from: Position) -> Result<Reply> {
+        self.commit(Command::TrimHistory(TrimHistory { graph: self.name, from }))
+    }
+
     /// The graph as it is now, to be read and walked for as long as one likes while writers go on; `None` when it is not
     /// there.
     ///
@@ -72,6 +107,7 @@ impl<'a> Graph<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when nothing is published at the position yet;
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) when the graph's history begins later;
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn snapshot_at(&self, at: Position) -> Result<Option<GraphSnapshot<'a>>> {
         GraphSnapshot::of(self.database, self.name, Some(at))

@@ -29,14 +29,22 @@ pub struct GraphSnapshot<'a> {
 
 impl<'a> GraphSnapshot<'a> {
     pub(crate) fn of(database: &'a Database, name: &'a str, at: Option<Position>) -> Result<Option<Self>> {
-        let found = database.read(|view| view.graphs.graph(name).map(|_| view.position))?.wait()?;
-        let Some(now) = found else { return Ok(None) };
-        let at = at.unwrap_or(now);
-        if at > now {
-            let message = format!("nothing is published at position {at} yet; the last is {now}");
-            return Err(Error::new(ErrorKind::NotFound, message));
+        loop {
+            let found = database.read(|view| view.graphs.graph(name).map(|_| view.position))?.wait()?;
+            let Some(now) = found else { return Ok(None) };
+            let position = at.unwrap_or(now);
+            if position > now {
+                let message = format!("nothing is published at position {position} yet; the last is {now}");
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+            let snapshot = GraphSnapshot { database, name, at: position, history: database.history() };
+            match snapshot.look(|_| Ok(())) {
+                Ok(()) => return Ok(Some(snapshot)),
+                // The history was told to begin behind it meanwhile; what is there now is there.
+                Err(error) if error.kind() == ErrorKind::Gone && at.is_none() => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(Some(GraphSnapshot { database, name, at, history: database.history() }))
     }
 
     /// The position.
@@ -57,6 +65,14 @@ impl<'a> GraphSnapshot<'a> {
             };
             Ok(found.as_ref().map(look))
         })
+    }
+
+    /// Whether a block was there.
+    ///
+    /// # Errors
+    /// As [`GraphSnapshot::look`].
+    pub fn contains(&self, id: BlockId) -> Result<bool> {
+        self.look(|graph| Ok(graph.contains_at(&self.history, id, self.at)?))
     }
 
     /// The neighbours of a block behind one, at most so many, each shown to `look`.
@@ -158,9 +174,14 @@ impl<'a> GraphSnapshot<'a> {
     /// Looks at the graph as it is by now, while writers wait, with the log as of the snapshot.
     ///
     /// # Errors
-    /// Those of `look`, and [`ErrorKind::Failed`].
+    /// Those of `look`, [`ErrorKind::Failed`], and [`ErrorKind::Gone`] when the graph's history begins behind the snapshot by now: so all
+    /// that reads of a snapshot find is there.
     pub fn look<T>(&self, look: impl FnOnce(&Graph) -> Result<T>) -> Result<T> {
-        self.database.read_published(|view| look(view.graphs.graph(self.name).expect("a graph that is there stays")))?
+        self.database.read_published(|view| {
+            let graph = view.graphs.graph(self.name).expect("a graph that is there stays");
+            graph.check_history(self.at)?;
+            look(graph)
+        })?
     }
 
     /// The log as of the snapshot.

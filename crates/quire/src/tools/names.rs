@@ -112,8 +112,17 @@ const JOB_STEPS: &[&str] = &[
     "replaced",
     "unreadable",
 ];
-const GRAPH: &[&str] =
-    &["graph named", "block kind named", "edge type named", "block put", "block deleted", "edge put", "edge deleted"];
+const GRAPH: &[&str] = &[
+    "graph named",
+    "block kind named",
+    "edge type named",
+    "block put",
+    "block deleted",
+    "edge put",
+    "edge deleted",
+    "retention set",
+    "history trimmed",
+];
 
 /// The name of a model: `streams`, `events`, `jobs`, `graph`, or its number.
 pub fn model_name(model: ModelId) -> String {

@@ -10,6 +10,7 @@ mod compaction_beside;
 mod conditions;
 mod durability;
 mod forgetting;
+mod graph_history;
 mod identity;
 mod inputs;
 mod large_states;

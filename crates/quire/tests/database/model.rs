@@ -167,6 +167,7 @@ fn compare(naive: &mut Naive, answer: &Answer, reply: &Reply) {
                 graph::Reply::BlockPut { created, .. } | graph::Reply::EdgePut { created } => !created,
                 graph::Reply::BlockDeleted { version, .. } => *version != Version::ABSENT,
                 graph::Reply::EdgeDeleted { existed } => *existed,
+                other => panic!("nobody asked for {other:?}"),
             };
             assert_eq!(told, *was);
         }

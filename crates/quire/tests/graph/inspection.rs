@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use quire::graph::{BlockId, Changed, Wants};
-use quire::{Database, Place, Position};
+use quire::{Database, ErrorKind, Place, Position};
 
 use crate::GRAPH;
 use crate::child::everything;
-use crate::naive::{Naive, digest};
+use crate::naive::{Naive, Shown, digest};
 use crate::steps::{Step, TYPES, names, steps};
 
 /// Of how many positions that were read, one is read again.
@@ -51,12 +51,12 @@ impl Ledger {
     }
 }
 
-/// Goes through everything that ever happened to the graph.
-pub(crate) fn inspect(database: &Database, ledger: &Ledger) {
+/// Goes through everything that ever happened to the graph. Gives what it was at some positions.
+pub(crate) fn inspect(database: &Database, ledger: &Ledger) -> Vec<(Position, Shown)> {
     let names = names();
     let changes = changes(database, &names);
     let mut naive = Naive::default();
-    let (mut found, mut reads) = (Position::ZERO, 0);
+    let (mut found, mut reads, mut pasts) = (Position::ZERO, 0, Vec::new());
     for position in (1..=database.published().get()).map(Position::new) {
         let before = naive.clone();
         for step in changes.get(&position).into_iter().flatten() {
@@ -81,12 +81,29 @@ pub(crate) fn inspect(database: &Database, ledger: &Ledger) {
             // As it was then, so it is told now.
             let snapshot = database.graph(GRAPH).snapshot_at(position).expect("readable").expect("it is there");
             assert_eq!(everything(&snapshot, &names), shown, "as of {position}");
+            pasts.push((position, shown));
         }
     }
     let last = ledger.committed.keys().next_back().copied().unwrap_or(Position::ZERO);
     assert_eq!(found, last, "what was acknowledged is there");
     let snapshot = database.graph(GRAPH).snapshot().expect("readable").expect("it is there");
     assert_eq!(everything(&snapshot, &names), naive.shown(&names));
+    pasts.push((snapshot.at(), naive.shown(&names)));
+    pasts
+}
+
+/// The graph is still what it was at these positions, from one of them on, and refuses the others.
+pub(crate) fn recall(database: &Database, pasts: &[(Position, Shown)], from: Position) {
+    let names = names();
+    for (position, shown) in pasts {
+        match database.graph(GRAPH).snapshot_at(*position) {
+            Ok(snapshot) => {
+                assert!(*position >= from, "{position} is before {from}");
+                assert_eq!(everything(&snapshot.expect("it is there"), &names), *shown, "as of {position}");
+            }
+            Err(error) => assert!(error.kind() == ErrorKind::Gone && *position < from, "{error}, as of {position}"),
+        }
+    }
 }
 
 /// The feed of changes, as steps that are accepted, by position.

@@ -80,7 +80,19 @@ fn processes_that_share_a_graph_are_told_what_a_naive_graph_tells_however_they_d
     assert!(compacted.entries_dropped > 100, "{compacted:?}");
     inspection::inspect(&database, &ledger);
     drop(database);
-    inspection::inspect(&open(), &ledger);
+    let database = open();
+    let pasts = inspection::inspect(&database, &ledger);
+    // And then most of its own past, a half of what there is at a time.
+    let mut begins = 0;
+    while begins + 2 < pasts.len() {
+        begins += (pasts.len() - begins) / 2;
+        let from = pasts[begins].0;
+        database.graph(GRAPH).trim_history(from).expect("accepted");
+        assert!(database.compact().expect("compacted").entries_dropped > 0);
+        inspection::recall(&database, &pasts, from);
+    }
+    drop(database);
+    inspection::recall(&open(), &pasts, pasts[begins].0);
 }
 
 /// Has children work, and kills some, until there were enough answers.

@@ -13,7 +13,7 @@ use clap::{Subcommand, ValueEnum};
 use crate::failure::Result;
 use read::{Get, List, Neighbours, Paths, Walk};
 use transfer::{Export, Import};
-use write::{Delete, Link, Put, Unlink};
+use write::{Delete, Link, Put, Retain, Trim, Unlink};
 
 use super::client::Path;
 use super::place::Place;
@@ -32,7 +32,7 @@ pub(crate) enum Graph {
     },
     /// Put a block: create it, or replace all of it
     Put(Put),
-    /// Show a block
+    /// Show blocks
     Get(Get),
     /// Delete a block and its edges
     Delete(Delete),
@@ -49,6 +49,10 @@ pub(crate) enum Graph {
     Walk(Walk),
     /// Find a shortest way from one block to another, or all of them
     Path(Paths),
+    /// Set how much of its past a graph keeps
+    Retain(Retain),
+    /// Let go of a graph's past before a position
+    Trim(Trim),
     /// Put the blocks and edges of a file
     Import(Import),
     /// Write all blocks and edges
@@ -96,6 +100,8 @@ impl Graph {
             Graph::Neighbours(neighbours) => neighbours.run(out),
             Graph::Walk(walk) => walk.run(out),
             Graph::Path(paths) => paths.run(out),
+            Graph::Retain(retain) => retain.run(out),
+            Graph::Trim(trim) => trim.run(out),
             Graph::Import(import) => import.run(out),
             Graph::Export(export) => export.run(out),
         }

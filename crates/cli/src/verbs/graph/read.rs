@@ -3,25 +3,26 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Direction, dot, lines};
-use crate::failure::{Result, aside};
+use crate::failure::{Failure, Result, aside};
 use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, list};
 
-/// Shows a block.
+/// Shows blocks.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     /// The graph, like air/routes
     graph: String,
-    /// The name of the block
-    block: String,
+    /// The names of the blocks
+    #[arg(required = true, value_name = "BLOCK")]
+    blocks: Vec<String>,
     /// As of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
-    /// List its versions instead, newest first
+    /// List the versions of one instead, newest first
     #[arg(long, conflicts_with = "at")]
     versions: bool,
     #[command(flatten)]
@@ -208,14 +209,32 @@ fn warn_of_bound(answer: &Value) {
 
 impl Get {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Get { graph, block, at: position, versions, place, form } = self;
+        let Get { graph, blocks, at: position, versions, place, form } = self;
+        if versions && blocks.len() > 1 {
+            return Err(Failure::new("--versions are those of one block"));
+        }
         place.visit(|client| {
-            if !versions {
-                let block = client.get(&at(Path::new(&["graph", &graph, "blocks", &block]), position))?;
+            let path = |block: &str| Path::new(&["graph", &graph, "blocks", block]);
+            if !versions && let [block] = &blocks[..] {
+                let block = client.get(&at(path(block), position))?;
                 return form.print(out, std::slice::from_ref(&block), lines::block);
             }
-            let answer =
-                client.get(&Path::new(&["graph", &graph, "blocks", &block, "versions"]).with("limit", 1_000))?;
+            if !versions {
+                let asked = json!({ "blocks": blocks, "at": position });
+                let answer = client.post(&Path::new(&["graph", &graph, "get"]), &asked)?;
+                let found = list(&answer, "blocks");
+                let is_there = |block: &&Value| !block.is_null();
+                let there: Vec<Value> = found.iter().filter(is_there).cloned().collect();
+                form.print(out, &there, lines::block)?;
+                let missing = blocks.iter().zip(found).filter(|(_, found)| found.is_null());
+                let missing: Vec<&str> = missing.map(|(block, _)| block.as_str()).collect();
+                return match &missing[..] {
+                    [] => Ok(()),
+                    missing => Err(Failure::new(format!("there is no block {} in graph {graph}", missing.join(", ")))),
+                };
+            }
+            let path = Path::new(&["graph", &graph, "blocks", &blocks[0], "versions"]);
+            let answer = client.get(&path.with("limit", 1_000))?;
             form.print(out, list(&answer, "versions"), |version| match &version["put"] {
                 Value::Null => format!("at {}: deleted", version["deleted"]["position"]),
                 put => format!("at {}: {}", put["position"], lines::short(put)),
@@ -254,14 +273,28 @@ impl List {
 impl Neighbours {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Neighbours { graph, block, direction, types, at: position, limit, place, form } = self;
-        place.visit(|client| {
+        let asked = || {
             let path = Path::new(&["graph", &graph, "blocks", &block, "neighbours"]);
-            let path = path.with("direction", direction.name()).with_all("type", &types).with("limit", limit);
-            let answer = client.get(&at(path, position))?;
-            form.print(out, list(&answer, "neighbours"), lines::neighbour)?;
-            if answer["more"] == true {
-                aside(format_args!("there are more than {limit}; see --limit"));
+            path.with("direction", direction.name()).with_all("type", &types)
+        };
+        place.visit(|client| {
+            let (mut left, mut after) = (limit, None::<String>);
+            while left > 0 {
+                let path = asked().with("limit", left.min(1_000));
+                let path = match &after {
+                    Some(after) => path.with("after", after),
+                    None => at(path, position),
+                };
+                let answer = client.get(&path)?;
+                let neighbours = list(&answer, "neighbours");
+                form.print(out, neighbours, lines::neighbour)?;
+                left -= left.min(neighbours.len() as u64);
+                after = answer["next"].as_str().map(str::to_owned);
+                if after.is_none() {
+                    return Ok(());
+                }
             }
+            aside(format_args!("there are more than {limit}; see --limit"));
             Ok(())
         })
     }

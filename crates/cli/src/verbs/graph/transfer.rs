@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::failure::{Failure, Result};
+use crate::progress::Progress;
 use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, word};
 
-/// Puts the blocks and edges of a file. It is read to its end and checked first, and refused with the line that is wrong.
+/// Puts the blocks and edges of a file. It is read to its end and checked first, and refused with the line that is wrong. What was
+/// interrupted between two commits is there up to the last of them; the same file again puts all of it, and nothing twice.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The graph, like air/routes; created when it is not there
@@ -82,8 +84,28 @@ impl Import {
         read.map_err(|error| Failure::at(format_args!("read {}", self.file.display()), error))?;
         self.place.visit(|client| {
             let path = Path::new(&["graph", &self.graph, "import"]).with("format", self.format.name());
-            let path = path.with("batches", self.batches).with("allow_missing", self.allow_missing);
-            let answer = client.post_bytes(&path, &bytes)?;
+            let path =
+                path.with("batches", self.batches).with("allow_missing", self.allow_missing).with("progress", true);
+            let (mut progress, mut done, mut answer) = (None::<Progress>, 0, None);
+            client.post_lines(&path, &bytes, |line| {
+                let told = client.json(line.as_bytes())?;
+                if let Some(message) = told["message"].as_str() {
+                    return Err(Failure::new(format!("{message}; {done} items are imported")));
+                }
+                match told["of"].as_u64() {
+                    Some(of) => {
+                        let imported = told["imported"].as_u64().unwrap_or_default();
+                        progress.get_or_insert_with(|| Progress::new("importing", of)).add(imported - done);
+                        done = imported;
+                    }
+                    None => answer = Some(told),
+                }
+                Ok(true)
+            })?;
+            progress.into_iter().for_each(Progress::finish);
+            let Some(answer) = answer else {
+                return Err(Failure::new(format!("the server broke off; {done} items are imported, or more")));
+            };
             self.form.print(out, std::slice::from_ref(&answer), |answer| {
                 let count = |name: &str| word(answer, name);
                 format!("{} blocks and {} edges in {} commits", count("blocks"), count("edges"), count("commits"))

@@ -1,4 +1,4 @@
-//! `quire graph put`, `delete`, `link` and `unlink`: each a commit of one part.
+//! `quire graph put`, `delete`, `link`, `unlink`, `retain` and `trim`: each a commit of one part.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -100,6 +100,37 @@ pub(crate) struct Unlink {
     form: Form,
 }
 
+/// Sets how much of its past a graph keeps. What is there now stays in any case; the rest goes within a minute, and its disk space with
+/// a compaction.
+#[derive(Debug, Args)]
+pub(crate) struct Retain {
+    /// The graph, like air/routes; created when it is not there
+    graph: String,
+    /// For how long it can be read as it was, in milliseconds [default: for ever]
+    #[arg(long, value_name = "MS")]
+    history_ms: Option<u64>,
+    /// How many versions of each block are kept, the newest of them, however old
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    versions: u64,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Lets go of a graph's past before a position.
+#[derive(Debug, Args)]
+pub(crate) struct Trim {
+    /// The graph, like air/routes
+    graph: String,
+    /// The first position as of which it can be read from then on
+    from: u64,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
 fn parsed(name: &str, text: Option<String>) -> Result<Value> {
     let Some(text) = text else { return Ok(Value::Null) };
     serde_json::from_str(&text).map_err(|error| Failure::new(format!("--{name} is no JSON: {error}")))
@@ -178,6 +209,27 @@ impl Unlink {
         commit(&self.place, self.form, &part, out, |reply| {
             let what = if reply["edge_deleted"]["existed"] == true { "deleted" } else { "was not there" };
             format!("{} --{}-> {} {what}", self.source, self.edge_type, self.target)
+        })
+    }
+}
+
+impl Retain {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let Retain { graph, history_ms, versions, .. } = &self;
+        let part = json!({ "retain_graph": { "graph": graph, "history_ms": history_ms, "versions": versions } });
+        commit(&self.place, self.form, &part, out, |_| match history_ms {
+            Some(ms) => format!("{graph} keeps {ms} ms of its past, and {versions} of the versions of each block"),
+            None => format!("{graph} keeps all of its past from now on"),
+        })
+    }
+}
+
+impl Trim {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let part = json!({ "trim_graph": { "graph": self.graph, "from": self.from } });
+        commit(&self.place, self.form, &part, out, |reply| {
+            let from = word(&reply["history_trimmed"], "from");
+            format!("{} can be read as of position {from} and later", self.graph)
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The commands of graphs as a client writes them. A block is named by a string, or by `{"id": "..."}`.
 
+use quire::Position;
 use quire::graph::{self, BlockId, BlockRef, Command, Version};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +11,7 @@ use crate::error::Problem;
 /// Names a block.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a block is its name, or {\"id\": its 32 hexadecimal digits}")]
-enum BlockRequest<'r> {
+pub(crate) enum BlockRequest<'r> {
     #[serde(borrow)]
     Name(Text<'r>),
     Id {
@@ -90,8 +91,42 @@ pub(crate) struct DeleteEdge<'r> {
     target: BlockRequest<'r>,
 }
 
+/// Sets how much of its past a graph keeps.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetainGraph<'r> {
+    #[serde(borrow)]
+    graph: Text<'r>,
+    history_ms: Option<u64>,
+    versions: Option<u64>,
+}
+
+/// Lets go of a graph's past before a position.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrimGraph<'r> {
+    #[serde(borrow)]
+    graph: Text<'r>,
+    from: u64,
+}
+
+impl RetainGraph<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        let all = graph::Retention::ALL;
+        let retention =
+            graph::Retention { history_ms: self.history_ms, versions: self.versions.unwrap_or(all.versions) };
+        Command::SetRetention(graph::SetRetention { graph: &self.graph, retention })
+    }
+}
+
+impl TrimGraph<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        Command::TrimHistory(graph::TrimHistory { graph: &self.graph, from: Position::new(self.from) })
+    }
+}
+
 impl BlockRequest<'_> {
-    fn block(&self) -> BlockRef<'_> {
+    pub(crate) fn block(&self) -> BlockRef<'_> {
         match self {
             BlockRequest::Name(name) => BlockRef::Name(name),
             BlockRequest::Id { id } => BlockRef::Id(id.0),

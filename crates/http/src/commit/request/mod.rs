@@ -19,6 +19,7 @@ use serde::Deserialize;
 use crate::error::Problem;
 
 pub(crate) use events::{AppendRequest, QueryRequest};
+pub(crate) use graph::BlockRequest;
 pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob, Snooze};
 pub(crate) use named::{ProjectionRequest, SubscriptionRequest};
 pub(crate) use queues::{Bulk, ChangeRequest, Setting, Settings};
@@ -103,6 +104,10 @@ pub(crate) enum PartRequest<'r> {
     PutEdge(Box<graph::PutEdge<'r>>),
     #[serde(borrow)]
     DeleteEdge(graph::DeleteEdge<'r>),
+    #[serde(borrow)]
+    RetainGraph(graph::RetainGraph<'r>),
+    #[serde(borrow)]
+    TrimGraph(graph::TrimGraph<'r>),
 }
 
 /// The lists that a part's command borrows as slices of the database's own types.
@@ -175,6 +180,8 @@ impl PartRequest<'_> {
             PartRequest::DeleteBlock(delete) => Part::Graph(delete.command()),
             PartRequest::PutEdge(put) => Part::Graph(put.command()?),
             PartRequest::DeleteEdge(delete) => Part::Graph(delete.command()),
+            PartRequest::RetainGraph(retain) => Part::Graph(retain.command()),
+            PartRequest::TrimGraph(trim) => Part::Graph(trim.command()),
         })
     }
 }

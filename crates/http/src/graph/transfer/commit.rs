@@ -1,4 +1,7 @@
 //! Committing what was read of a file: checked as a whole, in one commit, or in several where that is allowed.
+//!
+//! What is refused is refused before the first commit, but for what others change between two. A crash leaves what was committed by then;
+//! the same file again puts all of it, and nothing twice.
 
 use std::collections::HashSet;
 
@@ -16,6 +19,23 @@ const ITEM_BYTES: usize = 200;
 /// The most items of a commit.
 const ITEMS_MAX: usize = 100_000;
 
+/// What an import may do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// Take several commits when one does not hold it.
+    pub(super) may_batch: bool,
+    /// Put edges to blocks that are not there.
+    pub(super) allow_missing: bool,
+}
+
+/// How far an import has come.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Progress {
+    /// Items that are in.
+    imported: usize,
+    of: usize,
+}
+
 /// How an import went.
 #[derive(Debug, Serialize)]
 pub(super) struct Imported {
@@ -25,14 +45,16 @@ pub(super) struct Imported {
     position: u64,
 }
 
-/// Commits the items.
+/// Commits the items. Tells `progress` before and after each commit how many of them are in, and how many there are; nothing is
+/// in doubt any more by then but what others do meanwhile.
 pub(super) fn import(
     database: &Database,
     graph: &str,
     items: &[Lined],
-    may_batch: bool,
-    allow_missing: bool,
+    terms: Terms,
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Problem> {
+    let Terms { may_batch, allow_missing } = terms;
     let (blocks, edges): (Vec<&Lined>, Vec<&Lined>) =
         items.iter().partition(|lined| matches!(lined.item, Item::Block(_)));
     let counts = (blocks.len(), edges.len());
@@ -53,6 +75,7 @@ pub(super) fn import(
     }
     let (mut position, mut imported) = (database.published().get(), 0);
     let commits = batches.len();
+    progress(Progress { imported, of: ordered.len() });
     for batch in batches {
         let tags: Vec<Vec<&str>> = batch.iter().map(|lined| tags(&lined.item)).collect();
         let mut commit = Commit::new();
@@ -68,6 +91,7 @@ pub(super) fn import(
         }
         position = committed(outcome)?.at.position.get();
         imported += batch.len();
+        progress(Progress { imported, of: ordered.len() });
     }
     Ok(Imported { blocks: counts.0, edges: counts.1, commits, position })
 }

@@ -2,7 +2,8 @@
 //!
 //! An import is read to its end and checked before anything is committed: what can't be is refused with its line. It is one
 //! commit when it fits into one. When it does not, it has to be allowed to be several (`batches=true`): blocks first, then
-//! edges, and the answer, or the refusal, says how many items are in.
+//! edges, and the answer, or the refusal, says how many items are in. With `progress=true` the answer is lines: how far it has come, and then how it
+//! went.
 
 mod commit;
 mod csv;
@@ -10,20 +11,25 @@ mod graphml;
 mod item;
 mod json_lines;
 
+use std::convert::Infallible;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use quire::graph::{Direction, ListCursor, ListPlan, Neighbour, Wants};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{position, snapshot};
 use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Named, Params};
+use commit::{Progress, Terms};
 use item::{BlockItem, EdgeItem, EndItem, Item};
 
 /// The most bytes of an import.
@@ -54,22 +60,55 @@ pub(crate) async fn import(
     Named(graph): Named<String>,
     mut params: Params,
     body: Bytes,
-) -> Result<Answer, Problem> {
+) -> Result<Response, Problem> {
     let format = params.word("format", &FORMATS)?.unwrap_or(Format::JsonLines);
     let may_batch = params.one("batches")?.unwrap_or(false);
     let allow_missing = params.one("allow_missing")?.unwrap_or(false);
+    let tells = params.one("progress")?.unwrap_or(false);
     params.end()?;
-    aside(move || {
+    let terms = Terms { may_batch, allow_missing };
+    let import = move |progress: &mut dyn FnMut(Progress)| {
         let items = match format {
             Format::JsonLines => json_lines::read(&body)?,
             Format::CsvBlocks => csv::read_blocks(&body)?,
             Format::CsvEdges => csv::read_edges(&body)?,
             Format::GraphMl => graphml::read(&body)?,
         };
-        let imported = commit::import(&app.database, &graph, &items, may_batch, allow_missing)?;
+        let imported = commit::import(&app.database, &graph, &items, terms, progress)?;
         Ok(Answer::of(&imported))
-    })
-    .await
+    };
+    if tells { told(import).await } else { Ok(aside(move || import(&mut |_| ())).await?.into_response()) }
+}
+
+/// Answers line by line how far an import has come, and then how it went: as it would be answered otherwise, the problem too once the first
+/// line is out.
+async fn told(
+    import: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Answer, Problem> + Send + 'static,
+) -> Result<Response, Problem> {
+    // As many lines as there are commits: none of them is waited for, and a client that has left stops nothing.
+    let (sender, mut lines) = mpsc::unbounded_channel::<Bytes>();
+    let line = |answer: Answer| Bytes::from(answer.into_text() + "\n");
+    let importing = tokio::task::spawn_blocking(move || {
+        let mut begun = false;
+        let done = import(&mut |progress| {
+            begun = true;
+            let _ = sender.send(line(Answer::of(&progress)));
+        });
+        let last = match done {
+            Ok(answer) => answer,
+            Err(problem) if begun => Answer::of(&problem),
+            Err(problem) => return Err(problem),
+        };
+        let _ = sender.send(line(last));
+        Ok(())
+    });
+    let Some(first) = lines.recv().await else {
+        let refused = importing.await.map_err(|_| Problem::stopping())?;
+        return Err(refused.expect_err("nothing was told of what was not refused at once"));
+    };
+    let lines = tokio_stream::once(first).chain(UnboundedReceiverStream::new(lines));
+    let body = Body::from_stream(lines.map(Ok::<Bytes, Infallible>));
+    Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
 /// `GET /v1/graph/{graph}/export`: the blocks and edges as of one position.

@@ -1,5 +1,7 @@
 //! Random commits against a naive graph made of a map and a list, and against restarts at every position.
 
+mod retention;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::collection::vec;
@@ -348,10 +350,14 @@ impl Begun {
     }
 }
 
-/// Compares what can be read of an earlier position.
+/// Compares what can be read of an earlier position, of the graphs whose history goes back so far.
 fn compare_past(world: &World<Graphs>, naive: &Naive, at: Position) {
     for (name, naive) in naive {
         let graph = world.model.graph(name).expect("it is there");
+        if at < graph.history_from() {
+            retention::check_refused(world, name, at);
+            continue;
+        }
         for id in (0..BLOCKS).map(id) {
             let found = graph.block_at(&world.log, id, at).unwrap();
             let found = found.map(|block| (block.version.get(), block.content.to_vec()));

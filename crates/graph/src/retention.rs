@@ -1,0 +1,107 @@
+//! How far back the history of a graph goes, and how time moves that on.
+//!
+//! Invariant: a read as of a position before the history begins is refused, whether or not a compaction has taken anything yet. So
+//! no answer depends on compactions, and none is made of what is left.
+
+use alloc::format;
+
+use quire_model::{History, Place, Position, ReadError, Timestamp};
+
+use crate::{Graph, Graphs, Retention, tags};
+
+impl Graph {
+    /// How much of its past it keeps.
+    pub fn retention(&self) -> Retention {
+        self.retention
+    }
+
+    /// The first position as of which it can be read; [`Position::ZERO`] when nothing of its past is gone.
+    pub fn history_from(&self) -> Position {
+        self.history_from
+    }
+
+    /// That it can be read as of a position.
+    ///
+    /// # Errors
+    /// [`ReadErrorKind::Gone`](quire_model::ReadErrorKind::Gone) when its history begins later.
+    pub fn check_history(&self, at: Position) -> Result<(), ReadError> {
+        if at >= self.history_from { Ok(()) } else { Err(self.gone(at)) }
+    }
+
+    #[cold]
+    fn gone(&self, at: Position) -> ReadError {
+        let from = self.history_from;
+        ReadError::gone(format!("the graph can't be read as of {at}: its history before {from} is gone"))
+    }
+
+    /// That its changes from a place on are all there.
+    ///
+    /// # Errors
+    /// As [`Graph::check_history`].
+    pub(crate) fn check_changes(&self, from: Place) -> Result<(), ReadError> {
+        let begins = self.history_from;
+        if from.position >= begins {
+            return Ok(());
+        }
+        let next = Place::new(begins.next(), 0);
+        Err(ReadError::gone(format!(
+            "the graph's changes from {from} on are not all there: its history before {begins} is gone; \
+             list it as of {begins} or later, and go on from there, as from {next}"
+        )))
+    }
+}
+
+/// A graph whose past is kept for a time only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetainedGraph<'g> {
+    /// Its name.
+    pub name: &'g str,
+    number: u32,
+    history_from: Position,
+    /// It can be read as of this time and later.
+    keep_from: Timestamp,
+}
+
+impl Graphs {
+    /// The graphs whose past is kept for a time only.
+    pub fn retained(&self, now: Timestamp) -> impl Iterator<Item = RetainedGraph<'_>> {
+        self.iter().filter_map(move |(name, graph)| {
+            let kept_micros = graph.retention.history_ms?.saturating_mul(1_000);
+            let keep_from = Timestamp::from_micros(now.as_micros().saturating_sub(kept_micros));
+            Some(RetainedGraph { name, number: graph.number, history_from: graph.history_from, keep_from })
+        })
+    }
+
+    /// The record that let go of a past last, since the state was loaded: a reader that is refused rests on it.
+    pub fn trimmed_at(&self) -> Position {
+        self.trimmed_at
+    }
+}
+
+impl RetainedGraph<'_> {
+    /// The same, to be kept for longer than the state is looked at, but for the name.
+    pub fn nameless(self) -> RetainedGraph<'static> {
+        RetainedGraph { name: "", number: self.number, history_from: self.history_from, keep_from: self.keep_from }
+    }
+
+    /// Where the history is to begin: at the last change before the time from which it is kept; `None` when it begins there or
+    /// later. Times follow positions, so it is found by halving.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn plan(&self, history: &dyn History) -> Result<Option<Position>, ReadError> {
+        let tag = tags::graph(self.number);
+        let Some(last) = history.previous(&[tag.tag()], Place::END)? else { return Ok(None) };
+        let mut old = self.history_from;
+        let mut kept = last.place.position.next();
+        while kept.get() > old.get() + 1 {
+            let middle = Position::new(old.get() + (kept.get() - old.get()) / 2);
+            // The first change from there on, which stands behind the middle where others are in between.
+            match history.next(&[tag.tag()], Place::new(middle, 0))? {
+                Some(change) if change.time < self.keep_from => old = change.place.position,
+                _ => kept = middle,
+            }
+        }
+        Ok((old > self.history_from).then_some(old))
+    }
+}

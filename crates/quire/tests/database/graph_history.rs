@@ -1,0 +1,165 @@
+//! The past of a graph that keeps it for a time, or some of its versions: it goes in time, its disk space comes back, and what is
+//! left reads as it did.
+
+use std::sync::Arc;
+
+use quire::graph::{BlockId, Changed, Direction, PutBlock, PutEdge, Retention};
+use quire::{
+    Background, Builder, Database, Durability, Duty, ErrorKind, GraphSnapshot, ManualClock, Place as LogPlace,
+    Position, Timestamp,
+};
+
+use crate::support::{Place, files};
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn builder(place: &Place, durability: Durability, clock: &Arc<ManualClock>) -> Builder {
+    place.builder(durability).clock(clock.clone()).background(Background::Caller)
+}
+
+fn bytes(place: &Place) -> u64 {
+    files(&place.shard(), ".log").iter().map(|path| path.metadata().expect("there").len()).sum()
+}
+
+/// Puts a block of so many bytes, each of which is this one.
+fn put(database: &Database, name: &str, byte: u8, bytes: usize) {
+    let content = vec![byte; bytes];
+    let block = PutBlock { content: &content, ..PutBlock::new("g", name, "kind") };
+    database.graph("g").put_block(block).expect("accepted");
+}
+
+fn content(snapshot: &GraphSnapshot<'_>, name: &str) -> Option<u8> {
+    snapshot.block(BlockId::of_name(name), |block| block.content[0]).expect("readable")
+}
+
+fn versions(database: &Database, name: &str) -> Vec<u64> {
+    let versions = database.graph("g").read(|graph, view| {
+        let changes = graph.versions(view.history, BlockId::of_name(name), LogPlace::END, 100).expect("readable");
+        let version = |change: &quire::graph::Change<'_>| match change.what {
+            Changed::BlockPut(block) => block.version.get(),
+            _ => 0,
+        };
+        changes.iter().map(version).collect()
+    });
+    versions.expect("readable").expect("it is there")
+}
+
+fn snapshot(database: &Database, at: u64) -> Result<GraphSnapshot<'_>, ErrorKind> {
+    let found = database.graph("g").snapshot_at(Position::new(at));
+    found.map(|found| found.expect("there is a graph")).map_err(|error| error.kind())
+}
+
+#[test]
+fn a_graph_keeps_its_past_for_its_time_and_refuses_what_is_older() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(HOUR_MS)));
+    let database = builder(&place, Durability::Sync, &clock).open().expect("opened");
+    for version in 1..=4u8 {
+        clock.set(Timestamp::from_millis(HOUR_MS * u64::from(version)));
+        put(&database, "block", version, 9);
+    }
+    assert!(!database.carry_out(Duty::Retain).expect("no error"), "a graph that was told nothing keeps everything");
+    let began = snapshot(&database, 2).expect("readable");
+    let retention = Retention { history_ms: Some(HOUR_MS), versions: 2 };
+    database.graph("g").set_retention(retention).expect("accepted");
+    assert!(database.carry_out(Duty::Retain).expect("no error"), "a graph that keeps less is looked at at once");
+    let check = |database: &Database| {
+        // An hour before the last put the one before it was there, and that one began at 2.
+        assert_eq!(snapshot(database, 1).expect_err("it is gone"), ErrorKind::Gone);
+        for (at, expected) in [(2, 2), (3, 3), (4, 4), (5, 4)] {
+            assert_eq!(content(&snapshot(database, at).expect("readable"), "block"), Some(expected), "as of {at}");
+        }
+        assert_eq!(versions(database, "block"), [4, 3, 2]);
+        let mut feed = database.graph("g").changes(LogPlace::START);
+        let refused = feed.visit_next(|_| panic!("it is not all there")).expect_err("gone");
+        assert_eq!(refused.kind(), ErrorKind::Gone);
+        assert!(refused.to_string().contains("as from 3/0"), "{refused}");
+        let (mut feed, mut shown) = (database.graph("g").changes(LogPlace::new(Position::new(3), 0)), 0);
+        let is_all = feed.visit_next(|_| {
+            shown += 1;
+            quire::graph::Wants::Continue(())
+        });
+        assert!(is_all.expect("readable") && shown == 2);
+    };
+    check(&database);
+    assert_eq!(content(&began, "block"), Some(2));
+    clock.set(Timestamp::from_millis(5 * HOUR_MS - 1));
+    database.graph("g").trim_history(Position::new(1)).expect("accepted");
+    check(&database);
+    drop(began);
+    drop(database);
+    let database = builder(&place, Durability::Sync, &clock).open().expect("opened");
+    check(&database);
+    let began = snapshot(&database, 2).expect("readable");
+    clock.set(Timestamp::from_millis(5 * HOUR_MS + 1));
+    assert!(database.carry_out(Duty::Retain).expect("no error"), "an opened database looks, too");
+    let late = began.block(BlockId::of_name("block"), |_| ()).expect_err("its position is gone by now");
+    assert_eq!(late.kind(), ErrorKind::Gone);
+    assert!(late.to_string().contains("as of 2: its history before 4 is gone"), "{late}");
+    assert_eq!(versions(&database, "block"), [4, 3], "two are kept, however old");
+    database.graph("g").set_retention(Retention::ALL).expect("accepted");
+    clock.set(Timestamp::from_millis(50 * HOUR_MS));
+    put(&database, "block", 5, 9);
+    clock.set(Timestamp::from_millis(90 * HOUR_MS));
+    assert!(!database.carry_out(Duty::Retain).expect("no error"), "it keeps everything again");
+    assert_eq!(content(&snapshot(&database, 4).expect("readable"), "block"), Some(4));
+    assert_eq!(snapshot(&database, 2).expect_err("what is gone stays gone"), ErrorKind::Gone);
+}
+
+#[test]
+fn the_disk_space_of_what_was_replaced_and_deleted_comes_back_and_all_else_stays() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(HOUR_MS)));
+    let database = builder(&place, Durability::Os, &clock).open().expect("opened");
+    let graph = database.graph("g");
+    put(&database, "old", 7, 500);
+    for round in 0..150u8 {
+        put(&database, "hot", round, 500);
+        let name = format!("passing {round}");
+        put(&database, &name, round, 500);
+        graph
+            .put_edge(PutEdge { properties: &[round; 300], ..PutEdge::new("g", "old", "to", "hot") })
+            .expect("accepted");
+        graph.put_edge(PutEdge::new("g", "hot", "to", &*name)).expect("accepted");
+        if round >= 10 {
+            graph.delete_block(&*format!("passing {}", round - 10)).expect("accepted");
+        }
+    }
+    let middle = database.published();
+    put(&database, "hot", 200, 500);
+    graph.delete_block("passing 149").expect("accepted");
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    let before = bytes(&place);
+    assert_eq!(database.compact().expect("compacted").entries_dropped, 0, "everything is kept");
+    graph.trim_history(middle).expect("accepted");
+    // What is in the way of a deletion goes first, and then the deletion.
+    let dropped: Vec<u64> = (0..4).map(|_| database.compact().expect("compacted").entries_dropped).collect();
+    assert!(dropped[0] > 500 && dropped[1] > 100 && dropped[3] == 0, "{dropped:?}");
+    assert!(bytes(&place) < before / 4, "{} of {before}", bytes(&place));
+    let check = |database: &Database| {
+        let passing = |from: u8, to: u8| (from..to).map(|round| format!("passing {round}"));
+        for (at, hot, last) in [(middle.get(), 149, 150), (database.published().get(), 200, 149)] {
+            let snapshot = snapshot(database, at).expect("readable");
+            assert_eq!((content(&snapshot, "old"), content(&snapshot, "hot")), (Some(7), Some(hot)));
+            assert!(passing(140, last).all(|name| content(&snapshot, &name).is_some()));
+            assert!(passing(0, 140).chain(passing(last, 150)).all(|name| content(&snapshot, &name).is_none()));
+            let hot = BlockId::of_name("hot");
+            let of =
+                |direction| snapshot.neighbours(hot, direction, &[], None, 999, |found| found.block).expect("readable");
+            assert_eq!(of(Direction::Incoming), [BlockId::of_name("old")]);
+            assert_eq!(of(Direction::Outgoing).len(), usize::from(last - 140));
+            assert!(passing(140, last).all(|name| snapshot.contains(BlockId::of_name(&name)).expect("readable")));
+            assert!(!snapshot.contains(BlockId::of_name("passing 0")).expect("readable"));
+        }
+        let edge = database.graph("g").read(|graph, view| {
+            let (old, hot) = (BlockId::of_name("old"), BlockId::of_name("hot"));
+            graph.edge(view.history, old, "to", hot).expect("readable").map(|edge| edge.properties[0])
+        });
+        assert_eq!(edge.expect("readable").flatten(), Some(149));
+        assert_eq!(snapshot(database, middle.get() - 1).expect_err("gone"), ErrorKind::Gone);
+    };
+    check(&database);
+    drop(database);
+    check(&builder(&place, Durability::Os, &clock).open().expect("opened"));
+}
