@@ -43,7 +43,11 @@ impl Meta {
         match storage.read(&path.join(NAME)) {
             Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {
-                check_creatable(storage, path, create)?;
+                if let Err(refused) = check_creatable(storage, path, create) {
+                    // Another process may have made it since it was looked for.
+                    let made = storage.read(&path.join(NAME)).map_err(|_| refused)?;
+                    return Meta::decode(&made, &path.join(NAME));
+                }
                 create_database(storage, path, id)
             }
             Err(error) => Err(Error::io("read", &path.join(NAME), error)),
@@ -219,4 +223,55 @@ fn fill_database(storage: &dyn Storage, path: &Path, file: &dyn StoredFile, id: 
     };
     fill().map_err(|error| Error::io("create a database in", path, error))?;
     Ok(meta)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::sync::Arc;
+
+    use quire_log::Disk;
+
+    use super::*;
+
+    /// A disk on which another process creates a database in a folder just before it is first listed.
+    #[derive(Debug)]
+    struct Raced(u128);
+
+    impl Storage for Raced {
+        fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+            let made = Meta::open_or_create(&Disk, directory, true, || self.0).expect("created");
+            assert_eq!(made.database, self.0);
+            Disk.list(directory)
+        }
+
+        fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+            Disk.create_directories(path)
+        }
+
+        fn remove_directory(&self, path: &Path) -> io::Result<()> {
+            Disk.remove_directory(path)
+        }
+
+        fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+            Disk.open(path, access)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            Disk.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            Disk.remove(path)
+        }
+    }
+
+    #[test]
+    fn a_database_that_another_process_makes_meanwhile_is_opened() {
+        for create in [true, false] {
+            let folder = tempfile::tempdir().expect("a temporary directory");
+            let opened = Meta::open_or_create(&Raced(7), folder.path(), create, || 8).expect("opened");
+            assert_eq!(opened.database, 7);
+        }
+    }
 }
