@@ -13,7 +13,7 @@ impl Consumer<'_> {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] when the partition is another member's by now, who has these records again, and the errors of
-    /// [`Database::commit`].
+    /// [`Database::commit`](crate::Database::commit).
     pub fn ack(&self, delivery: &Delivery) -> Result<()> {
         self.ack_in(Commit::new(), delivery)
     }

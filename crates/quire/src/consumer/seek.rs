@@ -41,7 +41,7 @@ impl Consumer<'_> {
     /// Goes on in every partition at the first record there is.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn seek_to_start(&mut self) -> Result<()> {
         self.seek_each(|consumer, partition| consumer.begin(partition, true))
     }
@@ -49,7 +49,7 @@ impl Consumer<'_> {
     /// Goes on in every partition behind the last record.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn seek_to_end(&mut self) -> Result<()> {
         self.seek_each(|consumer, partition| consumer.begin(partition, false))
     }
@@ -57,7 +57,7 @@ impl Consumer<'_> {
     /// Goes on in every partition at the first record that is not earlier than a time, or at the end.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn seek_to_time(&mut self, timestamp_ms: i64) -> Result<()> {
         self.seek_each(|consumer, partition| {
             let topic = consumer.database.topic(consumer.topic);
@@ -87,7 +87,7 @@ impl Consumer<'_> {
     /// How far this consumer is behind, in each of its partitions.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Failed`].
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn lag(&self) -> Result<Vec<Lag>> {
         let lag = self.partitions.iter().map(|share| {
             let end = self.database.topic(self.topic).offsets(share.partition)?.next;
