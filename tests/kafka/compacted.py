@@ -134,9 +134,10 @@ def write_by_kafka_python(producers, bootstrap, written, codec, batch):
 
 def fill(producer):
     """Has what was written so far lie where it can be compacted, in segments of which most is of no use."""
+    failed = []
     for _ in range(40):
-        producer.produce(FILLER, bytes(4000), "same", 0)
-    expect(producer.flush(SECONDS_MAX) == 0, "the filler is not delivered")
+        producer.produce(FILLER, bytes(4000), "same", 0, on_delivery=lambda error, _: error and failed.append(error))
+    expect(producer.flush(SECONDS_MAX) == 0 and not failed, f"the filler is not delivered: {failed[:1]}")
 
 
 def run(bootstrap, clients):
@@ -144,7 +145,8 @@ def run(bootstrap, clients):
     config = {"cleanup.policy": "compact", "delete.retention.ms": str(TOLD_MS)}
     for created in admin.create_topics([NewTopic(name, 1, config=config) for name in [TOPIC, FILLER]]).values():
         created.result(SECONDS_MAX)
-    filler = Producer({"bootstrap.servers": bootstrap})
+    # A batch has to fit into a segment of the example.
+    filler = Producer({"bootstrap.servers": bootstrap, "batch.size": 16_000})
     written, producers = Written(), {}
     for round in range(ROUNDS):
         codec = CODECS[round % len(CODECS)]

@@ -159,6 +159,8 @@ impl Control {
         }
         control.opening = control.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;
         turn::disown(&control);
+        // What somebody left who had the seat before, and died.
+        control.heard();
         control.word(HELD + control.seat() as usize).store(0, Ordering::Release);
         control.word(PROCESSES + control.seat() as usize).store(std::process::id().into(), Ordering::Release);
         control.count_attached(directory);
@@ -319,7 +321,7 @@ impl Control {
         let others = (0..SEATS).filter(|seat| *seat != self.seat() && crate::seat::is_taken(directory, *seat));
         let attached = others.fold(self.bit(), |bits, seat| bits | 1 << seat);
         self.word(ATTACHED).store(attached, Ordering::SeqCst);
-        self.word(LISTENING).fetch_and(attached & !self.bit(), Ordering::SeqCst);
+        self.word(LISTENING).fetch_and(attached, Ordering::SeqCst);
     }
 }
 

@@ -5,7 +5,7 @@
 //! each segment, by samples ─▶ CompactionPlan ─▶ each run, entry by entry: the models, the pasts of graphs, the keys say what is left
 //! ```
 
-use quire_log::{Clock, Compaction, CompactionPlan, Reader, Survival};
+use quire_log::{Clock, Compaction, CompactionPlan, Compactor, Reader, Run, Survival, Survives};
 use quire_model::{Entry, ModelId, Timestamp};
 
 use crate::decide::{Commands, Replies};
@@ -105,28 +105,12 @@ impl Shared {
             compactor.shares(thoroughness.samples_max, &mut survives)?
         };
         let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
-        let mut done = Compaction::default();
-        let mut runs = &plan.runs[..];
-        while !runs.is_empty() {
-            let (now, later) = runs.split_at(compactor.held_by_others(runs)?);
-            if now.is_empty() {
-                // Others have not answered: what they have open stays until the next time.
-                return Ok((done, Extent::Part));
-            }
-            for run in now {
-                match compactor.compact(*run, &mut self.survives(keys, history_from, Purpose::Rewrite)) {
-                    Ok(more) => done += more,
-                    // Damage in one run keeps no other from being compacted.
-                    Err(error @ quire_log::Error::Unreadable(_)) => *failed = failed.take().or(Some(error.into())),
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            runs = later;
-        }
+        let mut survives = self.survives(keys, history_from, Purpose::Rewrite);
+        let rewritten = rewrite_runs(&mut compactor, &plan.runs, &mut survives, failed);
         drop(compactor);
-        // The disk has the space back once nobody has the old segments mapped.
+        // The disk has the space back once nobody has the old segments mapped, however far it came.
         self.state_mut()?.writer.refresh();
-        Ok((done, Extent::Whole))
+        Ok(rewritten?)
     }
 
     /// Does what a compaction by another process asks for; says whether there was anything.
@@ -162,6 +146,32 @@ impl Shared {
             keys.leave(entries, answers, purpose);
         }
     }
+}
+
+/// Rewrites runs as far as others let it; says whether it came to the end. Damage in one run keeps no other from being rewritten.
+fn rewrite_runs(
+    compactor: &mut Compactor<'_>,
+    runs: &[Run],
+    survives: &mut Survives<'_>,
+    failed: &mut Option<Error>,
+) -> quire_log::Result<(Compaction, Extent)> {
+    let (mut done, mut runs) = (Compaction::default(), runs);
+    while !runs.is_empty() {
+        let (now, later) = runs.split_at(compactor.held_by_others(runs)?);
+        if now.is_empty() {
+            // Others have not answered: what they have open stays until the next time.
+            return Ok((done, Extent::Part));
+        }
+        for run in now {
+            match compactor.compact(*run, survives) {
+                Ok(more) => done += more,
+                Err(error @ quire_log::Error::Unreadable(_)) => *failed = failed.take().or(Some(error.into())),
+                Err(error) => return Err(error),
+            }
+        }
+        runs = later;
+    }
+    Ok((done, Extent::Whole))
 }
 
 /// Says of those entries of graphs that may no longer count what is left of them. What can't be told stays.

@@ -44,7 +44,8 @@ impl EntryHeader {
             && bytes[7] & !FLAGS == 0
             && header.own_checksum.is_none_or(|own| own.bytes <= header.length - header.body_at)
             && tags_are_sound(&bytes[header.tags_at..header.body_at], bytes[6])
-            && (header.sequence.is_none() || (header.count > 0 && bytes[6] > 0))
+            && header.sequence.is_none() == (header.count == 0)
+            && (header.sequence.is_none() || bytes[6] > 0)
             && ((bytes[7] & FLAG_COUNT != 0) == (header.count > 1));
         sound.then_some(header)
     }

@@ -5,8 +5,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
 
-use quire_log::{Background, Compaction, Components, Durability, Duty, Error, Log, Opened, Run, Survival};
+use quire_log::{Background, Compaction, Components, Durability, Duty, Error, Heard, Log, Opened, Run, Survival};
 use quire_model::{Entry, Position};
 
 use crate::compaction::{checkpoint, open_dying};
@@ -245,4 +246,42 @@ fn a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on() {
             return;
         }
     }
+}
+
+/// Who compacts looks who has the log open, and goes on to hear of what others publish.
+#[test]
+fn a_process_that_listens_goes_on_to_listen_while_it_compacts() {
+    const LISTENING: u64 = 32 * 8;
+    let shard = ready(Durability::Os);
+    let (mut first, mut second) = (open_alone(&shard), open_alone(&shard));
+    let log = first.log.clone();
+    let control = File::open(shard.path().join("control")).unwrap();
+    let listens = || {
+        let mut bits = [0; 8];
+        control.read_exact_at(&mut bits, LISTENING).unwrap();
+        u64::from_le_bytes(bits) != 0
+    };
+    let next = Position::new(61);
+    thread::scope(|scope| {
+        scope.spawn(|| drop(log.wait(next)));
+        let listener = scope.spawn(|| {
+            let mut heard = log.listen(false);
+            while heard == Heard::Company {
+                heard = log.listen(true);
+            }
+            heard
+        });
+        while !listens() {
+            thread::yield_now();
+        }
+        let mut compactor = log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
+        let nothing = Run { first: next, end: next };
+        assert_eq!(compactor.compact(nothing, &mut survives).unwrap(), Compaction::default());
+        let goes_on = listens();
+        append(&mut second.writer, &sample(61));
+        follow(&mut first);
+        log.stop_listening();
+        listener.join().unwrap();
+        assert!(goes_on);
+    });
 }
