@@ -40,8 +40,6 @@ const OPENINGS: usize = 27;
 /// See `compaction/round.rs`: the number of the round, and behind it the range that is asked for.
 pub(crate) const COMPACTION_ROUND: usize = 28;
 pub(crate) const COMPACTION_FIRST: usize = 29;
-const LISTENING: usize = 32;
-const ARRIVALS: usize = 40;
 const ATTACHED: usize = 48;
 const PROCESSES: usize = 64;
 /// For each seat, the last round of a compaction for which it holds what was asked for.
@@ -160,13 +158,12 @@ impl Control {
         control.opening = control.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;
         turn::disown(&control);
         // What somebody left who had the seat before, and died.
-        control.heard();
+        control.hears_no_more();
         control.word(HELD + control.seat() as usize).store(0, Ordering::Release);
         control.word(PROCESSES + control.seat() as usize).store(std::process::id().into(), Ordering::Release);
         control.count_attached(directory);
         // Whoever was alone so far learns that it is not.
-        control.word(ARRIVALS).fetch_add(1, Ordering::SeqCst);
-        control.wake(ARRIVALS, u32::MAX);
+        control.arrive();
         Ok(Entered { control, known, durability, alone, door })
     }
 
@@ -255,40 +252,6 @@ impl Control {
         self.word(FAILED).store(1, Ordering::Release);
     }
 
-    /// From now on a publication of another is told by [`Control::await_arrival`].
-    pub(crate) fn listen(&self) {
-        self.word(LISTENING).fetch_or(self.bit(), Ordering::SeqCst);
-    }
-
-    /// Ends what [`Control::listen`] began; says how often something had arrived by then.
-    pub(crate) fn heard(&self) -> u64 {
-        self.word(LISTENING).fetch_and(!self.bit(), Ordering::SeqCst);
-        self.word(ARRIVALS).load(Ordering::SeqCst)
-    }
-
-    /// How often something has arrived.
-    pub(crate) fn arrivals(&self) -> u64 {
-        self.word(ARRIVALS).load(Ordering::SeqCst)
-    }
-
-    /// Sleeps until something arrives beyond what was `seen`.
-    pub(crate) fn await_arrival(&self, seen: u64) {
-        self.words.wait(ARRIVALS, seen as u32, None);
-    }
-
-    /// Tells everyone else who listens that something was published. To be called after it was.
-    pub(crate) fn tell_listeners(&self) {
-        if self.word(LISTENING).load(Ordering::SeqCst) & !self.bit() != 0 {
-            self.arrive();
-        }
-    }
-
-    /// Has everyone who listens look again.
-    pub(crate) fn arrive(&self) {
-        self.word(ARRIVALS).fetch_add(1, Ordering::SeqCst);
-        self.wake(ARRIVALS, u32::MAX);
-    }
-
     /// Whether others may have the log open. Somebody who died is counted until the next opening.
     pub(crate) fn has_company(&self) -> bool {
         self.word(ATTACHED).load(Ordering::SeqCst) & !self.bit() != 0
@@ -312,7 +275,7 @@ impl Control {
         self.words.wake(index, count);
     }
 
-    fn bit(&self) -> u64 {
+    pub(crate) fn bit(&self) -> u64 {
         1 << self.seat()
     }
 
@@ -321,7 +284,7 @@ impl Control {
         let others = (0..SEATS).filter(|seat| *seat != self.seat() && crate::seat::is_taken(directory, *seat));
         let attached = others.fold(self.bit(), |bits, seat| bits | 1 << seat);
         self.word(ATTACHED).store(attached, Ordering::SeqCst);
-        self.word(LISTENING).fetch_and(attached, Ordering::SeqCst);
+        self.tell_only(attached);
     }
 }
 
@@ -329,7 +292,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         self.word(PROCESSES + self.seat() as usize).store(0, Ordering::Release);
         self.word(ATTACHED).fetch_and(!self.bit(), Ordering::SeqCst);
-        self.word(LISTENING).fetch_and(!self.bit(), Ordering::SeqCst);
+        self.hears_no_more();
     }
 }
 

@@ -5,30 +5,48 @@
 //!
 //! No waker is woken or dropped under a lock: it may do anything, even come back here or close the log.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use quire_model::Position;
 
+use crate::control::Control;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Published {
     position: AtomicU64,
-    /// How many wait, on the condition or with a waker. Raised before the position is looked at again, so that either the
-    /// publisher sees the waiter or the waiter sees the position.
-    waiting: AtomicUsize,
+    /// How many wait, on the condition or with a waker, and in the upper half how many sleep until their seat's alarm. Raised before
+    /// the position is looked at again, so that either the publisher sees the waiter or the waiter sees the position.
+    waiting: AtomicU64,
     /// Whether `Waiters::failed` is set, to look at without the lock.
     has_failed: AtomicBool,
     waiters: Mutex<Waiters>,
     moved: Condvar,
+    control: Arc<Control>,
+}
+
+/// What one who sleeps and one who waits count in [`Published::waiting`].
+const SLEEPER: u64 = 1 << 32;
+const WAITER: u64 = 1;
+
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slept {
+    /// What it was for is published.
+    Published,
+    /// Others have published what is not taken in here: [`Writer::follow`](crate::Writer::follow) does that, and then it may be.
+    Behind,
+    /// The time is over.
+    TimedOut,
 }
 
 #[derive(Debug, Default)]
 struct Waiters {
+    sleepers: usize,
     wakers: Vec<Waiting>,
     next_key: u64,
     failed: Option<Arc<str>>,
@@ -81,10 +99,11 @@ impl Drop for Woken {
 }
 
 impl Published {
-    pub(crate) fn new(position: Position) -> Self {
+    pub(crate) fn new(position: Position, control: Arc<Control>) -> Self {
         Published {
+            control,
             position: AtomicU64::new(position.get()),
-            waiting: AtomicUsize::new(0),
+            waiting: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             waiters: Mutex::default(),
             moved: Condvar::new(),
@@ -116,9 +135,9 @@ impl Published {
         self.wake(|waiting| waiting.position <= position.get())
     }
 
-    /// Whether anybody waits.
+    /// Whether anybody waits that does not take in by itself what others publish.
     pub(crate) fn has_waiters(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0
+        !self.waiting.load(Ordering::SeqCst).is_multiple_of(SLEEPER)
     }
 
     /// From now on nothing more is published: everyone who waits is told.
@@ -139,25 +158,48 @@ impl Published {
         self.lock().failed.as_ref().map_or(Ok(()), |message| Err(failed(message)))
     }
 
-    /// Waits until a position is published, and at most so long; says whether it is. `waits` is called when this one counts
-    /// among those who wait.
-    pub(crate) fn wait(&self, position: Position, at_most: Duration, waits: impl FnOnce()) -> Result<bool> {
+    /// Waits until a position is published. `waits` is called when this one counts among those who wait.
+    pub(crate) fn wait(&self, position: Position, waits: impl FnOnce()) -> Result<()> {
         if self.position() >= position {
-            return Ok(true);
+            return Ok(());
         }
         let guard = self.lock();
-        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.waiting.fetch_add(WAITER, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         waits();
-        let (guard, _) = self
+        let guard = self
             .moved
-            .wait_timeout_while(guard, at_most, |waiters| self.position() < position && waiters.failed.is_none())
+            .wait_while(guard, |waiters| self.position() < position && waiters.failed.is_none())
             .unwrap_or_else(PoisonError::into_inner);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.waiting.fetch_sub(WAITER, Ordering::SeqCst);
         match &guard.failed {
-            _ if self.position() >= position => Ok(true),
-            Some(message) => Err(failed(message)),
-            None => Ok(false),
+            Some(message) if self.position() < position => Err(failed(message)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sleeps until a position is published here, or there is something of others to take in, which it may be, or the time is over.
+    pub(crate) fn sleep(&self, position: Position, until: Deadline, is_behind: impl Fn() -> bool) -> Result<Slept> {
+        if self.position() >= position {
+            return Ok(Slept::Published);
+        }
+        let _asleep = Asleep::begin(self);
+        loop {
+            // Taken before the look, so that what comes during it sets off an alarm that is not slept through.
+            let seen = self.control.alarms();
+            fence(Ordering::SeqCst);
+            if self.position() >= position {
+                return Ok(Slept::Published);
+            }
+            self.check()?;
+            if is_behind() {
+                return Ok(Slept::Behind);
+            }
+            let left = until.left();
+            if left.is_zero() {
+                return Ok(Slept::TimedOut);
+            }
+            self.control.await_alarm(seen, left);
         }
     }
 
@@ -177,7 +219,7 @@ impl Published {
                 waiters.next_key += 1;
                 waiters.wakers.push(Waiting { key: fresh, position: position.get(), waker: waker.clone() });
                 *key = Some(fresh);
-                self.waiting.fetch_add(1, Ordering::SeqCst);
+                self.waiting.fetch_add(WAITER, Ordering::SeqCst);
             }
         }
         fence(Ordering::SeqCst);
@@ -198,20 +240,47 @@ impl Published {
             index.map(|index| waiters.wakers.swap_remove(index))
         };
         if forgotten.is_some() {
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
+            self.waiting.fetch_sub(WAITER, Ordering::SeqCst);
         }
     }
 
     fn wake(&self, whom: impl Fn(&Waiting) -> bool) -> Woken {
         let mut waiters = self.lock();
         let waiting: Vec<Waiting> = waiters.wakers.extract_if(.., |waiting| whom(waiting)).collect();
-        self.waiting.fetch_sub(waiting.len(), Ordering::SeqCst);
+        self.waiting.fetch_sub(WAITER * waiting.len() as u64, Ordering::SeqCst);
         self.moved.notify_all();
+        if waiters.sleepers > 0 {
+            self.control.alarm(self.control.seat());
+        }
         Woken { waiting }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that sleeps until its seat's alarm.
+struct Asleep<'p>(&'p Published);
+
+impl<'p> Asleep<'p> {
+    fn begin(published: &'p Published) -> Self {
+        let mut waiters = published.lock();
+        published.waiting.fetch_add(SLEEPER, Ordering::SeqCst);
+        waiters.sleepers += 1;
+        published.control.falls_asleep();
+        Asleep(published)
+    }
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        let mut waiters = self.0.lock();
+        self.0.waiting.fetch_sub(SLEEPER, Ordering::SeqCst);
+        waiters.sleepers -= 1;
+        if waiters.sleepers == 0 {
+            self.0.control.wakes_up();
+        }
     }
 }
 

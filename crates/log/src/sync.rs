@@ -188,7 +188,7 @@ impl Syncer {
                     control.raise_durable(target);
                     if self.durability == Durability::Sync {
                         woken = published.publish_at_least(target);
-                        control.tell_listeners();
+                        control.tell_others();
                     }
                 }
                 Err(error) => {

@@ -258,7 +258,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn wait_after(&self, seen: Position, at_most: Duration) -> Result<bool> {
-        Ok(self.shared.log.wait_at_most(behind(seen), at_most)?)
+        self.shared.wait(behind(seen), at_most)
     }
 
     /// Makes everything committed so far survive power loss, whatever the durability.

@@ -6,9 +6,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use quire_log::{Background, Clock, Heard, Log, Woken};
-use quire_model::Timestamp;
+use quire_log::{Background, Clock, Deadline, Heard, Log, Slept, Woken};
+use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Checkpoints;
 use crate::database::Duty;
@@ -145,6 +146,18 @@ impl Shared {
         drop(owed);
         self.ask_for_checkpoint();
         caught_up
+    }
+
+    /// Waits, at most so long, until a record is published by anyone; says whether it is.
+    pub(crate) fn wait(&self, position: Position, at_most: Duration) -> Result<bool> {
+        let until = Deadline::after(at_most);
+        loop {
+            match self.log.sleep(position, until)? {
+                Slept::Published => return Ok(true),
+                Slept::Behind => self.catch_up()?,
+                Slept::TimedOut => return Ok(false),
+            }
+        }
     }
 
     /// What follows from records that were followed. Whoever waited for those and for one's own is to be woken behind the lock.

@@ -55,6 +55,10 @@ impl Log {
                 }
             } else {
                 shared.control.heard();
+                // Who came since then may have begun to listen before that.
+                if shared.published.has_waiters() {
+                    continue;
+                }
             }
             shared.control.await_arrival(seen);
             seen = shared.control.arrivals();

@@ -7,13 +7,14 @@ mod shared;
 mod threads;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use quire_model::Position;
 
 use crate::checkpoint::{self, Checkpoint, Mark, PassOn};
 use crate::components::Duty;
+use crate::deadline::Deadline;
 use crate::error::{Damage, Result};
+use crate::publish::Slept;
 use crate::reader::Reader;
 use crate::scrub::scrub_all;
 use crate::settings::{Durability, Settings};
@@ -104,17 +105,18 @@ impl Log {
         }
         match shared.settings.durability {
             Durability::Sync if position <= shared.syncer.last_appended() => shared.sync_to(position),
-            _ => shared.published.wait(position, Duration::MAX, || shared.listen()).map(|_| ()),
+            _ => shared.published.wait(position, || shared.listen()),
         }
     }
 
-    /// Waits, at most so long, until a record is published by somebody; says whether it is.
+    /// Waits until a record is published by somebody, or there is something to take in that others have published, or the time is over.
+    /// For a thread that takes it in by itself, and is so woken once where [`Log::listen`] would be, and it behind that.
     ///
     /// # Errors
     /// [`Error::Failed`](crate::Error::Failed) when that will never be.
-    pub fn wait_at_most(&self, position: Position, at_most: Duration) -> Result<bool> {
+    pub fn sleep(&self, position: Position, until: Deadline) -> Result<Slept> {
         let shared = self.shared();
-        shared.published.wait(position, at_most, || shared.listen())
+        shared.published.sleep(position, until, || shared.is_behind())
     }
 
     /// A future of a position's publication, for a record that was appended. Needs no runtime; a thread of the log syncs.

@@ -92,11 +92,12 @@ impl Log {
         let unsynced: Vec<_> =
             found.segments.live.iter().filter(|segment| segment.index().end() > synced.next()).cloned().collect();
         let sealer = Arc::new(Sealer::default());
+        let control = Arc::new(entered.control);
         let shared = Arc::new(Shared {
             identity,
             preparer: Preparer::new(spare, settings.segment_bytes, settings.durability, background),
             syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
-            published: Published::new(Position::ZERO),
+            published: Published::new(Position::ZERO, Arc::clone(&control)),
             generation: AtomicU64::new(found.segments.generation),
             segments: RwLock::new(Arc::new(found.segments)),
             counters,
@@ -109,7 +110,7 @@ impl Log {
             listening: AtomicBool::new(true),
             duties: OnceLock::new(),
             directory,
-            control: entered.control,
+            control,
             settings,
             clock: SteadyClock::new(clock, found.time),
         });

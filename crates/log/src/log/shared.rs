@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(super) settings: Settings,
     pub(super) clock: SteadyClock,
     pub(super) directory: Arc<Directory>,
-    pub(super) control: Control,
+    pub(super) control: Arc<Control>,
     pub(super) segments: RwLock<Arc<Segments>>,
     /// That of the newest list of segments; to be looked at without the lock.
     pub(super) generation: AtomicU64,
@@ -201,7 +201,7 @@ impl Shared {
         match self.settings.durability {
             Durability::Os => {
                 let woken = self.published.publish(position);
-                self.control.tell_listeners();
+                self.control.tell_others();
                 woken
             }
             Durability::Sync => Woken::default(),

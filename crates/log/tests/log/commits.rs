@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use quire_log::{Durability, Error, Publication, Settings};
+use quire_log::{Deadline, Durability, Error, Publication, Settings, Slept};
 use quire_model::{History, Place, Position, Sequence, Tag};
 
 use crate::shard::{BOTH, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings};
@@ -232,8 +232,11 @@ fn a_dropped_publication_leaves_no_registration() {
 fn waiting_for_what_was_never_appended_ends_with_the_time_given() {
     for durability in BOTH {
         let (_shard, opened) = filled(durability, 3);
-        assert!(opened.log.wait_at_most(Position::new(3), Duration::ZERO).unwrap());
-        assert!(!opened.log.wait_at_most(Position::new(4), Duration::from_millis(1)).unwrap());
+        assert_eq!(opened.log.sleep(Position::new(3), Deadline::after(Duration::ZERO)).unwrap(), Slept::Published);
+        assert_eq!(
+            opened.log.sleep(Position::new(4), Deadline::after(Duration::from_millis(1))).unwrap(),
+            Slept::TimedOut
+        );
     }
 }
 
@@ -247,7 +250,10 @@ fn waiting_for_a_record_before_it_is_appended_ends_when_it_is_published() {
             let waiting = scope.spawn(move || log.wait(Position::new(4)));
             let asked = opened.log.publication(Position::new(5));
             let polled = scope.spawn(move || block_on(asked));
-            assert!(!opened.log.wait_at_most(Position::new(4), Duration::from_millis(30)).unwrap());
+            assert_eq!(
+                opened.log.sleep(Position::new(4), Deadline::after(Duration::from_millis(30))).unwrap(),
+                Slept::TimedOut
+            );
             extend(&mut opened, 6);
             waiting.join().unwrap().unwrap();
             polled.join().unwrap().unwrap();
@@ -303,10 +309,16 @@ fn an_os_log_syncs_as_often_as_it_was_told() {
     while opened.log.statistics().syncs == before {
         rounds += 1;
         assert!(rounds < 60_000, "a minute has gone by without a sync");
-        assert!(!opened.log.wait_at_most(Position::new(99), Duration::from_millis(1)).unwrap());
+        assert_eq!(
+            opened.log.sleep(Position::new(99), Deadline::after(Duration::from_millis(1))).unwrap(),
+            Slept::TimedOut
+        );
     }
     assert!(idle.log.statistics().syncs <= idle_before + 1);
     let syncs = opened.log.statistics().syncs;
-    assert!(!opened.log.wait_at_most(Position::new(99), Duration::from_millis(20)).unwrap());
+    assert_eq!(
+        opened.log.sleep(Position::new(99), Deadline::after(Duration::from_millis(20))).unwrap(),
+        Slept::TimedOut
+    );
     assert!(opened.log.statistics().syncs <= syncs + 1, "nothing new needs no sync");
 }

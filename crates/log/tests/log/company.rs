@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::mem;
 use std::os::unix::fs::FileExt;
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
-use quire_log::{Durability, Duty, Error, Settings};
+use quire_log::{Deadline, Durability, Duty, Error, Heard, Settings, Slept, Writer};
 use quire_model::{Effects, Position};
 
 use crate::shard::{BOTH, Shard, append, assert_samples, extend, filled, sample, settings};
@@ -198,37 +200,109 @@ fn extend_behind(opened: &mut quire_log::Opened, records: u64) {
     extend(opened, records);
 }
 
+/// The part of the database: takes in what others published.
+fn take_in(writer: &mut Writer) {
+    while writer.follow().unwrap().is_some() {}
+    drop(writer.publish_followed());
+}
+
 #[test]
-fn who_waits_is_woken_by_what_another_publishes() {
+fn who_waits_is_woken_by_what_another_publishes_each_time() {
+    const RECORDS: u64 = 500;
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
-        let mut opened = shard.open();
-        let mut other = shard.open();
+        let (mut opened, mut other) = (shard.open(), shard.open());
+        let (log, writer) = (opened.log.clone(), &mut opened.writer);
+        let (waits, next) = mpsc::channel();
         thread::scope(|scope| {
-            let log = opened.log.clone();
-            let waiter = scope.spawn(move || log.wait(Position::new(1)));
-            let log = opened.log.clone();
-            // The part of the database: it takes in what was heard of.
-            let writer = &mut opened.writer;
-            let listener = scope.spawn(move || {
+            let listener = scope.spawn(|| {
                 let mut company = false;
                 loop {
                     match log.listen(company) {
-                        quire_log::Heard::Published => {
-                            while writer.follow().unwrap().is_some() {}
-                            drop(writer.publish_followed());
-                        }
-                        quire_log::Heard::Company => company = !company,
-                        quire_log::Heard::Compaction => panic!("nobody compacts"),
-                        quire_log::Heard::Stop => return,
+                        Heard::Published => take_in(writer),
+                        Heard::Company => company = !company,
+                        Heard::Compaction => panic!("nobody compacts"),
+                        Heard::Stop => return,
                     }
                 }
             });
-            append(&mut other.writer, &sample(1));
-            other.log.wait(Position::new(1)).unwrap();
-            waiter.join().unwrap().unwrap();
-            opened.log.stop_listening();
+            let waiter = scope.spawn(|| {
+                let waits = waits;
+                for number in 1..=RECORDS {
+                    waits.send(number).unwrap();
+                    log.wait(Position::new(number)).unwrap();
+                }
+            });
+            for number in next {
+                append(&mut other.writer, &sample(number));
+                other.log.wait(Position::new(number)).unwrap();
+            }
+            waiter.join().unwrap();
+            log.stop_listening();
             listener.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn who_takes_in_by_itself_what_others_publish_is_woken_without_a_listener() {
+    const RECORDS: u64 = 500;
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let openings = [shard.open(), shard.open()];
+        thread::scope(|scope| {
+            for (own, mut opened) in openings.into_iter().enumerate() {
+                scope.spawn(move || {
+                    for number in 1..=RECORDS {
+                        let position = Position::new(number);
+                        if number % 2 == own as u64 {
+                            assert_eq!(append(&mut opened.writer, &sample(number)), position);
+                            opened.log.wait(position).unwrap();
+                            continue;
+                        }
+                        loop {
+                            match opened.log.sleep(position, Deadline::after(Duration::MAX)).unwrap() {
+                                Slept::Published => break,
+                                Slept::Behind => take_in(&mut opened.writer),
+                                Slept::TimedOut => panic!("there is time"),
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert_samples(&shard.open().log.reader(), RECORDS);
+    }
+}
+
+#[test]
+fn who_sleeps_is_woken_by_what_is_published_beside_it() {
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let mut opened = shard.open();
+        let (log, (sleeps, next)) = (opened.log.clone(), mpsc::channel());
+        thread::scope(|scope| {
+            let sleepers = [sleeps.clone(), sleeps].map(|sleeps| {
+                scope.spawn(|| {
+                    let sleeps = sleeps;
+                    for number in 1..=200 {
+                        sleeps.send(number).unwrap();
+                        assert_eq!(
+                            log.sleep(Position::new(number), Deadline::after(Duration::MAX)).unwrap(),
+                            Slept::Published
+                        );
+                    }
+                })
+            });
+            let mut appended = 0;
+            for number in next {
+                if number > appended {
+                    append(&mut opened.writer, &sample(number));
+                    log.wait(Position::new(number)).unwrap();
+                    appended = number;
+                }
+            }
+            sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
         });
     }
 }
