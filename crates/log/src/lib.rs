@@ -20,6 +20,7 @@
 //! # What is not here
 //! Any knowledge of a model.
 
+mod bell;
 mod checkpoint;
 mod checksum;
 mod clock;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use quire_model::Position;
 
+use crate::bell::Bell;
 use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
@@ -36,7 +37,7 @@ pub(crate) struct Syncer {
     counters: Arc<Counters>,
     state: Mutex<State>,
     /// A sync has ended.
-    ended: Condvar,
+    ended: Bell,
     /// The background thread has something to do.
     work: Condvar,
     /// Told when a full segment is synced.
@@ -73,7 +74,7 @@ impl Syncer {
             syncs: AtomicU64::new(0),
             counters,
             state: Mutex::default(),
-            ended: Condvar::new(),
+            ended: Bell::default(),
             work: Condvar::new(),
         }
     }
@@ -152,7 +153,13 @@ impl Syncer {
             }
             if state.running {
                 state.waiting += 1;
-                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                let heard = self.ended.rings();
+                drop(state);
+                self.ended.sleep(heard);
+                if self.durable() >= position {
+                    return Ok(());
+                }
+                state = self.lock();
                 continue;
             }
             state.running = true;
@@ -200,8 +207,8 @@ impl Syncer {
                 }
             }
             state.answered = std::mem::take(&mut state.waiting) + woken.len();
-            self.ended.notify_all();
             drop(state);
+            self.ended.ring();
             drop(woken);
             if segments.len() > 1 {
                 // What was sealed is then known to be synced, whenever the power goes: damage to it is told from a torn
