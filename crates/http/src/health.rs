@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::Problem;
+use crate::stats::FailingStats;
 
 /// How long the database may take to answer before it counts as failed, in seconds.
 const ANSWER_S_MAX: u64 = 5;
@@ -18,6 +19,8 @@ struct Health {
     status: &'static str,
     version: &'static str,
     durability: String,
+    /// What is done in the background and failed the last time: nothing that was promised is lost by it.
+    failing: Vec<FailingStats>,
 }
 
 /// 200 when the database answers, 503 with the reason when it has failed. The answer rests on everything committed so
@@ -29,5 +32,6 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Proble
         Err(_) => return Err(Problem::stalled(format!("the log was not synced within {ANSWER_S_MAX} s"))),
     }
     let durability = app.database.durability().to_string();
-    Ok(Answer::of(&Health { status: "ok", version: env!("CARGO_PKG_VERSION"), durability }))
+    let failing = FailingStats::all(&app.database);
+    Ok(Answer::of(&Health { status: "ok", version: env!("CARGO_PKG_VERSION"), durability, failing }))
 }

@@ -38,6 +38,10 @@ fn log(out: &mut Exposition, stats: &Stats) {
     out.gauge("quire_log_segments", "Segments of the log.").sample(&[], stats.segments);
     out.gauge("quire_log_damaged", "Places of the log that were found damaged since the database was opened.")
         .sample(&[], stats.damaged);
+    let mut failing = out.gauge("quire_failing", "How often in a row what is done in the background has failed.");
+    for duty in &stats.failing {
+        failing.sample(&[("duty", &duty.duty)], duty.times);
+    }
     out.gauge("quire_log_position", "Position of the last published record.").sample(&[], stats.position);
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::Statistics;
+use quire::{Database, Failing, Statistics};
 use serde::Serialize;
 
 use crate::answer::{Answer, aside};
@@ -31,11 +31,36 @@ pub(crate) struct Stats {
     pub(crate) segments: u64,
     /// How many places of the log were found damaged since the database was opened.
     pub(crate) damaged: u64,
+    /// What is done in the background and failed the last time.
+    pub(crate) failing: Vec<FailingStats>,
     pub(crate) stores: Vec<StoreStats>,
     pub(crate) topics: Vec<TopicStats>,
     pub(crate) groups: Vec<GroupStats>,
     pub(crate) queues: Vec<QueueReply>,
     pub(crate) graphs: Vec<GraphReply>,
+}
+
+/// A duty of the background that failed when it was last tried.
+#[derive(Debug, Serialize)]
+pub(crate) struct FailingStats {
+    pub(crate) duty: String,
+    /// How often in a row.
+    pub(crate) times: u64,
+    /// The first of these times, in milliseconds since 1970.
+    pub(crate) since_ms: u64,
+    pub(crate) message: String,
+}
+
+impl FailingStats {
+    pub(crate) fn all(database: &Database) -> Vec<Self> {
+        let of = |Failing { duty, times, since, message }| FailingStats {
+            duty: duty.to_string(),
+            times,
+            since_ms: since.as_millis(),
+            message,
+        };
+        database.failing().into_iter().map(of).collect()
+    }
 }
 
 /// An event store.
@@ -91,6 +116,7 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
         syncs,
         segments,
         damaged,
+        failing: FailingStats::all(&app.database),
         stores,
         topics,
         groups,

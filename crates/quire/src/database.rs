@@ -3,6 +3,7 @@
 //! Writers take the lock to decide; readers share it for as long as it takes to look something up. What they learn is
 //! handed out as a [`Ticket`], so that nobody is told of what a crash could still take back.
 
+use std::fmt;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::compaction::Thoroughness;
 use crate::compression::open_batch;
 use crate::decide::{Commands, Replies, State};
 use crate::error::{Error, Result};
+use crate::failing::Failing;
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
 use crate::outcome::{Committed, Outcome};
 use crate::parts::{Encoded, Sorted, in_order, part_of};
@@ -57,6 +59,21 @@ pub enum Duty {
     Retain,
     /// Make jobs of the events that named subscriptions ask for.
     Deliver,
+}
+
+impl fmt::Display for Duty {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Duty::Sync => "sync",
+            Duty::Prepare => "prepare",
+            Duty::Seal => "seal",
+            Duty::Checkpoint => "checkpoint",
+            Duty::Tick => "tick",
+            Duty::Compact => "compact",
+            Duty::Retain => "retain",
+            Duty::Deliver => "deliver",
+        })
+    }
 }
 
 /// Counts since the database was opened.
@@ -305,6 +322,11 @@ impl Database {
     /// What reads found not to be as it was written, since the database was opened. Those reads failed; all else is read.
     pub fn damage(&self) -> Vec<Damage> {
         self.shared.log.damage()
+    }
+
+    /// What is done in the background and failed when it was last tried: it is tried again. Empty when all is well.
+    pub fn failing(&self) -> Vec<Failing> {
+        self.shared.failing()
     }
 
     /// The number drawn at random when the database was created: no two have the same.

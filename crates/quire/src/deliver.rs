@@ -14,6 +14,7 @@ use std::time::Duration;
 use quire_log::Clock;
 use quire_model::Position;
 
+use crate::database::Duty;
 use crate::decide::{Commands, Replies};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{self, Attempts, EventPosition, MoveSubscription, ReadOptions, Subscription};
@@ -266,7 +267,7 @@ impl Shared {
     pub(crate) fn deliver_in_background(&self) {
         while let Some(position) = self.deliveries.next() {
             let delivered = self.log.wait(position).map_err(Error::from).and_then(|()| self.deliver());
-            match delivered {
+            match self.noted(Duty::Deliver, delivered) {
                 Ok(_) => {}
                 // Who commits is told by the commit.
                 Err(error) if error.kind() == ErrorKind::Failed => return,

@@ -87,6 +87,7 @@ mod compression;
 mod consumer;
 mod database;
 mod error;
+mod failing;
 mod handles;
 
 pub mod tools;
@@ -98,6 +99,7 @@ pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView,
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use deliver::EventRef;
 pub use error::{Error, ErrorKind, Result};
+pub use failing::Failing;
 pub use handles::{
     CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot,
     Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, NextEvent, OUTSIDE_QUEUE, PartitionStatistics,

@@ -17,6 +17,7 @@ use crate::decide::{Commands, Decided, Replies, State};
 use crate::deliver::Deliveries;
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
+use crate::failing::{Failing, Failures};
 use crate::keys::KeyLooks;
 use crate::models::seed_of;
 use crate::pressure::Pressure;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) keys: KeyLooks,
     pub(crate) pressure: Pressure,
     refusals: AtomicU64,
+    failures: Failures,
     /// What any topic asks of its producers.
     asked: Asked,
 }
@@ -110,6 +112,7 @@ impl Shared {
             deliveries: Deliveries::default(),
             checkpoints: restored.checkpoints,
             refusals: AtomicU64::new(0),
+            failures: Failures::default(),
             asked,
         };
         shared.schedule_compaction();
@@ -264,16 +267,17 @@ impl Shared {
         loop {
             let done = match self.duties.next(|| self.log.clock().now(), || self.log.has_company()) {
                 Next::Stop => return,
-                Next::Checkpoint => self.for_all(Shared::checkpoint).map(drop),
+                Next::Checkpoint => self.noted(Duty::Checkpoint, self.for_all(Shared::checkpoint)).map(drop),
+                // Who reads or commits is told.
                 Next::Follow => self.catch_up(),
-                Next::Tick => self.tick(),
+                Next::Tick => self.noted(Duty::Tick, self.tick()),
                 Next::Compact => {
                     self.schedule_compaction();
-                    self.for_all(Shared::compact_in_time).map(drop)
+                    self.noted(Duty::Compact, self.for_all(Shared::compact_in_time)).map(drop)
                 }
                 Next::Retain => {
                     self.schedule_retention();
-                    self.for_all(Shared::retain).map(drop)
+                    self.noted(Duty::Retain, self.for_all(Shared::retain)).map(drop)
                 }
             };
             match done {
@@ -283,6 +287,16 @@ impl Shared {
                 Err(_) => self.duties.rest(),
             }
         }
+    }
+
+    /// Notes how a duty of the background went, for nobody waits for it.
+    pub(crate) fn noted<T>(&self, duty: Duty, done: Result<T>) -> Result<T> {
+        self.failures.note(duty, self.log.clock().now(), done)
+    }
+
+    /// The duties that failed when they were last tried.
+    pub(crate) fn failing(&self) -> Vec<Failing> {
+        self.failures.all()
     }
 
     /// Carries out what one of those who have the database open does for all, if it is this one.
@@ -319,18 +333,20 @@ impl Shared {
             Duty::Sync => Ok(self.log.carry_out(quire_log::Duty::Sync)?),
             Duty::Prepare => Ok(self.log.carry_out(quire_log::Duty::Prepare)?),
             Duty::Seal => Ok(self.log.carry_out(quire_log::Duty::Seal)?),
-            Duty::Checkpoint if self.duties.take(Next::Checkpoint, now) => self.checkpoint().map(|()| true),
-            Duty::Tick if self.duties.take(Next::Tick, now) => self.tick().map(|()| true),
+            Duty::Checkpoint if self.duties.take(Next::Checkpoint, now) => {
+                self.noted(duty, self.checkpoint()).map(|()| true)
+            }
+            Duty::Tick if self.duties.take(Next::Tick, now) => self.noted(duty, self.tick()).map(|()| true),
             Duty::Compact if self.attend()? => Ok(true),
             Duty::Compact if self.duties.take(Next::Compact, now) => {
                 self.schedule_compaction();
-                Ok(self.for_all(Shared::compact_in_time)?.is_some())
+                Ok(self.noted(duty, self.for_all(Shared::compact_in_time))?.is_some())
             }
             Duty::Retain if self.duties.take(Next::Retain, now) => {
                 self.schedule_retention();
-                self.retain()
+                self.noted(duty, self.retain())
             }
-            Duty::Deliver if self.deliveries.take().is_some() => self.deliver(),
+            Duty::Deliver if self.deliveries.take().is_some() => self.noted(duty, self.deliver()),
             Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain | Duty::Deliver => Ok(false),
         }
     }

@@ -244,3 +244,29 @@ fn a_topic_of_which_the_log_holds_nothing_any_more_begins_where_it_ends() {
     assert_eq!(produced.base_offset, Sequence::new(200));
     assert_eq!(ends(&database), (200, 201));
 }
+
+#[test]
+fn what_fails_in_the_background_is_told_until_it_succeeds() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000_000_000_000)));
+    let database = builder(&place, &clock).open().expect("opened");
+    database.queue("queue").enqueue(NewJob::new(b"job")).expect("accepted");
+    assert_eq!(database.failing(), []);
+    // A directory stands where the file would be that is locked for a compaction.
+    let lock = place.shard().join("compacting");
+    let _ = fs::remove_file(&lock);
+    fs::create_dir(&lock).expect("made");
+    let compact = |round: u64| {
+        clock.set(Timestamp::from_millis(1_000_000_000_000 + round * 10 * HOUR_MS));
+        database.carry_out(Duty::Compact)
+    };
+    compact(1).expect_err("it can't be locked");
+    let since = database.failing()[0].since;
+    compact(2).expect_err("it can't be locked");
+    let failing = database.failing();
+    assert_eq!((failing.len(), failing[0].duty, failing[0].times, failing[0].since), (1, Duty::Compact, 2, since));
+    assert!(failing[0].message.contains("compacting"), "{}", failing[0].message);
+    fs::remove_dir(&lock).expect("removed");
+    assert!(compact(3).expect("carried out"));
+    assert_eq!(database.failing(), []);
+}

@@ -1,0 +1,58 @@
+//! What is done in the background and fails: nobody waits for it, so nobody would be told.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use quire_model::Timestamp;
+
+use crate::database::Duty;
+use crate::error::{Error, Result};
+
+/// A duty that failed when it was last tried. It is tried again; what depends on it waits meanwhile: disk space does not come back, say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failing {
+    /// Which.
+    pub duty: Duty,
+    /// How often it has failed in a row.
+    pub times: u64,
+    /// When it failed the first of these times, by the database's clock.
+    pub since: Timestamp,
+    /// What it failed with the last time.
+    pub message: String,
+}
+
+/// The duties that fail.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    failing: Mutex<Vec<Failing>>,
+}
+
+impl Failures {
+    /// Notes how a duty went, which was tried at this time.
+    pub(crate) fn note<T>(&self, duty: Duty, now: Timestamp, done: Result<T>) -> Result<T> {
+        match &done {
+            Ok(_) => self.lock().retain(|failing| failing.duty != duty),
+            Err(error) => self.add(duty, now, error),
+        }
+        done
+    }
+
+    #[cold]
+    fn add(&self, duty: Duty, now: Timestamp, error: &Error) {
+        let mut all = self.lock();
+        match all.iter_mut().find(|failing| failing.duty == duty) {
+            Some(failing) => {
+                failing.times += 1;
+                failing.message = error.to_string();
+            }
+            None => all.push(Failing { duty, times: 1, since: now, message: error.to_string() }),
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Failing> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Failing>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
