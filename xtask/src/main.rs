@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `chaos`, `gate`, `nightly`,
+//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `chaos`, `kills`, `gate`, `nightly`,
 //! `canaries`, `bench-peers` and `proto`.
 //!
 //! This file reads the command line and nothing else. `test` is what a contributor and continuous integration run;
@@ -12,6 +12,7 @@ mod bench_peers;
 mod canaries;
 mod chaos;
 mod gate;
+mod kills;
 mod maven;
 mod proto;
 mod soak;
@@ -40,7 +41,8 @@ Usage: cargo xtask <CHORE>
   gate [--bless]                          some of `quire bench`, held against xtask/baseline.jsonl: whether anything became slower;
                                           --bless: as it is now is the baseline
   soak MINUTES                            run the simulation for so long, with seeds that nobody has run
-  nightly MINUTES                         soak for so long, chaos for so long, and then the gate
+  kills COUNT                             kill so many processes that write, and look for what they acknowledged
+  nightly MINUTES                         soak for so long, chaos for so long, 1,000 kills, and then the gate
   help                                    print this
 ";
 
@@ -106,11 +108,18 @@ fn run(arguments: &[String]) -> Result<(), String> {
             [flag] if flag == "--bless" => gate::run(&Workspace::find()?, true),
             _ => Err(format!("`gate` takes only --bless\n\n{HELP}")),
         },
+        "kills" => match flags {
+            [count] if count.parse::<u64>().is_ok() => {
+                kills::run(&Workspace::find()?, count.parse().expect("it was tried"))
+            }
+            _ => Err(format!("`kills` takes how many\n\n{HELP}")),
+        },
         "nightly" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {
                 let (workspace, minutes) = (Workspace::find()?, minutes.parse::<u64>().expect("it was tried"));
                 soak::run(&workspace, minutes)?;
                 chaos::run(&workspace, minutes * 60)?;
+                kills::run(&workspace, kills::OF_A_NIGHT)?;
                 gate::run(&workspace, false)
             }
             _ => Err(format!("`nightly` takes how many minutes\n\n{HELP}")),

@@ -17,8 +17,14 @@ const DURABILITY: &str = "QUIRE_LOG_KILL_DURABILITY";
 /// Whether a child compacts, too.
 const COMPACTS: &str = "QUIRE_LOG_KILL_COMPACTS";
 const ROUNDS: u64 = 30;
-/// How many processes are killed while others append.
+/// How many processes are killed while others append, unless the environment says how many.
 const KILLS: u64 = 40;
+/// How many, in the environment: `cargo xtask kills`.
+const KILLS_VARIABLE: &str = "QUIRE_KILLS";
+
+fn kills() -> u64 {
+    std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().expect("QUIRE_KILLS is a number"))
+}
 
 fn open(directory: &Path, durability: Durability) -> Opened {
     let identity = Identity { database: 0x5eed << 64, shard: 0 };
@@ -205,7 +211,7 @@ fn check_company(durability: Durability, compacts: bool) {
     let mut random: u64 = 0xC0FFEE;
     let mut promised = 0;
     // A compaction takes its time, and begins when there is something to do.
-    let (kills, most) = if compacts { (KILLS / 2, 600) } else { (KILLS, 30) };
+    let (kills, most) = if compacts { (kills() / 2, 600) } else { (kills(), 30) };
     for round in 0..kills {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (mut child, mut lines) = running.remove((random >> 33) as usize % running.len());

@@ -20,9 +20,15 @@ use quire::{Builder, Database, Durability};
 use crate::ledger::Ledger;
 use crate::random::Random;
 
-/// Kills for each durability; after so many of them the directory is a fresh one.
+/// Kills for each durability, unless the environment says how many; after so many of them the directory is a fresh one.
 const KILLS: u64 = 100;
 const KILLS_PER_DIRECTORY: u64 = 10;
+/// How many, in the environment: `cargo xtask kills`.
+const KILLS_VARIABLE: &str = "QUIRE_KILLS";
+
+fn kills() -> u64 {
+    std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().expect("QUIRE_KILLS is a number"))
+}
 
 /// How the child and the inspection open the database: so that segments end and checkpoints are taken all the time.
 fn builder(path: &Path, durability: Durability) -> Builder {
@@ -31,12 +37,12 @@ fn builder(path: &Path, durability: Durability) -> Builder {
 }
 
 #[test]
-fn what_an_os_database_acknowledged_survives_100_kills_whole_in_order_and_once() {
+fn what_an_os_database_acknowledged_survives_kills_whole_in_order_and_once() {
     survive(Durability::Os);
 }
 
 #[test]
-fn what_a_sync_database_acknowledged_survives_100_kills_whole_in_order_and_once() {
+fn what_a_sync_database_acknowledged_survives_kills_whole_in_order_and_once() {
     survive(Durability::Sync);
 }
 
@@ -52,7 +58,7 @@ fn survive(durability: Durability) {
     let mut random = Random::from_environment();
     println!("to choose the same moments again: QUIRE_KILL_SEED={}", random.seed());
     let mut acknowledged = 0;
-    for begin in (0..KILLS).step_by(usize::try_from(KILLS_PER_DIRECTORY).expect("few")) {
+    for begin in (0..kills()).step_by(usize::try_from(KILLS_PER_DIRECTORY).expect("few")) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("data");
         let mut ledger = Ledger::default();
