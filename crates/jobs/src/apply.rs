@@ -1,7 +1,6 @@
 //! Entries into the state. Cheap and total: everything was decided.
 
 use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
 use quire_model::{Place, Timestamp};
@@ -132,11 +131,11 @@ impl Jobs {
     fn step(&mut self, number: QueueId, cause: Cause, step: &Step<'_>, place: Place) {
         let id = step.job;
         let queue = self.queues.get_mut(&number);
-        let Entry::Occupied(mut slot) = self.jobs.entry(id) else {
+        let Some(slot) = self.jobs.get_mut(&id) else {
             return finished_deleted(queue, cause, step);
         };
         let queue = queue.expect("a live job's queue is there");
-        let before = *slot.get();
+        let before = *slot;
         let standing = before.after(cause, &step.to, step.attempt, place);
         let extra = if before.extra { self.extras.get(&id) } else { None };
         let expires_at = extra.and_then(|extra| extra.expires_at);
@@ -147,9 +146,9 @@ impl Jobs {
                     _ => queue.shift(id, &before, &after, expires_at),
                 }
                 let run_until = if let To::Active { run_until, .. } = step.to { run_until } else { None };
-                *slot.get_mut() = after;
+                *slot = after;
                 if before.extra || run_until.is_some() {
-                    slot.get_mut().extra = settle_extra(&mut self.extras, &mut self.keys, id, &step.to, run_until);
+                    slot.extra = settle_extra(&mut self.extras, &mut self.keys, id, &step.to, run_until);
                 }
             }
             Standing::Finished(state) => {
@@ -158,12 +157,12 @@ impl Jobs {
                 if state == JobState::Dead {
                     queue.dead.insert(id);
                 }
-                slot.remove();
+                self.jobs.remove(&id);
                 self.forget(id, &before, state == JobState::Cancelled);
             }
             Standing::Deleted => {
                 queue.remove(id, &before, expires_at);
-                slot.remove();
+                self.jobs.remove(&id);
                 self.forget(id, &before, true);
             }
         }

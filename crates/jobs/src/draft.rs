@@ -3,12 +3,13 @@
 //! What the draft knows of a job overrides the state. Steps of one cause in one queue that follow each other go into one entry,
 //! which is pushed when something else is, or at the end.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use quire_model::codec::Encoder;
 use quire_model::{At, Effects, Place};
 
+use crate::changed::Changed;
 use crate::codec::{Cause, Effect, Epitaph, Run, Step, To, push_enqueued};
 use crate::draft_queue::DraftQueue;
 use crate::job::{Extra, Job};
@@ -48,57 +49,56 @@ pub(crate) struct Draft<'d> {
     pub(crate) at: At,
     effects: &'d mut dyn Effects,
     run: Run,
-    /// For what is encoded and pushed at once.
-    buffer: Encoder,
+    changed: Changed,
+    /// Whether it took jobs of the state by clearing or destroying their queue.
+    has_cleared: bool,
+    queues: Table<QueueId, DraftQueue<'d>>,
+    /// `None` until there is any of it.
+    rest: Option<Box<Rest>>,
+}
+
+/// What most commits don't do.
+#[derive(Debug, Default)]
+struct Rest {
     /// Queues that this commit created, and under `None` names that it freed.
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
     destroyed: usize,
-    changed: Table<JobId, Standing>,
-    /// Whether it took jobs of the state by clearing or destroying their queue.
-    has_cleared: bool,
     /// How jobs ended that time ended in this commit: place of the step, and what it says.
     over: BTreeMap<JobId, (Place, Epitaph, u16)>,
     extras: BTreeMap<JobId, Extra>,
     groups: BTreeMap<JobId, String>,
     keys: BTreeMap<Key, Option<Holder>>,
-    queues: Table<QueueId, DraftQueue<'d>>,
 }
 
 impl<'d> Draft<'d> {
+    #[inline]
     pub(crate) fn new(state: &'d Jobs, at: At, effects: &'d mut dyn Effects) -> Self {
+        let run = Run::new(effects);
         Draft {
             state,
             at,
             effects,
-            run: Run::default(),
-            buffer: Encoder::new(),
-            names: BTreeMap::new(),
-            created: 0,
-            destroyed: 0,
-            changed: Table::default(),
+            run,
+            changed: Changed::default(),
             has_cleared: false,
-            over: BTreeMap::new(),
-            extras: BTreeMap::new(),
-            groups: BTreeMap::new(),
-            keys: BTreeMap::new(),
             queues: Table::default(),
+            rest: None,
         }
     }
 
-    /// Makes room for so many jobs that are to be changed.
-    pub(crate) fn reserve(&mut self, jobs: usize) {
-        self.changed.reserve(jobs);
-    }
-
-    /// Pushes what is still to be pushed.
-    pub(crate) fn finish(mut self) {
-        self.flush();
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
     }
 
     /// Pushes the entry that was begun, unless it got no steps: what follows goes into others.
     pub(crate) fn flush(&mut self) {
         self.run.push(self.effects);
+    }
+
+    /// Gives back the memory that it encoded in.
+    pub(crate) fn give_back(&mut self) {
+        self.run.give_back(self.effects);
     }
 
     /// Pushes an effect, of a queue when it is one of its life-cycle events.
@@ -124,7 +124,7 @@ impl<'d> Draft<'d> {
 
     /// The queue of this name, when it is there.
     pub(crate) fn queue(&self, name: &str) -> Option<QueueId> {
-        match self.names.get(name) {
+        match self.rest.as_ref().and_then(|rest| rest.names.get(name)) {
             Some(known) => *known,
             None => self.state.queue_ids.get(name).copied(),
         }
@@ -137,15 +137,17 @@ impl<'d> Draft<'d> {
 
     /// How many queues there are.
     pub(crate) fn queue_count(&self) -> usize {
-        self.state.queues.len() + self.created as usize - self.destroyed
+        let (created, destroyed) = self.rest.as_ref().map_or((0, 0), |rest| (rest.created as usize, rest.destroyed));
+        self.state.queues.len() + created - destroyed
     }
 
     /// Adds a queue that was not there.
     pub(crate) fn create_queue(&mut self, name: &str) -> QueueId {
-        let queue = QueueId(self.state.queues_created + self.created);
+        let queue = QueueId(self.state.queues_created + self.rest.as_ref().map_or(0, |rest| rest.created));
         self.push(&Effect::QueueCreated { queue, name }, Some(queue));
-        self.created += 1;
-        self.names.insert(String::from(name), Some(queue));
+        let rest = self.rest();
+        rest.created += 1;
+        rest.names.insert(String::from(name), Some(queue));
         queue
     }
 
@@ -164,7 +166,7 @@ impl<'d> Draft<'d> {
         if settings.group_active_max.is_some() && !counted {
             let group = |job: &Job| (job.queue == queue && job.state == JobState::Active).then_some(job.group);
             draft.recount(self.changed.iter().flat_map(|(id, standing)| {
-                let before = state.jobs.get(id).and_then(group).map(|group| (group, -1));
+                let before = state.jobs.get(&id).and_then(group).map(|group| (group, -1));
                 let after = standing.live().as_ref().and_then(group).map(|group| (group, 1));
                 before.into_iter().chain(after)
             }));
@@ -177,9 +179,10 @@ impl<'d> Draft<'d> {
         let draft = self.queues.get(queue);
         let is_left = |job: &Job| gone(job) && !draft.is_some_and(|draft| draft.has_taken(job));
         let stored = self.stored_queue(queue).into_iter().flat_map(Queue::ids);
-        let stored = stored.filter(|id| !self.changed.contains(*id) && is_left(&self.state.jobs[id])).count();
+        let stored =
+            stored.filter(|id| !self.changed.contains(*id) && self.state.jobs.get(id).is_some_and(is_left)).count();
         let mut jobs = stored as u64;
-        for standing in self.changed.values_mut() {
+        for standing in self.changed.standings_mut() {
             if standing.live().as_ref().is_some_and(gone) {
                 *standing = Standing::Finished(JobState::Cancelled);
                 jobs += 1;
@@ -187,8 +190,9 @@ impl<'d> Draft<'d> {
         }
         if destroyed {
             self.push(&Effect::QueueDestroyed { queue }, Some(queue));
-            self.names.insert(String::from(name), None);
-            self.destroyed += 1;
+            let rest = self.rest();
+            rest.names.insert(String::from(name), None);
+            rest.destroyed += 1;
         } else {
             self.push(&Effect::QueueCleared { queue }, Some(queue));
         }
@@ -215,7 +219,7 @@ impl<'d> Draft<'d> {
     pub(crate) fn enqueue(&mut self, queue: QueueId, job: &NewJob<'_>) -> (JobId, JobState) {
         self.flush();
         let run_at = job.run_at.filter(|run_at| *run_at > self.at.time);
-        let id = push_enqueued(self.effects, &mut self.buffer, queue, run_at, job);
+        let id = push_enqueued(self.effects, self.run.buffer(), queue, run_at, job);
         let mut live = Job::enqueued(id, queue, GROUP_UNKNOWN, job.priority, job.attempts_max);
         if let Some(run_at) = run_at {
             live.state = JobState::Scheduled;
@@ -224,10 +228,10 @@ impl<'d> Draft<'d> {
         self.draft_queue(queue).live += 1;
         self.changed.insert(id, Standing::Live(live));
         if !job.group.is_empty() {
-            self.groups.insert(id, String::from(job.group));
+            self.rest().groups.insert(id, String::from(job.group));
         }
         if job.expires_at.is_some() {
-            self.extras.insert(id, Extra { expires_at: job.expires_at, ..Extra::default() });
+            self.set_extra(id, Extra { expires_at: job.expires_at, ..Extra::default() });
         }
         (id, live.state)
     }
@@ -251,24 +255,24 @@ impl<'d> Draft<'d> {
 
     /// What a job has beyond the usual.
     pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
-        self.extras.get(&id).or_else(|| self.state.extra(id, job))
+        self.rest.as_ref().and_then(|rest| rest.extras.get(&id)).or_else(|| self.state.extra(id, job))
     }
 
     pub(crate) fn set_extra(&mut self, id: JobId, extra: Extra) {
-        self.extras.insert(id, extra);
+        self.rest().extras.insert(id, extra);
     }
 
     /// The name of a job's group.
     pub(crate) fn group_name(&self, id: JobId, job: &Job) -> String {
         if job.group == GROUP_UNKNOWN {
-            return self.groups.get(&id).cloned().unwrap_or_default();
+            return self.rest.as_ref().and_then(|rest| rest.groups.get(&id)).cloned().unwrap_or_default();
         }
         String::from(&*self.state.queue(job.queue).groups.get(job.group).name)
     }
 
     /// The job that took a key last, whether it still has it or not.
     pub(crate) fn key_taker(&self, key: &Key) -> Option<Holder> {
-        self.keys.get(key).copied().unwrap_or_else(|| self.state.keys.holder(key))
+        self.rest.as_ref().and_then(|rest| rest.keys.get(key)).copied().unwrap_or_else(|| self.state.keys.holder(key))
     }
 
     /// The job that has a key now.
@@ -286,7 +290,7 @@ impl<'d> Draft<'d> {
     }
 
     pub(crate) fn take_key(&mut self, key: Key, holder: Holder) {
-        self.keys.insert(key, Some(holder));
+        self.rest().keys.insert(key, Some(holder));
     }
 
     /// What a finished job's last entry remembers of it.
@@ -303,16 +307,16 @@ impl<'d> Draft<'d> {
         self.run.add(&Step { job: id, before: job.last(), attempt, to, detail });
         match (cause, to) {
             (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) => {
-                self.over.insert(id, (place, epitaph, attempt));
+                self.rest().over.insert(id, (place, epitaph, attempt));
             }
-            _ => drop(self.over.remove(&id)),
+            _ => drop(self.rest.as_mut().and_then(|rest| rest.over.remove(&id))),
         }
         self.set(id, job, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
     }
 
     /// How a job ended that time ended in this commit.
     pub(crate) fn over(&self, id: JobId) -> Option<(Place, Epitaph, u16)> {
-        self.over.get(&id).copied()
+        self.rest.as_ref()?.over.get(&id).copied()
     }
 
     /// Takes a job that was finished before this commit, or by it, out of what is known.
@@ -356,7 +360,7 @@ impl<'d> Draft<'d> {
     pub(crate) fn set_moved(&mut self, id: JobId, before: &Job, mut after: Job, group: String) {
         let stored = self.stored_queue(after.queue).filter(|_| after.state == JobState::Active);
         after.group = stored.and_then(|queue| queue.groups.number(&group)).unwrap_or(GROUP_UNKNOWN);
-        self.groups.insert(id, group);
+        self.rest().groups.insert(id, group);
         self.set(id, before, Standing::Live(after), false);
     }
 
@@ -365,10 +369,11 @@ impl<'d> Draft<'d> {
         let lost = self.state.extras.get(&id).and_then(|extra| extra.key.as_deref());
         let is_its_own = |holder: Holder| holder.job == id && !matches!(holder.until, KeyEnd::At(_));
         if let Some(key) = lost.filter(|key| self.key_taker(key).is_some_and(is_its_own)) {
-            self.keys.insert(key.clone(), None);
+            self.rest().keys.insert(key.clone(), None);
         }
-        self.groups.insert(id, group);
-        self.extras.insert(id, extra);
+        let rest = self.rest();
+        rest.groups.insert(id, group);
+        rest.extras.insert(id, extra);
         self.draft_queue(job.queue).live += 1;
         self.changed.insert(id, Standing::Live(job));
     }

@@ -5,7 +5,7 @@
 //! `offered` holds those that became pending in this commit.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, btree_set};
+use alloc::collections::BTreeSet;
 use core::iter::Peekable;
 
 use quire_model::Timestamp;
@@ -13,6 +13,7 @@ use quire_model::Timestamp;
 use crate::draft::GROUP_UNKNOWN;
 use crate::group::{Group, PendingKey, ReadyKey};
 use crate::job::Job;
+use crate::ordered::Keys;
 use crate::queue::Queue;
 use crate::rate::Meter;
 use crate::table::Table;
@@ -40,7 +41,7 @@ pub(crate) struct DraftQueue<'d> {
     /// The touched groups that have jobs, in their order.
     ready: Ready,
     /// The state's order, as far as it was not gone through.
-    untouched: Option<Peekable<btree_set::Iter<'d, ReadyKey>>>,
+    untouched: Option<Peekable<Keys<'d, ReadyKey>>>,
     /// Whether all groups of the state are touched.
     all_touched: bool,
     thawed: bool,
@@ -54,7 +55,7 @@ struct DraftGroup<'d> {
     started: u32,
     turn: u64,
     /// The state's pending jobs that were not gone through, once any were.
-    rest: Option<Peekable<btree_set::Iter<'d, PendingKey>>>,
+    rest: Option<Peekable<Keys<'d, PendingKey>>>,
     offered: BTreeSet<PendingKey>,
     standing: Option<ReadyKey>,
 }
@@ -255,7 +256,7 @@ impl<'d> DraftQueue<'d> {
             }
             return;
         }
-        let untouched = self.untouched.get_or_insert_with(|| stored.groups.ready.iter().peekable());
+        let untouched = self.untouched.get_or_insert_with(|| stored.groups.ready.keys().peekable());
         while untouched.next_if(|(.., number)| self.groups.contains(*number)).is_some() {}
         let Some((.., number)) = untouched.next_if(|next| self.ready.first.is_none_or(|first| **next < first)).copied()
         else {
@@ -313,7 +314,7 @@ impl<'d> DraftGroup<'d> {
 
     /// The next job of the group, and whether it became pending in this commit.
     fn first(&mut self, cleared: bool) -> Option<(PendingKey, bool)> {
-        let rest = self.rest.get_or_insert_with(|| self.stored.pending.iter().peekable());
+        let rest = self.rest.get_or_insert_with(|| self.stored.pending.keys().peekable());
         let stored = if cleared { None } else { rest.peek().copied() };
         match (self.offered.first(), stored) {
             (Some(offered), Some(stored)) if offered < stored => Some((*offered, true)),

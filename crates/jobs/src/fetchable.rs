@@ -2,6 +2,7 @@
 
 use quire_model::Timestamp;
 
+use crate::queue::Timed;
 use crate::state::Jobs;
 
 impl Jobs {
@@ -15,7 +16,7 @@ impl Jobs {
     fn queue_fetchable_at(&self, name: &str, now: Timestamp) -> Option<Timestamp> {
         let queue = self.queue(*self.queue_ids.get(name)?);
         let settings = &queue.settings;
-        let timed = |set: &alloc::collections::BTreeSet<(Timestamp, crate::JobId)>| set.first().map(|(time, _)| *time);
+        let timed = |set: &Timed| set.first().map(|((time, _), ())| *time);
         // A lease that runs out makes a job pending, and room for another.
         let lease = timed(&queue.leased);
         let is_full = settings.active_max.is_some_and(|most| queue.leased.len() >= most as usize);

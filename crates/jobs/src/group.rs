@@ -14,6 +14,7 @@ use core::cmp::Reverse;
 
 use quire_model::Timestamp;
 
+use crate::ordered::Ordered;
 use crate::rate::Meter;
 use crate::{JobId, Priority, QueueSettings};
 
@@ -27,7 +28,7 @@ pub(crate) type ReadyKey = (Reverse<Priority>, u64, u32);
 pub(crate) struct Group {
     pub(crate) name: Box<str>,
     /// Its jobs that may be fetched, the next one first.
-    pub(crate) pending: BTreeSet<PendingKey>,
+    pub(crate) pending: Ordered<PendingKey>,
     pub(crate) active: u32,
     /// How many of its jobs are neither pending nor active.
     pub(crate) resting: u64,
@@ -55,7 +56,7 @@ pub(crate) struct Groups {
     slots: Vec<Option<Group>>,
     free: BTreeSet<u32>,
     numbers: BTreeMap<Box<str>, u32>,
-    pub(crate) ready: BTreeSet<ReadyKey>,
+    pub(crate) ready: Ordered<ReadyKey>,
     /// Groups that time will change.
     pub(crate) waiting: BTreeSet<(Timestamp, u32)>,
     /// How many turns there were.
@@ -68,7 +69,7 @@ impl Group {
     fn new(name: &str) -> Self {
         Group {
             name: name.into(),
-            pending: BTreeSet::new(),
+            pending: Ordered::default(),
             active: 0,
             resting: 0,
             turn: 0,
@@ -79,7 +80,7 @@ impl Group {
 
     fn standing_at(&self, settings: &QueueSettings, now: Timestamp) -> Standing {
         let idle_at = settings.group_rate.map_or(Timestamp::ZERO, |rate| self.meter.idle_at(rate));
-        let Some((urgency, _)) = self.pending.first() else {
+        let Some(((urgency, _), ())) = self.pending.first() else {
             let kept_by_meter = self.active == 0 && self.resting == 0 && idle_at > now;
             return if kept_by_meter { Standing::Waiting(idle_at) } else { Standing::Aside };
         };
@@ -212,7 +213,7 @@ impl Groups {
         match standing {
             Standing::Aside => {}
             Standing::Ready(urgency, turn) => {
-                assert!(self.ready.insert((urgency, turn, number)), "a group stands once")
+                assert!(self.ready.add((urgency, turn, number)), "a group stands once")
             }
             Standing::Waiting(until) => assert!(self.waiting.insert((until, number)), "a group waits once"),
         }
@@ -222,7 +223,7 @@ impl Groups {
         match standing {
             Standing::Aside => {}
             Standing::Ready(urgency, turn) => {
-                assert!(self.ready.remove(&(urgency, turn, number)), "a group stood there")
+                assert!(self.ready.take(&(urgency, turn, number)), "a group stood there")
             }
             Standing::Waiting(until) => assert!(self.waiting.remove(&(until, number)), "a group waited"),
         }

@@ -35,6 +35,11 @@ impl Packed {
         Packed { position_high: (position >> 32) as u32, position_low: position as u32, index: place.index }
     }
 
+    /// The place as one number, in the order of places.
+    const fn number(self) -> u128 {
+        (self.position_high as u128) << 64 | (self.position_low as u128) << 32 | self.index as u128
+    }
+
     pub(crate) const fn place(self) -> Place {
         let position = (self.position_high as u64) << 32 | self.position_low as u64;
         Place::new(Position::new(position), self.index)
@@ -42,9 +47,10 @@ impl Packed {
 }
 
 impl Ord for Packed {
-    // Two comparisons instead of three: every index is searched with them.
+    // One comparison instead of three: every index is searched with it.
+    #[inline]
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        self.place().cmp(&other.place())
+        self.number().cmp(&other.number())
     }
 }
 

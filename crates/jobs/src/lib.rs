@@ -71,6 +71,7 @@ mod codec;
 mod codec_tests;
 mod name;
 
+mod changed;
 mod decide;
 mod draft;
 mod draft_queue;
@@ -83,6 +84,7 @@ mod fetchable;
 mod group;
 mod job;
 mod keys;
+mod ordered;
 mod queue;
 mod rate;
 mod state;

@@ -12,6 +12,7 @@ use quire_model::Timestamp;
 
 use crate::group::Groups;
 use crate::job::Job;
+use crate::ordered::Ordered;
 use crate::rate::Meter;
 use crate::{JobId, JobState, QueueSettings, QueueStats};
 
@@ -20,7 +21,10 @@ use crate::{JobId, JobState, QueueSettings, QueueStats};
 pub(crate) struct QueueId(pub(crate) u32);
 
 /// Queues to which time will bring something, by when it brings the first thing.
-pub(crate) type Timers = BTreeSet<(Timestamp, QueueId)>;
+pub(crate) type Timers = Ordered<(Timestamp, QueueId)>;
+
+/// Jobs by when time brings something to them.
+pub(crate) type Timed = Ordered<(Timestamp, JobId)>;
 
 /// What the timer of a queue is set to while the queue is changed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,12 +40,12 @@ pub(crate) struct Queue {
     pub(crate) groups: Groups,
     pub(crate) meter: Meter,
     /// Scheduled and retrying jobs, by the time from which they may run.
-    pub(crate) delayed: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) delayed: Timed,
     /// Active jobs, by the time at which their lease runs out.
-    pub(crate) leased: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) leased: Timed,
     pub(crate) held: BTreeSet<JobId>,
     /// Jobs that nobody works on, by the time at which they expire.
-    pub(crate) expiring: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) expiring: Timed,
     /// The dead jobs: they are kept until somebody retries or deletes them.
     pub(crate) dead: BTreeSet<JobId>,
     /// How many jobs are in which state; of the finished ones, how many there were.
@@ -56,10 +60,10 @@ impl Queue {
             time: Timestamp::ZERO,
             groups: Groups::default(),
             meter: Meter::default(),
-            delayed: BTreeSet::new(),
-            leased: BTreeSet::new(),
+            delayed: Timed::default(),
+            leased: Timed::default(),
             held: BTreeSet::new(),
-            expiring: BTreeSet::new(),
+            expiring: Timed::default(),
             dead: BTreeSet::new(),
             counts: [0; JobState::ALL.len()],
         }
@@ -84,17 +88,17 @@ impl Queue {
         self.counts[job.state as usize] += 1;
         let stood = match job.state {
             JobState::Pending => false,
-            JobState::Scheduled | JobState::Retrying => !self.delayed.insert((job.until(), id)),
-            JobState::Active => !self.leased.insert((job.until(), id)),
+            JobState::Scheduled | JobState::Retrying => !self.delayed.add((job.until(), id)),
+            JobState::Active => !self.leased.add((job.until(), id)),
             _ => !self.held.insert(id),
         };
         assert!(!stood, "job {id} stood in the index already");
         if let Some(time) = expires_at.filter(|_| job.state != JobState::Active) {
-            self.expiring.insert((time, id));
+            self.expiring.add((time, id));
         }
         self.groups.change(job.group, &self.settings, self.time, |group| match job.state {
             JobState::Pending => {
-                assert!(group.pending.insert((Reverse(job.priority), id)), "job {id} was pending already");
+                assert!(group.pending.add((Reverse(job.priority), id)), "job {id} was pending already");
             }
             JobState::Active => group.active += 1,
             _ => group.resting += 1,
@@ -120,17 +124,17 @@ impl Queue {
         self.counts[job.state as usize] -= 1;
         let stood = match job.state {
             JobState::Pending => true,
-            JobState::Scheduled | JobState::Retrying => self.delayed.remove(&(job.until(), id)),
-            JobState::Active => self.leased.remove(&(job.until(), id)),
+            JobState::Scheduled | JobState::Retrying => self.delayed.take(&(job.until(), id)),
+            JobState::Active => self.leased.take(&(job.until(), id)),
             _ => self.held.remove(&id),
         };
         assert!(stood, "job {id} did not stand in the index of its state");
         if let Some(time) = expires_at.filter(|_| job.state != JobState::Active) {
-            self.expiring.remove(&(time, id));
+            self.expiring.take(&(time, id));
         }
         self.groups.change(job.group, &self.settings, self.time, |group| match job.state {
             JobState::Pending => {
-                assert!(group.pending.remove(&(Reverse(job.priority), id)), "job {id} was not pending");
+                assert!(group.pending.take(&(Reverse(job.priority), id)), "job {id} was not pending");
             }
             JobState::Active => group.active -= 1,
             _ => group.resting -= 1,
@@ -149,8 +153,8 @@ impl Queue {
         self.groups.settle(&self.settings, self.time);
         let after = self.next_due();
         if before != after {
-            before.map(|time| timers.remove(&(time, id)));
-            after.map(|time| timers.insert((time, id)));
+            before.map(|time| timers.take(&(time, id)));
+            after.map(|time| timers.add((time, id)));
         }
     }
 
@@ -158,9 +162,9 @@ impl Queue {
     pub(crate) fn start(&mut self, id: JobId, pending: &Job, active: &Job, expires_at: Option<Timestamp>) {
         self.counts[JobState::Pending as usize] -= 1;
         self.counts[JobState::Active as usize] += 1;
-        assert!(self.leased.insert((active.until(), id)), "job {id} was leased already");
+        assert!(self.leased.add((active.until(), id)), "job {id} was leased already");
         if let Some(time) = expires_at {
-            self.expiring.remove(&(time, id));
+            self.expiring.take(&(time, id));
         }
         let (now, settings) = (self.time, &self.settings);
         if let Some(rate) = settings.rate {
@@ -168,7 +172,7 @@ impl Queue {
         }
         let turn = self.groups.next_turn();
         self.groups.change(pending.group, settings, now, |group| {
-            assert!(group.pending.remove(&(Reverse(pending.priority), id)), "job {id} was not pending");
+            assert!(group.pending.take(&(Reverse(pending.priority), id)), "job {id} was not pending");
             group.active += 1;
             group.turn = turn;
             if let Some(rate) = settings.group_rate {
@@ -196,8 +200,8 @@ impl Queue {
 
     /// Every live job of the queue, in no useful order.
     pub(crate) fn ids(&self) -> impl Iterator<Item = JobId> {
-        let pending = self.groups.iter().flat_map(|(_, group)| group.pending.iter().map(|(_, id)| *id));
-        let timed = self.delayed.iter().chain(&self.leased).map(|(_, id)| *id);
+        let pending = self.groups.iter().flat_map(|(_, group)| group.pending.keys().map(|(_, id)| *id));
+        let timed = self.delayed.keys().chain(self.leased.keys()).map(|(_, id)| *id);
         pending.chain(timed).chain(self.held.iter().copied())
     }
 
@@ -217,7 +221,7 @@ impl Queue {
 
     /// The time of the first thing that time will bring.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let first = |index: &BTreeSet<(Timestamp, JobId)>| index.first().map_or(Timestamp::MAX, |(time, _)| *time);
+        let first = |index: &Timed| index.first().map_or(Timestamp::MAX, |((time, _), ())| *time);
         let next = first(&self.delayed).min(first(&self.leased)).min(first(&self.expiring));
         (next < Timestamp::MAX).then_some(next)
     }
@@ -226,7 +230,7 @@ impl Queue {
     /// run, the longest due first.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = JobId> {
         let up_to_now = move |(time, _): &&(Timestamp, JobId)| *time <= now;
-        let over = self.leased.iter().take_while(up_to_now).chain(self.expiring.iter().take_while(up_to_now));
-        over.chain(self.delayed.iter().take_while(up_to_now)).map(|(_, id)| *id)
+        let over = self.leased.keys().take_while(up_to_now).chain(self.expiring.keys().take_while(up_to_now));
+        over.chain(self.delayed.keys().take_while(up_to_now)).map(|(_, id)| *id)
     }
 }

@@ -161,6 +161,9 @@ pub enum Limit {
 
 const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;
 
+/// How many queues a fetch names at most.
+pub(crate) const FETCH_QUEUES_MAX: usize = 64;
+
 impl Limit {
     /// The least and the most that is allowed. Durations are in microseconds.
     pub const fn range(self) -> (u64, u64) {
@@ -174,7 +177,7 @@ impl Limit {
             Limit::BackoffWaits => (1, 64),
             Limit::JitterPercent => (0, 100),
             Limit::Tags => (0, 32),
-            Limit::FetchQueues => (1, 64),
+            Limit::FetchQueues => (1, FETCH_QUEUES_MAX as u64),
             Limit::FetchCount => (1, 1_024),
             Limit::LeaseMicros => (1, 7 * DAY_MICROS),
             Limit::ProgressBytes => (0, 64 << 10),

@@ -203,7 +203,9 @@ impl Search<'_> {
             }
             return Ok(());
         }
-        for (id, _) in jobs.jobs.range(range) {
+        for (id, _) in
+            jobs.jobs.entries_from(range.0).take_while(|(id, _)| core::ops::RangeBounds::contains(&range, *id))
+        {
             if !self.look_at(*id, (*id).into())? {
                 break;
             }
@@ -222,7 +224,7 @@ impl Search<'_> {
                 _ if queue.counts[state as usize] == 0 => return Some(Vec::new()),
                 _ => return None,
             };
-            (timed.len() <= self.bounds.looked_at_max).then(|| timed.iter().map(|(_, id)| *id).collect::<Vec<_>>())
+            (timed.len() <= self.bounds.looked_at_max).then(|| timed.keys().map(|(_, id)| *id).collect::<Vec<_>>())
         };
         let mut ids = self.filter.states.iter().map(few).collect::<Option<Vec<_>>>()?.concat();
         ids.sort_unstable();

@@ -14,6 +14,7 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp
 use crate::bulk::Bulks;
 use crate::job::{Extra, Job};
 use crate::keys::Keys;
+use crate::ordered::Ordered;
 use crate::queue::{Due, Queue, QueueId, Timers};
 use crate::{Command, JobId, Refusal, Reply, apply, checkpoint, decide};
 
@@ -26,7 +27,7 @@ pub struct Jobs {
     pub(crate) queue_ids: BTreeMap<Arc<str>, QueueId>,
     /// How many queues were ever created: the number of the next.
     pub(crate) queues_created: u32,
-    pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) jobs: Ordered<JobId, Job>,
     pub(crate) extras: BTreeMap<JobId, Extra>,
     pub(crate) keys: Keys,
     pub(crate) timers: Timers,
@@ -148,7 +149,7 @@ impl Jobs {
         if self.bulks.is_active() {
             return Some(Timestamp::ZERO);
         }
-        self.timers.first().map(|(time, _)| *time)
+        self.timers.first().map(|((time, _), ())| *time)
     }
 
     /// How many jobs are not finished: those that take memory.

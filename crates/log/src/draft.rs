@@ -4,6 +4,7 @@
 //! are many, into a buffer that is then written through the file. Until the header is sealed and the tail has moved they
 //! are nothing, so a draft that is dropped leaves the log as it was.
 
+use quire_model::codec::Encoder;
 use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};
 
 use crate::checksum::crc32c;
@@ -13,6 +14,10 @@ use crate::writer::{Appended, Core};
 
 /// Of fewer bytes the record's checksum is computed again with the rest, which takes less time than to leave them out.
 const OWN_CHECKSUM_BYTES_MIN: usize = 256;
+
+/// How many encoders are kept for the next decision, and how much memory of each.
+const SCRATCH_MAX: usize = 4;
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -93,6 +98,17 @@ impl Effects for Draft<'_> {
         debug_assert!(is_right(&entry, covered), "a checksum that an entry comes with is right");
         let own = (covered.bytes >= OWN_CHECKSUM_BYTES_MIN).then_some(covered);
         self.push_as(&entry, EntryLayout::of(&entry, own))
+    }
+
+    fn scratch(&mut self) -> Encoder {
+        self.core.scratch.pop().unwrap_or_default()
+    }
+
+    fn keep(&mut self, mut scratch: Encoder) {
+        if self.core.scratch.len() < SCRATCH_MAX && scratch.capacity() <= SCRATCH_BYTES_MAX {
+            scratch.clear();
+            self.core.scratch.push(scratch);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quire_mapped::Appender;
+use quire_model::codec::Encoder;
 use quire_model::{At, NewEntry, Position, Sequence, Timestamp};
 
 use crate::checkpoint::Mark;
@@ -62,6 +63,7 @@ impl Writer {
             last: 0..0,
             begun: None,
             buffer: Vec::new(),
+            scratch: Vec::new(),
             to_clear: false,
             prepares: false,
         };
@@ -228,6 +230,8 @@ pub(crate) struct Core {
     begun: Option<u64>,
     /// Where a draft stands that is not written in place. It only grows: behind the draft stands what earlier ones left.
     buffer: Vec<u8>,
+    /// What those who decide encode in, for its memory.
+    pub(crate) scratch: Vec<Encoder>,
     /// Whether there may be bytes behind the tail that are to be cleared before anything is written there.
     pub(crate) to_clear: bool,
     /// Whether the next segment is being made ready: it is by those who append, and not by those who only read.

@@ -8,6 +8,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+/// How many bytes the longest varint has.
+const VARINT_BYTES_MAX: usize = 10;
+
 /// Bytes that are not what they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodecError {
@@ -42,7 +45,14 @@ impl Encoder {
         Encoder { bytes: Vec::with_capacity(bytes) }
     }
 
+    /// Makes room for so many bytes more.
+    #[inline]
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     /// One byte.
+    #[inline]
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.bytes.push(value);
         self
@@ -55,42 +65,68 @@ impl Encoder {
     }
 
     /// Four bytes.
+    #[inline]
     pub fn u32(&mut self, value: u32) -> &mut Self {
         self.bytes.extend_from_slice(&value.to_le_bytes());
         self
     }
 
     /// Eight bytes.
+    #[inline]
     pub fn u64(&mut self, value: u64) -> &mut Self {
         self.bytes.extend_from_slice(&value.to_le_bytes());
         self
     }
 
     /// One to ten bytes.
-    pub fn varint(&mut self, mut value: u64) -> &mut Self {
-        while value >= 0x80 {
-            self.bytes.push((value as u8) | 0x80);
-            value >>= 7;
+    #[inline]
+    pub fn varint(&mut self, value: u64) -> &mut Self {
+        if value < 0x80 {
+            self.bytes.push(value as u8);
+            return self;
         }
-        self.bytes.push(value as u8);
+        self.long_varint(value)
+    }
+
+    fn long_varint(&mut self, mut value: u64) -> &mut Self {
+        let mut bytes = [0; VARINT_BYTES_MAX];
+        let mut count = 0;
+        while value >= 0x80 {
+            bytes[count] = (value as u8) | 0x80;
+            value >>= 7;
+            count += 1;
+        }
+        bytes[count] = value as u8;
+        // All of them at once, whose number is known here, instead of a look for room before each.
+        let length = self.bytes.len() + count + 1;
+        self.bytes.extend_from_slice(&bytes);
+        self.bytes.truncate(length);
         self
     }
 
     /// A length and the bytes.
+    #[inline]
     pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
         self.varint(value.len() as u64);
         self.raw(value)
     }
 
     /// A length and the text.
+    #[inline]
     pub fn str(&mut self, value: &str) -> &mut Self {
         self.bytes(value.as_bytes())
     }
 
     /// The bytes alone; the reader knows how many, or takes the rest.
+    #[inline]
     pub fn raw(&mut self, value: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(value);
         self
+    }
+
+    /// How many bytes it takes before it grows.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Forgets what was written, and keeps the memory for more.
@@ -125,6 +161,7 @@ impl<'a> Decoder<'a> {
         CodecError { expected, bytes_left: self.rest.len() }
     }
 
+    #[inline]
     fn chunk<const N: usize>(&mut self, expected: &'static str) -> Result<[u8; N], CodecError> {
         let (chunk, rest) = self.rest.split_first_chunk::<N>().ok_or(self.missing(expected))?;
         self.rest = rest;
@@ -135,6 +172,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// At the end of the bytes, as in all of these.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, CodecError> {
         Ok(self.chunk::<1>("one byte")?[0])
     }
@@ -151,6 +189,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// At the end of the bytes.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, CodecError> {
         Ok(u32::from_le_bytes(self.chunk("four bytes")?))
     }
@@ -159,6 +198,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// At the end of the bytes.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, CodecError> {
         Ok(u64::from_le_bytes(self.chunk("eight bytes")?))
     }
@@ -167,16 +207,28 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// At the end of the bytes, or when the number does not fit 64 bits.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, CodecError> {
+        // Most are small.
+        match self.rest {
+            [byte, rest @ ..] if *byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, CodecError> {
         let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8()?;
+        for (index, byte) in self.rest.iter().take(VARINT_BYTES_MAX).enumerate() {
             let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
+            if index == VARINT_BYTES_MAX - 1 && bits > 1 {
                 break;
             }
-            value |= bits << shift;
+            value |= bits << (7 * index);
             if byte & 0x80 == 0 {
+                self.rest = &self.rest[index + 1..];
                 return Ok(value);
             }
         }
@@ -187,6 +239,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// At the end of the bytes, or when the number does not fit 32 bits.
+    #[inline]
     pub fn varint_u32(&mut self) -> Result<u32, CodecError> {
         let value = self.varint()?;
         u32::try_from(value).map_err(|_| self.missing("a varint of at most 32 bits"))
@@ -196,6 +249,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// When the length is more than what is left.
+    #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], CodecError> {
         let length = self.varint()?;
         let length = usize::try_from(length).map_err(|_| self.missing("a length"))?;
@@ -206,6 +260,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// When the length is more than what is left, or the bytes are not UTF-8.
+    #[inline]
     pub fn str(&mut self) -> Result<&'a str, CodecError> {
         let bytes = self.bytes()?;
         core::str::from_utf8(bytes).map_err(|_| self.missing("UTF-8 text"))
@@ -223,6 +278,7 @@ impl<'a> Decoder<'a> {
     ///
     /// # Errors
     /// When fewer are left.
+    #[inline]
     pub fn raw(&mut self, length: usize) -> Result<&'a [u8], CodecError> {
         let (bytes, rest) =
             self.rest.split_at_checked(length).ok_or(self.missing("as many bytes as their length says"))?;
@@ -231,6 +287,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// All that is left.
+    #[inline]
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }

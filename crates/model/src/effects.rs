@@ -1,5 +1,6 @@
 //! What a decision leaves behind: the entries of a commit in the making.
 
+use crate::codec::Encoder;
 use crate::{At, EntryKind, Place, Sequence, Tag};
 
 /// An entry that a model wants in the record of the commit being decided.
@@ -65,5 +66,15 @@ pub trait Effects {
     fn push_covered(&mut self, entry: NewEntry<'_>, covered: Covered) -> Placed {
         let _ = covered;
         self.push(entry)
+    }
+
+    /// An empty encoder for what is to be pushed, often with memory that an earlier decision gave [back](Effects::keep).
+    fn scratch(&mut self) -> Encoder {
+        Encoder::new()
+    }
+
+    /// Takes an encoder that is no longer needed, for its memory. What keeps nothing drops it.
+    fn keep(&mut self, scratch: Encoder) {
+        drop(scratch);
     }
 }

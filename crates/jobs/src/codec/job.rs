@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Effects, Timestamp};
+use quire_model::{Effects, Entry, Timestamp};
 
 use super::{ENQUEUED, TagList, expected, push, queue, time, varint_u16};
 use crate::queue::QueueId;
@@ -70,6 +70,7 @@ pub(crate) fn push_enqueued(
         words.iter().for_each(|word| tags.user(word));
     }
     head.clear();
+    head.reserve(64);
     write_head(head, queue, run_at, job);
     JobId::new(tags.with(Some(queue), |tags| push(effects, ENQUEUED, tags, 1, &[head.as_slice(), job.payload])).place)
 }
@@ -131,6 +132,11 @@ fn write_backoff(head: &mut Encoder, backoff: &Backoff<&[u64]>) {
 }
 
 impl<'a> Enqueued<'a> {
+    /// What an entry says, if it is one of these.
+    pub(crate) fn of(entry: &Entry<'a>) -> Result<Option<Self>, CodecError> {
+        if entry.kind.kind == ENQUEUED { Enqueued::read(&mut Decoder::new(entry.body)).map(Some) } else { Ok(None) }
+    }
+
     pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
         let (queue, priority, attempts_max) = (queue(from)?, Priority::new(from.u8()?), varint_u16(from)?);
         let flags = from.u8()?;

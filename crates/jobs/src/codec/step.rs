@@ -12,6 +12,8 @@
 //! result of a completed job, the error of a failed one, of a finished job that is
 //! deleted the number of the state it was in. The content is where the payload stands: the enqueue, or an edit.
 
+use core::mem;
+
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Effects, ModelId, Place, Position, Timestamp};
 
@@ -21,6 +23,9 @@ use crate::{JobId, JobState, Priority};
 
 /// How many steps one entry has at most: an entry has at most 255 tags.
 const STEPS_MAX: usize = 200;
+
+/// More than one step takes without its detail: most entries have one.
+const ONE_STEP_BYTES: usize = 96;
 
 const KIND_FIRST: u8 = 16;
 
@@ -281,9 +286,28 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// One that encodes in memory that is kept with the log.
+    #[inline]
+    pub(crate) fn new(effects: &mut dyn Effects) -> Self {
+        Run { body: effects.scratch(), tags: TagList::new(effects.scratch()), ..Run::default() }
+    }
+
+    /// Gives the memory back that it encoded in.
+    pub(crate) fn give_back(&mut self, effects: &mut dyn Effects) {
+        effects.keep(mem::take(&mut self.body));
+        effects.keep(mem::take(&mut self.tags).into_encoder());
+    }
+
+    /// What another entry may be encoded in, between two of these.
+    pub(crate) fn buffer(&mut self) -> &mut Encoder {
+        assert!(self.of.is_none(), "an entry that was begun is pushed before another is encoded");
+        &mut self.body
+    }
+
     /// Begins another entry.
     pub(crate) fn begin(&mut self, cause: Cause, queue: QueueId, shared: &str) {
         self.body.clear();
+        self.body.reserve(ONE_STEP_BYTES + shared.len());
         self.body.str(shared);
         self.tags.clear();
         (self.of, self.count, self.states) = (Some((cause, queue)), 0, 0);

@@ -56,6 +56,9 @@ pub(crate) fn jobs_of(tags: Tags<'_>) -> impl Iterator<Item = Result<JobId, Code
     })
 }
 
+/// More than the tags of most entries take.
+const TAGS_BYTES: usize = 48;
+
 /// How many tags are given without an allocation for their list.
 const FEW: usize = 8;
 
@@ -72,6 +75,15 @@ fn varint_bytes(number: u64) -> usize {
 }
 
 impl TagList {
+    /// An empty list in this encoder, which is empty.
+    pub(crate) fn new(bytes: Encoder) -> Self {
+        TagList { bytes, count: 0 }
+    }
+
+    pub(crate) fn into_encoder(self) -> Encoder {
+        self.bytes
+    }
+
     fn add(&mut self, role: u8, rest: &[u8]) {
         self.count += 1;
         self.length(2 + rest.len());
@@ -79,6 +91,9 @@ impl TagList {
     }
 
     fn length(&mut self, bytes: usize) {
+        if self.bytes.as_slice().is_empty() {
+            self.bytes.reserve(TAGS_BYTES);
+        }
         match Tags::length(bytes) {
             [length, 0] => self.bytes.u8(length),
             length => self.bytes.raw(&length),

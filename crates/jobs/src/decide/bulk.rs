@@ -11,7 +11,7 @@ const LOOKED_AT_MAX: usize = 2_000;
 /// How many jobs one commit changes.
 const CHANGED_MAX: usize = 256;
 
-impl Decision<'_> {
+impl Decision<'_, '_> {
     pub(super) fn begin_bulk(&mut self, filter: Filter<'_>, change: Change<'_>) -> Result<Reply, Refusal> {
         super::change::check(&change)?;
         filter.check()?;

@@ -10,7 +10,7 @@ use crate::transition::Standing;
 use crate::view::{Ended, ended};
 use crate::{Change, JobId, JobState, Limit, Priority, Refusal};
 
-impl Decision<'_> {
+impl Decision<'_, '_> {
     /// Changes a job, and says in which state it is then; `None` when it is deleted.
     pub(super) fn change(&mut self, id: JobId, change: &Change<'_>) -> Result<Option<JobState>, Stop> {
         check(change)?;

@@ -31,7 +31,7 @@ fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
     job.tags.iter().try_for_each(|tag| Limit::TagBytes.check(tag.len() as u64))
 }
 
-impl Decision<'_> {
+impl Decision<'_, '_> {
     pub(super) fn enqueue(&mut self, name: &str, job: &NewJob<'_>) -> Result<Reply, Stop> {
         check(job)?;
         let known = self.draft.queue(name);

@@ -11,14 +11,15 @@ use quire_model::{ReadError, ReadErrorKind};
 
 use super::{Decision, Stop};
 use crate::backoff::draw;
-use crate::codec::{Cause, Effect, To};
+use crate::codec::{Cause, Enqueued, To, unreadable};
 use crate::draft::Next;
 use crate::job::{Extra, Job};
 use crate::name::check_queue_name;
 use crate::queue::QueueId;
-use crate::{FetchedJob, JobId, Limit, Order, Refusal};
+use crate::refusal::FETCH_QUEUES_MAX;
+use crate::{FetchedJob, JobId, JobState, Limit, Order, Refusal};
 
-impl Decision<'_> {
+impl Decision<'_, '_> {
     pub(super) fn fetch(
         &mut self,
         names: &[&str],
@@ -31,7 +32,6 @@ impl Decision<'_> {
         Limit::FetchCount.check(u64::from(count))?;
         Limit::LeaseMicros.check(lease_micros)?;
         Limit::WorkerBytes.check(worker.len() as u64)?;
-        names.iter().try_for_each(|name| check_queue_name(name))?;
         let weight = |number: usize| match order {
             Order::Strict => 1,
             Order::Weighted(weights) => weights.get(number).copied().unwrap_or(0),
@@ -42,9 +42,19 @@ impl Decision<'_> {
             return Err(Refusal::InvalidWeights.into());
         }
 
-        let queues =
-            names.iter().enumerate().filter_map(|(number, name)| Some((self.draft.queue(name)?, weight(number))));
-        let mut queues: Vec<(QueueId, u32)> = queues.collect();
+        let mut room = [(QueueId(0), 0); FETCH_QUEUES_MAX];
+        let mut there = 0;
+        for (number, name) in names.iter().enumerate() {
+            match self.draft.queue(name) {
+                Some(queue) => {
+                    room[there] = (queue, weight(number));
+                    there += 1;
+                }
+                // A queue that is there has a name that may be.
+                None => check_queue_name(name)?,
+            }
+        }
+        let queues = &mut room[..there];
         queues.iter().for_each(|(queue, _)| self.sweep(*queue));
         let mut fetched: Vec<FetchedJob> = Vec::new();
         let mut unreadable = Vec::new();
@@ -52,14 +62,21 @@ impl Decision<'_> {
         // No two fetches share a token.
         self.draft.flush();
         while fetched.len() < count as usize
-            && let Some(next) = self.next_queue(&queues, order, tries)
+            && let Some(next) = self.next_queue(queues, order, tries)
         {
             tries += 1;
             let queue = queues[next].0;
             match self.draft.take_pending(queue) {
-                None => drop(queues.remove(next)),
+                // It has no more.
+                None => queues[next].1 = 0,
                 Some((id, job)) => match self.lease(id, &job, lease_micros, worker) {
-                    Ok(leased) => fetched.push(leased),
+                    Ok(leased) => {
+                        if fetched.is_empty() {
+                            let pending = self.state.queue(queue).counts[JobState::Pending as usize];
+                            fetched.reserve(pending.clamp(1, u64::from(count)) as usize);
+                        }
+                        fetched.push(leased);
+                    }
                     Err(error) if error.kind == ReadErrorKind::Damaged => unreadable.push((id, job, error.to_string())),
                     Err(error) => return Err(error.into()),
                 },
@@ -75,7 +92,7 @@ impl Decision<'_> {
 
     /// The queue to look at next.
     fn next_queue(&self, queues: &[(QueueId, u32)], order: Order<'_>, tries: u64) -> Option<usize> {
-        let Order::Weighted(_) = order else { return (!queues.is_empty()).then_some(0) };
+        let Order::Weighted(_) = order else { return queues.iter().position(|(_, weight)| *weight > 0) };
         let all: u64 = queues.iter().map(|(_, weight)| u64::from(*weight)).sum();
         let drawn = draw(self.at.position.get(), tries).checked_rem(all)?;
         let mut before = 0;
@@ -93,9 +110,8 @@ impl Decision<'_> {
         let extra = self.draft.extra(id, job);
         let entry = self.history.entry(id.place())?;
         let entry = entry.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is gone"))?;
-        let Effect::Enqueued(enqueued) = Effect::read(&entry)? else {
-            return Err(ReadError::damaged(Some(id.place()), "it is not that of a job"));
-        };
+        let enqueued = Enqueued::of(&entry).map_err(|error| unreadable(entry.place, &error))?;
+        let enqueued = enqueued.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is not that of a job"))?;
         let payload = match extra.and_then(|extra| extra.content) {
             None => enqueued.payload.to_vec(),
             Some(place) => crate::view::payload_at(self.history, place)?,

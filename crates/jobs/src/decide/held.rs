@@ -13,7 +13,7 @@ use crate::transition::Standing;
 use crate::view::ended;
 use crate::{Backoff, JobId, LeaseToken, Limit, Refusal, Reply, Retry};
 
-impl Decision<'_> {
+impl Decision<'_, '_> {
     pub(super) fn ack(&mut self, id: JobId, token: LeaseToken, result: &[u8]) -> Result<Reply, Stop> {
         let job = self.held(id, token)?;
         let to = To::Completed(self.draft.epitaph(id, &job));

@@ -47,27 +47,33 @@ pub(crate) fn decide(
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
 ) -> Result<(), Denied<Refusal>> {
-    let mut decision = Decision { state, history, at, now: at.time, draft: Draft::new(state, at, effects) };
-    for (command, wanted) in commands.iter().enumerate() {
-        match decision.command(wanted) {
-            Ok(reply) => replies.push(reply),
-            Err(Stop::Refused(refusal)) => return Err(Denied::Refused { command, refusal }),
-            Err(Stop::Unreadable(error)) => return Err(Denied::Unreadable(error)),
-        }
-    }
-    decision.draft.finish();
-    Ok(())
+    let mut draft = Draft::new(state, at, effects);
+    let decided = Decision { state, history, at, now: at.time, draft: &mut draft }.all(commands, replies);
+    draft.give_back();
+    decided
 }
 
-struct Decision<'d> {
+struct Decision<'d, 'w> {
     state: &'d Jobs,
     history: &'d dyn History,
     at: At,
     now: Timestamp,
-    draft: Draft<'d>,
+    draft: &'w mut Draft<'d>,
 }
 
-impl Decision<'_> {
+impl Decision<'_, '_> {
+    fn all(&mut self, commands: &[Command<'_>], replies: &mut Vec<Reply>) -> Result<(), Denied<Refusal>> {
+        for (command, wanted) in commands.iter().enumerate() {
+            match self.command(wanted) {
+                Ok(reply) => replies.push(reply),
+                Err(Stop::Refused(refusal)) => return Err(Denied::Refused { command, refusal }),
+                Err(Stop::Unreadable(error)) => return Err(Denied::Unreadable(error)),
+            }
+        }
+        self.draft.flush();
+        Ok(())
+    }
+
     fn command(&mut self, command: &Command<'_>) -> Result<Reply, Stop> {
         match *command {
             Command::Enqueue { queue, job } => self.enqueue(queue, &job),
@@ -93,7 +99,6 @@ impl Decision<'_> {
     fn each(&mut self, commands: &[Command<'_>]) -> Result<Reply, Stop> {
         Limit::EachCommands.check(commands.len() as u64)?;
         let mut answers = Vec::with_capacity(commands.len());
-        self.draft.reserve(commands.len());
         for command in commands {
             let answer = match command {
                 Command::Each(_) => Err(Refusal::NestedEach.into()),

@@ -26,7 +26,7 @@ fn check_rate(rate: Option<Rate>) -> Result<(), Refusal> {
     }
 }
 
-impl Decision<'_> {
+impl Decision<'_, '_> {
     pub(super) fn set_queue(&mut self, name: &str, change: QueueChange) -> Result<Reply, Refusal> {
         match change {
             QueueChange::JobsMax(Some(most)) => Limit::JobsMax.check(u64::from(most))?,

@@ -14,10 +14,10 @@ use crate::{JobId, JobState, Reply};
 /// How many jobs one command takes in at most of what time has brought: of each queue that a fetch names, or of all.
 const SWEEP_JOBS_MAX: usize = 1_024;
 
-impl Decision<'_> {
+impl Decision<'_, '_> {
     pub(super) fn tick(&mut self) -> Result<Reply, Stop> {
         let state = self.state;
-        let due_queues = state.timers.iter().take_while(|(time, _)| *time <= self.now).map(|(_, queue)| *queue);
+        let due_queues = state.timers.keys().take_while(|(time, _)| *time <= self.now).map(|(_, queue)| *queue);
         let due = due_queues.flat_map(|queue| state.queue(queue).due(self.now));
         let mut due: Vec<JobId> = due.filter(|id| !self.draft.has_changed(*id)).take(SWEEP_JOBS_MAX + 1).collect();
         let more = due.len() > SWEEP_JOBS_MAX;
