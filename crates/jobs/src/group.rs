@@ -14,7 +14,7 @@ use core::cmp::Reverse;
 
 use quire_model::Timestamp;
 
-use crate::ordered::Ordered;
+use crate::ordered::{Key, Ordered};
 use crate::rate::Meter;
 use crate::{JobId, Priority, QueueSettings};
 
@@ -23,6 +23,10 @@ pub(crate) type PendingKey = (Reverse<Priority>, JobId);
 
 /// The order in which groups are served: urgency, turn, number.
 pub(crate) type ReadyKey = (Reverse<Priority>, u64, u32);
+
+impl Key for PendingKey {}
+
+impl Key for ReadyKey {}
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Group {

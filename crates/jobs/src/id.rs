@@ -8,6 +8,8 @@ use core::str::FromStr;
 
 use quire_model::{Place, Position};
 
+use crate::ordered::Key;
+
 /// A job: the place of its enqueue entry. Older jobs have lesser ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Packed);
@@ -43,6 +45,16 @@ impl Packed {
     pub(crate) const fn place(self) -> Place {
         let position = (self.position_high as u64) << 32 | self.position_low as u64;
         Place::new(Position::new(position), self.index)
+    }
+}
+
+impl Key for JobId {
+    /// Jobs of one commit are numbered one by one, and those of commits with one each as well.
+    #[inline]
+    fn ahead_of(&self, first: &Self) -> usize {
+        let (own, first) = (self.0, first.0);
+        let by_commits = own.position_low.wrapping_sub(first.position_low);
+        if by_commits == 0 { own.index.wrapping_sub(first.index) as usize } else { by_commits as usize }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Ordered maps of what mostly comes in order: ids of jobs, times and turns under which they stand.
 //!
 //! A map is a row of chunks of at most [`CHUNK`] entries; those of a chunk stand in order in one piece of memory. What comes in order is
-//! added behind the last entry and taken from before the first one, without a search and without an allocation for each: a tree of
-//! single entries takes several times as long for both. What comes in any other order moves at most a chunk. A chunk that others left
-//! nearly empty is joined with its neighbour, so the memory follows the entries that are there.
+//! added behind the last entry and taken from before the first one, without a search and without an allocation for each, and ids that
+//! were given one after the other are found by how far they are from the first: a tree of single entries takes several times as long.
+//! What comes in any other order moves at most a chunk. A chunk that others left nearly empty is joined with its neighbour, so the
+//! memory follows the entries that are there.
 
 use alloc::collections::vec_deque::{self, VecDeque};
 use alloc::collections::{BTreeMap, btree_map};
@@ -20,6 +21,16 @@ const JOINED: usize = CHUNK * 3 / 4;
 
 /// Of an emptied map, memory of so many entries is kept for those that come next.
 const KEPT: usize = 8;
+
+/// What a map is ordered by.
+pub(crate) trait Key: Ord + Copy {
+    /// A guess of how many keys lie between this one and one that is not greater: keys that are given one after the other are found
+    /// by it. It may be wrong; without one, a key is searched for.
+    fn ahead_of(&self, first: &Self) -> usize {
+        let _ = first;
+        0
+    }
+}
 
 type Chunk<K, V> = VecDeque<(K, V)>;
 
@@ -40,24 +51,31 @@ impl<K, V> Default for Ordered<K, V> {
     }
 }
 
-impl<K: Ord + Copy, V: PartialEq> PartialEq for Ordered<K, V> {
+impl<K: Key, V: PartialEq> PartialEq for Ordered<K, V> {
     /// What is in them counts, not how it is spread over chunks.
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count && self.iter().eq(other.iter())
     }
 }
 
-impl<K: Ord + Copy, V: Eq> Eq for Ordered<K, V> {}
+impl<K: Key, V: Eq> Eq for Ordered<K, V> {}
 
 /// Where a key stands in a chunk, or would stand.
 #[inline]
-fn find<K: Ord, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
+fn find<K: Key, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
     let Some((last, _)) = chunk.back() else { return Err(0) };
     if last < key {
         return Err(chunk.len());
     }
-    if chunk[0].0 == *key {
-        return Ok(0);
+    let first = &chunk[0].0;
+    if first < key {
+        // Most are found by it, as far as they are there.
+        let guess = key.ahead_of(first);
+        if chunk.get(guess).is_some_and(|(own, _)| own == key) {
+            return Ok(guess);
+        }
+    } else {
+        return if first == key { Ok(0) } else { Err(0) };
     }
     chunk.binary_search_by(|(own, _)| own.cmp(key))
 }
@@ -68,7 +86,7 @@ fn take<K, V>(chunk: &mut Chunk<K, V>, at: usize) -> V {
     taken.expect("an entry that was found is there").1
 }
 
-impl<K: Ord + Copy, V> Ordered<K, V> {
+impl<K: Key, V> Ordered<K, V> {
     pub(crate) const fn len(&self) -> usize {
         self.count
     }
@@ -110,6 +128,17 @@ impl<K: Ord + Copy, V> Ordered<K, V> {
     /// Puts a value under a key, and gives the one that was there.
     #[inline]
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let is_last = self.last.back().map_or(self.bound.is_none(), |(last, _)| *last < key);
+        if is_last && self.last.len() < CHUNK {
+            self.count += 1;
+            self.last.push_back((key, value));
+            return None;
+        }
+        self.insert_anywhere(key, value)
+    }
+
+    #[inline(never)]
+    fn insert_anywhere(&mut self, key: K, value: V) -> Option<V> {
         if self.is_before(&key) {
             return self.insert_before(key, value);
         }
@@ -117,11 +146,7 @@ impl<K: Ord + Copy, V> Ordered<K, V> {
             Ok(at) => Some(mem::replace(&mut self.last[at].1, value)),
             Err(at) if self.last.len() < CHUNK => {
                 self.count += 1;
-                if at == self.last.len() {
-                    self.last.push_back((key, value));
-                } else {
-                    self.last.insert(at, (key, value));
-                }
+                self.last.insert(at, (key, value));
                 None
             }
             Err(at) => {
@@ -131,12 +156,12 @@ impl<K: Ord + Copy, V> Ordered<K, V> {
                 let bound = self.bound.unwrap_or(full[0].0);
                 self.before.insert(bound, full);
                 self.bound = Some(self.last.front().map_or(key, |(first, _)| *first));
-                self.insert(key, value)
+                self.insert_anywhere(key, value)
             }
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn insert_before(&mut self, key: K, value: V) -> Option<V> {
         let Some((_, chunk)) = self.before.range_mut(..=key).next_back() else {
             let (_, first) = self.before.pop_first().expect("there are chunks before a last one that has a bound");
@@ -173,6 +198,7 @@ impl<K: Ord + Copy, V> Ordered<K, V> {
         Some(taken)
     }
 
+    #[inline(never)]
     fn remove_before(&mut self, key: &K) -> Option<V> {
         let (bound, chunk) = self.before.range_mut(..=*key).next_back()?;
         let at = find(chunk, key).ok()?;
@@ -244,7 +270,7 @@ impl<K: Ord + Copy, V> Ordered<K, V> {
     }
 }
 
-impl<K: Ord + Copy> Ordered<K> {
+impl<K: Key> Ordered<K> {
     /// Adds a key; says whether it was not there.
     #[inline]
     pub(crate) fn add(&mut self, key: K) -> bool {
@@ -287,7 +313,7 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
     }
 }
 
-impl<'a, K: Ord + Copy, V> IntoIterator for &'a Ordered<K, V> {
+impl<'a, K: Key, V> IntoIterator for &'a Ordered<K, V> {
     type Item = (&'a K, &'a V);
     type IntoIter = Iter<'a, K, V>;
 
@@ -328,6 +354,12 @@ mod tests {
             key.clone().prop_map(Act::Take),
             key.prop_map(Act::Look),
         ]
+    }
+
+    impl Key for u32 {
+        fn ahead_of(&self, first: &Self) -> usize {
+            (self - first) as usize
+        }
     }
 
     /// What has to hold of the chunks, whatever was done.

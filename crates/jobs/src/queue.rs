@@ -12,13 +12,17 @@ use quire_model::Timestamp;
 
 use crate::group::Groups;
 use crate::job::Job;
-use crate::ordered::Ordered;
+use crate::ordered::{Key, Ordered};
 use crate::rate::Meter;
 use crate::{JobId, JobState, QueueSettings, QueueStats};
 
 /// The number of a queue, dense from 0 in the order of creation, never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueId(pub(crate) u32);
+
+impl Key for (Timestamp, QueueId) {}
+
+impl Key for (Timestamp, JobId) {}
 
 /// Queues to which time will bring something, by when it brings the first thing.
 pub(crate) type Timers = Ordered<(Timestamp, QueueId)>;

@@ -69,17 +69,19 @@ impl Decision<'_, '_> {
             match self.draft.take_pending(queue) {
                 // It has no more.
                 None => queues[next].1 = 0,
-                Some((id, job)) => match self.lease(id, &job, lease_micros, worker) {
-                    Ok(leased) => {
-                        if fetched.is_empty() {
-                            let pending = self.state.queue(queue).counts[JobState::Pending as usize];
-                            fetched.reserve(pending.clamp(1, u64::from(count)) as usize);
-                        }
-                        fetched.push(leased);
+                Some((id, job)) => {
+                    if fetched.is_empty() {
+                        let pending = self.state.queue(queue).counts[JobState::Pending as usize];
+                        fetched.reserve(pending.clamp(1, u64::from(count)) as usize);
                     }
-                    Err(error) if error.kind == ReadErrorKind::Damaged => unreadable.push((id, job, error.to_string())),
-                    Err(error) => return Err(error.into()),
-                },
+                    match self.lease(id, &job, lease_micros, worker, &mut fetched) {
+                        Ok(()) => {}
+                        Err(error) if error.kind == ReadErrorKind::Damaged => {
+                            unreadable.push((id, job, error.to_string()));
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                }
             }
         }
         self.draft.flush();
@@ -102,11 +104,18 @@ impl Decision<'_, '_> {
         })
     }
 
-    /// Leases a job.
+    /// Leases a job, which is then among those that are fetched.
     ///
     /// # Errors
     /// Why its payload can't be read; then nothing was done.
-    fn lease(&mut self, id: JobId, job: &Job, lease_micros: u64, worker: &str) -> Result<FetchedJob, ReadError> {
+    fn lease(
+        &mut self,
+        id: JobId,
+        job: &Job,
+        lease_micros: u64,
+        worker: &str,
+        fetched: &mut Vec<FetchedJob>,
+    ) -> Result<(), ReadError> {
         let extra = self.draft.extra(id, job);
         let entry = self.history.entry(id.place())?;
         let entry = entry.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is gone"))?;
@@ -131,7 +140,7 @@ impl Decision<'_, '_> {
         let token = self.draft.next_token(job.queue, worker);
         let leased = Next::new(Cause::Leased, To::Active { deadline, run_until }, attempt);
         self.draft.step(id, job, Next { shared: worker, ..leased });
-        Ok(FetchedJob {
+        fetched.push(FetchedJob {
             job: id,
             token,
             queue: Arc::clone(&self.state.queue(job.queue).name),
@@ -144,6 +153,7 @@ impl Decision<'_, '_> {
             checkpoint,
             deadline,
             run_until,
-        })
+        });
+        Ok(())
     }
 }
