@@ -54,10 +54,10 @@ impl Decision<'_, '_> {
     ) -> Result<(), Refusal> {
         let Some(jobs_max) = jobs_max else { return Ok(()) };
         let is_full = |draft: &Draft<'_>| draft.live_count(queue).saturating_sub(leaving) >= u64::from(jobs_max);
-        if is_full(&self.draft) {
+        if is_full(self.draft) {
             // Time may have ended some.
             self.sweep(queue);
-            if is_full(&self.draft) {
+            if is_full(self.draft) {
                 let (queue, retry_after_micros) = (String::from(name), OVERLOADED_RETRY_MICROS);
                 return Err(Refusal::Overloaded { queue, jobs_max, retry_after_micros });
             }
