@@ -6,7 +6,7 @@ use kafka_protocol::messages::{InitProducerIdRequest, TransactionalId};
 use crate::support::{Client, World, batch, producing, resealed, text, values};
 
 /// The batch of a producer.
-fn sent(producer: i64, epoch: i16, sequence: i32, values: &[&str]) -> Vec<u8> {
+pub(crate) fn sent(producer: i64, epoch: i16, sequence: i32, values: &[&str]) -> Vec<u8> {
     resealed(batch(values), |batch| {
         batch[43..51].copy_from_slice(&producer.to_be_bytes());
         batch[51..53].copy_from_slice(&epoch.to_be_bytes());
@@ -15,13 +15,13 @@ fn sent(producer: i64, epoch: i16, sequence: i32, values: &[&str]) -> Vec<u8> {
 }
 
 impl Client {
-    async fn init(&mut self) -> i64 {
+    pub(crate) async fn init(&mut self) -> i64 {
         let given = self.call(4, &InitProducerIdRequest::default().with_transactional_id(None)).await;
         assert_eq!((given.error_code, given.producer_epoch), (0, 0));
         *given.producer_id
     }
 
-    async fn send_batch(&mut self, batch: &[u8]) -> Result<i64, Option<ResponseError>> {
+    pub(crate) async fn send_batch(&mut self, batch: &[u8]) -> Result<i64, Option<ResponseError>> {
         let answer = self.produce("t", batch).await;
         if answer.error_code == 0 {
             Ok(answer.base_offset)

@@ -9,6 +9,7 @@ mod corpus;
 mod damage;
 mod event_topics;
 mod fetch;
+mod full;
 mod groups;
 mod idempotence;
 mod job_topics;
