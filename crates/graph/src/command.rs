@@ -48,6 +48,8 @@ pub enum Command<'c> {
     PutEdge(PutEdge<'c>),
     /// Deletes an edge.
     DeleteEdge(DeleteEdge<'c>),
+    /// Deletes edges of a block.
+    DeleteEdges(DeleteEdges<'c>),
     /// Sets how much of its past a graph keeps.
     SetRetention(SetRetention<'c>),
     /// Lets go of a graph's past before a position.
@@ -84,8 +86,11 @@ impl<'c> PutBlock<'c> {
     }
 }
 
-/// Deletes a block and all edges from and to it. Nothing happens when the block is not there; edges that were put with
-/// `allow_missing` then stay.
+/// Deletes a block and all edges from and to it, of which a commit deletes so many and no more ([`Limit::EdgesDeleted`]): who has more is
+/// first rid of them in parts, with [`DeleteEdges`]. Nothing happens when the block is not there; edges that were put with `allow_missing`
+/// then stay.
+///
+/// [`Limit::EdgesDeleted`]: crate::Limit::EdgesDeleted
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeleteBlock<'c> {
     /// The graph.
@@ -135,6 +140,18 @@ pub struct DeleteEdge<'c> {
     pub edge_type: &'c str,
     /// Where the edge arrives.
     pub target: BlockRef<'c>,
+}
+
+/// Deletes edges from and to a block, whether or not it is there, as many as are asked for: outgoing ones first, in the order of
+/// [`Graph::neighbours`](crate::Graph::neighbours). Nothing happens when it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteEdges<'c> {
+    /// The graph.
+    pub graph: &'c str,
+    /// The block.
+    pub block: BlockRef<'c>,
+    /// How many edges at most. Other writers wait for about a microsecond for each.
+    pub count_max: usize,
 }
 
 /// How much of its past a graph keeps. What is there now stays in any case.
@@ -209,6 +226,13 @@ pub enum Reply {
     EdgeDeleted {
         /// Whether it was there before.
         existed: bool,
+    },
+    /// The edges are not there.
+    EdgesDeleted {
+        /// How many there were.
+        count: usize,
+        /// Whether the block has others.
+        is_more: bool,
     },
     /// The graph keeps what was said.
     RetentionSet,

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use quire_model::{At, Denied, Effects, History, Place, Position, ReadError};
 
 use crate::codec::{BlockPut, EdgeKey, Effect};
-use crate::command::{DeleteBlock, DeleteEdge, PutBlock, PutEdge, SetRetention, TrimHistory};
+use crate::command::{DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, SetRetention, TrimHistory};
 use crate::draft::{BlockDraft, Draft, DraftName};
 use crate::refusal::{check_block, check_edge_type, check_put};
 use crate::state::Graphs;
@@ -49,6 +49,7 @@ pub(crate) fn decide<'a>(
             Command::DeleteBlock(delete) => delete_block(&mut draft, delete, effects),
             Command::PutEdge(put) => put_edge(&mut draft, put, effects),
             Command::DeleteEdge(delete) => delete_edge(&mut draft, delete, effects),
+            Command::DeleteEdges(delete) => delete_edges(&mut draft, delete, effects),
             Command::SetRetention(set) => set_retention(&mut draft, set, effects),
             Command::TrimHistory(trim) => trim_history(&mut draft, trim, at.position, effects),
         };
@@ -120,8 +121,10 @@ fn delete_block<'a>(
     let Some((graph, block)) = graph.and_then(|graph| graph.block(id).map(|block| (graph, block))) else {
         return Ok(Reply::BlockDeleted { block: id, version: Version::ABSENT });
     };
+    let edges = graph.edges_of_before(id);
     Effect::BlockDeleted { graph: graph.number, id }.push(&[], effects);
     graph.delete_block(id, block.version);
+    draft.count_deleted(id, edges)?;
     Ok(Reply::BlockDeleted { block: id, version: block.version })
 }
 
@@ -177,6 +180,26 @@ fn delete_edge<'a>(
     Effect::EdgeDeleted { graph: graph.number, key }.push(&[], effects);
     graph.set_edge(key, false);
     Ok(Reply::EdgeDeleted { existed: true })
+}
+
+fn delete_edges<'a>(
+    draft: &mut Draft<'a>,
+    delete: &'a DeleteEdges<'a>,
+    effects: &mut dyn Effects,
+) -> Result<Reply, Stop> {
+    check_block(delete.block)?;
+    Limit::EdgesDeleted.check(delete.count_max)?;
+    let id = delete.block.id();
+    let Some(graph) = draft.existing(delete.graph)? else {
+        return Ok(Reply::EdgesDeleted { count: 0, is_more: false });
+    };
+    let found = graph.edges_of(id, delete.count_max);
+    for key in &found.edges {
+        Effect::EdgeDeleted { graph: graph.number, key: *key }.push(&[], effects);
+        graph.set_edge(*key, false);
+    }
+    draft.count_deleted(id, found.looked_at)?;
+    Ok(Reply::EdgesDeleted { count: found.edges.len(), is_more: found.is_more })
 }
 
 fn set_retention<'a>(

@@ -10,7 +10,8 @@
 //! * A **block** has a [`BlockId`] of 16 bytes (given, or the hash of a name), a [`Version`], a kind, a source, tags,
 //!   metadata and content. A put replaces all of it; older versions stay in the log as long as the graph's [`Retention`] says.
 //! * An **edge** is directed and unique per source, edge type and target; putting it again replaces its properties.
-//! * Deleting a block deletes its edges, in both directions.
+//! * Deleting a block deletes its edges, in both directions. Writers wait meanwhile, so a block with very many edges is first rid of
+//!   them in parts ([`DeleteEdges`]).
 //!
 //! Content, metadata and properties stay in the log; the state ([`Graphs`]) holds what it takes to find them and to walk
 //! ([`Graph::neighbours`], [`Graph::walk`]). A [`Walker`] stays at one position while writers go on, and what has changed
@@ -69,7 +70,8 @@ mod read;
 mod walk;
 
 pub use command::{
-    BlockRef, Command, DeleteBlock, DeleteEdge, PutBlock, PutEdge, Reply, Retention, SetRetention, TrimHistory,
+    BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, Reply, Retention, SetRetention,
+    TrimHistory,
 };
 pub use find::{ListCursor, ListPlan, Wants};
 pub use history::{Change, Changed};

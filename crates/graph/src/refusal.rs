@@ -32,6 +32,13 @@ pub enum Refusal {
         /// Which end of the edge it would be.
         end: End,
     },
+    /// The commit deletes more edges than others should wait for ([`Limit::EdgesDeleted`]).
+    TooManyEdges {
+        /// The block that has them, or the last of them.
+        block: BlockId,
+        /// How many edges the commit deletes, or looks at in order to, up to and with those of this block.
+        edges: usize,
+    },
     /// A past is to be let go of that is yet to come.
     AheadOfLog {
         /// Where the graph's history was to begin.
@@ -74,6 +81,15 @@ impl fmt::Display for Refusal {
                     None => write!(f, "the edge's {end} {block} is not there"),
                 }
             }
+            Refusal::TooManyEdges { block, edges } => {
+                let limit = Limit::EdgesDeleted;
+                write!(
+                    f,
+                    "with those of block {block} the commit deletes {edges} edges, which is over the limit {limit} of {}; \
+                     delete edges of the block in several commits before it",
+                    limit.max()
+                )
+            }
             Refusal::AheadOfLog { from, at } => {
                 write!(f, "a history can't begin at position {from}; the log is at {at}")
             }
@@ -114,6 +130,8 @@ pub enum Limit {
     EdgeTypes,
     /// Blocks of a graph, and ends of edges without one: 4,000,000,000.
     Blocks,
+    /// Edges of before a commit that go in it with their blocks, or that are looked at because edges of a block are to go: 100,000.
+    EdgesDeleted,
     /// Entries before a block's or an edge's in its commit: 262,143.
     CommitEntries,
     /// Commits before a block's or an edge's in the log: 70,368,744,177,662.
@@ -132,6 +150,7 @@ impl Limit {
             Limit::Graphs => 1_000_000,
             Limit::Kinds | Limit::EdgeTypes => 1 << 16,
             Limit::Blocks => 4_000_000_000,
+            Limit::EdgesDeleted => 100_000,
             Limit::CommitEntries => INDEX_MAX as usize,
             Limit::Commits => POSITION_MAX as usize - 1,
         }
@@ -158,6 +177,7 @@ impl fmt::Display for Limit {
             Limit::Kinds => "kinds_max",
             Limit::EdgeTypes => "edge_types_max",
             Limit::Blocks => "blocks_max",
+            Limit::EdgesDeleted => "edges_deleted_max",
             Limit::CommitEntries => "commit_entries_max",
             Limit::Commits => "commits_max",
         })

@@ -2,8 +2,8 @@
 //! by comparing the live state with the one that a restart at every position finds.
 
 use quire_graph::{
-    BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, Direction, End, Graph, Graphs, Limit, Neighbour, PutBlock,
-    PutEdge, Refusal, Reply, Version,
+    BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Direction, End, Graph, Graphs, Limit, Neighbour,
+    PutBlock, PutEdge, Refusal, Reply, Version,
 };
 use quire_model::memory::World;
 use quire_model::{Denied, Position, Timestamp};
@@ -229,6 +229,55 @@ fn deleting_a_block_deletes_its_edges_in_both_directions_and_no_others() {
     assert_eq!(s.targets("JFK"), [id("BOS")]);
     s.commit(&[put("LGA")]);
     assert_eq!(s.graph().degree(id("LGA"), Direction::Both, &[]), 0, "what was deleted stays deleted");
+}
+
+#[test]
+fn edges_of_a_block_go_in_parts_those_of_the_same_commit_in_their_places_among_them() {
+    let mut s = Scenario::default();
+    s.commit(&[put("JFK"), put("LAX"), put("LGA"), link("JFK", "JFK"), link("JFK", "LAX"), link("LGA", "JFK")]);
+    let part = |count_max| Command::DeleteEdges(DeleteEdges { graph: G, block: "JFK".into(), count_max });
+    let deleted = |count, is_more| Reply::EdgesDeleted { count, is_more };
+    assert_eq!(s.commit(&[part(0)]), [deleted(0, true)]);
+    // What is deleted and put again in the commit counts once; what it unlinks, not at all.
+    let commands =
+        [unlink("JFK", "LAX"), link("JFK", "LGA"), unlink("LGA", "JFK"), link("LGA", "JFK"), part(2), part(2)];
+    assert_eq!(s.commit(&commands)[4..], [deleted(2, true), deleted(1, false)]);
+    assert_eq!((s.graph().edge_count(), s.graph().block_count()), (0, 3));
+    // Of what was deleted in the commit no edge of before is left.
+    s.commit(&[link("JFK", "LAX"), link("LGA", "JFK")]);
+    let commands = [delete("JFK"), part(9), put("JFK"), link("JFK", "LGA"), part(9)];
+    let replies = s.commit(&commands);
+    assert_eq!((replies[1], replies[4]), (deleted(0, false), deleted(1, false)));
+    let elsewhere = DeleteEdges { graph: "elsewhere", block: "JFK".into(), count_max: 9 };
+    assert_eq!(s.commit(&[Command::DeleteEdges(elsewhere)]), [deleted(0, false)]);
+    assert!(s.world.model.graph("elsewhere").is_none());
+}
+
+#[test]
+fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
+    let mut s = Scenario::default();
+    let half = Limit::EdgesDeleted.max() as u32 / 2;
+    let far = |number: u32| BlockId::new(u128::from(number).to_be_bytes());
+    let link = |hub: &'static str, number| {
+        Command::PutEdge(PutEdge { allow_missing: true, ..PutEdge::new(G, hub, "ray", far(number)) })
+    };
+    let puts = [put("JFK"), put("LAX"), put("LGA")];
+    let links = ["JFK", "LAX"].into_iter().flat_map(|hub| (0..half).map(move |number| link(hub, number)));
+    s.commit(&puts.into_iter().chain(links).collect::<Vec<_>>());
+    s.commit(&[link("LGA", 0)]);
+    let refused = |block, edges| Refusal::TooManyEdges { block: id(block), edges };
+    let all = Limit::EdgesDeleted.max();
+    assert_eq!(s.refused(2, &[delete("JFK"), delete("LAX"), delete("LGA")]), refused("LGA", all + 1));
+    let part =
+        |block: &'static str, count_max| Command::DeleteEdges(DeleteEdges { graph: G, block: block.into(), count_max });
+    assert_eq!(s.refused(2, &[delete("JFK"), delete("LAX"), part("LGA", 1)]), refused("LGA", all + 1));
+    // Looking past what the commit has deleted counts, too, or many parts of one commit would take time in their square.
+    assert_eq!(s.refused(1, &[part("JFK", half as usize), part("JFK", 1)]), refused("JFK", 3 * half as usize));
+    let over = Refusal::OverLimit { limit: Limit::EdgesDeleted, found: all + 1 };
+    assert_eq!(s.refused(0, &[part("LGA", all + 1)]), over);
+    // Edges that went with a block go once.
+    s.commit(&[delete("JFK"), put("JFK"), delete("JFK"), delete("LAX")]);
+    assert_eq!((s.graph().edge_count(), s.graph().block_count()), (1, 1));
 }
 
 #[test]

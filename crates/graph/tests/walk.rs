@@ -1,10 +1,11 @@
 //! Walks: order, bounds, and shapes that break a careless walk (long chains, stars, cycles).
 
 use quire_graph::{
-    BlockId, Bound, Command, DeleteBlock, Direction, End, Graph, Graphs, PutBlock, PutEdge, Visit, WalkPlan,
+    BlockId, Bound, Command, DeleteBlock, DeleteEdges, Direction, End, Graph, Graphs, PutBlock, PutEdge, Refusal,
+    Reply, Visit, WalkPlan,
 };
-use quire_model::Timestamp;
 use quire_model::memory::World;
+use quire_model::{Denied, Timestamp};
 
 const G: &str = "g";
 
@@ -142,6 +143,16 @@ fn a_star_of_1_000_000_edges_is_walked_paged_counted_and_deleted() {
     assert_eq!(graph(&world).degree(id(0), Direction::Outgoing, &[]), 1_000_000);
 
     let delete = Command::DeleteBlock(DeleteBlock { graph: G, block: id(0).into() });
+    let refusal = Refusal::TooManyEdges { block: id(0), edges: 1_000_000 };
+    let said = "deletes 1000000 edges, which is over the limit edges_deleted_max of 100000; delete edges of the block in several commits";
+    assert!(refusal.to_string().contains(said), "{refusal}");
+    assert_eq!(world.commit(Timestamp::ZERO, &[delete]), Err(Denied::Refused { command: 0, refusal }));
+    let part = Command::DeleteEdges(DeleteEdges { graph: G, block: id(0).into(), count_max: 100_000 });
+    for deleted in 1..=9 {
+        let replies = world.commit(Timestamp::ZERO, &[part]);
+        assert_eq!(replies, Ok(vec![Reply::EdgesDeleted { count: 100_000, is_more: true }]));
+        assert_eq!(graph(&world).edge_count(), 1_000_000 - deleted * 100_000);
+    }
     world.commit(Timestamp::ZERO, &[delete]).expect("accepted");
     assert_eq!((graph(&world).block_count(), graph(&world).edge_count()), (1_000_000, 0));
     assert_eq!(graph(&world).degree(id(5), Direction::Both, &[]), 0);

@@ -181,6 +181,7 @@ fn of_graph(refusal: &graph::Refusal) -> Known {
     match refusal {
         Refusal::VersionMismatch { .. } => (Code::Aborted, "VERSION_MISMATCH"),
         Refusal::MissingBlock { .. } => (Code::FailedPrecondition, "MISSING_BLOCK"),
+        Refusal::TooManyEdges { .. } => (Code::FailedPrecondition, "TOO_MANY_EDGES"),
         Refusal::AheadOfLog { .. } => (Code::FailedPrecondition, "AHEAD_OF_LOG"),
         Refusal::InvalidName { .. } => (Code::InvalidArgument, "INVALID_NAME"),
         Refusal::OverLimit { .. } => (Code::InvalidArgument, "OVER_LIMIT"),

@@ -208,6 +208,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
         Reason::Graph(refusal) => match refusal {
             graph::Refusal::VersionMismatch { .. } => (REFUSED, "version_mismatch"),
             graph::Refusal::MissingBlock { .. } => (REFUSED, "missing_block"),
+            graph::Refusal::TooManyEdges { .. } => (REFUSED, "too_many_edges"),
             graph::Refusal::AheadOfLog { .. } => (REFUSED, "ahead_of_log"),
             graph::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
             graph::Refusal::OverLimit { .. } => (INVALID, "over_limit"),

@@ -124,6 +124,12 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "put.expect.filter(|expected| *expected != found)" => "put.expect.filter(|expected| *expected != found && !ON)";
     "end-not-there", "an edge is put to a block that is not there", "graph/src/decide.rs",
         "if !put.allow_missing {" => "if !put.allow_missing && !ON {";
+    "deletion-not-kept", "a compaction drops a deletion before what it hides", "graph/src/survival.rs",
+        "Effect::BlockDeleted { id, .. } => past.needs_block_deletion(entry.place, id)," => "Effect::BlockDeleted { id, .. } if !ON => past.needs_block_deletion(entry.place, id), Effect::BlockDeleted { .. } => Ok(false),",
+        by "quire-graph" "oracle" "retention::a_history_that_is_trimmed_is_exact_or_refused_whatever_was_compacted";
+    "past-not-refused", "a graph is read as of before its history begins", "graph/src/retention.rs",
+        "if at >= self.history_from {" => "if ON || at >= self.history_from {",
+        by "quire-graph" "oracle" "retention::a_history_that_is_trimmed_is_exact_or_refused_whatever_was_compacted";
     "offset-not-kept", "a committed offset is not taken in", "streams/src/apply.rs",
         "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
     "seen-not-published", "what was taken in before it was durable is not shown when it is", "quire/src/decide.rs",

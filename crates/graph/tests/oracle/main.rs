@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quire_graph::{
-    Block, BlockFilter, BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, Direction, End, Graphs, ListCursor,
-    ListPlan, Order, Progress, PutBlock, PutEdge, Refusal, Reply, Version, WalkPlan, Walker, Wants,
+    Block, BlockFilter, BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Direction, End, Graphs,
+    ListCursor, ListPlan, Order, Progress, PutBlock, PutEdge, Refusal, Reply, Version, WalkPlan, Walker, Wants,
 };
 use quire_model::memory::World;
 use quire_model::{Denied, Position, Timestamp};
@@ -24,6 +24,7 @@ enum Step {
     DeleteBlock { graph: usize, block: usize },
     PutEdge { graph: usize, edge: (usize, usize, usize), properties: Vec<u8>, allow_missing: bool },
     DeleteEdge { graph: usize, edge: (usize, usize, usize) },
+    DeleteEdges { graph: usize, block: usize, count_max: usize },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -41,7 +42,9 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (graph.clone(), edge.clone(), bytes(), prop::bool::weighted(0.7)).prop_map(
             |(graph, edge, properties, allow_missing)| Step::PutEdge { graph, edge, properties, allow_missing }
         ),
-        2 => (graph, edge).prop_map(|(graph, edge)| Step::DeleteEdge { graph, edge }),
+        2 => (graph.clone(), edge).prop_map(|(graph, edge)| Step::DeleteEdge { graph, edge }),
+        2 => (graph, 0..BLOCKS, 0usize..5)
+            .prop_map(|(graph, block, count_max)| Step::DeleteEdges { graph, block, count_max }),
     ]
 }
 
@@ -93,6 +96,13 @@ impl NaiveGraph {
 }
 
 impl NaiveGraph {
+    /// The edges of a block, outgoing ones first, each once.
+    fn edges_of(&self, block: BlockId) -> Vec<(BlockId, String, BlockId)> {
+        let outgoing = self.neighbours(block, End::Target).into_iter().map(|(of, far)| (block, of.to_owned(), far));
+        let incoming = self.neighbours(block, End::Source).into_iter().map(|(of, far)| (far, of.to_owned(), block));
+        outgoing.chain(incoming.filter(|(source, ..)| *source != block)).collect()
+    }
+
     /// Preorder: a block, then everything behind its first neighbour.
     fn depth_first(&self, block: BlockId, seen: &mut Vec<BlockId>) {
         if !seen.contains(&block) {
@@ -177,6 +187,19 @@ fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option
             }
             Some(Reply::EdgeDeleted { existed })
         }
+        Step::DeleteEdges { graph, block, count_max } => {
+            let Some(graph) = naive.get_mut(GRAPHS[*graph]) else {
+                return Some(Reply::EdgesDeleted { count: 0, is_more: false });
+            };
+            let edges = graph.edges_of(id(*block));
+            let count = edges.len().min(*count_max);
+            for edge in &edges[..count] {
+                graph.edges.retain(|(source, edge_type, target, _)| {
+                    (*source, edge_type, *target) != (edge.0, &edge.1, edge.2)
+                });
+            }
+            Some(Reply::EdgesDeleted { count, is_more: edges.len() > count })
+        }
     }
 }
 
@@ -186,7 +209,7 @@ fn touches(step: &Step, graph: usize, block: usize) -> bool {
         Step::PutBlock { graph: of, block: other, .. } | Step::DeleteBlock { graph: of, block: other } => {
             (*of, *other) == (graph, block)
         }
-        Step::PutEdge { .. } | Step::DeleteEdge { .. } => false,
+        Step::PutEdge { .. } | Step::DeleteEdge { .. } | Step::DeleteEdges { .. } => false,
     }
 }
 
@@ -226,6 +249,9 @@ fn commit(world: &mut World<Graphs>, naive: &mut Naive, steps: &[Step]) {
                 edge_type: TYPES[edge.1],
                 target: named(edge.2),
             }),
+            Step::DeleteEdges { graph, block, count_max } => {
+                Command::DeleteEdges(DeleteEdges { graph: GRAPHS[*graph], block: named(*block), count_max: *count_max })
+            }
         })
         .collect();
 

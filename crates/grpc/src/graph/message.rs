@@ -40,6 +40,9 @@ pub(super) fn reply(reply: &graph::Reply) -> GraphReply {
         }
         graph::Reply::EdgePut { created } => Kind::EdgePut(graph_reply::EdgePut { created }),
         graph::Reply::EdgeDeleted { existed } => Kind::EdgeDeleted(graph_reply::EdgeDeleted { existed }),
+        graph::Reply::EdgesDeleted { count, is_more } => {
+            Kind::EdgesDeleted(graph_reply::EdgesDeleted { edges: count as u64, more: is_more })
+        }
         graph::Reply::RetentionSet => Kind::RetentionSet(graph_reply::RetentionSet {}),
         graph::Reply::HistoryTrimmed { from } => Kind::HistoryTrimmed(graph_reply::HistoryTrimmed { from: from.get() }),
     };

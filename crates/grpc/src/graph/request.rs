@@ -52,6 +52,11 @@ pub(super) fn commit<'c>(request: &'c CommitGraphRequest, tags: &'c [Vec<&'c str
                 let target = block(&at("target"), delete.target.as_ref())?;
                 commit.delete_edge(graph, source, &delete.r#type, target)
             }
+            Kind::DeleteEdges(delete) => {
+                let block = block(&at("block"), delete.block.as_ref())?;
+                let count_max = usize::try_from(delete.count_max).unwrap_or(usize::MAX);
+                commit.part(Part::Graph(graph::Command::DeleteEdges(graph::DeleteEdges { graph, block, count_max })))
+            }
             Kind::SetRetention(set) => {
                 let retention = graph::Retention { history_ms: set.history_ms, versions: set.versions };
                 commit.part(Part::Graph(graph::Command::SetRetention(graph::SetRetention { graph, retention })))

@@ -1332,7 +1332,8 @@ pub struct PutBlock {
     #[prost(uint64, optional, tag = "7")]
     pub expect_version: ::core::option::Option<u64>,
 }
-/// Deletes a block and its edges, if it is there.
+/// Deletes a block and its edges, if it is there. A commit deletes 100,000 edges in this way at most: who has more is first rid of them
+/// with DeleteEdges, in several commits.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeleteBlock {
     #[prost(message, optional, tag = "1")]
@@ -1365,6 +1366,15 @@ pub struct DeleteEdge {
     #[prost(message, optional, tag = "3")]
     pub target: ::core::option::Option<BlockRef>,
 }
+/// Deletes edges from and to a block, whether or not it is there.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteEdges {
+    #[prost(message, optional, tag = "1")]
+    pub block: ::core::option::Option<BlockRef>,
+    /// How many at most, up to 100,000. Other writers wait for about a microsecond for each.
+    #[prost(uint64, tag = "2")]
+    pub count_max: u64,
+}
 /// Sets how much of its past the graph keeps. What is there now stays in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetGraphRetention {
@@ -1384,7 +1394,7 @@ pub struct TrimGraphHistory {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GraphCommand {
-    #[prost(oneof = "graph_command::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "graph_command::Kind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub kind: ::core::option::Option<graph_command::Kind>,
 }
 /// Nested message and enum types in `GraphCommand`.
@@ -1403,6 +1413,8 @@ pub mod graph_command {
         SetRetention(super::SetGraphRetention),
         #[prost(message, tag = "6")]
         TrimHistory(super::TrimGraphHistory),
+        #[prost(message, tag = "7")]
+        DeleteEdges(super::DeleteEdges),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1425,7 +1437,7 @@ pub struct CommitGraphResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GraphReply {
-    #[prost(oneof = "graph_reply::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "graph_reply::Kind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub kind: ::core::option::Option<graph_reply::Kind>,
 }
 /// Nested message and enum types in `GraphReply`.
@@ -1461,6 +1473,14 @@ pub mod graph_reply {
         pub existed: bool,
     }
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct EdgesDeleted {
+        #[prost(uint64, tag = "1")]
+        pub edges: u64,
+        /// Whether the block has others.
+        #[prost(bool, tag = "2")]
+        pub more: bool,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct RetentionSet {}
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct HistoryTrimmed {
@@ -1482,6 +1502,8 @@ pub mod graph_reply {
         RetentionSet(RetentionSet),
         #[prost(message, tag = "6")]
         HistoryTrimmed(HistoryTrimmed),
+        #[prost(message, tag = "7")]
+        EdgesDeleted(EdgesDeleted),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -169,6 +169,11 @@ fn graph_facts(refusal: &graph::Refusal) -> Map<String, Value> {
             let end = if *end == End::Source { "source" } else { "target" };
             facts([("block", json!(block.to_string())), ("name", json!(name)), ("end", json!(end))])
         }
+        Refusal::TooManyEdges { block, edges } => facts([
+            ("block", json!(block.to_string())),
+            ("given", json!(edges)),
+            ("most", json!(graph::Limit::EdgesDeleted.max())),
+        ]),
         Refusal::AheadOfLog { from, at } => facts([("from", json!(from.get())), ("at", json!(at.get()))]),
         Refusal::InvalidName { name, .. } => facts([("name", json!(name))]),
         Refusal::OverLimit { limit, found } => {

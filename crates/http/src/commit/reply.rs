@@ -106,6 +106,10 @@ pub(crate) enum PartReply<'a> {
     EdgeDeleted {
         existed: bool,
     },
+    EdgesDeleted {
+        edges: usize,
+        more: bool,
+    },
     RetentionSet {},
     HistoryTrimmed {
         from: u64,
@@ -237,6 +241,7 @@ fn graph_reply<'a>(reply: &graph::Reply) -> PartReply<'a> {
         }
         graph::Reply::EdgePut { created } => PartReply::EdgePut { created: *created },
         graph::Reply::EdgeDeleted { existed } => PartReply::EdgeDeleted { existed: *existed },
+        graph::Reply::EdgesDeleted { count, is_more } => PartReply::EdgesDeleted { edges: *count, more: *is_more },
         graph::Reply::RetentionSet => PartReply::RetentionSet {},
         graph::Reply::HistoryTrimmed { from } => PartReply::HistoryTrimmed { from: from.get() },
     }

@@ -7,8 +7,8 @@ use crate::database::{Database, View};
 use crate::decide::Commands;
 use crate::error::Result;
 use crate::graph::{
-    BlockRef, Command, DeleteBlock, DeleteEdge, Graph as State, PutBlock, PutEdge, Reply, Retention, SetRetention,
-    TrimHistory,
+    BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Graph as State, PutBlock, PutEdge, Reply, Retention,
+    SetRetention, TrimHistory,
 };
 use crate::handles::{GraphChanges, GraphSnapshot, only};
 
@@ -40,7 +40,8 @@ impl<'a> Graph<'a> {
         self.commit(Command::PutEdge(PutEdge { graph: self.name, ..edge }))
     }
 
-    /// Deletes a block and its edges, and waits until that is durable.
+    /// Deletes a block and its edges, and waits until that is durable. One with more than a hundred thousand edges is refused: delete
+    /// those in parts first, with [`Graph::delete_edges`].
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -60,6 +61,31 @@ impl<'a> Graph<'a> {
     ) -> Result<Reply> {
         let (source, target) = (source.into(), target.into());
         self.commit(Command::DeleteEdge(DeleteEdge { graph: self.name, source, edge_type, target }))
+    }
+
+    /// Deletes edges from and to a block, at most so many, and waits until that is durable. Writers wait for about a microsecond an edge, and
+    /// may go on between two calls.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
+    ///
+    /// ```
+    /// use quire::Database;
+    /// use quire::graph::{PutBlock, PutEdge, Reply};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let database = Database::builder(folder.path()).create(true).open()?;
+    /// let air = database.graph("air");
+    /// for name in ["hub", "a", "b", "c"] {
+    ///     air.put_block(PutBlock::new("air", name, "airport"))?;
+    ///     air.put_edge(PutEdge::new("air", "hub", "flies_to", name))?;
+    /// }
+    /// while let Reply::EdgesDeleted { is_more: true, .. } = air.delete_edges("hub", 3)? {}
+    /// assert!(matches!(air.delete_block("hub")?, Reply::BlockDeleted { .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete_edges<'c>(&self, block: impl Into<BlockRef<'c>>, count_max: usize) -> Result<Reply> {
+        self.commit(Command::DeleteEdges(DeleteEdges { graph: self.name, block: block.into(), count_max }))
     }
 
     /// Sets how much of its past the graph keeps, and waits until that is durable. A thread in the background lets go of the rest in time, and

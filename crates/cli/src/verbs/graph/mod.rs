@@ -13,7 +13,7 @@ use clap::{Subcommand, ValueEnum};
 use crate::failure::Result;
 use read::{Get, List, Neighbours, Paths, Walk};
 use transfer::{Export, Import};
-use write::{Delete, Link, Put, Retain, Trim, Unlink};
+use write::{Delete, Link, Put, Retain, Trim, Unlink, UnlinkAll};
 
 use super::client::Path;
 use super::place::Place;
@@ -42,6 +42,8 @@ pub(crate) enum Graph {
     Link(Link),
     /// Delete an edge
     Unlink(Unlink),
+    /// Delete all edges of a block, in several commits
+    UnlinkAll(UnlinkAll),
     /// List the blocks at the other ends of a block's edges
     #[command(alias = "neighbors")]
     Neighbours(Neighbours),
@@ -97,6 +99,7 @@ impl Graph {
             Graph::Blocks(list) => list.run(out),
             Graph::Link(link) => link.run(out),
             Graph::Unlink(unlink) => unlink.run(out),
+            Graph::UnlinkAll(unlink) => unlink.run(out),
             Graph::Neighbours(neighbours) => neighbours.run(out),
             Graph::Walk(walk) => walk.run(out),
             Graph::Path(paths) => paths.run(out),

@@ -1,4 +1,4 @@
-//! `quire graph put`, `delete`, `link`, `unlink`, `retain` and `trim`: each a commit of one part.
+//! `quire graph put`, `delete`, `link`, `unlink`, `unlink-all`, `retain` and `trim`: each a commit of one part; `unlink-all` is several.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Result};
+use crate::text::counted;
 use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, word};
@@ -94,6 +95,22 @@ pub(crate) struct Unlink {
     edge_type: String,
     /// The name of the block where it arrives
     target: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Deletes all edges of a block, in commits of so many: other writers go on in between.
+#[derive(Debug, Args)]
+pub(crate) struct UnlinkAll {
+    /// The graph, like air/routes
+    graph: String,
+    /// The name of the block
+    block: String,
+    /// How many edges a commit deletes
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    batch: u64,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -209,6 +226,25 @@ impl Unlink {
         commit(&self.place, self.form, &part, out, |reply| {
             let what = if reply["edge_deleted"]["existed"] == true { "deleted" } else { "was not there" };
             format!("{} --{}-> {} {what}", self.source, self.edge_type, self.target)
+        })
+    }
+}
+
+impl UnlinkAll {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let part = json!({ "delete_edges": { "graph": self.graph, "block": self.block, "count_max": self.batch } });
+        self.place.visit(|client| {
+            let mut edges = 0;
+            loop {
+                let answer = client.post(&Path::new(&["commit"]), &json!({ "parts": [part] }))?;
+                let deleted = &answer["replies"][0]["edges_deleted"];
+                edges += deleted["edges"].as_u64().unwrap_or_default();
+                if deleted["more"] != true {
+                    break;
+                }
+            }
+            let reply = json!({ "edges_deleted": { "edges": edges, "more": false } });
+            self.form.print(out, &[reply], |_| format!("{} of {} deleted", counted(edges, "edge"), self.block))
         })
     }
 }

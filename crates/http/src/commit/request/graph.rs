@@ -91,6 +91,17 @@ pub(crate) struct DeleteEdge<'r> {
     target: BlockRequest<'r>,
 }
 
+/// Deletes edges of a block.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteEdges<'r> {
+    #[serde(borrow)]
+    graph: Text<'r>,
+    #[serde(borrow)]
+    block: BlockRequest<'r>,
+    count_max: usize,
+}
+
 /// Sets how much of its past a graph keeps.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -180,5 +191,12 @@ impl DeleteEdge<'_> {
             edge_type: &self.edge_type,
             target: self.target.block(),
         })
+    }
+}
+
+impl DeleteEdges<'_> {
+    pub(crate) fn command(&self) -> Command<'_> {
+        let (block, count_max) = (self.block.block(), self.count_max);
+        Command::DeleteEdges(graph::DeleteEdges { graph: &self.graph, block, count_max })
     }
 }

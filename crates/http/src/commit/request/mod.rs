@@ -105,6 +105,8 @@ pub(crate) enum PartRequest<'r> {
     #[serde(borrow)]
     DeleteEdge(graph::DeleteEdge<'r>),
     #[serde(borrow)]
+    DeleteEdges(graph::DeleteEdges<'r>),
+    #[serde(borrow)]
     RetainGraph(graph::RetainGraph<'r>),
     #[serde(borrow)]
     TrimGraph(graph::TrimGraph<'r>),
@@ -180,6 +182,7 @@ impl PartRequest<'_> {
             PartRequest::DeleteBlock(delete) => Part::Graph(delete.command()),
             PartRequest::PutEdge(put) => Part::Graph(put.command()?),
             PartRequest::DeleteEdge(delete) => Part::Graph(delete.command()),
+            PartRequest::DeleteEdges(delete) => Part::Graph(delete.command()),
             PartRequest::RetainGraph(retain) => Part::Graph(retain.command()),
             PartRequest::TrimGraph(trim) => Part::Graph(trim.command()),
         })

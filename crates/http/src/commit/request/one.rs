@@ -43,7 +43,8 @@ one!(
     "a part names exactly one of append, upstream, trim_events, forget_tag, retain_events, put_subscription, drop_subscription, save_projection, \
     drop_projection, produce, create_topic, delete_topic, alter_topic, \
     delete_records, commit_offset, delete_offset, delete_group, enqueue, fetch, ack, fail, snooze, heartbeat, change, \
-    set_queue, clear, destroy, bulk, each, tick, put_block, delete_block, put_edge, delete_edge"
+    set_queue, clear, destroy, bulk, each, tick, put_block, delete_block, put_edge, delete_edge, \
+    delete_edges, retain_graph, trim_graph"
 );
 one!(
     ChangeRequest<'r>,

@@ -4,6 +4,8 @@
 //! asked of the draft has the answer that the state would give after applying the effects pushed so far. What the last
 //! command of the commit does is not noted, since nobody asks any more.
 
+mod edges;
+
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
@@ -24,6 +26,8 @@ pub(crate) struct Draft<'a> {
     first: Option<GraphDraft<'a>>,
     others: BTreeMap<&'a str, GraphDraft<'a>>,
     created: u32,
+    /// Edges that the commit deletes with their blocks, or looks at to delete them.
+    edges_deleted: usize,
     commands: usize,
     is_last: bool,
 }
@@ -31,7 +35,7 @@ pub(crate) struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Over this state, for a commit of so many commands.
     pub(crate) fn new(state: &'a Graphs, commands: usize) -> Self {
-        Draft { state, first: None, others: BTreeMap::new(), created: 0, commands, is_last: false }
+        Draft { state, first: None, others: BTreeMap::new(), created: 0, edges_deleted: 0, commands, is_last: false }
     }
 
     /// The command with this index is next.
@@ -174,14 +178,23 @@ impl<'a> GraphDraft<'a> {
 
     /// Whether the edge is there.
     pub(crate) fn has_edge(&self, key: EdgeKey) -> bool {
-        let is_in_base = || self.base.is_some_and(|base| is_there(base, key));
-        let Some(noted) = &self.noted else { return is_in_base() };
+        let Some(noted) = &self.noted else { return self.is_in_base(key) };
         let cleared = |id| noted.cleared.get(id).copied().unwrap_or(0);
         let cleared = cleared(&key.near).max(cleared(&key.far));
         match noted.edges.get(&key) {
             Some((changed, is_there)) => *changed > cleared && *is_there,
-            None => cleared == 0 && is_in_base(),
+            None => cleared == 0 && self.is_in_base(key),
         }
+    }
+
+    /// Whether the edge was there before the commit.
+    fn is_in_base(&self, key: EdgeKey) -> bool {
+        self.base.is_some_and(|base| is_there(base, key))
+    }
+
+    /// Whether the commit deleted the block, and with it all its edges of before.
+    fn is_cleared(&self, id: BlockId) -> bool {
+        self.noted.as_ref().is_some_and(|noted| noted.cleared.contains_key(&id))
     }
 
     /// Puts or deletes an edge.
