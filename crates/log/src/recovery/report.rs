@@ -39,7 +39,11 @@ pub struct Cut {
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cut {} bytes at byte {} of {}", self.bytes, self.offset, self.path.display())?;
+        match self.bytes {
+            // The file ends with a whole record, or the kernel has lost all that was behind it.
+            0 => write!(f, "nothing is left behind byte {} of {}", self.offset, self.path.display())?,
+            bytes => write!(f, "cut {bytes} bytes at byte {} of {}", self.offset, self.path.display())?,
+        }
         write!(f, ", from record {} on", self.position)?;
         if let Some(records) = self.records {
             write!(f, " ({records} had been appended)")?;
@@ -52,5 +56,29 @@ impl fmt::Display for Cut {
             write!(f, "; its bytes are kept in {}", kept.display())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cut_is_told_and_so_is_what_went_without_a_trace() {
+        let cut = |bytes, records| Cut {
+            path: "1.log".into(),
+            offset: 480,
+            bytes,
+            position: Position::new(7),
+            records,
+            synced: false,
+            kept: None,
+            reason: "the record is not whole".to_owned(),
+        };
+        let told = "cut 12 bytes at byte 480 of 1.log, from record 7 on: the record is not whole";
+        assert_eq!(cut(12, None).to_string(), told);
+        let told =
+            "nothing is left behind byte 480 of 1.log, from record 7 on (2 had been appended): the record is not whole";
+        assert_eq!(cut(0, Some(2)).to_string(), told);
     }
 }
