@@ -121,7 +121,8 @@ impl TagList {
         }
         self.encoded.push(number as u8);
         self.encoded.extend_from_slice(label);
-        if Tags::from_encoded(&self.encoded[..from]).contains(Tag::new(&self.encoded[own..])) {
+        // Of the other roles there is one of each at most.
+        if role == Role::Tag && Tags::from_encoded(&self.encoded[..from]).contains(Tag::new(&self.encoded[own..])) {
             self.encoded.truncate(from);
         }
     }
