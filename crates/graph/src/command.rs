@@ -150,7 +150,7 @@ pub struct DeleteEdges<'c> {
     pub graph: &'c str,
     /// The block.
     pub block: BlockRef<'c>,
-    /// How many edges at most. Other writers wait for about a microsecond for each.
+    /// How many edges at most. Other writers wait meanwhile.
     pub count_max: usize,
 }
 

@@ -17,7 +17,7 @@ const DURABILITY: &str = "QUIRE_LOG_KILL_DURABILITY";
 /// Whether a child compacts, too.
 const COMPACTS: &str = "QUIRE_LOG_KILL_COMPACTS";
 const ROUNDS: u64 = 30;
-/// How many processes are killed while others append, unless the environment says how many.
+/// How many processes are killed while others append, unless the environment says how many; after so many the directory is a fresh one.
 const KILLS: u64 = 40;
 /// How many, in the environment: `cargo xtask kills`.
 const KILLS_VARIABLE: &str = "QUIRE_KILLS";
@@ -112,9 +112,10 @@ fn command(directory: &Path, durability: Durability, compacts: bool) -> Command 
     command
 }
 
-/// The position that a child says was acknowledged.
+/// The position that a child says was acknowledged. The test harness says something of its own in between, for one how long this
+/// test, in whose name there is that word, has been running.
 fn acknowledged_in(line: &str) -> Option<u64> {
-    line.rsplit_once("acknowledged ").map(|(_, position)| position.parse().unwrap())
+    line.rsplit_once("acknowledged ").and_then(|(_, position)| position.parse().ok())
 }
 
 /// Kills a child after it acknowledged so many records; gives back the last of them.
@@ -201,6 +202,12 @@ fn check(durability: Durability) {
 /// Several processes append at once, and one after the other is killed: what any of them acknowledged stays, and the others go on; also when
 /// all of them compact.
 fn check_company(durability: Durability, compacts: bool) {
+    for first in (0..kills()).step_by(KILLS as usize) {
+        check_company_once(durability, compacts, 0xC0FFEE + first);
+    }
+}
+
+fn check_company_once(durability: Durability, compacts: bool, seed: u64) {
     let directory = tempfile::tempdir().unwrap();
     let start = || {
         let mut child = command(directory.path(), durability, compacts).spawn().unwrap();
@@ -208,10 +215,10 @@ fn check_company(durability: Durability, compacts: bool) {
         (child, lines)
     };
     let mut running: Vec<_> = (0..3).map(|_| start()).collect();
-    let mut random: u64 = 0xC0FFEE;
+    let mut random = seed;
     let mut promised = 0;
     // A compaction takes its time, and begins when there is something to do.
-    let (kills, most) = if compacts { (kills() / 2, 600) } else { (kills(), 30) };
+    let (kills, most) = if compacts { (KILLS / 2, 600) } else { (KILLS, 30) };
     for round in 0..kills {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (mut child, mut lines) = running.remove((random >> 33) as usize % running.len());

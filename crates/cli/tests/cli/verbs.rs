@@ -157,6 +157,14 @@ fn a_graph_is_imported_and_lets_go_of_its_past() {
     assert_eq!(quire(&["trim", "g", "2"]).succeeded(), "g can be read as of position 2 and later\n");
     quire(&["get", "g", "a", "--at", "1"]).failed_with("its history before 2 is gone");
     assert_eq!(quire(&["get", "g", "a", "--versions"]).succeeded().lines().count(), 2);
+    for (source, target) in [("a", "a"), ("a", "b"), ("b", "a")] {
+        quire(&["link", "g", source, "t", target]).succeeded();
+    }
+    assert_eq!(quire(&["unlink-all", "g", "a", "--batch", "1"]).succeeded(), "3 edges of a deleted\n");
+    assert_eq!(
+        quire(&["unlink-all", "g", "a", "--json"]).succeeded().trim(),
+        r#"{"edges_deleted":{"edges":0,"more":false}}"#
+    );
     assert_eq!(quire(&["retain", "g"]).succeeded(), "g keeps all of its past from now on\n");
 }
 

@@ -47,6 +47,8 @@ impl GraphDraft<'_> {
         let mut looked_at = 0;
         let before = self.edges_before(id).inspect(|_| looked_at += 1).filter(|key| self.has_edge(*key));
         let mut edges: Vec<EdgeKey> = before.take(count_max + 1).collect();
+        // The one behind only says that there are more.
+        looked_at -= usize::from(edges.len() > count_max);
         if let Some(noted) = &self.noted {
             looked_at += noted.edges.len();
             let was_before = |key: EdgeKey| !self.is_cleared(id) && self.is_in_base(key);

@@ -1371,7 +1371,7 @@ pub struct DeleteEdge {
 pub struct DeleteEdges {
     #[prost(message, optional, tag = "1")]
     pub block: ::core::option::Option<BlockRef>,
-    /// How many at most, up to 100,000. Other writers wait for about a microsecond for each.
+    /// How many at most, up to 100,000. Other writers wait meanwhile.
     #[prost(uint64, tag = "2")]
     pub count_max: u64,
 }

@@ -8,10 +8,10 @@ use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::graph_command::Kind;
 use quire_grpc::proto::graph_reply::{self, BlockDeleted, BlockPut, EdgeDeleted, EdgePut};
 use quire_grpc::proto::{
-    BlockRef, CommitGraphRequest, CommitGraphResponse, DeleteBlock, DeleteEdge, DescribeGraphRequest, ExistsRequest,
-    GetBlocksRequest, GetEdgeRequest, GetVersionsRequest, GraphBlockFilter, GraphChangesRequest, GraphCommand,
-    GraphDirection, ListBlocksRequest, MetadataField, MissingRequest, NeighboursRequest, PathsRequest, PutBlock,
-    PutEdge, SetGraphRetention, TrimGraphHistory, Visit, WalkBound, WalkRequest,
+    BlockRef, CommitGraphRequest, CommitGraphResponse, DeleteBlock, DeleteEdge, DeleteEdges, DescribeGraphRequest,
+    ExistsRequest, GetBlocksRequest, GetEdgeRequest, GetVersionsRequest, GraphBlockFilter, GraphChangesRequest,
+    GraphCommand, GraphDirection, ListBlocksRequest, MetadataField, MissingRequest, NeighboursRequest, PathsRequest,
+    PutBlock, PutEdge, SetGraphRetention, TrimGraphHistory, Visit, WalkBound, WalkRequest,
 };
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
@@ -141,6 +141,32 @@ async fn a_commit_happens_as_a_whole_or_not_and_says_which_command_is_refused() 
     let short = GraphCommand { kind: Some(Kind::DeleteBlock(DeleteBlock { block: Some(by_id(&[1, 2])) })) };
     let (code, reason, _) = told(&commit(&mut client, vec![short]).await.expect_err("no id"));
     assert_eq!((code, reason.as_str()), (Code::InvalidArgument, "INVALID"));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn the_edges_of_a_block_are_deleted_in_parts() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    small(&mut client).await;
+    let part = |count_max| {
+        let block = Some(named("a"));
+        vec![GraphCommand { kind: Some(Kind::DeleteEdges(DeleteEdges { block, count_max })) }]
+    };
+    let mut deleted = Vec::new();
+    loop {
+        let answer = commit(&mut client, part(1)).await.expect("accepted");
+        let Some(graph_reply::Kind::EdgesDeleted(reply)) = answer.replies[0].kind.clone() else { panic!("{answer:?}") };
+        deleted.push(reply.edges);
+        if !reply.more {
+            break;
+        }
+    }
+    assert!(deleted.len() > 1 && deleted.iter().all(|edges| *edges == 1), "{deleted:?}");
+    let visits = pages(client.walk(walk(&["a"])).await).await.expect("walked");
+    assert_eq!(visits.iter().map(|page| page.visits.len()).sum::<usize>(), 1);
+    let (code, reason, _) = told(&commit(&mut client, part(100_001)).await.expect_err("too many"));
+    assert_eq!((code, reason.as_str()), (Code::InvalidArgument, "OVER_LIMIT"));
     served.stop().await;
 }
 

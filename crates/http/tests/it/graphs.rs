@@ -242,6 +242,27 @@ fn neighbours_go_on_at_the_position_they_began_at_whatever_happens_meanwhile() {
 }
 
 #[test]
+fn the_edges_of_a_block_are_deleted_in_parts() {
+    let served = Served::new();
+    post(&served, "/v1/graph/g/import", LINES);
+    let edge = |name: &str| json!({ "put_edge": { "graph": "g", "source": "b", "type": name, "target": "b" } });
+    let edges = ["x", "y", "z"].map(edge);
+    let parts = json!({ "parts": edges }).to_string();
+    assert_eq!(post(&served, "/v1/commit", &parts).0, 200);
+    let edges = get(&served, "/v1/graph/g")["edges"].as_u64().expect("a number");
+    let part = |count_max: u32| {
+        json!({ "parts": [{ "delete_edges": { "graph": "g", "block": "b", "count_max": count_max } }] }).to_string()
+    };
+    let (status, done) = post(&served, "/v1/commit", &part(2));
+    assert_eq!((status, &done["replies"][0]), (200, &json!({ "edges_deleted": { "edges": 2, "more": true } })));
+    assert_eq!(get(&served, "/v1/graph/g")["edges"], edges - 2);
+    let (status, done) = post(&served, "/v1/commit", &part(100_000));
+    assert_eq!((status, &done["replies"][0]["edges_deleted"]["more"]), (200, &json!(false)));
+    assert_eq!(get(&served, "/v1/graph/g/blocks/b/neighbours?direction=both")["neighbours"], json!([]));
+    served.fails("POST", "/v1/commit", &part(100_001), 400, "over_limit");
+}
+
+#[test]
 fn many_blocks_are_got_at_once_or_asked_whether_they_are_there() {
     let served = Served::new();
     post(&served, "/v1/graph/g/import", LINES);

@@ -63,7 +63,7 @@ impl<'a> Graph<'a> {
         self.commit(Command::DeleteEdge(DeleteEdge { graph: self.name, source, edge_type, target }))
     }
 
-    /// Deletes edges from and to a block, at most so many, and waits until that is durable. Writers wait for about a microsecond an edge, and
+    /// Deletes edges from and to a block, at most so many, and waits until that is durable. Writers wait meanwhile, and
     /// may go on between two calls.
     ///
     /// # Errors

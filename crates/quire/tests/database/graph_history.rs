@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use quire::graph::{BlockId, Changed, Direction, PutBlock, PutEdge, Retention};
+use quire::graph::{BlockId, Changed, Direction, PutBlock, PutEdge, Reply, Retention};
 use quire::{
-    Background, Builder, Database, Durability, Duty, ErrorKind, GraphSnapshot, ManualClock, Place as LogPlace,
-    Position, Timestamp,
+    Background, Builder, Commit, Database, Durability, Duty, ErrorKind, GraphSnapshot, ManualClock, Outcome,
+    Place as LogPlace, Position, Timestamp,
 };
 
 use crate::support::{Place, files};
@@ -162,4 +162,92 @@ fn the_disk_space_of_what_was_replaced_and_deleted_comes_back_and_all_else_stays
     check(&database);
     drop(database);
     check(&builder(&place, Durability::Os, &clock).open().expect("opened"));
+}
+
+#[test]
+fn a_past_that_one_of_two_lets_go_of_is_refused_by_both_and_the_other_compacts_it() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(HOUR_MS)));
+    let open = || builder(&place, Durability::Os, &clock).open().expect("opened beside the other");
+    let (first, second) = (open(), open());
+    for round in 0..150u8 {
+        put(&first, "hot", round, 500);
+        let name = format!("passing {round}");
+        put(&second, &name, round, 500);
+        second.graph("g").put_edge(PutEdge::new("g", "hot", "to", &*name)).expect("accepted");
+        if round >= 10 {
+            first.graph("g").delete_block(&*format!("passing {}", round - 10)).expect("accepted");
+        }
+    }
+    first.sync().expect("synced");
+    let middle = first.published();
+    let (began, late) = (snapshot(&first, middle.get()).expect("readable"), snapshot(&first, 9).expect("readable"));
+    put(&second, "hot", 200, 500);
+    second.graph("g").trim_history(middle).expect("accepted");
+    for database in [&first, &second] {
+        assert_eq!(snapshot(database, middle.get() - 1).expect_err("gone"), ErrorKind::Gone);
+    }
+    assert_eq!(late.block(BlockId::of_name("hot"), |_| ()).expect_err("gone").kind(), ErrorKind::Gone);
+    second.sync().expect("synced");
+    first.checkpoint().expect("saved");
+    while first.carry_out(Duty::Seal).expect("sealed") {}
+    let before = bytes(&place);
+    let mut dropped = 0;
+    // Each time the other is asked first, and answers; deletions go behind what they hide.
+    for _ in 0..12 {
+        dropped += first.compact().expect("compacted").entries_dropped;
+        second.carry_out(Duty::Compact).expect("answered");
+    }
+    assert!(dropped > 400 && bytes(&place) < before / 3, "{dropped}, {} of {before}", bytes(&place));
+    let check = |database: &Database| {
+        for (at, hot) in [(middle.get(), 149), (database.published().get(), 200)] {
+            let snapshot = snapshot(database, at).expect("readable");
+            assert_eq!(content(&snapshot, "hot"), Some(hot), "as of {at}");
+            let is_there = |round: u8| content(&snapshot, &format!("passing {round}")).is_some();
+            assert!((140..150).all(is_there) && !(0..140).any(is_there));
+            let hot = BlockId::of_name("hot");
+            let found = snapshot.neighbours(hot, Direction::Outgoing, &[], None, 999, |found| found.block);
+            assert_eq!(found.expect("readable").len(), 10);
+        }
+        assert_eq!(snapshot(database, middle.get() - 1).expect_err("gone"), ErrorKind::Gone);
+    };
+    check(&first);
+    check(&second);
+    assert_eq!(content(&began, "hot"), Some(149));
+    drop((began, late));
+    drop((first, second));
+    check(&open());
+}
+
+#[test]
+fn a_star_is_deleted_in_parts_and_stays_deleted() {
+    const RAYS: u64 = 100_001;
+    let place = Place::new();
+    // Segments that hold the largest commit there may be.
+    let open = || place.builder(Durability::Os).segment_bytes(32 << 20).open().expect("opened");
+    let database = open();
+    let ray = |number: u64| BlockId::new(u128::from(number).to_be_bytes());
+    put(&database, "hub", 1, 9);
+    for first in (0..RAYS).step_by(10_000) {
+        let edges = (first..RAYS.min(first + 10_000)).fold(Commit::new(), |commit, number| {
+            commit.put_edge(PutEdge { allow_missing: true, ..PutEdge::new("g", "hub", "ray", ray(number)) })
+        });
+        assert!(matches!(database.commit(&edges).expect("committed"), Outcome::Committed(_)));
+    }
+    let graph = database.graph("g");
+    let refused = graph.delete_block("hub").expect_err("too many");
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    assert!(refused.to_string().contains("delete edges of the block in several commits"), "{refused}");
+    // The largest part there is goes into one record.
+    let part = graph.delete_edges("hub", 100_000).expect("accepted");
+    assert_eq!(part, Reply::EdgesDeleted { count: 100_000, is_more: true });
+    assert!(matches!(graph.delete_block("hub").expect("accepted"), Reply::BlockDeleted { .. }));
+    let check = |database: &Database| {
+        let counts = database.graph("g").read(|graph, _| (graph.block_count(), graph.edge_count()));
+        assert_eq!(counts.expect("readable"), Some((0, 0)));
+    };
+    check(&database);
+    drop(database);
+    place.remove_checkpoints();
+    check(&open());
 }
