@@ -25,7 +25,7 @@ pub(crate) const NAME: &str = "control";
 /// Locked by whoever opens the log, for as long as that takes.
 const DOOR: &str = "opening";
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIRECTL");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 const DATABASE: usize = 2;
 const SHARD: usize = 4;
