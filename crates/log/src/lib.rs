@@ -36,6 +36,7 @@ mod hearing;
 mod identity;
 pub mod inspect;
 mod log;
+mod packed;
 mod prepare;
 mod publish;
 mod reader;

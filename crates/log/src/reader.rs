@@ -50,6 +50,16 @@ impl Clone for Reader {
     }
 }
 
+impl Drop for Reader {
+    /// What of packed segments it had unpacked is let go of with it, as far as there is too much.
+    fn drop(&mut self) {
+        if self.pins.are_any() {
+            self.pins = Pins::default();
+            self.store.archive.settle_unpacked();
+        }
+    }
+}
+
 impl Reader {
     pub(crate) fn new(shared: &Shared, limit: Position) -> Self {
         let (segments, store) = (shared.segments(), Arc::clone(shared.store()));
@@ -82,6 +92,11 @@ impl Reader {
             At::Live(at) => Ok(self.segments.live.get(at).and_then(|segment| segment.record(position))),
             At::Sealed(at) => self.ask(at, |open| open.record_at(position)),
         }
+    }
+
+    /// Whether it keeps sealed segments open while more of packed ones is in memory than is to stay: then it is time for a new one.
+    pub(crate) fn holds_too_much(&self) -> bool {
+        self.pins.are_any() && self.store.archive.has_too_much_unpacked()
     }
 
     /// Which list of segments it reads; see [`Segments::generation`].

@@ -46,6 +46,12 @@ pub struct Settings {
     /// How many sealed segments stay mapped though nobody reads them, at most. Each takes two mappings and no file handle.
     /// Default: 1,024; at least 1. Readers keep open what they have touched, for as long as they live.
     pub segments_open_max: usize,
+    /// Whether a compaction packs what it leaves: the records are compressed with Zstandard, in frames that are unpacked when they are
+    /// read. Segments that get smaller by it are rewritten for that alone, once. Default: no. What is packed is read whatever is set here.
+    pub pack_segments: bool,
+    /// How many bytes of what is unpacked stay in memory though nobody reads them, at most. Default: 64 MiB; with 0, what nobody reads
+    /// is unpacked for each reader anew. A reader keeps what it has unpacked for as long as it lives, whatever is set here.
+    pub unpacked_bytes_max: u64,
     /// How many bytes of sealed segments are verified a second, in the background, one segment after the other and from the
     /// beginning again: so that damage is known before somebody needs what it hit. Default: 4 MiB; 0 for none.
     pub scrub_bytes_per_second: u64,
@@ -61,6 +67,8 @@ impl Default for Settings {
             exclusive: false,
             sync_interval_ms: 100,
             segments_open_max: 1024,
+            pack_segments: false,
+            unpacked_bytes_max: 64 << 20,
             scrub_bytes_per_second: 4 << 20,
         }
     }

@@ -131,7 +131,7 @@ impl Writer {
     /// Has the reader see every segment there is, and let go of those that are no more. The next record that is begun does the
     /// same; this is for who appends nothing for a while.
     pub fn refresh(&mut self) {
-        if self.reader.generation() != self.core.shared.generation() {
+        if self.reader.generation() != self.core.shared.generation() || self.reader.holds_too_much() {
             self.reader = self.reader();
         }
     }

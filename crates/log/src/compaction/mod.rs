@@ -5,6 +5,8 @@
 //!        ─▶ sync ─▶ <first>.log.new, whole and durable ─▶ renamed ─▶ index ─▶ the list changes ─▶ the other files go
 //! ```
 //!
+//! With [`Settings::pack_segments`](crate::Settings::pack_segments) what is left is packed, and that is a reason of its own to rewrite a segment.
+//!
 //! The log knows no model: who asks for a compaction says what of each entry survives. Only records before the oldest checkpoint
 //! that is kept are touched, so that a restart never replays what has gaps. A reader that was there before keeps the old
 //! segments mapped, and reads them to its end; others that have the log open are asked to do so first.
@@ -25,6 +27,7 @@ use crate::components::Background;
 use crate::directory::LockedFile;
 use crate::error::{Error, Result};
 use crate::log::{Log, Shared};
+use crate::packed::{self, pack};
 use crate::sealed::{Flaw, Open, Sealed, index_name};
 use crate::segment::{Compacted, SegmentHeader};
 use crate::writer::segment_name;
@@ -54,6 +57,9 @@ impl From<bool> for Survival {
 
 /// How many entries are asked about at a time, unless one record has more.
 const ASKED_AT_ONCE: usize = 1024;
+
+/// How many of the entries that are looked at of a packed segment stand next to each other: what is unpacked for one holds others.
+const SAMPLED_TOGETHER: u32 = 8;
 
 /// What a compaction did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -155,7 +161,9 @@ impl Shared {
         let oldest = checkpoint::oldest(self.directory())?;
         let segments = self.segments();
         let within = segments.sealed.iter().take_while(|sealed| sealed.header.end <= oldest);
-        within.map(|sealed| self.share(sealed, samples_max, survives)).collect()
+        let shares = within.map(|sealed| self.share(sealed, samples_max, survives)).collect();
+        self.store().archive.settle_unpacked();
+        shares
     }
 
     /// Behind the last of the segments that may be compacted.
@@ -169,11 +177,20 @@ impl Shared {
     fn share(&self, sealed: &Sealed, samples_max: u32, survives: &mut Survives<'_>) -> Result<Share> {
         let archive = &self.store().archive;
         let (first, end) = (sealed.first(), sealed.header.end);
-        let bytes = self.directory().bytes_of(&segment_name(first))?;
-        let surviving = archive.open(sealed).ok().and_then(|open| surviving(&open, samples_max, survives).ok());
-        // What a file has beside its records is no reason to rewrite it.
-        let surviving = surviving.map(|surviving| surviving.unwrap_or(bytes).min(bytes));
-        Ok(Share { first, end, bytes, surviving })
+        let Ok(open) = archive.open(sealed) else {
+            let bytes = self.directory().bytes_of(&segment_name(first))?;
+            return Ok(Share { first, end, bytes, surviving: None, saved: 0 });
+        };
+        let bytes = open.image_bytes();
+        let mut share = Share { first, end, bytes, surviving: None, saved: 0 };
+        if let Ok(surviving) = surviving(&open, samples_max, survives) {
+            // What a file has beside its records is no reason to rewrite it.
+            share.surviving = Some(surviving.unwrap_or(bytes).min(bytes));
+        }
+        if self.settings().pack_segments {
+            share.saved = sealed.saved_by_packing(|| saved(&open));
+        }
+        Ok(share)
     }
 
     /// Rewrites a run, if the segments that begin and end it are there and may be compacted.
@@ -201,10 +218,21 @@ impl Shared {
                 return Ok(Compaction::default());
             }
         }
+        let stays = all.len() == 1 && !remains.changed();
+        let compacted = Compacted { end: last.end, chain: last.chain, last_time: last.time, records: 0, packed: None };
+        let file = match (remains.finish(of, compacted), self.settings().pack_segments) {
+            ((image, header), true) => match pack(&image, &header) {
+                Some(packed) => packed,
+                None if stays => {
+                    all[0].is_not_worth_packing();
+                    return Ok(Compaction::default());
+                }
+                None => image,
+            },
+            ((image, _), false) => image,
+        };
         // What the answers rest on has to last, or an entry would be gone that counts again.
         self.sync_all()?;
-        let compacted = Compacted { end: last.end, chain: last.chain, last_time: last.time, records: 0 };
-        let file = remains.finish(of, compacted);
         done.bytes_after = file.len() as u64;
         let name = segment_name(run.first);
         // They stay mapped for those who read them from now on: their files are about to go.
@@ -244,15 +272,26 @@ impl Shared {
     }
 }
 
+/// How many bytes packing a segment would save, estimated, when that is worth it; `None` of one that can't be told now. One that is
+/// packed saves nothing by it.
+fn saved(open: &Open) -> Option<u64> {
+    let Some(records) = open.as_plain() else { return Some(0) };
+    let (bytes, packed) = (records.len() as u64, packed::estimate(records));
+    Some(if packed::is_worth(bytes, packed) { bytes - packed } else { 0 })
+}
+
 /// The bytes of the entries that survive, estimated from at most so many, evenly spread; `None` when all of each does.
 fn surviving(open: &Open, samples_max: u32, survives: &mut Survives<'_>) -> Result<Option<u64>, Flaw> {
     let entries = open.entries();
     let samples = entries.min(samples_max);
+    let together = if open.as_plain().is_none() && samples < entries { SAMPLED_TOGETHER } else { 1 };
+    let groups = u64::from(samples.div_ceil(together));
     let (mut sampled, mut kept) = (0, 0);
     let mut answers = Vec::new();
     let mut asked = Vec::with_capacity(ASKED_AT_ONCE.min(samples as usize));
     for sample in 0..samples {
-        asked.push(open.entry((u64::from(sample) * u64::from(entries) / u64::from(samples)) as u32)?);
+        let begin = u64::from(sample / together) * u64::from(entries) / groups;
+        asked.push(open.entry((begin as u32 + sample % together).min(entries - 1))?);
         if asked.len() == ASKED_AT_ONCE || sample + 1 == samples {
             answers.clear();
             survives(&asked, &mut answers);
@@ -278,7 +317,8 @@ fn surviving(open: &Open, samples_max: u32, survives: &mut Survives<'_>) -> Resu
 fn rewrite(open: &Open, remains: &mut Remains, survives: &mut Survives<'_>) -> Result<u64, Flaw> {
     let (mut asked, mut answers, mut records) = (Vec::new(), Vec::new(), Vec::new());
     let mut dropped = 0;
-    let mut all = open.records().peekable();
+    let apart = open.apart();
+    let mut all = open.records(&apart).peekable();
     while let Some(record) = all.next() {
         let record = record?;
         asked.extend(record.entries().map(|(_, entry)| entry));

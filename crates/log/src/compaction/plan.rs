@@ -2,7 +2,8 @@
 //!
 //! Segments with enough to drop, and small ones that earlier compactions left, are rewritten together with their neighbours of
 //! the same kind, as long as what survives fits one segment. Small ones alone are joined by fours, so that an entry is
-//! rewritten a number of times that grows with the logarithm of the log.
+//! rewritten a number of times that grows with the logarithm of the log. A segment that gets smaller by being packed is rewritten for
+//! that, too: it is packed then, and nothing is saved by doing it again.
 
 use quire_model::Position;
 
@@ -13,10 +14,12 @@ pub struct Share {
     pub first: Position,
     /// The position behind its last.
     pub end: Position,
-    /// The bytes of its file.
+    /// The bytes of its file, or those that it has unpacked: as many as stand in the same segment if it is not packed.
     pub bytes: u64,
     /// The bytes of the entries that survive, estimated; `None` when it can't be read, and must stay as it is.
     pub surviving: Option<u64>,
+    /// The bytes that it has less of by being packed, estimated; 0 when it is packed, is not to be, or it is not worth it.
+    pub saved: u64,
 }
 
 /// Sealed segments that follow each other, to be rewritten into one.
@@ -40,7 +43,7 @@ const JOINED_MIN: usize = 4;
 
 impl CompactionPlan {
     /// The plan for these segments, which are in the order of the log: to rewrite those of which at least `dropped_percent_min`
-    /// of the bytes don't survive, into segments of at most about `bytes_max`.
+    /// of the bytes don't survive, or which are to be packed, into segments of at most about `bytes_max`, unpacked.
     pub fn of(shares: &[Share], bytes_max: u64, dropped_percent_min: u8) -> Self {
         let mut plan = CompactionPlan::default();
         let mut run = Gathered::default();
@@ -50,7 +53,8 @@ impl CompactionPlan {
                 continue;
             };
             let dropped = share.bytes.saturating_sub(surviving);
-            let worth = dropped > 0 && dropped * 100 >= share.bytes * u64::from(dropped_percent_min);
+            let worth =
+                (dropped > 0 && dropped * 100 >= share.bytes * u64::from(dropped_percent_min)) || share.saved > 0;
             if !worth && share.bytes > bytes_max / JOINED_MIN as u64 {
                 run.end_in(&mut plan);
                 continue;
@@ -91,10 +95,16 @@ mod tests {
     /// Plans for segments of 100 positions each, given as bytes and surviving bytes, with at most 1,000 bytes and from half on;
     /// the runs as segment numbers.
     fn check(shares: &[(u64, Option<u64>)], expected: &[(u64, u64)]) {
+        let shares: Vec<_> = shares.iter().map(|(bytes, surviving)| (*bytes, *surviving, 0)).collect();
+        check_packing(&shares, expected);
+    }
+
+    /// The same, with the bytes that packing saves.
+    fn check_packing(shares: &[(u64, Option<u64>, u64)], expected: &[(u64, u64)]) {
         let position = |segment: u64| Position::new(segment * 100 + 1);
-        let share = |(number, (bytes, surviving)): (usize, &(u64, Option<u64>))| {
-            let number = number as u64;
-            Share { first: position(number), end: position(number + 1), bytes: *bytes, surviving: *surviving }
+        let share = |(number, (bytes, surviving, saved)): (usize, &(u64, Option<u64>, u64))| {
+            let (number, bytes, surviving, saved) = (number as u64, *bytes, *surviving, *saved);
+            Share { first: position(number), end: position(number + 1), bytes, surviving, saved }
         };
         let shares: Vec<Share> = shares.iter().enumerate().map(share).collect();
         let runs = CompactionPlan::of(&shares, 1000, 50).runs;
@@ -120,6 +130,14 @@ mod tests {
         check(&[(100, Some(100)), (100, Some(100)), (100, Some(100))], &[]);
         check(&[(100, Some(100)), (100, Some(100)), (100, Some(100)), (100, Some(100))], &[(0, 4)]);
         check(&[(100, Some(100)), (1000, Some(200)), (1000, Some(999))], &[(0, 2)]);
+    }
+
+    #[test]
+    fn what_gets_smaller_by_being_packed_is_rewritten_for_that_alone() {
+        check_packing(&[(1000, Some(1000), 300), (1000, Some(1000), 0)], &[(0, 1)]);
+        check_packing(&[(1000, Some(1000), 300), (1000, Some(1000), 300)], &[(0, 1), (1, 2)]);
+        check_packing(&[(100, Some(100), 0), (100, Some(100), 30), (1000, Some(200), 0)], &[(0, 3)]);
+        check_packing(&[(1000, None, 300)], &[]);
     }
 
     #[test]

@@ -17,13 +17,21 @@ pub(super) struct Remains {
     bytes: Vec<u8>,
     chain: u32,
     records: u32,
+    /// Whether any entry was dropped or rewritten.
+    changed: bool,
     numbers: BTreeMap<Vec<u8>, Numbers>,
 }
 
 impl Remains {
     /// Nothing yet of segments that follow the record with this checksum.
     pub(super) fn new(previous: u32) -> Self {
-        Remains { bytes: vec![0; COMPACTED_HEADER_BYTES], chain: previous, records: 0, numbers: BTreeMap::new() }
+        Remains {
+            bytes: vec![0; COMPACTED_HEADER_BYTES],
+            chain: previous,
+            records: 0,
+            changed: false,
+            numbers: BTreeMap::new(),
+        }
     }
 
     /// Takes in what the numbers of the next segment were.
@@ -37,6 +45,7 @@ impl Remains {
     /// Takes in what survives of the entries of the next record; says how many were dropped.
     pub(super) fn take_in(&mut self, record: RecordView<'_>, survivals: &[Survival]) -> u64 {
         debug_assert_eq!(record.header.entries as usize, survivals.len());
+        self.changed |= survivals.iter().any(|survival| *survival != Survival::Whole);
         let survives = |entry: u32| survivals[entry as usize] != Survival::Nothing;
         let kept = (0..record.header.entries).filter(|entry| survives(*entry)).count() as u32;
         if kept > 0 {
@@ -83,8 +92,8 @@ impl Remains {
         self.records += 1;
     }
 
-    /// The whole file, of the segment that `of` describes but for its length.
-    pub(super) fn finish(mut self, of: SegmentHeader, compacted: Compacted) -> Vec<u8> {
+    /// The whole file, of the segment that `of` describes but for its length, and its header.
+    pub(super) fn finish(mut self, of: SegmentHeader, compacted: Compacted) -> (Vec<u8>, SegmentHeader) {
         let begin = self.bytes.len();
         let numbers = numbers_encoded(self.numbers.iter().map(|(tag, numbers)| (tag.as_slice(), *numbers)));
         self.bytes.resize(begin + HEADER_BYTES, 0);
@@ -102,9 +111,15 @@ impl Remains {
         };
         self.seal(begin, RecordKind::Numbers, header, &[]);
         let bytes = self.bytes.len() as u64;
-        let header = SegmentHeader { bytes, ..of }.encode_compacted(Compacted { records: self.records, ..compacted });
-        self.bytes[..COMPACTED_HEADER_BYTES].copy_from_slice(&header);
-        self.bytes
+        let compacted = Compacted { records: self.records, ..compacted };
+        let header = SegmentHeader { bytes, compacted: Some(compacted), ..of };
+        self.bytes[..COMPACTED_HEADER_BYTES].copy_from_slice(&header.encode_compacted(compacted));
+        (self.bytes, header)
+    }
+
+    /// Whether anything is other than it was.
+    pub(super) fn changed(&self) -> bool {
+        self.changed
     }
 
     /// How many bytes are there so far.

@@ -9,6 +9,7 @@
 mod finding;
 mod segment;
 mod survey;
+mod unpacked;
 mod verify;
 
 pub use finding::{Finding, Part, Severity};

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use quire_model::{Entry, Position, Timestamp};
 
+use super::unpacked::Unpacked;
 use crate::checkpoint::Mark;
 use crate::directory::{Directory, folder_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::record::{ALIGNMENT, Fault, RecordKind, RecordView};
 use crate::recovery::{bytes_before_zeros, find_record};
@@ -20,12 +21,14 @@ pub struct SegmentFile {
     path: PathBuf,
     header: SegmentHeader,
     bytes: Vec<u8>,
+    /// What it comes to, when it is packed.
+    unpacked: Option<Unpacked>,
 }
 
 /// A record whose checksum is right.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'s> {
-    /// Where it begins in its file.
+    /// Where it begins in its file; of a packed one, in the bytes that this comes to.
     pub offset: u64,
     view: RecordView<'s>,
 }
@@ -117,7 +120,15 @@ impl SegmentFile {
         let bytes = directory.read(name)?;
         let path = directory.path_of(name);
         let header = SegmentHeader::decode(&bytes, &path, identity)?;
-        Ok(SegmentFile { path, header, bytes })
+        let packed = header.compacted.and_then(|compacted| compacted.packed);
+        let unpacked = packed.map(|packed| Unpacked::of(&bytes, packed)).transpose();
+        let unpacked = unpacked.map_err(|bad| Error::Damaged {
+            path: path.clone(),
+            offset: bad.offset as u64,
+            position: Some(header.first),
+            message: bad.message.to_owned(),
+        })?;
+        Ok(SegmentFile { path, header, bytes, unpacked })
     }
 
     /// The log it belongs to.
@@ -144,15 +155,26 @@ impl SegmentFile {
 
     /// The index file that its records, which end at this byte, come to; `None` when one of them does not verify.
     pub(super) fn index(&self, end: u64) -> Option<Vec<u8>> {
-        let end = if self.header.compacted.is_some() { self.bytes.len() as u64 } else { end };
-        let records = self.bytes.get(..usize::try_from(end).ok()?).filter(|records| records.len() > HEADER_BYTES)?;
-        let built = build(records, &self.header, SegmentHeader::crc_of(records)).ok()?;
+        let image = self.image();
+        let end = if self.header.compacted.is_some() { image.len() as u64 } else { end };
+        let records = image.get(..usize::try_from(end).ok()?).filter(|records| records.len() > HEADER_BYTES)?;
+        let built = build(records, &self.header).ok()?;
         Some([built.head, built.body].concat())
     }
 
-    /// Its bytes.
+    /// Its bytes, as they are in the file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// How many bytes it comes to, when it is packed.
+    pub fn unpacked_bytes(&self) -> Option<u64> {
+        self.unpacked.as_ref().map(|unpacked| unpacked.image.len() as u64)
+    }
+
+    /// Header and records, unpacked.
+    fn image(&self) -> &[u8] {
+        self.unpacked.as_ref().map_or(&self.bytes, |unpacked| &unpacked.image)
     }
 
     /// When it was begun.
@@ -167,16 +189,18 @@ impl SegmentFile {
 
     /// Goes through it, and shows every stretch to `visit` until that says to stop.
     pub fn stretches(&self, mut visit: impl FnMut(Stretch<'_>) -> bool) {
-        let bytes = self.bytes.as_slice();
+        let bytes = self.image();
         let mut before =
             Mark { position: Position::new(self.header.first.get().saturating_sub(1)), chain: self.header.previous };
         let mut offset = self.header.records_at();
         // How many records are still to come, where that is known.
         let mut left = self.header.compacted.map(|compacted| compacted.records);
+        // Whether that went wrong, for a frame could not be unpacked.
+        let mut skipped = false;
         loop {
             let expected = before.position.next();
             let here = bytes.get(offset..).unwrap_or_default();
-            if left == Some(0) {
+            if left == Some(0) || (skipped && here.is_empty()) {
                 visit(Stretch::End { offset: offset as u64, dirty: here.len() as u64 });
                 return;
             }
@@ -192,7 +216,7 @@ impl SegmentFile {
             });
             let fault = match verified {
                 Ok(view) => {
-                    left = left.map(|left| left - 1);
+                    left = left.map(|left| left.saturating_sub(u32::from(!skipped)));
                     // What the tags had reached is no commit.
                     if view.kind() != RecordKind::Numbers
                         && !visit(Stretch::Record(Record { offset: offset as u64, view }))
@@ -206,10 +230,15 @@ impl SegmentFile {
                 Err(fault) => fault,
             };
             let behind = here.get(ALIGNMENT..).unwrap_or_default();
-            // Where positions have gaps, nothing tells a record from what only looks like one.
-            let next = find_record(behind, expected)
-                .filter(|_| left.is_none())
-                .map(|(at, position)| (offset + ALIGNMENT + at, position));
+            // Where positions have gaps, nothing tells a record from what only looks like one, unless a frame begins with it.
+            let next = match (&self.unpacked, left) {
+                (Some(unpacked), _) => unpacked.next_frame(offset),
+                (None, Some(_)) => None,
+                (None, None) => find_record(behind, expected).map(|(at, position)| (offset + ALIGNMENT + at, position)),
+            };
+            skipped |= left.is_some();
+            let frame = self.unpacked.as_ref().and_then(|unpacked| unpacked.damaged(offset));
+            let byte_of = |at: usize| self.unpacked.as_ref().map_or(at, |unpacked| unpacked.byte_of(at)) as u64;
             if fault == Fault::End && next.is_none() && left.is_none() {
                 let dirty = bytes_before_zeros(here) as u64;
                 visit(Stretch::End { offset: offset as u64, dirty });
@@ -217,10 +246,10 @@ impl SegmentFile {
             }
             let torn = !matches!(fault, Fault::Kind(_) | Fault::Entries);
             let damaged = Stretch::Damaged {
-                offset: offset as u64,
+                offset: byte_of(offset),
                 position: expected,
-                message: fault.to_string(),
-                next: next.map(|(at, position)| (at as u64, position)),
+                message: frame.unwrap_or(fault).to_string(),
+                next: next.map(|(at, position)| (byte_of(at), position)),
                 torn,
             };
             let goes_on = visit(damaged);

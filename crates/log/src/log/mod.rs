@@ -58,6 +58,8 @@ pub struct Statistics {
     pub sealed: u64,
     /// Sealed segments that are mapped though nobody may be reading them; see [`Settings::segments_open_max`].
     pub open: u64,
+    /// Bytes of memory that what is unpacked of packed segments takes, whoever reads it; see [`Settings::unpacked_bytes_max`].
+    pub unpacked_bytes: u64,
     /// Bytes that the scrub verified in the background.
     pub scrubbed_bytes: u64,
     /// Bytes of memory that sealed segments take while they are not mapped.
@@ -272,6 +274,7 @@ impl Log {
             segments: segments.len() as u64,
             sealed: segments.sealed.len() as u64,
             open: shared.store.archive.open_count() as u64,
+            unpacked_bytes: shared.store.archive.unpacked_bytes(),
             scrubbed_bytes: shared.scrub.scrubbed_bytes(),
             sealed_bytes: segments.sealed.iter().map(|sealed| sealed.memory_bytes() as u64).sum(),
         }

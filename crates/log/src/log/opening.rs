@@ -75,7 +75,7 @@ impl Log {
             directory.remove_unfinished()?;
         }
         let store = Arc::new(Store {
-            archive: Archive::new(Arc::clone(&directory), identity, settings.segments_open_max),
+            archive: Archive::new(Arc::clone(&directory), identity, &settings),
             spans: Spans::new(identity.seed()),
         });
         let found = match entered.alone {

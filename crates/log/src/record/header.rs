@@ -62,6 +62,10 @@ pub(crate) enum Fault {
     Position { found: Position, expected: Position },
     /// A sound record of the right position, but of another past.
     Chain { found: u32, expected: u32 },
+    /// The checksum is not that of the frame which the record is packed in.
+    Frame { stored: u32, computed: u32 },
+    /// The frame which the record is packed in can't be unpacked, or not to what the table says; or the table is no longer as it was.
+    Unpack,
 }
 
 impl fmt::Display for Fault {
@@ -78,6 +82,10 @@ impl fmt::Display for Fault {
             Fault::Chain { found, expected } => {
                 write!(f, "the record follows one with checksum {found:08x}, and the one before has {expected:08x}")
             }
+            Fault::Frame { stored, computed } => {
+                write!(f, "the checksum of the packed frame is {computed:08x} where {stored:08x} is stored")
+            }
+            Fault::Unpack => f.write_str("the packed frame does not come to what the table of frames says"),
         }
     }
 }

@@ -224,8 +224,10 @@ fn in_order(pieces: Vec<Piece>, store: &Store) -> Result<Segments> {
             }
             Piece::Rebuilt(piece, built) => {
                 seal(&mut pending, &mut sealed)?;
-                // It stays in memory, too, and is made anew the next time if this can't be written.
-                store.archive.write(&built);
+                // If it can't be written it stays in memory, and is made anew the next time.
+                if store.archive.write(&built) {
+                    store.archive.release(&piece);
+                }
                 sealed.push(piece);
             }
         }

@@ -15,7 +15,7 @@ use crate::reader::Store;
 use crate::record::{
     ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordKind, RecordView,
 };
-use crate::sealed::{Archive, Sealed};
+use crate::sealed::{Archive, Image, Sealed};
 use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash};
 use crate::sequences::Sequences;
 use crate::writer::{Active, segment_name};
@@ -218,7 +218,7 @@ impl Scanned {
     /// The segment with an index made anew, for it was lost.
     pub(super) fn seal(self, archive: &Archive) -> Result<Arc<Sealed>> {
         self.file.sync()?;
-        archive.seal_found(self.appender.view(), &self.header)
+        archive.seal_found(Image::plain(self.appender.view()), &self.header)
     }
 
     /// Makes the file as long as it was meant to be.

@@ -5,19 +5,21 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quire_mapped::View;
 use quire_model::{Place, Position, ReadError, ReadErrorKind};
 
 use super::blocks::Blocks;
-use super::build::{BadRecord, Built, build};
+use super::build::{BadRecord, Built, Records, build};
 use super::header::{HEADER_BYTES, IndexHeader};
+use super::image::Image;
 use super::index::{Index, Numbered};
 use super::open::{Flaw, Open};
 use super::{Sealed, index_name};
 use crate::directory::Directory;
 use crate::error::{Damage, Error, Result};
 use crate::identity::Identity;
+use crate::packed::{BadTable, Unpacking};
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader, TagHash};
+use crate::settings::Settings;
 use crate::writer::segment_name;
 
 /// See the module.
@@ -27,15 +29,24 @@ pub(crate) struct Archive {
     identity: Identity,
     /// How many segments stay mapped though nobody reads them.
     open_max: usize,
-    /// Those, in the order in which they were opened or last found in use.
+    /// How much of packed ones is in memory, and how much stays though nobody reads it.
+    unpacking: Arc<Unpacking>,
+    /// Those that stay mapped, in the order in which they were opened or last found in use.
     open: Mutex<VecDeque<Arc<Open>>>,
     /// What was found not to be as it was written, and could not be made anew.
     damage: Mutex<Vec<Damage>>,
 }
 
 impl Archive {
-    pub(crate) fn new(directory: Arc<Directory>, identity: Identity, open_max: usize) -> Self {
-        Archive { directory, identity, open_max, open: Mutex::default(), damage: Mutex::default() }
+    pub(crate) fn new(directory: Arc<Directory>, identity: Identity, settings: &Settings) -> Self {
+        Archive {
+            directory,
+            identity,
+            open_max: settings.segments_open_max,
+            unpacking: Unpacking::new(settings.unpacked_bytes_max),
+            open: Mutex::default(),
+            damage: Mutex::default(),
+        }
     }
 
     /// The sealed segment `name`, whose header is this, if there is an index of it that verifies.
@@ -74,7 +85,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The files of a segment did not go, after all; unless another has the place of the first by now.
+    /// The files of a segment did not go, after all, or its index could be written; unless another has the place of the first by now.
     pub(crate) fn release(&self, sealed: &Sealed) {
         if self.map_segment(sealed).is_ok() {
             sealed.lock().held = None;
@@ -86,28 +97,28 @@ impl Archive {
         let name = segment_name(first);
         let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
         let of = SegmentHeader::decode(&head, &self.directory.path_of(&name), self.identity)?;
-        self.seal_found(self.directory.map_whole(&name, of.bytes)?, &of)
+        self.seal_found(self.image(&of)?, &of)
     }
 
     /// As [`Archive::seal`]; an index that can't be written stays in memory.
     ///
     /// # Errors
     /// [`Error::Damaged`], and [`Error::Io`] when there is no memory for it.
-    pub(crate) fn seal_found(&self, segment: View, of: &SegmentHeader) -> Result<Arc<Sealed>> {
-        let built = self.build(segment.bytes(0..segment.settled()).expect("settled"), of)?;
+    pub(crate) fn seal_found(&self, image: Image, of: &SegmentHeader) -> Result<Arc<Sealed>> {
+        let built = self.build(&image.apart(), of)?;
         let sealed = Sealed::new(built.header);
         if !self.write(&built) {
-            self.keep_in_memory(&sealed, segment, &built)?;
+            self.keep_in_memory(&sealed, image, &built)?;
         }
         Ok(Arc::new(sealed))
     }
 
     /// As [`Archive::seal_found`], with nothing written yet: that is for [`Archive::write`].
     pub(crate) fn seal_in_memory(&self, of: &SegmentHeader) -> Result<(Arc<Sealed>, Built)> {
-        let segment = self.directory.map_whole(&segment_name(of.first), of.bytes)?;
-        let built = self.build(segment.bytes(0..segment.settled()).expect("settled"), of)?;
+        let image = self.image(of)?;
+        let built = self.build(&image.apart(), of)?;
         let sealed = Sealed::new(built.header);
-        self.keep_in_memory(&sealed, segment, &built)?;
+        self.keep_in_memory(&sealed, image, &built)?;
         Ok((Arc::new(sealed), built))
     }
 
@@ -117,16 +128,22 @@ impl Archive {
     }
 
     /// For as long as the log is open; whoever opens it next makes the index anew.
-    fn keep_in_memory(&self, sealed: &Sealed, segment: View, built: &Built) -> Result<Arc<Open>> {
+    fn keep_in_memory(&self, sealed: &Sealed, image: Image, built: &Built) -> Result<Arc<Open>> {
         let path = self.directory.path_of(&index_name(sealed.first()));
         let index = Index::in_memory(built).map_err(|error| Error::io("map", &path, error))?;
-        let open = Arc::new(Open::new(segment, index));
+        let open = Arc::new(Open::new(image, index));
         sealed.lock().held = Some(Arc::clone(&open));
         Ok(open)
     }
 
-    fn build(&self, bytes: &[u8], of: &SegmentHeader) -> Result<Built> {
-        build(bytes, of, SegmentHeader::crc_of(bytes)).map_err(|bad| self.damaged(of.first, &bad).into_error())
+    fn build<R: Records + ?Sized>(&self, records: &R, of: &SegmentHeader) -> Result<Built> {
+        build(records, of).map_err(|bad| self.damaged(of.first, &bad).into_error())
+    }
+
+    /// The header and records of the segment of this header, from its file.
+    fn image(&self, of: &SegmentHeader) -> Result<Image> {
+        let file = self.directory.map_whole(&segment_name(of.first), of.bytes)?;
+        Image::of(file, of, &self.unpacking).map_err(|bad| self.damaged_table(of.first, bad).into_error())
     }
 
     /// Whether an entry with a tag of this hash may stand in a segment.
@@ -164,15 +181,14 @@ impl Archive {
     }
 
     fn rebuilt(&self, sealed: &Sealed) -> Result<Arc<Open>> {
-        let (segment, of) = self.map_segment(sealed)?;
-        let bytes = segment.bytes(0..sealed.header.records_end as usize).expect("mapped as a whole");
-        let built = self.build(bytes, &of)?;
+        let (image, of) = self.map_segment(sealed)?;
+        let built = self.build(&image.apart(), &of)?;
         if self.write(&built)
             && let Some(open) = self.map(sealed)?
         {
             return Ok(self.keep(sealed, open));
         }
-        self.keep_in_memory(sealed, segment, &built)
+        self.keep_in_memory(sealed, image, &built)
     }
 
     /// Tells what of each tag that gives numbers stands in a segment.
@@ -202,11 +218,11 @@ impl Archive {
         }
         let file = self.directory.map_whole(&name, header.file_bytes())?;
         let blocks = Blocks::new(file, header.body_at(), header.body_bytes() as usize, checksums);
-        let (segment, _) = self.map_segment(sealed)?;
-        Ok(Some(Open::new(segment, Index::new(header, blocks))))
+        let (image, _) = self.map_segment(sealed)?;
+        Ok(Some(Open::new(image, Index::new(header, blocks))))
     }
 
-    fn map_segment(&self, sealed: &Sealed) -> Result<(View, SegmentHeader)> {
+    fn map_segment(&self, sealed: &Sealed) -> Result<(Image, SegmentHeader)> {
         let name = segment_name(sealed.first());
         let path = self.directory.path_of(&name);
         let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
@@ -215,7 +231,7 @@ impl Archive {
             let message = "it is another segment than the log was opened with".to_owned();
             return Err(Error::Damaged { path, offset: 0, position: Some(sealed.first()), message });
         }
-        Ok((self.directory.map_whole(&name, of.bytes)?, of))
+        Ok((self.image(&of)?.up_to(sealed.header.records_end as usize), of))
     }
 
     /// Has a segment that was just mapped stay so, as long as there are not too many.
@@ -224,21 +240,54 @@ impl Archive {
         sealed.lock().files = Arc::downgrade(&open);
         let mut all = self.lock();
         all.push_back(Arc::clone(&open));
-        // Second chance: what was used since it was last looked at stays.
-        let mut chances = all.len();
+        let closed = self.close_some(&mut all);
+        drop(all);
+        drop(closed);
+        open
+    }
+
+    /// Closes segments that nobody may be reading, when more of packed ones is in memory than may stay: for who has just let go of some.
+    pub(crate) fn settle_unpacked(&self) {
+        if self.unpacking.is_over() {
+            let closed = self.close_some(&mut self.lock());
+            drop(closed);
+        }
+    }
+
+    /// Takes those out that were not used for long, as long as there are too many, or too much of them is unpacked.
+    fn close_some(&self, all: &mut VecDeque<Arc<Open>>) -> Vec<Arc<Open>> {
+        let mut unpacked = match self.unpacking.is_over() {
+            true => all.iter().map(|open| open.image.unpacked_bytes()).sum(),
+            false => 0,
+        };
         let mut closed = Vec::new();
-        while all.len() > self.open_max
-            && let Some(oldest) = all.pop_front()
-        {
-            if chances > 0 && oldest.used.swap(false, Ordering::Relaxed) {
-                chances -= 1;
+        // Second chance: what was used since it was last looked at stays. All are looked at twice at most.
+        for _ in 0..2 * all.len() {
+            let (too_many, too_much) = (all.len() > self.open_max, unpacked > self.unpacking.bytes_max());
+            if !too_many && !too_much {
+                break;
+            }
+            let Some(oldest) = all.pop_front() else { break };
+            let bytes = oldest.image.unpacked_bytes();
+            let helps = too_many || bytes > 0;
+            if oldest.used.swap(false, Ordering::Relaxed) || !helps {
                 all.push_back(oldest);
             } else {
+                unpacked -= bytes.min(unpacked);
                 closed.push(oldest);
             }
         }
-        drop(all);
-        open
+        closed
+    }
+
+    /// How many bytes of memory packed segments take that are open, whoever reads them.
+    pub(crate) fn unpacked_bytes(&self) -> u64 {
+        self.unpacking.bytes()
+    }
+
+    /// Whether that is more than may stay.
+    pub(crate) fn has_too_much_unpacked(&self) -> bool {
+        self.unpacking.is_over()
     }
 
     /// Verifies some of a segment: its index when it begins with the first record, and records from number `from` on, about so many
@@ -249,13 +298,18 @@ impl Archive {
         let mut bytes = 0;
         if from == 0 {
             bytes += open.index.header.file_bytes();
+            if let Err(bad) = open.image.verify_table() {
+                self.damaged_table(sealed.first(), bad);
+                return (None, bytes);
+            }
             if open.index.blocks.verify_all().is_err() && self.rebuild(sealed).is_err() {
                 return (None, bytes);
             }
         }
+        let apart = open.apart();
         for number in from..open.index.header.records {
-            match open.verify(number) {
-                Ok(length) => bytes += length,
+            match open.record_apart(number, &apart) {
+                Ok(record) => bytes += u64::from(record.header.length),
                 Err(Flaw::Record(bad)) => {
                     self.damaged(sealed.first(), &bad);
                 }
@@ -286,9 +340,16 @@ impl Archive {
     }
 
     fn damaged(&self, first: Position, bad: &BadRecord) -> Damage {
+        self.note(first, bad.offset, bad.position, bad.fault.to_string())
+    }
+
+    fn damaged_table(&self, first: Position, bad: BadTable) -> Damage {
+        self.note(first, bad.offset, first, bad.message.to_owned())
+    }
+
+    fn note(&self, first: Position, offset: usize, position: Position, message: String) -> Damage {
         let path: PathBuf = self.directory.path_of(&segment_name(first));
-        let (offset, message) = (bad.offset as u64, bad.fault.to_string());
-        let damage = Damage { path, offset, position: Some(bad.position), message };
+        let damage = Damage { path, offset: offset as u64, position: Some(position), message };
         let mut known = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains(&damage) {
             known.push(damage.clone());

@@ -24,7 +24,36 @@ pub(crate) struct Built {
     pub(crate) body: Vec<u8>,
 }
 
-/// A record that is not as it was written: the first byte of it in the segment.
+/// The bytes of a segment's header and records. An offset is one in its image; of a segment that is not packed, in its file.
+pub(crate) trait Records {
+    /// Where the last record ends.
+    fn end(&self) -> usize;
+
+    /// The bytes from one on: the record that begins there, if one does, and perhaps some behind it.
+    ///
+    /// # Errors
+    /// [`Fault::End`] when there are none, and why what holds them can't be unpacked.
+    fn bytes_from(&self, offset: usize) -> Result<&[u8], Fault>;
+
+    /// The byte of the file that is to be told when one of the image is damaged: where it stands, or the frame that holds it.
+    fn byte_of(&self, offset: usize) -> usize;
+}
+
+impl Records for [u8] {
+    fn end(&self) -> usize {
+        self.len()
+    }
+
+    fn bytes_from(&self, offset: usize) -> Result<&[u8], Fault> {
+        self.get(offset..).ok_or(Fault::End)
+    }
+
+    fn byte_of(&self, offset: usize) -> usize {
+        offset
+    }
+}
+
+/// A record that is not as it was written: the first byte of it in the file, or of the frame that it is packed in.
 #[derive(Debug)]
 pub(crate) struct BadRecord {
     pub(crate) offset: usize,
@@ -69,19 +98,20 @@ struct Contents<'s> {
     dropped: Option<&'s [u8]>,
 }
 
-/// Makes the index of the segment whose bytes, up to the end of its records, are these.
-pub(crate) fn build(segment: &[u8], of: &SegmentHeader, segment_crc: u32) -> Result<Built, BadRecord> {
+/// Makes the index of the segment whose records these are.
+pub(crate) fn build<R: Records + ?Sized>(records: &R, of: &SegmentHeader) -> Result<Built, BadRecord> {
     let mut contents = Contents::default();
     let mut offset = of.records_at();
     let (mut position, mut chain, mut time) = (of.first, of.previous, Timestamp::ZERO);
-    while offset < segment.len() {
-        let bad = |fault| BadRecord { offset, position, fault };
-        let record = RecordView::verify(&segment[offset..]).map_err(bad)?;
+    while offset < records.end() {
+        let bad = |fault| BadRecord { offset: records.byte_of(offset), position, fault };
+        let bytes = records.bytes_from(offset).map_err(bad)?;
+        let record = RecordView::verify(bytes).map_err(bad)?;
         match (record.kind(), of.compacted) {
             (RecordKind::Commit, None) => record.header.follows(position, chain).map_err(bad)?,
             (RecordKind::Remains, Some(_)) => record.header.follows_remains(position, chain).map_err(bad)?,
             (RecordKind::Numbers, Some(_)) => record.header.follows_remains(position, chain).map_err(bad)?,
-            _ => return Err(bad(Fault::Kind(segment[offset + 36]))),
+            _ => return Err(bad(Fault::Kind(bytes[36]))),
         }
         match record.kind() {
             RecordKind::Numbers => contents.dropped = Some(record.numbers()),
@@ -92,14 +122,14 @@ pub(crate) fn build(segment: &[u8], of: &SegmentHeader, segment_crc: u32) -> Res
         offset += record.header.length as usize;
     }
     match of.compacted {
-        None => Ok(contents.encode(of, segment_crc, position, chain, time, offset)),
+        None => Ok(contents.encode(of, position, chain, time, offset)),
         Some(compacted) => {
             // The last record holds the numbers: a file that lost its end has none.
-            let records = contents.records.len() + usize::from(contents.dropped.is_some());
-            if records != compacted.records as usize || contents.dropped.is_none() {
-                return Err(BadRecord { offset, position, fault: Fault::End });
+            let found = contents.records.len() + usize::from(contents.dropped.is_some());
+            if found != compacted.records as usize || contents.dropped.is_none() {
+                return Err(BadRecord { offset: records.byte_of(offset), position, fault: Fault::End });
             }
-            Ok(contents.encode(of, segment_crc, compacted.end, compacted.chain, compacted.last_time, offset))
+            Ok(contents.encode(of, compacted.end, compacted.chain, compacted.last_time, offset))
         }
     }
 }
@@ -128,15 +158,7 @@ impl<'s> Contents<'s> {
         }
     }
 
-    fn encode(
-        mut self,
-        of: &SegmentHeader,
-        segment: u32,
-        end: Position,
-        chain: u32,
-        time: Timestamp,
-        records_end: usize,
-    ) -> Built {
+    fn encode(mut self, of: &SegmentHeader, end: Position, chain: u32, time: Timestamp, records_end: usize) -> Built {
         let mut body = Vec::with_capacity(self.records.len() * 12 + self.entries.len() * 16 + self.postings.len() * 8);
         body.extend(self.records.iter().flatten().flat_map(|number| number.to_le_bytes()));
         body.extend(self.entries.iter().flatten().flat_map(|number| number.to_le_bytes()));
@@ -172,7 +194,7 @@ impl<'s> Contents<'s> {
         let filter = Filter::of(&hashes).encode();
         let header = IndexHeader {
             identity: of.identity,
-            segment,
+            segment: of.crc(),
             first: of.first,
             end,
             time,

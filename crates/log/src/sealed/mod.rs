@@ -7,19 +7,21 @@
 //! ```
 //!
 //! In memory stand a header for each segment, and the filter of those that were asked for a tag. All else is mapped while
-//! it is read, and the archive bounds how many are. An index that is lost or damaged is made anew from its segment.
+//! it is read, or unpacked, and the archive bounds how many are, and how much. An index that is lost or damaged is made anew from its segment.
 
 mod archive;
 mod blocks;
 mod build;
 mod filter;
 mod header;
+mod image;
 mod index;
 mod lists;
 mod open;
 mod pins;
 mod varint;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use quire_model::Position;
@@ -27,6 +29,7 @@ use quire_model::Position;
 pub(crate) use archive::Archive;
 pub(crate) use build::{Built, Numbers, build, numbers_encoded};
 pub(crate) use header::IndexHeader;
+pub(crate) use image::Image;
 pub(crate) use index::Numbered;
 pub(crate) use open::{Flaw, Open};
 pub(crate) use pins::Pins;
@@ -40,6 +43,8 @@ pub(crate) struct Sealed {
     pub(crate) header: IndexHeader,
     filter: OnceLock<Filter>,
     open: Mutex<Mapped>,
+    /// How many bytes packing it would save, [`u64::MAX`] until that was estimated.
+    saved: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +57,24 @@ struct Mapped {
 
 impl Sealed {
     fn new(header: IndexHeader) -> Self {
-        Sealed { header, filter: OnceLock::new(), open: Mutex::default() }
+        Sealed { header, filter: OnceLock::new(), open: Mutex::default(), saved: AtomicU64::new(u64::MAX) }
+    }
+
+    /// How many bytes packing it would save, estimated by this if it was not before: no byte of it changes.
+    pub(crate) fn saved_by_packing(&self, estimate: impl FnOnce() -> Option<u64>) -> u64 {
+        match self.saved.load(Ordering::Relaxed) {
+            u64::MAX => {
+                let Some(saved) = estimate() else { return 0 };
+                self.saved.store(saved, Ordering::Relaxed);
+                saved
+            }
+            saved => saved,
+        }
+    }
+
+    /// It was tried, and is not worth it.
+    pub(crate) fn is_not_worth_packing(&self) {
+        self.saved.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn first(&self) -> Position {

@@ -1,15 +1,15 @@
 //! A sealed segment and its index, mapped: what reads go through.
 //!
 //! A record is verified when it is first read, once for as long as the segment is mapped; so what is returned was found as
-//! it was written, or an error says what was met.
+//! it was written, or an error says what was met. Of a packed segment, the frame that holds the record is unpacked before.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use quire_mapped::View;
 use quire_model::{Entry, Place, Position, Sequence, Tag};
 
 use super::blocks::BadBlock;
-use super::build::BadRecord;
+use super::build::{BadRecord, Records};
+use super::image::Image;
 use super::index::{Index, Postings, RecordAt};
 use crate::record::{Fault, RecordView, entry_at};
 use crate::segment::TagHash;
@@ -32,7 +32,7 @@ impl From<BadBlock> for Flaw {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Open {
-    segment: View,
+    pub(super) image: Image,
     pub(super) index: Index,
     /// A bit for each record: set once it was found as written.
     verified: Vec<AtomicU64>,
@@ -41,9 +41,9 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(super) fn new(segment: View, index: Index) -> Self {
+    pub(super) fn new(image: Image, index: Index) -> Self {
         let verified = (0..index.header.records.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Open { segment, index, verified, used: AtomicBool::new(true) }
+        Open { image, index, verified, used: AtomicBool::new(true) }
     }
 
     /// How many entries it has.
@@ -51,9 +51,24 @@ impl Open {
         self.index.header.entries
     }
 
-    /// How many bytes its records take.
+    /// How many bytes its records take, unpacked.
     pub(crate) fn records_bytes(&self) -> u64 {
         u64::from(self.index.header.records_end)
+    }
+
+    /// How many bytes its file has, or would have if it were not packed.
+    pub(crate) fn image_bytes(&self) -> u64 {
+        self.image.bytes() as u64
+    }
+
+    /// Its bytes up to the end of its records, where they are not packed.
+    pub(crate) fn as_plain(&self) -> Option<&[u8]> {
+        self.image.as_plain()
+    }
+
+    /// Its bytes, for one who goes through its records once: what is unpacked for that goes with them.
+    pub(crate) fn apart(&self) -> Image {
+        self.image.apart()
     }
 
     /// The entry at a place.
@@ -71,9 +86,15 @@ impl Open {
         Ok(self.record_of(position)?.map(|(_, record)| record))
     }
 
-    /// Every record, or what is left of it, in order.
-    pub(crate) fn records(&self) -> impl Iterator<Item = Result<RecordView<'_>, Flaw>> {
-        (0..self.index.header.records).map(|number| self.record(self.index.record(number)?))
+    /// Every record, or what is left of it, in order, each verified as it is read from bytes that were set [apart](Open::apart).
+    pub(crate) fn records<'a>(&self, apart: &'a Image) -> impl Iterator<Item = Result<RecordView<'a>, Flaw>> {
+        (0..self.index.header.records).map(|number| self.record_apart(number, apart))
+    }
+
+    /// The record with this number, verified whether or not it was before.
+    pub(super) fn record_apart<'a>(&self, number: u32, apart: &'a Image) -> Result<RecordView<'a>, Flaw> {
+        let at = self.index.record(number)?;
+        self.verified(at, self.bytes_from(at, apart)?)
     }
 
     /// The first ordinal at or after a place; the count of entries when there is none.
@@ -165,15 +186,9 @@ impl Open {
         Ok(entry_at(record.bytes_from(within), place, record.header.time).0)
     }
 
-    /// Verifies the record with this number, whether or not it was before; says how many bytes it has.
-    pub(super) fn verify(&self, number: u32) -> Result<u64, Flaw> {
-        let at = self.index.record(number)?;
-        Ok(self.verified(at, self.bytes_from(at)?)?.header.length.into())
-    }
-
     /// A record, verified when it is first looked at.
     fn record(&self, at: RecordAt) -> Result<RecordView<'_>, Flaw> {
-        let bytes = self.bytes_from(at)?;
+        let bytes = self.bytes_from(at, &self.image)?;
         let (word, bit) = (&self.verified[at.number as usize / 64], 1_u64 << (at.number % 64));
         if word.load(Ordering::Relaxed) & bit != 0 {
             return Ok(RecordView::verified_before(bytes));
@@ -184,7 +199,7 @@ impl Open {
     }
 
     fn verified<'a>(&self, at: RecordAt, bytes: &'a [u8]) -> Result<RecordView<'a>, Flaw> {
-        let bad = |fault| Flaw::Record(BadRecord { offset: at.offset, position: at.position, fault });
+        let bad = |fault| self.bad(at, fault);
         let record = RecordView::verify(bytes).map_err(bad)?;
         if record.header.position != at.position {
             return Err(bad(Fault::Position { found: record.header.position, expected: at.position }));
@@ -192,9 +207,15 @@ impl Open {
         Ok(record)
     }
 
-    fn bytes_from(&self, at: RecordAt) -> Result<&[u8], Flaw> {
-        let rest = self.segment.bytes(at.offset..self.index.header.records_end as usize);
-        Ok(rest.ok_or_else(|| self.index.blocks.bad(0, "a record lies outside of its segment"))?)
+    fn bytes_from<'a>(&self, at: RecordAt, image: &'a Image) -> Result<&'a [u8], Flaw> {
+        image.bytes_from(at.offset).map_err(|fault| match fault {
+            Fault::End => self.index.blocks.bad(0, "a record lies outside of its segment").into(),
+            fault => self.bad(at, fault),
+        })
+    }
+
+    fn bad(&self, at: RecordAt, fault: Fault) -> Flaw {
+        Flaw::Record(BadRecord { offset: self.image.byte_of(at.offset), position: at.position, fault })
     }
 }
 

@@ -58,6 +58,11 @@ impl Pins {
         Ok(slot.rebuilt.get_or_init(|| opened))
     }
 
+    /// Whether any segment was touched.
+    pub(crate) fn are_any(&self) -> bool {
+        self.pages.get().is_some()
+    }
+
     fn slot(&self, number: usize, count: usize) -> &Slot {
         let pages = self.pages.get_or_init(|| (0..count.div_ceil(PAGE)).map(|_| OnceLock::new()).collect());
         let page = pages[number / PAGE].get_or_init(|| (0..PAGE).map(|_| Slot::default()).collect());

@@ -18,6 +18,9 @@ const MAGIC: &[u8; 8] = b"QUIRESEG";
 const MAGIC_COMPACTED: &[u8; 8] = b"QUIRECMP";
 const VERSION: u32 = 1;
 
+/// The version of a compacted segment that is packed: a program that can't unpack it says that it is newer.
+const VERSION_PACKED: u32 = 2;
+
 /// What a segment says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
@@ -43,6 +46,17 @@ pub(crate) struct Compacted {
     pub(crate) last_time: Timestamp,
     /// How many records the file holds, that of the numbers included.
     pub(crate) records: u32,
+    /// What its records come to, if it is packed.
+    pub(crate) packed: Option<PackedImage>,
+}
+
+/// The image of a packed segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PackedImage {
+    /// How many bytes it has: those that the file would have if it were not packed.
+    pub(crate) bytes: u32,
+    /// The checksum of the table of the frames.
+    pub(crate) table: u32,
 }
 
 impl SegmentHeader {
@@ -56,32 +70,50 @@ impl SegmentHeader {
         debug_assert!(self.compacted.is_none());
         let mut out = [0; HEADER_BYTES];
         out[0..8].copy_from_slice(MAGIC);
-        self.encode_shared(&mut out);
+        self.encode_shared(&mut out, VERSION);
         seal(&mut out);
         out
+    }
+
+    /// The header of this compacted segment, packed into so many bytes.
+    pub(crate) fn packed_as(&self, bytes: u64, image: PackedImage) -> [u8; COMPACTED_HEADER_BYTES] {
+        let compacted = self.compacted.expect("what is packed was compacted");
+        SegmentHeader { bytes, ..*self }.encode_compacted(Compacted { packed: Some(image), ..compacted })
     }
 
     /// The header of a compacted segment.
     pub(crate) fn encode_compacted(&self, compacted: Compacted) -> [u8; COMPACTED_HEADER_BYTES] {
         let mut out = [0; COMPACTED_HEADER_BYTES];
         out[0..8].copy_from_slice(MAGIC_COMPACTED);
-        self.encode_shared(&mut out);
+        self.encode_shared(&mut out, if compacted.packed.is_some() { VERSION_PACKED } else { VERSION });
         out[64..72].copy_from_slice(&compacted.end.get().to_le_bytes());
         out[72..80].copy_from_slice(&compacted.last_time.as_micros().to_le_bytes());
         out[80..84].copy_from_slice(&compacted.chain.to_le_bytes());
         out[84..88].copy_from_slice(&compacted.records.to_le_bytes());
+        if let Some(packed) = compacted.packed {
+            out[88..92].copy_from_slice(&packed.bytes.to_le_bytes());
+            out[92..96].copy_from_slice(&packed.table.to_le_bytes());
+        }
         seal(&mut out);
         out
     }
 
-    fn encode_shared(&self, out: &mut [u8]) {
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    fn encode_shared(&self, out: &mut [u8], version: u32) {
+        out[8..12].copy_from_slice(&version.to_le_bytes());
         out[16..32].copy_from_slice(&self.identity.database.to_le_bytes());
         out[32..36].copy_from_slice(&self.identity.shard.to_le_bytes());
         out[36..40].copy_from_slice(&self.previous.to_le_bytes());
         out[40..48].copy_from_slice(&self.first.get().to_le_bytes());
         out[48..56].copy_from_slice(&self.time.as_micros().to_le_bytes());
         out[56..64].copy_from_slice(&self.bytes.to_le_bytes());
+    }
+
+    /// The checksum that it has in a file.
+    pub(crate) fn crc(&self) -> u32 {
+        match self.compacted {
+            Some(compacted) => Self::crc_of(&self.encode_compacted(compacted)),
+            None => Self::crc_of(&self.encode()),
+        }
     }
 
     /// The checksum in a header that was verified before.
@@ -101,7 +133,7 @@ impl SegmentHeader {
         let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
         let database = u128::from_le_bytes(header[16..32].try_into().expect("sixteen bytes"));
         let shard = u32::from_le_bytes(header[32..36].try_into().expect("four bytes"));
-        (version == VERSION).then_some(Identity { database, shard })
+        (version <= supported(header)).then_some(Identity { database, shard })
     }
 
     /// Reads and verifies the header of the segment at `path`, which must belong to the log of `identity`.
@@ -128,8 +160,8 @@ impl SegmentHeader {
         }
         // Magic, version and checksum stay where they are in every version; what follows may not.
         let version = u32_at(8);
-        if version > VERSION {
-            return Err(Error::NewerFormat { path: path.to_owned(), version, supported: VERSION });
+        if version > supported(fixed) {
+            return Err(Error::NewerFormat { path: path.to_owned(), version, supported: supported(fixed) });
         }
         let database = u128::from_le_bytes(fixed[16..32].try_into().expect("sixteen bytes"));
         let found = Identity { database, shard: u32_at(32) };
@@ -147,6 +179,7 @@ impl SegmentHeader {
                 last_time: Timestamp::from_micros(u64_at(72)),
                 chain: u32_at(80),
                 records: u32_at(84),
+                packed: (version == VERSION_PACKED).then(|| PackedImage { bytes: u32_at(88), table: u32_at(92) }),
             }),
         })
     }
@@ -159,6 +192,11 @@ fn header_bytes(bytes: &[u8]) -> Option<&[u8]> {
         magic if magic == MAGIC_COMPACTED => bytes.get(..COMPACTED_HEADER_BYTES),
         _ => None,
     }
+}
+
+/// The newest version of a header as long as this.
+fn supported(header: &[u8]) -> u32 {
+    if header.len() == COMPACTED_HEADER_BYTES { VERSION_PACKED } else { VERSION }
 }
 
 fn seal(header: &mut [u8]) {

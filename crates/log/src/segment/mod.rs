@@ -12,7 +12,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use quire_mapped::View;
 use quire_model::{Entry, Place, Position};
 
-pub(crate) use header::{COMPACTED_HEADER_BYTES, Compacted, HEADER_BYTES, SegmentHeader};
+pub(crate) use header::{COMPACTED_HEADER_BYTES, Compacted, HEADER_BYTES, PackedImage, SegmentHeader};
 pub(crate) use index::{Located, RecordTags, SegmentIndex, TagHash};
 
 use crate::directory::SegmentFile;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use quire_log::{
-    Background, Compaction, CompactionPlan, Components, Durability, Duty, Error, Log, Opened, Run, Storage, Survival,
+    Background, Compaction, CompactionPlan, Components, Durability, Duty, Error, Log, Opened, Run, Settings, Storage,
+    Survival,
 };
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
-use crate::shard::{BOTH, IDENTITY, Read, Shard, Snapshot, append, contents, extend, filled, sample};
+use crate::shard::{BOTH, IDENTITY, Read, Shard, Snapshot, append, contents, extend, filled, sample, settings};
 use crate::storage::Dying;
 
 /// Saves a checkpoint, behind which everything so far may be compacted.
@@ -19,7 +20,7 @@ pub(crate) fn checkpoint(opened: &Opened) {
 }
 
 /// Drops the entries of which this does not hold, in one run of all sealed segments that may be compacted.
-fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Compaction, Error> {
+pub(crate) fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Compaction, Error> {
     opened.log.sync()?;
     while opened.log.carry_out(Duty::Seal)? {}
     let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
@@ -31,15 +32,26 @@ fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Com
     compactor.compact(Run { first: first.first, end: last.end }, &mut answer)
 }
 
-fn is_even(entry: &Entry<'_>) -> bool {
+pub(crate) fn is_even(entry: &Entry<'_>) -> bool {
     entry.place.position.get().is_multiple_of(2)
 }
 
 /// 60 sample records and a checkpoint behind them; not yet compacted.
 fn ready(durability: Durability) -> (Shard, Opened) {
-    let (shard, opened) = filled(durability, 60);
+    ready_with(settings(durability))
+}
+
+fn ready_with(settings: Settings) -> (Shard, Opened) {
+    let shard = Shard::new(settings);
+    let mut opened = shard.open();
+    extend(&mut opened, 60);
     checkpoint(&opened);
     (shard, opened)
+}
+
+/// Segments that are packed when they are compacted, and such that are not.
+fn packed_and_not(durability: Durability) -> [Settings; 2] {
+    [false, true].map(|pack_segments| Settings { pack_segments, ..settings(durability) })
 }
 
 /// That a log, of which the entries of odd positions were dropped before `end`, has everything else, and goes on.
@@ -66,8 +78,8 @@ fn assert_halved(opened: &mut Opened, whole: &[Read], end: Position) {
 
 #[test]
 fn what_survives_keeps_its_place_and_numbers_go_on() {
-    for durability in BOTH {
-        let (shard, mut opened) = ready(durability);
+    for settings in BOTH.into_iter().flat_map(packed_and_not) {
+        let (shard, mut opened) = ready_with(settings);
         let whole = contents(&opened.log.reader());
         let done = compact(&opened, is_even).unwrap();
         assert!(
@@ -89,8 +101,8 @@ fn what_survives_keeps_its_place_and_numbers_go_on() {
 
 #[test]
 fn who_opens_a_compacted_log_beside_others_finds_it_whole() {
-    for durability in BOTH {
-        let (shard, opened) = ready(durability);
+    for settings in BOTH.into_iter().flat_map(packed_and_not) {
+        let (shard, opened) = ready_with(settings);
         let before = shard.snapshot();
         compact(&opened, is_even).unwrap();
         let (whole, end) = (contents(&opened.log.reader()), opened.log.compacted_end());
@@ -243,7 +255,11 @@ pub(crate) fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Op
 
 #[test]
 fn a_crash_at_any_step_of_a_compaction_leaves_all_that_counts() {
-    let (shard, opened) = ready(Durability::Sync);
+    packed_and_not(Durability::Sync).into_iter().for_each(crash_at_any_step);
+}
+
+fn crash_at_any_step(settings: Settings) {
+    let (shard, opened) = ready_with(settings);
     let whole = contents(&opened.log.reader());
     drop(opened);
     let snapshot = shard.snapshot();

@@ -13,6 +13,7 @@ mod company;
 mod control;
 mod damage;
 mod oracle;
+mod packed;
 mod power;
 mod replaced;
 mod rounds;

@@ -1,7 +1,7 @@
 //! The log against the naive log in memory: whatever is committed, dropped and reopened, both answer alike.
 
 use proptest::prelude::*;
-use quire_log::{Clock, Durability, Duty, Error, Opened, Reader};
+use quire_log::{Clock, Durability, Duty, Error, Opened, Reader, Settings};
 use quire_model::memory::MemoryLog;
 use quire_model::{Effects, Entry, History, Place, Position, Sequence, Tag, Timestamp};
 
@@ -16,13 +16,18 @@ enum Step {
     },
     Drop(Vec<Item>),
     Reopen(Durability),
+    /// Reopens, to pack what is compacted from now on or not to. So many bytes of what is unpacked may stay.
+    Pack {
+        packs: bool,
+        unpacked_bytes_max: u64,
+    },
     /// Seals what is full, as far as it is synced.
     Seal {
         sync: bool,
     },
     /// Takes a checkpoint.
     Checkpoint,
-    /// Drops entries before the oldest checkpoint: those whose place, hashed, leaves this rest.
+    /// Drops entries before the oldest checkpoint: those whose place, hashed, leaves this rest; of 3, none.
     Compact {
         rest: u64,
         joined: bool,
@@ -84,7 +89,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => proptest::sample::select(&BOTH[..]).prop_map(Step::LoseIndexes),
         2 => any::<bool>().prop_map(|sync| Step::Seal { sync }),
         2 => Just(Step::Checkpoint),
-        2 => (0..3_u64, any::<bool>()).prop_map(|(rest, joined)| Step::Compact { rest, joined }),
+        1 => (any::<bool>(), proptest::sample::select(&[0, 40_000, 64 << 20][..]))
+            .prop_map(|(packs, unpacked_bytes_max)| Step::Pack { packs, unpacked_bytes_max }),
+        2 => (0..4_u64, any::<bool>()).prop_map(|(rest, joined)| Step::Compact { rest, joined }),
         10 => question().prop_map(Step::Ask),
     ];
     proptest::collection::vec(step, 1..150)
@@ -113,8 +120,8 @@ struct Run {
 }
 
 impl Run {
-    fn new(durability: Durability) -> Self {
-        let shard = Shard::new(settings(durability));
+    fn new(durability: Durability, pack_segments: bool) -> Self {
+        let shard = Shard::new(Settings { pack_segments, ..settings(durability) });
         let opened = Some(shard.open());
         Run { shard, opened, appended: MemoryLog::new(), published: MemoryLog::new() }
     }
@@ -133,6 +140,11 @@ impl Run {
                 }
             }
             Step::Reopen(durability) => self.reopen(*durability),
+            Step::Pack { packs, unpacked_bytes_max } => {
+                self.shard.settings.pack_segments = *packs;
+                self.shard.settings.unpacked_bytes_max = *unpacked_bytes_max;
+                self.reopen(self.shard.settings.durability);
+            }
             Step::Seal { sync } => self.seal(*sync),
             Step::Checkpoint => self.checkpoint(),
             Step::Compact { rest, joined } => self.compact(*rest, *joined),
@@ -226,7 +238,8 @@ impl Run {
         };
         for run in runs {
             let done = compactor.compact(run, &mut { answer }).unwrap();
-            assert!(done.segments > 0);
+            // Of what only packing could make smaller, and does not, nothing is written.
+            assert!(done.segments > 0 || self.shard.settings.pack_segments);
             for log in [&mut self.appended, &mut self.published] {
                 log.compact(run.end, |entry| entry.place.position < run.first || survives(entry.place));
             }
@@ -271,8 +284,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_log_answers_as_the_naive_log_does(durability in proptest::sample::select(&BOTH[..]), steps in steps()) {
-        let mut run = Run::new(durability);
+    fn the_log_answers_as_the_naive_log_does(
+        durability in proptest::sample::select(&BOTH[..]),
+        packs in any::<bool>(),
+        steps in steps(),
+    ) {
+        let mut run = Run::new(durability, packs);
         let middle = steps.len() / 2;
         steps[..middle].iter().for_each(|step| run.step(step));
         let (reader, seen) = a_reader_outlives_what_comes_later(&mut run);

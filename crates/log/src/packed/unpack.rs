@@ -1,0 +1,100 @@
+//! Unpacking a frame: its checksum first, then into as many bytes as the table says that it comes to, and not one more.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zstd::zstd_safe::{DCtx, DDict, get_frame_content_size};
+
+use super::table::{Frame, Table};
+use crate::checksum::crc32c;
+use crate::record::Fault;
+
+/// What all who unpack frames share: what it takes to do so, and how many bytes it came to.
+pub(crate) struct Unpacking {
+    /// How much of what is unpacked stays in memory though nobody reads it, at most.
+    bytes_max: u64,
+    /// How many bytes of memory packed segments take that are open, whoever reads them.
+    bytes: AtomicU64,
+    /// The state of decompressors that nobody is using just now: as many as ever worked at once.
+    spare: Mutex<Vec<DCtx<'static>>>,
+}
+
+impl Unpacking {
+    pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
+        Arc::new(Unpacking { bytes_max, bytes: AtomicU64::new(0), spare: Mutex::default() })
+    }
+
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether more is in memory than would stay if nobody read it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.bytes() > self.bytes_max
+    }
+
+    pub(crate) fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn subtract(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<DCtx<'static>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Unpacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unpacking").field("bytes_max", &self.bytes_max).field("bytes", &self.bytes).finish()
+    }
+}
+
+/// The dictionary of a segment, made ready; `None` when it has none, or one that Zstandard does not take: then no frame can be unpacked
+/// that needs it, and each says so.
+pub(crate) fn dictionary(table: Table<'_>) -> Option<DDict<'static>> {
+    let bytes = table.dictionary().filter(|bytes| !bytes.is_empty())?;
+    DDict::try_create(bytes)
+}
+
+/// The bytes of the image that a frame stands for, which is compressed.
+///
+/// # Errors
+/// [`Fault::Frame`] and [`Fault::Unpack`].
+pub(crate) fn unpack(
+    table: Table<'_>,
+    frame: &Frame,
+    dictionary: Option<&DDict<'static>>,
+    unpacking: &Unpacking,
+) -> Result<Box<[u8]>, Fault> {
+    let stored = table.stored(frame).ok_or(Fault::Unpack)?;
+    let computed = crc32c(stored);
+    if computed != frame.crc {
+        return Err(Fault::Frame { stored: frame.crc, computed });
+    }
+    let length = frame.image.len();
+    // What the frame says of itself has to be what the table says, before memory is taken for it.
+    if !matches!(get_frame_content_size(stored), Ok(Some(size)) if size == length as u64) {
+        return Err(Fault::Unpack);
+    }
+    let mut image = Vec::new();
+    image.try_reserve_exact(length).map_err(|_| Fault::Unpack)?;
+    let spare = unpacking.spare().pop();
+    let mut context = spare.or_else(DCtx::try_create).ok_or(Fault::Unpack)?;
+    let unpacked = match dictionary {
+        Some(dictionary) => context.decompress_using_ddict(&mut image, stored, dictionary),
+        None => context.decompress(&mut image, stored),
+    };
+    unpacking.spare().push(context);
+    match unpacked {
+        Ok(bytes) if bytes == length => Ok(image.into_boxed_slice()),
+        _ => Err(Fault::Unpack),
+    }
+}
