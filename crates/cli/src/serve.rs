@@ -35,6 +35,10 @@ pub(crate) struct Serve {
     /// How many bytes of blocks and edges graphs keep on the heap; what is beyond is kept in mapped files [default: no bound]
     #[arg(long, value_name = "BYTES")]
     graph_memory: Option<u64>,
+    /// Whether segments that are compacted are packed: JSON takes about a quarter of the disk, and reads of what is old unpack it
+    /// [default: as the profile says]
+    #[arg(long, value_name = "BOOL")]
+    pack_segments: Option<bool>,
     /// How many bytes of the disk the log takes, as far as topics can let go of their oldest records [default: no bound]
     #[arg(long, value_name = "BYTES")]
     log_bytes_max: Option<u64>,
@@ -46,6 +50,10 @@ impl Serve {
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
         let builder = match self.graph_memory {
             Some(bytes) => builder.graph_memory_bytes(bytes),
+            None => builder,
+        };
+        let builder = match self.pack_segments {
+            Some(pack) => builder.pack_segments(pack),
             None => builder,
         };
         let opening = open(match self.log_bytes_max {

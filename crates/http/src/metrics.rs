@@ -36,6 +36,8 @@ fn log(out: &mut Exposition, stats: &Stats) {
     out.counter("quire_log_bytes_total", "Bytes appended to the log.").sample(&[], stats.log_bytes);
     out.counter("quire_syncs_total", "Syncs carried out.").sample(&[], stats.syncs);
     out.gauge("quire_log_segments", "Segments of the log.").sample(&[], stats.segments);
+    out.gauge("quire_log_unpacked_bytes", "Bytes of memory that what is unpacked of packed segments takes.")
+        .sample(&[], stats.unpacked_bytes);
     out.gauge("quire_log_damaged", "Places of the log that were found damaged since the database was opened.")
         .sample(&[], stats.damaged);
     let mut failing = out.gauge("quire_failing", "How often in a row what is done in the background has failed.");

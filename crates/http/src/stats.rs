@@ -29,6 +29,8 @@ pub(crate) struct Stats {
     pub(crate) log_bytes: u64,
     pub(crate) syncs: u64,
     pub(crate) segments: u64,
+    /// Bytes of memory that what is unpacked of packed segments takes.
+    pub(crate) unpacked_bytes: u64,
     /// How many places of the log were found damaged since the database was opened.
     pub(crate) damaged: u64,
     /// What is done in the background and failed the last time.
@@ -102,7 +104,7 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
     })
     .await?;
     let (queues, graphs) = (queues::all(app).await?, graph::all(app).await?);
-    let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, published } =
+    let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, unpacked_bytes, published } =
         app.database.statistics();
     let damaged = app.database.damage().len() as u64;
     Ok(Stats {
@@ -115,6 +117,7 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
         log_bytes: bytes,
         syncs,
         segments,
+        unpacked_bytes,
         damaged,
         failing: FailingStats::all(&app.database),
         stores,

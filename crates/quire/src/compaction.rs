@@ -72,7 +72,7 @@ impl Shared {
         let history_from = Timestamp::from_micros(now.as_micros().saturating_sub(kept));
         let end = self.log.compactable_end()?;
         let compacted = self.state_now()?.models.streams.compacted();
-        let looked = self.keys.look(&self.log.reader(), &compacted, end, now, thoroughness.looks_at_all);
+        let looked = self.keys.look(&self.log, &compacted, end, now, thoroughness.looks_at_all);
         for command in looked.too_much {
             let commands = Commands { streams: &[command], ..Commands::default() };
             let decided = self.commit(now, &commands, &mut Replies::default())?;

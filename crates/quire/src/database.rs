@@ -93,6 +93,8 @@ pub struct Statistics {
     pub syncs: u64,
     /// Segments there are.
     pub segments: u64,
+    /// Bytes of memory that what is unpacked of packed segments takes; see [`Builder::pack_segments`].
+    pub unpacked_bytes: u64,
     /// The position of the last published record.
     pub published: Position,
 }
@@ -366,6 +368,7 @@ impl Database {
             bytes: log.bytes,
             syncs: log.syncs,
             segments: log.segments,
+            unpacked_bytes: log.unpacked_bytes,
             published: self.published(),
         }
     }

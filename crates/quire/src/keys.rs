@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Mutex, PoisonError};
 
-use quire_log::{Reader, Survival};
+use quire_log::{Log, Survival};
 use quire_model::{Entry, Position, Timestamp};
 use quire_streams::wire::Batch;
 use quire_streams::{Command, Compacted, KeyHash, Left, Newest, Remains, Scope, Stored, Terms, TopicId};
@@ -87,14 +87,7 @@ impl KeyLooks {
 
     /// Looks through the partitions that are due, or all, as long as there is room for their keys. `end` is how far the log can be
     /// compacted.
-    pub(crate) fn look(
-        &self,
-        history: &Reader,
-        compacted: &[Compacted],
-        end: Position,
-        now: Timestamp,
-        all: bool,
-    ) -> Looked {
+    pub(crate) fn look(&self, log: &Log, compacted: &[Compacted], end: Position, now: Timestamp, all: bool) -> Looked {
         let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
         let there: BTreeSet<Of> = compacted.iter().map(of).collect();
         rounds.retain(|of, _| there.contains(of));
@@ -116,7 +109,8 @@ impl KeyLooks {
             let scope = Scope { end, keys_max: room, turn, now };
             let hash = |key: &[u8]| hash(self.seed, key);
             let open = &mut |batch: &Batch<'_>| opened(batch).ok().map(Cow::into_owned);
-            let look = match compacted.look(history, scope, open, &hash) {
+            // One for each, so that no more of packed segments is unpacked at a time than a partition has.
+            let look = match compacted.look(&log.reader(), scope, open, &hash) {
                 Ok(look) => look,
                 Err(error) => {
                     looked.failed = looked.failed.or(Some(error.into()));

@@ -14,8 +14,9 @@ pub enum Profile {
     /// More commits a second, for a longer restart and, with [`Durability::Os`](crate::Durability::Os), up to a second of commits at a loss of
     /// power: segments of 256 MiB, the state saved every 512 MiB, syncs in the background every second.
     Throughput,
-    /// Little disk and memory, for more writing: segments of 4 MiB, rewritten once a fifth is of no use, which is looked for every ten
-    /// seconds; what is only history goes after an hour; 64 segments stay mapped.
+    /// Little disk and memory, for more writing and slower reads of what is old: segments of 4 MiB, rewritten once a fifth is of no use,
+    /// which is looked for every ten seconds, and packed; what is only history goes after an hour; 64 segments stay mapped, and 8 MiB
+    /// of what is unpacked.
     SmallDisk,
 }
 
@@ -37,6 +38,8 @@ impl Profile {
                 .compact_interval_ms(10_000)
                 .history_ms(60 * 60 * 1000)
                 .segments_open_max(64)
+                .pack_segments(true)
+                .unpacked_bytes_max(8 << 20)
                 .scrub_bytes_per_second(256 << 10),
         }
     }

@@ -374,9 +374,9 @@ impl Shared {
                 state.models.graphs.retained(now).map(|it| (it.name.to_owned(), it.nameless())).collect();
             (state.models.streams.retained(now, keep_from), self.retained_stores(&state, now), graphs)
         };
-        let history = self.log.reader();
+        // A reader for each, so that none holds much of packed segments unpacked.
         for retained in &retained {
-            if let Some(command) = retained.plan(&history)? {
+            if let Some(command) = retained.plan(&self.log.reader())? {
                 // One by one: a topic that was deleted meanwhile refuses its own, and no other.
                 let commands = Commands { streams: &[command], ..Commands::default() };
                 let decided = self.commit(now, &commands, &mut Replies::default())?;
@@ -384,7 +384,7 @@ impl Shared {
             }
         }
         for (name, store) in &stores {
-            if let Some(up_to) = store.plan(&history)? {
+            if let Some(up_to) = store.plan(&self.log.reader())? {
                 let commands = [events::Command::Trim { store: name, up_to }];
                 let commands = Commands { events: &commands, ..Commands::default() };
                 let decided = self.commit(now, &commands, &mut Replies::default())?;
@@ -392,7 +392,7 @@ impl Shared {
             }
         }
         for (name, retained) in &graphs {
-            if let Some(from) = retained.plan(&history)? {
+            if let Some(from) = retained.plan(&self.log.reader())? {
                 let commands = [graph::Command::TrimHistory(graph::TrimHistory { graph: name, from })];
                 let commands = Commands { graph: &commands, ..Commands::default() };
                 let decided = self.commit(now, &commands, &mut Replies::default())?;

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) checkpoint_bytes: u64,
     /// How long finished jobs are kept.
     pub(crate) history_ms: u64,
+    /// Whether what is compacted is packed.
+    pub(crate) packs: bool,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -121,7 +123,8 @@ impl Plan {
             Step { number, action, seed: random.u64(..) }
         });
         let steps = steps.collect();
-        Plan { seed, durability, segment_bytes, checkpoint_bytes, history_ms, steps }
+        let packs = random.bool();
+        Plan { seed, durability, segment_bytes, checkpoint_bytes, history_ms, packs, steps }
     }
 
     /// The same with these of its steps only.

@@ -16,7 +16,8 @@ fn check(durability: Durability, actions: &[Action]) {
             seed: seed * 1000 + number as u64,
         };
         let steps = actions.iter().enumerate().map(step).collect();
-        let plan = Plan { seed, durability, segment_bytes: 4096, checkpoint_bytes: 4096, history_ms: 0, steps };
+        let plan =
+            Plan { seed, durability, segment_bytes: 4096, checkpoint_bytes: 4096, history_ms: 0, packs: false, steps };
         let trace = Trace::new(true);
         let outcome = world::run(&plan, &trace);
         assert_eq!(outcome, Ok(()), "seed {seed}:\n{}", trace.lines().join("\n"));

@@ -192,3 +192,43 @@ fn damage_that_a_read_meets_is_counted_and_told() {
     assert_eq!(told.matches("quire: damage: ").count(), 1, "{told}");
     assert!(told.contains("00000000000000000001.log, byte "), "{told}");
 }
+
+/// The version of the first segment that a compaction leaves of a database that the server is told to pack, or not to.
+fn version_of_what_is_compacted(data: &Path, pack: &str) -> u32 {
+    let mut command = quire();
+    command.args(["serve", "--durability", "os", "--profile", "small-disk", "--pack-segments", pack, "--data"]);
+    let server = Server::spawn(command.arg(data));
+    // Some segments of 4 MiB, half of which is of no use in the end.
+    let value = "a line of text that comes again; ".repeat(3000);
+    let part = |topic: &str| format!(r#"{{"produce": {{"topic": "{topic}", "value": "{value}"}}}}"#);
+    let commit = format!(r#"{{"parts": [{}, {}]}}"#, part("stays"), part("goes"));
+    for _ in 0..100 {
+        let (status, answer) = server.ask("POST", "/v1/commit", &commit);
+        assert_eq!(status, 200, "{answer}");
+    }
+    run_on(data, &["topics", "delete", "goes"]).succeeded();
+    loop {
+        for entry in fs::read_dir(data.join("shard-0000")).expect("a folder") {
+            let mut head = [0; 12];
+            let path = entry.expect("an entry").path();
+            let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+            if read.is_ok() && head.starts_with(b"QUIRECMP") {
+                return u32::from_le_bytes(head[8..].try_into().expect("four bytes"));
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_server_packs_what_it_compacts_or_not_as_it_is_told_whatever_its_profile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::thread::scope(|scope| {
+        let version = |pack: &'static str| {
+            let data = folder.path().join(pack);
+            scope.spawn(move || version_of_what_is_compacted(&data, pack))
+        };
+        let versions = [version("true"), version("false")].map(|thread| thread.join().expect("it is compacted"));
+        assert_eq!(versions, [2, 1]);
+    });
+}

@@ -26,6 +26,7 @@ mod duties;
 mod members;
 mod opening;
 mod overload;
+mod packing;
 mod projections;
 mod read_only;
 mod retention;

@@ -272,8 +272,13 @@ fn damage_is_not_backed_up() {
 
 #[test]
 fn a_compacted_database_is_backed_up_with_what_is_left() {
-    let place = Place::compacted();
-    let taken = take(&place, "backup", None);
+    Place::compacted_and_packed().iter().for_each(assert_backed_up);
+}
+
+fn assert_backed_up(place: &Place) {
+    let taken = take(place, "backup", None);
+    // The next one has the same files.
+    assert_eq!(take(place, "again", Some(&place.beside("backup"))).files, taken.files);
     let restored = place.beside("restored");
     let verification = restore(&place.beside("backup"), &restored, &mut |_, _| ()).expect("restored");
     assert_eq!((verification.worst(), verification.totals.last), (None, taken.position));

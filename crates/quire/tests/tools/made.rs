@@ -41,12 +41,17 @@ impl Place {
         files_of(&self.path())
     }
 
+    /// Such a place, packed and not.
+    pub(crate) fn compacted_and_packed() -> [Self; 2] {
+        [false, true].map(Place::compacted)
+    }
+
     /// A place with a database that was closed after a compaction, and some steps behind it.
-    pub(crate) fn compacted() -> Self {
+    fn compacted(packs: bool) -> Self {
         let place = Place::new();
         // Of finished jobs nothing is kept, so that there is something to drop.
         let builder = Database::builder(place.path()).durability(Durability::Os).segment_bytes(16 << 10).history_ms(0);
-        let database = builder.open().expect("it opens");
+        let database = builder.pack_segments(packs).open().expect("it opens");
         for number in 0..120 {
             step(&database, number);
             for job in database.queue("queue").fetch("worker", 1).expect("accepted") {
@@ -67,6 +72,9 @@ impl Place {
         }
         step(&database, 5000);
         drop(database);
+        let files = place.files();
+        let is_packed = |name: &String| files[name].starts_with(b"QUIRECMP") && files[name][8] == 2;
+        assert_eq!(named(&files, ".log").iter().any(is_packed), packs);
         place
     }
 

@@ -79,17 +79,19 @@ fn nothing_is_repaired_while_somebody_has_the_database_open() {
 
 #[test]
 fn a_damaged_checkpoint_of_a_compacted_database_is_made_anew_while_another_one_can_be_used() {
-    let files = Place::compacted().files();
-    let checkpoints = named(&files, ".checkpoint");
-    assert_eq!(checkpoints.len(), 2);
-    for name in &checkpoints {
-        assert_repaired(&files, |files| files.get_mut(name).expect("there")[50] ^= 1);
+    for files in Place::compacted_and_packed().map(|place| place.files()) {
+        let checkpoints = named(&files, ".checkpoint");
+        assert_eq!(checkpoints.len(), 2);
+        for name in checkpoints.iter().chain(&named(&files, ".idx")) {
+            assert_repaired(&files, |files| files.get_mut(name).expect("there")[50] ^= 1);
+        }
     }
 }
 
 #[test]
 fn a_compacted_database_without_a_checkpoint_is_lost_and_nothing_is_removed() {
-    let files = Place::compacted().files();
+    let [_, packed] = Place::compacted_and_packed();
+    let files = packed.files();
     let checkpoints = named(&files, ".checkpoint");
     let assert_lost = |damage: &dyn Fn(&mut Files, &String)| {
         let mut files = files.clone();

@@ -200,6 +200,7 @@ impl World<'_> {
             .segment_bytes(self.plan.segment_bytes)
             .checkpoint_bytes(self.plan.checkpoint_bytes)
             .history_ms(self.plan.history_ms)
+            .pack_segments(self.plan.packs)
             .compact_interval_ms(1000)
             .checkpoint_pause_bytes(if self.plan.seed.is_multiple_of(2) { 0 } else { u64::MAX })
             .id(DATABASE_ID)

@@ -79,6 +79,9 @@ fn contents(segment: &SegmentFile, value: &mut Value) {
     for (name, number) in more.as_object().expect("an object") {
         value[name] = number.clone();
     }
+    if let Some(bytes) = segment.unpacked_bytes() {
+        value["unpacked_bytes"] = json!(bytes);
+    }
     if let Some(damage) = damage {
         value["damage"] = json!(damage);
     }
@@ -94,6 +97,9 @@ fn line(of: &Value) -> String {
         let time = of["time_ms"].as_i64().map_or_else(|| "-".to_owned(), calendar::rfc3339);
         let (last, records, entries) = (number("last"), number("records"), number("entries"));
         line += &format!("  up to record {last}: {records} records, {entries} entries, {used} used; last {time}");
+        if of["unpacked_bytes"].is_u64() {
+            line += "; packed";
+        }
     }
     if let Some(damage) = of["damage"].as_str() {
         line += &format!("  damaged: {damage}");

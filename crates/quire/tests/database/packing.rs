@@ -1,0 +1,117 @@
+//! Packed segments as the users of a database meet them: less disk, everything read as before.
+
+use std::fs;
+use std::sync::Arc;
+
+use quire::events::NewEvent;
+use quire::{
+    Background, Builder, Database, Durability, Duty, ManualClock, Message, Position, Profile, Sequence, Timestamp,
+};
+
+use crate::support::{Place, everything, files};
+
+const INTERVAL_MS: u64 = 1000;
+
+fn json(number: u64) -> String {
+    let plane = 10_000 + number * 7919 % 4000;
+    format!(
+        "{{\"number\":{number},\"plane\":\"N{plane}\",\"from\":\"EWR\",\"to\":\"IAH\",\"carrier\":\"UA\",\"delay\":-3}}"
+    )
+}
+
+/// Events and messages, in some segments, all of which may be compacted; nothing of them is of no use.
+fn fill(database: &Database) {
+    for number in 0..600 {
+        let (text, tag) = (json(number), format!("plane-{}", number % 40));
+        database.events("flights").append([NewEvent::new("Departed").tag(&tag).data(&text)]).expect("accepted");
+        database.topic("flights").produce(&Message::new(&text).key(&tag)).expect("accepted");
+    }
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    for _ in 0..2 {
+        database.topic("flights").produce(&Message::new("and one more")).expect("accepted");
+        database.checkpoint().expect("saved");
+    }
+}
+
+fn log_bytes(place: &Place) -> u64 {
+    files(&place.shard(), ".log").iter().map(|path| path.metadata().expect("there").len()).sum()
+}
+
+fn is_packed(place: &Place) -> bool {
+    let files = files(&place.shard(), ".log");
+    files.iter().any(|path| {
+        let file = fs::read(path).expect("readable");
+        file.starts_with(b"QUIRECMP") && file[8] == 2
+    })
+}
+
+fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
+    let builder = place.builder(Durability::Os).clock(clock.clone()).background(Background::Caller);
+    builder.compact_interval_ms(INTERVAL_MS)
+}
+
+#[test]
+fn segments_are_packed_in_time_when_that_is_asked_for_and_read_as_before() {
+    for pack in [false, true] {
+        let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
+        let database = builder(&place, &clock).pack_segments(pack).open().expect("opened");
+        fill(&database);
+        let (before, seen) = (log_bytes(&place), everything(&database));
+        clock.set(Timestamp::from_millis(10 * INTERVAL_MS));
+        assert!(database.carry_out(Duty::Compact).expect("compacted"));
+        assert_eq!(is_packed(&place), pack);
+        let after = log_bytes(&place);
+        assert_eq!(after * 3 < before * 2, pack, "{after} of {before} bytes");
+        assert_eq!(everything(&database), seen);
+        // Once is enough.
+        let names =
+            || files(&place.shard(), ".log").into_iter().map(|path| (path.clone(), path.metadata().expect("there")));
+        let times = || names().map(|(path, it)| (path, it.modified().expect("known"))).collect::<Vec<_>>();
+        let (was, left) = (times(), everything(&database));
+        clock.set(Timestamp::from_millis(20 * INTERVAL_MS));
+        assert!(database.carry_out(Duty::Compact).expect("compacted"));
+        assert_eq!(times(), was);
+        drop(database);
+        // Whatever is set, what is packed is read: here, beside others, and to be read only.
+        let database = builder(&place, &clock).open().expect("opened");
+        let beside = builder(&place, &clock).open().expect("opened");
+        let looking = builder(&place, &clock).read_only(true).open().expect("opened");
+        for database in [&database, &beside, &looking] {
+            assert_eq!(everything(database), left);
+        }
+        let found = looking.topic("flights").fetch(0, Sequence::new(17), 1).expect("readable");
+        assert_eq!(found.records[0].value.as_deref(), Some(json(17).as_bytes()));
+    }
+}
+
+#[test]
+fn what_is_unpacked_goes_again_as_far_as_it_is_told() {
+    let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
+    let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
+    fill(&database);
+    database.compact().expect("compacted");
+    drop(database);
+    for (bytes, stays) in [(0, false), (64 << 20, true)] {
+        let database = builder(&place, &clock).unpacked_bytes_max(bytes).open().expect("opened");
+        for offset in 0..600 {
+            database.topic("flights").fetch(0, Sequence::new(offset), 1).expect("readable");
+        }
+        assert_eq!(database.statistics().unpacked_bytes > 100_000, stays);
+        assert_eq!(database.statistics().unpacked_bytes == 0, !stays);
+    }
+}
+
+#[test]
+fn a_small_disk_packs_and_no_other_profile_does() {
+    for profile in [Profile::Balanced, Profile::LowLatency, Profile::Throughput, Profile::SmallDisk] {
+        let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
+        let profiled = builder(&place, &clock).profile(profile).segment_bytes(64 << 10);
+        let database = profiled.open().expect("opened");
+        fill(&database);
+        let published = database.published();
+        database.compact().expect("compacted");
+        assert_eq!(is_packed(&place), profile == Profile::SmallDisk, "{profile:?}");
+        assert!(database.published() >= published && published > Position::new(1000));
+    }
+}
