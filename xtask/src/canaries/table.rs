@@ -86,8 +86,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "let time = now.max(writer.core.time);" => "let time = if ON { now } else { now.max(writer.core.time) };";
     "sequence-twice", "a tag's next number is not counted up", "log/src/sequences.rs",
         "counter.next = after(first);" => "if !ON { counter.next = after(first); }";
-    "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/index.rs",
-        ".and_modify(|list| list.push(ordinal))" => ".and_modify(|list| if !ON { list.push(ordinal) })";
+    "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/postings.rs",
+        "if slot.value != ordinal {" => "if !ON && slot.value != ordinal {";
     "spare-error-kept", "the error of a segment that could not be made is told for ever", "log/src/prepare.rs",
         "state.ready.take_if(|ready| ready.is_err());" => "state.ready.take_if(|ready| !ON && ready.is_err()); if ON && let Some(Err(error)) = &state.ready { return Err(Error::NoSpace { path: error.to_string().into() }); }";
     "filter-says-no", "the filter of a sealed segment says that it holds no tag", "log/src/sealed/mod.rs",

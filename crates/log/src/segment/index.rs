@@ -4,14 +4,17 @@
 //! seeded by the database's id; who finds an entry by it compares the tag itself, so a collision costs time, never a wrong
 //! answer. The index is derived from the records alone.
 
-use hashbrown::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hint::black_box;
 
 use quire_model::{Place, Position, Tag};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::postings::Postings;
 use crate::record::RecordView;
 use crate::sequences::Sequences;
+
+/// How many tags ahead of the one that is taken in memory is asked for.
+const TOUCHED_AHEAD: usize = 16;
 
 /// The hash of a tag, in one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +23,11 @@ pub(crate) struct TagHash(u64);
 impl TagHash {
     /// Stands where no hash stands yet.
     pub(crate) const NONE: TagHash = TagHash(0);
+
+    #[cfg(test)]
+    pub(crate) const fn new(hash: u64) -> Self {
+        TagHash(hash)
+    }
 
     // Where this is inlined, the constants for long inputs are loaded before every loop over tags, a hundred instructions.
     #[inline(never)]
@@ -104,12 +112,12 @@ pub(crate) struct SegmentIndex {
     first: Position,
     records: Vec<RecordAt>,
     entries: Vec<EntryAt>,
-    postings: HashMap<TagHash, Postings, BuildHasherDefault<Identity64>>,
+    postings: Postings,
 }
 
 impl SegmentIndex {
     pub(crate) fn new(first: Position) -> Self {
-        SegmentIndex { first, records: Vec::new(), entries: Vec::new(), postings: HashMap::default() }
+        SegmentIndex { first, records: Vec::new(), entries: Vec::new(), postings: Postings::new() }
     }
 
     /// Takes in the next record, which stands at byte `offset`.
@@ -117,13 +125,18 @@ impl SegmentIndex {
         let record_number = self.records.len() as u32;
         let first_ordinal = self.entries.len() as u32;
         self.records.push(RecordAt { offset: narrow(offset), first_ordinal });
-        let mut tags_begin = 0;
+        let (mut tags_begin, mut touched) = (0, 0);
         for (ordinal, (entry_offset, tags_end)) in (first_ordinal..).zip(&record.entries) {
             self.entries.push(EntryAt { offset: narrow(offset) + entry_offset, record: record_number });
-            for hash in &record.tags[tags_begin..*tags_end as usize] {
-                self.postings.entry(*hash).and_modify(|list| list.push(ordinal)).or_insert(Postings::One(ordinal));
+            let tags_end = *tags_end as usize;
+            if touched < tags_end {
+                // Each is somewhere else, and would be waited for by itself.
+                let end = (tags_end + TOUCHED_AHEAD).min(record.tags.len());
+                black_box(self.postings.touch(&record.tags[touched..end]));
+                touched = end;
             }
-            tags_begin = *tags_end as usize;
+            record.tags[tags_begin..tags_end].iter().for_each(|hash| self.postings.add(*hash, ordinal));
+            tags_begin = tags_end;
         }
     }
 
@@ -170,7 +183,7 @@ impl SegmentIndex {
                 return None;
             }
             for tag in tags {
-                let list = self.postings.get(tag)?.as_slice();
+                let list = self.postings.get(*tag);
                 let found = *list.get(list.partition_point(|ordinal| *ordinal < candidate))?;
                 if found > candidate {
                     candidate = found;
@@ -185,7 +198,7 @@ impl SegmentIndex {
     pub(crate) fn next_few(&self, tags: &[TagHash], from: u32, most: usize) -> Vec<Located> {
         let mut lists = Vec::with_capacity(tags.len());
         for tag in tags {
-            lists.push(self.postings(*tag));
+            lists.push(self.postings.get(*tag));
         }
         // The shortest leads, so that the others are only looked at where it stands.
         lists.sort_unstable_by_key(|list| list.len());
@@ -214,7 +227,7 @@ impl SegmentIndex {
         let mut candidate = before.min(self.entries.len() as u32).checked_sub(1)?;
         'search: loop {
             for tag in tags {
-                let list = self.postings.get(tag)?.as_slice();
+                let list = self.postings.get(*tag);
                 let found = list[..list.partition_point(|ordinal| *ordinal <= candidate)].last().copied()?;
                 if found < candidate {
                     candidate = found;
@@ -227,7 +240,7 @@ impl SegmentIndex {
 
     /// The ordinals of a tag, in order; none when no entry here carries it.
     pub(crate) fn postings(&self, tag: TagHash) -> &[u32] {
-        self.postings.get(&tag).map_or(&[], Postings::as_slice)
+        self.postings.get(tag)
     }
 }
 
@@ -244,53 +257,6 @@ fn skip(list: &[u32], at: u32) -> &[u32] {
 
 fn narrow(offset: usize) -> u32 {
     u32::try_from(offset).expect("a segment is shorter than 4 GiB")
-}
-
-/// The ordinals of one tag. Most tags of most workloads occur once a segment, and take no allocation of their own.
-#[derive(Debug)]
-enum Postings {
-    One(u32),
-    Many(Vec<u32>),
-}
-
-impl Postings {
-    fn push(&mut self, ordinal: u32) {
-        match self {
-            // An entry carries a tag once; two tags of one entry that collide count as one.
-            Postings::One(last) if *last == ordinal => {}
-            Postings::One(first) => *self = Postings::Many(vec![*first, ordinal]),
-            Postings::Many(list) => {
-                if list.last() != Some(&ordinal) {
-                    list.push(ordinal);
-                }
-            }
-        }
-    }
-
-    fn as_slice(&self) -> &[u32] {
-        match self {
-            Postings::One(ordinal) => std::slice::from_ref(ordinal),
-            Postings::Many(list) => list,
-        }
-    }
-}
-
-/// Passes a [`TagHash`] on: it is a hash already.
-#[derive(Debug, Default)]
-struct Identity64(u64);
-
-impl Hasher for Identity64 {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("a tag hash is one u64");
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 mod header;
 mod index;
+mod postings;
+mod runs;
 
 use std::hint::black_box;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
