@@ -8,14 +8,16 @@ use quire_model::Entry;
 use crate::Graph;
 use crate::adjacency::Facts;
 use crate::codec::Effect;
+use crate::looked::Looked;
 use crate::state::Graphs;
 
-/// Takes in the entry.
+/// Takes in the entry, about blocks that are looked for where they were found before.
 ///
 /// # Panics
 /// When the entry is not one that `decide` makes against this state.
-pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>) {
+pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>, looked: &mut Looked) {
     let position = entry.place.position;
+    let slots = looked.of(entry.place.index);
     match Effect::of(entry) {
         Effect::GraphNamed { graph, name } => {
             graphs.names.add(graph, name);
@@ -26,7 +28,7 @@ pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>) {
         Effect::BlockPut(block) => {
             let (version, kind, is_named) = (block.version, narrow(block.kind), block.name.is_some());
             let facts = Facts { version, place: entry.place, kind, is_named };
-            graphs.numbered(block.graph).adjacency.put_block(block.id, facts);
+            graphs.numbered(block.graph).adjacency.put_block(block.id, facts, slots.map(|[slot, _]| slot));
         }
         Effect::BlockDeleted { graph, id } => {
             let graph = graphs.numbered(graph);
@@ -34,7 +36,7 @@ pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>) {
             graph.deleted_version_max = graph.deleted_version_max.max(facts.version);
         }
         Effect::EdgePut { graph, key, .. } => {
-            graphs.numbered(graph).adjacency.put_edge(key.near, narrow(key.edge_type), key.far, entry.place);
+            graphs.numbered(graph).adjacency.put_edge(key.near, narrow(key.edge_type), key.far, entry.place, slots);
         }
         Effect::EdgeDeleted { graph, key } => {
             graphs.numbered(graph).adjacency.delete_edge(key.near, narrow(key.edge_type), key.far, position);

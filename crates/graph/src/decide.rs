@@ -10,6 +10,7 @@ use quire_model::{At, Denied, Effects, History, Place, Position, ReadError};
 use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, SetRetention, TrimHistory};
 use crate::draft::{BlockDraft, Draft, DraftName};
+use crate::looked::Looked;
 use crate::refusal::{check_block, check_edge_type, check_put};
 use crate::state::Graphs;
 use crate::{BlockRef, Command, End, Limit, Refusal, Reply, Version, read};
@@ -32,22 +33,24 @@ impl From<ReadError> for Stop {
     }
 }
 
-/// See [`quire_model::Model::decide`].
+/// See [`Graphs::decide_noting`].
 pub(crate) fn decide<'a>(
     state: &'a Graphs,
     history: &'a dyn History,
     at: At,
     commands: &'a [Command<'a>],
+    looked: &mut Looked,
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
 ) -> Result<(), Denied<Refusal>> {
+    looked.clear();
     let mut draft = Draft::new(state, commands.len());
     for (index, command) in commands.iter().enumerate() {
         draft.begin(index);
         let reply = match command {
-            Command::PutBlock(put) => put_block(&mut draft, history, put, effects),
+            Command::PutBlock(put) => put_block(&mut draft, history, put, looked, effects),
             Command::DeleteBlock(delete) => delete_block(&mut draft, delete, effects),
-            Command::PutEdge(put) => put_edge(&mut draft, put, effects),
+            Command::PutEdge(put) => put_edge(&mut draft, put, looked, effects),
             Command::DeleteEdge(delete) => delete_edge(&mut draft, delete, effects),
             Command::DeleteEdges(delete) => delete_edges(&mut draft, delete, effects),
             Command::SetRetention(set) => set_retention(&mut draft, set, effects),
@@ -65,6 +68,7 @@ fn put_block<'a>(
     draft: &mut Draft<'a>,
     history: &'a dyn History,
     put: &'a PutBlock<'a>,
+    looked: &mut Looked,
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
     check_put(put)?;
@@ -75,7 +79,8 @@ fn put_block<'a>(
 
     let graph = draft.open(put.graph, effects)?;
     let id = put.block.id();
-    let before = graph.block(id);
+    let slot = graph.slot(id);
+    let before = graph.block_in(slot, id);
     let found = before.map_or(Version::ABSENT, |block| block.version);
     if let Some(expected) = put.expect.filter(|expected| *expected != found) {
         return Err(Refusal::VersionMismatch { block: id, expected, found }.into());
@@ -88,17 +93,21 @@ fn put_block<'a>(
     let kind = graph.kind(put.kind, effects)?;
     let (source, metadata, content) = (put.source, put.metadata, put.content);
     let put = BlockPut { graph: graph.number, id, version, kind, name, source, metadata, content };
-    check_place(effects)?;
+    let place = check_place(effects)?;
+    if let Some(slot) = slot {
+        looked.note(place.index, [slot, slot]);
+    }
     Effect::BlockPut(put).push(&tags, effects);
     graph.put_block(id, version, name);
     Ok(Reply::BlockPut { block: id, version, created: before.is_none() })
 }
 
-/// That the place that the next entry will have is one that the state can hold.
-fn check_place(effects: &dyn Effects) -> Result<(), Refusal> {
-    let Place { position, index } = effects.next_place();
-    Limit::CommitEntries.check(index as usize)?;
-    Limit::Commits.check(usize::try_from(position.get() - 1).unwrap_or(usize::MAX))
+/// The place that the next entry will have, if it is one that the state can hold.
+fn check_place(effects: &dyn Effects) -> Result<Place, Refusal> {
+    let place = effects.next_place();
+    Limit::CommitEntries.check(place.index as usize)?;
+    Limit::Commits.check(usize::try_from(place.position.get() - 1).unwrap_or(usize::MAX))?;
+    Ok(place)
 }
 
 /// The name that a block put by id keeps.
@@ -128,7 +137,12 @@ fn delete_block<'a>(
     Ok(Reply::BlockDeleted { block: id, version: block.version })
 }
 
-fn put_edge<'a>(draft: &mut Draft<'a>, put: &'a PutEdge<'a>, effects: &mut dyn Effects) -> Result<Reply, Stop> {
+fn put_edge<'a>(
+    draft: &mut Draft<'a>,
+    put: &'a PutEdge<'a>,
+    looked: &mut Looked,
+    effects: &mut dyn Effects,
+) -> Result<Reply, Stop> {
     check_block(put.source)?;
     check_block(put.target)?;
     Limit::PropertiesBytes.check(put.properties.len())?;
@@ -136,9 +150,12 @@ fn put_edge<'a>(draft: &mut Draft<'a>, put: &'a PutEdge<'a>, effects: &mut dyn E
     let graph = draft.open(put.graph, effects)?;
     let known_type = graph.known_edge_type(put.edge_type)?;
     let (near, far) = (put.source.id(), put.target.id());
+    let slots = [near, far].map(|id| graph.slot(id));
     if !put.allow_missing {
-        for (id, block, end) in [(near, put.source, End::Source), (far, put.target, End::Target)] {
-            if graph.block(id).is_none() {
+        for (id, slot, block, end) in
+            [(near, slots[0], put.source, End::Source), (far, slots[1], put.target, End::Target)]
+        {
+            if !graph.has_block_in(slot, id) {
                 let name = match block {
                     BlockRef::Name(name) => Some(name.into()),
                     BlockRef::Id(_) => None,
@@ -152,8 +169,11 @@ fn put_edge<'a>(draft: &mut Draft<'a>, put: &'a PutEdge<'a>, effects: &mut dyn E
         None => graph.name_edge_type(put.edge_type, effects)?,
     };
     let key = EdgeKey { near, edge_type, far };
-    let created = !graph.has_edge(key);
-    check_place(effects)?;
+    let created = !graph.has_edge_from(slots[0], key);
+    let place = check_place(effects)?;
+    if let [Some(near), Some(far)] = slots {
+        looked.note(place.index, [near, far]);
+    }
     Effect::EdgePut { graph: graph.number, key, properties: put.properties }.push(&[], effects);
     graph.set_edge(key, true);
     Ok(Reply::EdgePut { created })

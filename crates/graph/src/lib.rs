@@ -50,6 +50,7 @@ mod refusal;
 mod codec;
 mod decide;
 mod draft;
+mod looked;
 mod tags;
 
 mod adjacency;
@@ -76,6 +77,7 @@ pub use command::{
 pub use find::{ListCursor, ListPlan, Wants};
 pub use history::{Change, Changed};
 pub use id::{BlockId, ParseBlockIdError, Version};
+pub use looked::Looked;
 pub use memory::{Lender, Memory, Piece};
 pub use neighbours::{Direction, End, Neighbour};
 pub use read::{Block, Edge};

@@ -16,6 +16,7 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Position,
 
 use crate::adjacency::Adjacency;
 use crate::codec::is_setting;
+use crate::looked::Looked;
 use crate::memory::{Memory, Source};
 use crate::names::Names;
 use crate::{Command, Refusal, Reply, Retention, Version, apply, checkpoint, decide};
@@ -51,6 +52,27 @@ impl Graphs {
     /// [`Model::save`], in parts of about a megabyte, so that the bytes of a large state are never in memory all at once.
     pub fn save_in_parts(&self, sink: &mut dyn FnMut(&[u8])) {
         checkpoint::save(self, sink);
+    }
+
+    /// [`Model::decide`], which notes where it found what it asked for.
+    ///
+    /// # Errors
+    /// As [`Model::decide`].
+    pub fn decide_noting(
+        &self,
+        history: &dyn History,
+        at: At,
+        commands: &[Command<'_>],
+        looked: &mut Looked,
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Denied<Refusal>> {
+        decide::decide(self, history, at, commands, looked, effects, replies)
+    }
+
+    /// [`Model::apply`], of the entries that were just decided, in order: they are looked for where they were found.
+    pub fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut Looked) {
+        apply::apply(self, entry, looked);
     }
 
     /// The graph with this name; `None` when nothing was ever put into one.
@@ -126,11 +148,11 @@ impl Model for Graphs {
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
     ) -> Result<(), Denied<Refusal>> {
-        decide::decide(self, history, at, commands, effects, replies)
+        self.decide_noting(history, at, commands, &mut Looked::default(), effects, replies)
     }
 
     fn apply(&mut self, entry: &Entry<'_>) {
-        apply::apply(self, entry);
+        self.apply_noted(entry, &mut Looked::default());
     }
 
     /// What was replaced or deleted survives here: whether as-of reads need it, the log says ([`Graphs::superseded`]).

@@ -342,6 +342,7 @@ impl Builder {
         let state = State {
             writer: opened.writer,
             models: base.models,
+            looked: crate::graph::Looked::default(),
             behind: false,
             owed: quire_log::Woken::default(),
             followed: false,

@@ -14,6 +14,8 @@ use crate::{Error, Result, events, graph, jobs, streams};
 pub(crate) struct State {
     pub(crate) writer: Writer,
     pub(crate) models: Models,
+    /// Where the last decision found what it asked graphs for.
+    pub(crate) looked: graph::Looked,
     /// Whether a record may be in the log that is not, or not wholly, in the models. Only seen by others after a panic.
     pub(crate) behind: bool,
     /// Whoever waited for a record that is there now: to be woken behind the lock.
@@ -49,6 +51,10 @@ pub(crate) struct Decided {
 }
 
 impl Replies {
+    pub(crate) const fn new() -> Self {
+        Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() }
+    }
+
     #[inline]
     fn clear(&mut self) {
         self.streams.clear();
@@ -76,7 +82,7 @@ impl State {
         let mut turn = self.writer.turn()?;
         if !turn.is_settled() {
             while turn.follow()?.is_some() {
-                apply_last(turn.writer(), &mut self.models, &mut self.behind)?;
+                apply_last(turn.writer(), &mut self.models, &mut graph::Looked::default(), &mut self.behind)?;
                 self.followed = true;
             }
             if self.followed {
@@ -87,7 +93,8 @@ impl State {
         let (history, mut draft) = turn.begin_at(now);
         let at = draft.at();
         replies.clear();
-        match decide(&self.models, history, at, commands, prepared, &mut draft, replies) {
+        let help = Help { prepared, looked: &mut self.looked };
+        match decide(&self.models, history, at, commands, help, &mut draft, replies) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => return Ok(Decided { rests_on: before, verdict: Err(refused) }),
             Err(Denial::Unreadable(error)) => return Err(error),
@@ -97,7 +104,7 @@ impl State {
         }
         self.behind = true;
         let appended = draft.append().inspect_err(|_| self.behind = false)?;
-        apply_last(&self.writer, &mut self.models, &mut self.behind)?;
+        apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.behind)?;
         self.owed.join(appended.woken);
         Ok(Decided { rests_on: at.position, verdict: Ok(at) })
     }
@@ -109,7 +116,7 @@ impl State {
     /// When it can't be read, or holds entries of a model that this program does not know.
     pub(crate) fn follow(&mut self) -> Result<()> {
         while self.writer.follow()?.is_some() {
-            apply_last(&self.writer, &mut self.models, &mut self.behind)?;
+            apply_last(&self.writer, &mut self.models, &mut graph::Looked::default(), &mut self.behind)?;
             self.followed = true;
         }
         self.owed.join(self.writer.publish_followed());
@@ -117,14 +124,20 @@ impl State {
     }
 }
 
-/// Takes the last record into the models.
-fn apply_last(writer: &Writer, models: &mut Models, behind: &mut bool) -> Result<()> {
+/// Takes the last record into the models; `looked` is of its decision, if it was decided here.
+fn apply_last(writer: &Writer, models: &mut Models, looked: &mut graph::Looked, behind: &mut bool) -> Result<()> {
     *behind = true;
     for entry in writer.appended() {
-        models.apply(&entry).map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
+        models.apply_noted(&entry, looked).map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
     }
     *behind = false;
     Ok(())
+}
+
+/// What spares models a look, before a decision and behind it, and changes nothing.
+struct Help<'h> {
+    prepared: &'h events::Prepared,
+    looked: &'h mut graph::Looked,
 }
 
 enum Denial {
@@ -137,18 +150,22 @@ fn decide(
     history: &dyn History,
     at: At,
     commands: &Commands<'_, '_>,
-    prepared: &events::Prepared,
+    help: Help<'_>,
     effects: &mut dyn Effects,
     replies: &mut Replies,
 ) -> Result<(), Denial> {
     ask(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
     if !commands.events.is_empty() {
         let events =
-            models.events.decide_prepared(history, at, commands.events, prepared, effects, &mut replies.events);
+            models.events.decide_prepared(history, at, commands.events, help.prepared, effects, &mut replies.events);
         told(events, commands.events.len(), &replies.events, Reason::Events)?;
     }
     ask(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
-    ask(&models.graphs, history, at, commands.graph, effects, &mut replies.graph, Reason::Graph)
+    if !commands.graph.is_empty() {
+        let graph = models.graphs.decide_noting(history, at, commands.graph, help.looked, effects, &mut replies.graph);
+        told(graph, commands.graph.len(), &replies.graph, Reason::Graph)?;
+    }
+    Ok(())
 }
 
 /// Has one model decide all its commands of the commit at once.

@@ -50,11 +50,16 @@ impl Models {
 
     /// Takes an entry into the state of its model.
     pub(crate) fn apply(&mut self, entry: &Entry<'_>) -> Result<(), UnknownModel> {
+        self.apply_noted(entry, &mut graph::Looked::default())
+    }
+
+    /// The same, of the entries of a record that was just decided, with what the decision of graphs noted.
+    pub(crate) fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut graph::Looked) -> Result<(), UnknownModel> {
         match entry.kind.model {
             ModelId::STREAMS => self.streams.apply(entry),
             ModelId::EVENTS => self.events.apply(entry),
             ModelId::JOBS => self.jobs.apply(entry),
-            ModelId::GRAPH => self.graphs.apply(entry),
+            ModelId::GRAPH => self.graphs.apply_noted(entry, looked),
             unknown => return Err(UnknownModel(unknown)),
         }
         Ok(())

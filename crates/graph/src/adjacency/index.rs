@@ -144,9 +144,8 @@ impl Table {
         // Everything may have been passed by at some time, by what came and went: then all of it is looked at.
         for _ in 0..buckets.len() {
             let bucket = &buckets[number];
-            for (tags, first) in [(first_tags(bucket), 0), (u64::from(bucket[2]), 8)] {
-                // Those behind the last four tags are zeros, which no tag is.
-                let mut found = matching(tags, tag);
+            let (mut first, mut found) = (0, matching(first_tags(bucket), tag));
+            loop {
                 while found != 0 {
                     let index = first + found.trailing_zeros() as usize / 8;
                     let slot = bucket[(4 + index) % BUCKET_WORDS];
@@ -155,6 +154,11 @@ impl Table {
                     }
                     found &= found - 1;
                 }
+                if first > 0 {
+                    break;
+                }
+                // Those behind the last four tags are zeros, which no tag is.
+                (first, found) = (8, matching(u64::from(bucket[2]), tag));
             }
             if bucket[PASSED] == 0 {
                 return None;

@@ -151,7 +151,13 @@ impl Adjacency {
     /// Where the entry of an edge is; `None` when the edge is not there.
     #[inline]
     pub(crate) fn edge(&self, source: BlockId, edge_type: u16, target: BlockId) -> Option<Place> {
-        let list = self.find(source)?.outgoing;
+        self.edge_from(self.slot(source)?, edge_type, target)
+    }
+
+    /// The same, of the block in a slot.
+    #[inline]
+    pub(crate) fn edge_from(&self, source: u32, edge_type: u16, target: BlockId) -> Option<Place> {
+        let list = self.nodes.node(source).outgoing;
         let spot = self.outgoing.seek(list, &Probe::new(edge_type, target), |slot| self.nodes.id(slot)).ok()?;
         let [.., low, high] = *self.outgoing.element(list, spot);
         Some(PackedPlace::from_bits((u64::from(high) << 32) | u64::from(low)).get())
@@ -199,16 +205,24 @@ impl Adjacency {
         }
     }
 
-    /// Takes in a block.
-    pub(crate) fn put_block(&mut self, id: BlockId, facts: Facts) {
-        let slot = self.slot_or_new(id);
+    /// Takes in a block, which may have been found in this slot before.
+    pub(crate) fn put_block(&mut self, id: BlockId, facts: Facts, found: Option<u32>) {
+        let slot = self.slot_found(id, found);
         self.blocks += usize::from(!self.nodes.node(slot).is_block());
         self.nodes.change(slot, |node| node.put(facts));
     }
 
-    /// Takes in an edge.
-    pub(crate) fn put_edge(&mut self, source: BlockId, edge_type: u16, target: BlockId, place: Place) {
-        let (near, far) = (self.slot_or_new(source), self.slot_or_new(target));
+    /// Takes in an edge, whose ends may have been found in these slots before.
+    pub(crate) fn put_edge(
+        &mut self,
+        source: BlockId,
+        edge_type: u16,
+        target: BlockId,
+        place: Place,
+        found: Option<[u32; 2]>,
+    ) {
+        let near = self.slot_found(source, found.map(|[near, _]| near));
+        let far = self.slot_found(target, found.map(|[_, far]| far));
         let position = place.position;
         let place = PackedPlace::new(place).bits();
         let (probe, list) = (Probe::new(edge_type, target), self.nodes.node(near).outgoing);
@@ -300,6 +314,15 @@ impl Adjacency {
         let spot = self.incoming.seek(list, &Probe::new(edge_type, source), |slot| self.nodes.id(slot));
         let list = self.incoming.remove(list, spot.expect("an edge is in both lists"));
         self.nodes.set_incoming(near, list);
+    }
+
+    /// The slot of a block, which is looked for in the one where it was found before, and is made when there is none.
+    #[inline]
+    fn slot_found(&mut self, id: BlockId, found: Option<u32>) -> u32 {
+        match found {
+            Some(slot) if slot < self.slots() && node::is_of(self.nodes.get(slot), id) => slot,
+            _ => self.slot_or_new(id),
+        }
     }
 
     fn slot_or_new(&mut self, id: BlockId) -> u32 {

@@ -201,6 +201,12 @@ pub(super) fn id_of(words: &[u32; NODE_WORDS]) -> BlockId {
     BlockId::new(bytes)
 }
 
+/// Whether the node that these words are is this block, or the end of an edge where it would be.
+#[inline]
+pub(super) fn is_of(words: &[u32; NODE_WORDS], id: BlockId) -> bool {
+    u64::from(words[8]) & IS_USED != 0 && id_of(words) == id
+}
+
 /// Sets the outgoing edges of the node that these words are.
 #[inline]
 pub(super) fn set_outgoing(words: &mut [u32; NODE_WORDS], list: List) {

@@ -51,7 +51,7 @@ impl GraphDraft<'_> {
         looked_at -= usize::from(edges.len() > count_max);
         if let Some(noted) = &self.noted {
             looked_at += noted.edges.len();
-            let was_before = |key: EdgeKey| !self.is_cleared(id) && self.is_in_base(key);
+            let was_before = |key: EdgeKey| !self.is_cleared(id) && self.is_in_base(self.slot(key.near), key);
             let is_put = |key: &EdgeKey| (key.near == id || key.far == id) && !was_before(*key) && self.has_edge(*key);
             edges.extend(noted.edges.keys().copied().filter(is_put));
             // Nothing that is written may follow the order in a hash table.

@@ -24,7 +24,7 @@ pub(crate) struct Draft<'a> {
     state: &'a Graphs,
     /// Most commits are about one graph.
     first: Option<GraphDraft<'a>>,
-    others: BTreeMap<&'a str, GraphDraft<'a>>,
+    others: Option<BTreeMap<&'a str, GraphDraft<'a>>>,
     created: u32,
     /// Edges that the commit deletes with their blocks, or looks at to delete them.
     edges_deleted: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Over this state, for a commit of so many commands.
     pub(crate) fn new(state: &'a Graphs, commands: usize) -> Self {
-        Draft { state, first: None, others: BTreeMap::new(), created: 0, edges_deleted: 0, commands, is_last: false }
+        Draft { state, first: None, others: None, created: 0, edges_deleted: 0, commands, is_last: false }
     }
 
     /// The command with this index is next.
@@ -74,23 +74,27 @@ impl<'a> Draft<'a> {
     }
 
     fn is_known(&self, name: &str) -> bool {
-        self.first.as_ref().is_some_and(|first| first.name == name) || self.others.contains_key(name)
+        self.first.as_ref().is_some_and(|first| first.name == name)
+            || self.others.as_ref().is_some_and(|others| others.contains_key(name))
     }
 
     fn add(&mut self, graph: GraphDraft<'a>) {
         match &self.first {
             None => self.first = Some(graph),
             Some(_) => {
-                self.others.insert(graph.name, graph);
+                self.others.get_or_insert_default().insert(graph.name, graph);
             }
         }
     }
 
+    /// A graph that was added.
     fn known(&mut self, name: &str) -> &mut GraphDraft<'a> {
-        let graph = match &mut self.first {
-            Some(first) if first.name == name => first,
-            _ => self.others.get_mut(name).expect("it was added"),
+        let graph = match (&mut self.first, &mut self.others) {
+            (Some(first), None) => first,
+            (Some(first), Some(_)) if first.name == name => first,
+            (_, others) => others.as_mut().and_then(|others| others.get_mut(name)).expect("it was added"),
         };
+        debug_assert_eq!(graph.name, name);
         graph.is_noted = !self.is_last;
         graph
     }
@@ -146,14 +150,32 @@ impl<'a> GraphDraft<'a> {
         GraphDraft { name, number, seed, base, deleted_version_max, history_from, is_noted: true, noted: None }
     }
 
+    /// The slot that the state has for a block, or for the end of an edge where it would be.
+    pub(crate) fn slot(&self, id: BlockId) -> Option<u32> {
+        self.base?.adjacency.slot(id)
+    }
+
     /// The block, if it is there.
     pub(crate) fn block(&self, id: BlockId) -> Option<BlockDraft<'a>> {
+        self.block_in(self.slot(id), id)
+    }
+
+    /// The block for which the state has this slot, if it is there.
+    pub(crate) fn block_in(&self, slot: Option<u32>, id: BlockId) -> Option<BlockDraft<'a>> {
         if let Some(block) = self.noted.as_ref().and_then(|noted| noted.blocks.get(&id)) {
             return *block;
         }
-        let facts = self.base?.adjacency.find(id)?.facts()?;
+        let facts = self.base?.adjacency.node(slot?).facts()?;
         let name = if facts.is_named { DraftName::At(facts.place) } else { DraftName::Known(None) };
         Some(BlockDraft { version: facts.version, name })
+    }
+
+    /// Whether the block is there for which the state has this slot.
+    pub(crate) fn has_block_in(&self, slot: Option<u32>, id: BlockId) -> bool {
+        if let Some(block) = self.noted.as_ref().and_then(|noted| noted.blocks.get(&id)) {
+            return block.is_some();
+        }
+        self.base.zip(slot).is_some_and(|(base, slot)| base.adjacency.node(slot).is_block())
     }
 
     /// The version that a block gets which now has (or, being absent, has not) this one.
@@ -178,18 +200,23 @@ impl<'a> GraphDraft<'a> {
 
     /// Whether the edge is there.
     pub(crate) fn has_edge(&self, key: EdgeKey) -> bool {
-        let Some(noted) = &self.noted else { return self.is_in_base(key) };
+        self.has_edge_from(self.slot(key.near), key)
+    }
+
+    /// Whether the edge is there, for whose source the state has this slot.
+    pub(crate) fn has_edge_from(&self, source: Option<u32>, key: EdgeKey) -> bool {
+        let Some(noted) = &self.noted else { return self.is_in_base(source, key) };
         let cleared = |id| noted.cleared.get(id).copied().unwrap_or(0);
         let cleared = cleared(&key.near).max(cleared(&key.far));
         match noted.edges.get(&key) {
             Some((changed, is_there)) => *changed > cleared && *is_there,
-            None => cleared == 0 && self.is_in_base(key),
+            None => cleared == 0 && self.is_in_base(source, key),
         }
     }
 
     /// Whether the edge was there before the commit.
-    fn is_in_base(&self, key: EdgeKey) -> bool {
-        self.base.is_some_and(|base| is_there(base, key))
+    fn is_in_base(&self, source: Option<u32>, key: EdgeKey) -> bool {
+        self.base.zip(source).is_some_and(|(base, source)| is_there(base, source, key))
     }
 
     /// Whether the commit deleted the block, and with it all its edges of before.
@@ -261,10 +288,10 @@ impl<'a> GraphDraft<'a> {
     }
 }
 
-fn is_there(graph: &Graph, key: EdgeKey) -> bool {
+fn is_there(graph: &Graph, source: u32, key: EdgeKey) -> bool {
     // A type that this commit names has no edges yet.
     let edge_type = u16::try_from(key.edge_type).ok().filter(|_| key.edge_type < graph.edge_types.count());
-    edge_type.is_some_and(|edge_type| graph.adjacency.edge(key.near, edge_type, key.far).is_some())
+    edge_type.is_some_and(|edge_type| graph.adjacency.edge_from(source, edge_type, key.far).is_some())
 }
 
 /// The number that the next name gets.

@@ -10,7 +10,7 @@ use crate::graph::{
     BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Graph as State, PutBlock, PutEdge, Reply, Retention,
     SetRetention, TrimHistory,
 };
-use crate::handles::{GraphChanges, GraphSnapshot, only};
+use crate::handles::{GraphChanges, GraphSnapshot, commit_one};
 
 /// A graph. See [`Database::graph`].
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +155,7 @@ impl<'a> Graph<'a> {
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
-        let ticket = self.database.decide(Commands { graph: &[command], ..Commands::default() })?;
-        only(ticket.wait()?.map(|(_, replies)| replies.graph))
+        let commands = Commands { graph: &[command], ..Commands::default() };
+        commit_one(self.database, &commands, |replies| &mut replies.graph)
     }
 }

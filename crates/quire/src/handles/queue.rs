@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::database::Database;
-use crate::decide::{Commands, Replies};
+use crate::decide::Commands;
 use crate::deliver::EventRef;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handles::only;
+use crate::handles::commit_one;
 use crate::handles::{Event, Worker};
 use crate::jobs::{
     Change, Command, Cursor, FetchedJob, Filter, JobId, JobState, JobView, LeaseToken, NewJob, Order, Page,
@@ -178,9 +178,8 @@ impl<'a> Queue<'a> {
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
-        let (commands, mut replies) = (Commands { jobs: &[command], ..Commands::default() }, Replies::default());
-        let verdict = self.database.commit_and_wait(self.database.now(), &commands, &mut replies)?;
-        only(verdict.map(|_| replies.jobs).map_err(|refused| *refused))
+        let commands = Commands { jobs: &[command], ..Commands::default() };
+        commit_one(self.database, &commands, |replies| &mut replies.jobs)
     }
 }
 

@@ -1,0 +1,46 @@
+//! Where a decision found the blocks that its entries are about, for whoever applies them right after it.
+//!
+//! It says where to look first. Invariant: nothing depends on it. A slot is taken for a block's only when it is the block's, so the state is
+//! the same without it: after a restart, or in another process.
+
+use alloc::vec::Vec;
+
+/// Of how many entries of a commit it is noted, so that no commit leaves much behind.
+const NOTED_MAX: usize = 1024;
+
+/// See the module. Whoever commits again and again keeps one, for its memory.
+#[derive(Debug, Default)]
+pub struct Looked {
+    found: Vec<Found>,
+    /// How many of them were asked for.
+    asked: usize,
+}
+
+#[derive(Debug)]
+struct Found {
+    /// The entry's, in its record.
+    index: u32,
+    slots: [u32; 2],
+}
+
+impl Looked {
+    /// The next decision begins.
+    pub(crate) fn clear(&mut self) {
+        self.found.clear();
+        self.asked = 0;
+    }
+
+    /// Notes the slots of the blocks that the entry with this index is about. Entries come in order.
+    pub(crate) fn note(&mut self, index: u32, slots: [u32; 2]) {
+        if self.found.len() < NOTED_MAX {
+            self.found.push(Found { index, slots });
+        }
+    }
+
+    /// The slots that were noted for an entry. Entries come in order.
+    pub(crate) fn of(&mut self, index: u32) -> Option<[u32; 2]> {
+        let found = self.found.get(self.asked).filter(|found| found.index == index)?;
+        self.asked += 1;
+        Some(found.slots)
+    }
+}
