@@ -1,5 +1,7 @@
 //! The database as its users see it: every test goes through the public API, and closes and reopens what it wrote.
 
+#[path = "../../../log/tests/log/storage.rs"]
+mod dying;
 mod naive;
 mod support;
 
@@ -10,6 +12,7 @@ mod compaction_beside;
 mod conditions;
 mod durability;
 mod forgetting;
+mod graph_crash;
 mod graph_history;
 mod identity;
 mod inputs;
