@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use quire::events::{self, EventId, EventPosition, NewEvent, PutSubscription, Query, QueryItem};
-use quire::graph::{PutBlock, PutEdge, Version};
+use quire::graph::{self, PutBlock, PutEdge, SetRetention, TrimHistory, Version};
 use quire::jobs::{self, JobId, LeaseToken, NewJob, Priority};
 use quire::streams::{self, Cleanup, Committer, MemberId, OwnerEpoch, TopicChanges, TopicRef};
-use quire::{Commit, Message, Sequence, Timestamp};
+use quire::{Commit, Message, Position, Sequence, Timestamp};
 
 use crate::naive::{Carries, Condition, Naive, Part, Phase, Retry};
 
@@ -66,7 +66,7 @@ impl Book {
         let value = self.value;
         let (name, tag) = (random.usize(0..NAMES.len()), random.usize(0..TAGS.len()));
         let block = random.usize(0..BLOCKS.len());
-        match random.u8(0..44) {
+        match random.u8(0..46) {
             0..5 => {
                 let condition = condition(naive, name, random);
                 // An append asks for something.
@@ -127,6 +127,12 @@ impl Book {
                 }
             }
             42 => produce(naive, name, value),
+            43 => {
+                let kept_ms = (random.u8(0..4) > 0).then(|| random.u64(KEPT_MS));
+                Part::KeepGraph { kept_ms, versions: random.u64(0..4) }
+            }
+            // Sometimes one that is yet to come.
+            44 => Part::TrimGraph { from: (naive.records + 2).saturating_sub(random.u64(0..9)) },
             _ => {
                 let job = random.choice(self.jobs.keys().copied().collect::<Vec<_>>());
                 match job {
@@ -318,6 +324,14 @@ impl Book {
                 commit.put_edge(PutEdge::new(GRAPH, BLOCKS[source], "knows", BLOCKS[target]))
             }
             Part::DeleteEdge { source, target } => commit.delete_edge(GRAPH, BLOCKS[source], "knows", BLOCKS[target]),
+            Part::KeepGraph { kept_ms: history_ms, versions } => {
+                let retention = graph::Retention { history_ms, versions };
+                commit.part(quire::Part::Graph(graph::Command::SetRetention(SetRetention { graph: GRAPH, retention })))
+            }
+            Part::TrimGraph { from } => {
+                let trim = TrimHistory { graph: GRAPH, from: Position::new(from) };
+                commit.part(quire::Part::Graph(graph::Command::TrimHistory(trim)))
+            }
         })
     }
 }

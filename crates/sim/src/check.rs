@@ -1,13 +1,14 @@
 //! Everything that can be read, held against the naive models.
 
+mod graphs;
+
 use std::fmt;
 
 use quire::events::{Query, QueryItem, ReadOptions};
-use quire::graph::{BlockId, Direction};
 use quire::jobs::{JobId, JobState};
 use quire::{Database, History, Place, Reply, Sequence, Timestamp, graph, jobs, streams};
 
-use crate::book::{BLOCKS, Book, GRAPH, NAMES, TAGS, payload, text};
+use crate::book::{Book, NAMES, TAGS, payload, text};
 use crate::naive::{Answer, Event, Message, Naive, Phase, Subscription, Topic};
 
 /// What a check found.
@@ -152,7 +153,7 @@ pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
         subscription(database, naive, number)?;
     }
     members(database, naive)?;
-    graph(database, naive)
+    graphs::all(database, naive)
 }
 
 fn subscription(database: &Database, naive: &Naive, number: usize) -> Result<()> {
@@ -230,36 +231,6 @@ fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
     Ok(())
 }
 
-fn graph(database: &Database, naive: &Naive) -> Result<()> {
-    let read = database.graph(GRAPH).read(|graph, view| {
-        let mut blocks = Vec::new();
-        for (number, name) in BLOCKS.iter().enumerate() {
-            let block = graph.block(view.history, BlockId::of_name(name))?;
-            blocks.extend(block.map(|block| (number, utf8(block.content.to_vec()))));
-        }
-        let number_of = |id| BLOCKS.iter().position(|name| BlockId::of_name(name) == id);
-        let mut edges = Vec::new();
-        let mut incoming = Vec::new();
-        for (number, name) in BLOCKS.iter().enumerate() {
-            let id = BlockId::of_name(name);
-            let out = graph.neighbours(id, Direction::Outgoing, &["knows"], None);
-            edges.extend(out.map(|neighbour| (number, number_of(neighbour.block))));
-            let into = graph.neighbours(id, Direction::Incoming, &["knows"], None);
-            incoming.extend(into.map(|neighbour| (number_of(neighbour.block), Some(number))));
-        }
-        Ok::<_, quire::Error>((blocks, edges, incoming))
-    })?;
-    let (blocks, mut edges, mut incoming) = read.transpose()?.unwrap_or_default();
-    let expected: Vec<_> = naive.blocks.iter().map(|(block, value)| (*block, text(*value))).collect();
-    same("blocks", &blocks, &expected)?;
-    edges.sort_unstable();
-    let expected: Vec<_> = naive.edges.iter().map(|(source, target)| (*source, Some(*target))).collect();
-    same("edges, from their sources", &edges, &expected)?;
-    incoming.sort_unstable();
-    let expected: Vec<_> = naive.edges.iter().map(|(source, target)| (Some(*source), Some(*target))).collect();
-    same("edges, from their targets", &incoming, &expected)
-}
-
 /// Finds out the ids of jobs that nobody was told of, by what they carry.
 pub(crate) fn learn(database: &Database, naive: &Naive, book: &mut Book) -> Result<()> {
     for (number, name) in NAMES.into_iter().enumerate() {
@@ -297,6 +268,9 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Re
         (Answer::Starts(start), Reply::Streams(streams::Reply::RecordsDeleted(deleted))) => {
             same("where a topic begins", &deleted.start.get(), start)
         }
+        (Answer::Starts(start), Reply::Graph(graph::Reply::HistoryTrimmed { from })) => {
+            same("where the history of a graph begins", &from.get(), start)
+        }
         (
             Answer::Done,
             Reply::Streams(
@@ -312,7 +286,8 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Re
                 | jobs::Reply::Extended { .. }
                 | jobs::Reply::Snoozed { .. }
                 | jobs::Reply::Changed { .. },
-            ),
+            )
+            | Reply::Graph(graph::Reply::RetentionSet),
         ) => Ok(()),
         (Answer::Enqueued(number), Reply::Jobs(jobs::Reply::Enqueued { job, .. })) => {
             note_job(book, Some(*number), *job)

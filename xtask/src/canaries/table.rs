@@ -127,9 +127,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "deletion-not-kept", "a compaction drops a deletion before what it hides", "graph/src/survival.rs",
         "Effect::BlockDeleted { id, .. } => past.needs_block_deletion(entry.place, id)," => "Effect::BlockDeleted { id, .. } if !ON => past.needs_block_deletion(entry.place, id), Effect::BlockDeleted { .. } => Ok(false),",
         by "quire-graph" "oracle" "retention::a_history_that_is_trimmed_is_exact_or_refused_whatever_was_compacted";
+    "past-needed-dropped", "a compaction drops what a graph as of the beginning of its history rests on", "graph/src/survival.rs",
+        "Ok(next.filter(|next| next.place.position <= self.history_from))" => "Ok(next.filter(|next| ON || next.place.position <= self.history_from))";
     "past-not-refused", "a graph is read as of before its history begins", "graph/src/retention.rs",
-        "if at >= self.history_from {" => "if ON || at >= self.history_from {",
-        by "quire-graph" "oracle" "retention::a_history_that_is_trimmed_is_exact_or_refused_whatever_was_compacted";
+        "if at >= self.history_from {" => "if ON || at >= self.history_from {";
     "offset-not-kept", "a committed offset is not taken in", "streams/src/apply.rs",
         "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
     "seen-not-published", "what was taken in before it was durable is not shown when it is", "quire/src/decide.rs",

@@ -3,6 +3,7 @@
 //! It is written against the documentation of the models, not against their code, and knows nothing of logs. Ids that only
 //! the database gives are known by numbers here; see [`Book`](crate::book::Book).
 
+mod graph;
 mod jobs;
 mod members;
 mod retention;
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::book;
 
+pub(crate) use graph::{Changed, Graph, Known};
 pub(crate) use members::{Member, Roster};
 pub(crate) use retention::Goner;
 pub(crate) use subscriptions::Subscription;
@@ -174,6 +176,15 @@ pub(crate) enum Part {
         source: usize,
         target: usize,
     },
+    /// The past of the graph is kept for so long, and so many versions of each block.
+    KeepGraph {
+        kept_ms: Option<u64>,
+        versions: u64,
+    },
+    /// The past of the graph before a record goes.
+    TrimGraph {
+        from: u64,
+    },
 }
 
 /// What an append expects of the events with a tag.
@@ -230,7 +241,7 @@ pub(crate) enum Answer {
         duplicate: bool,
     },
     Produced(u64),
-    /// Where the topic begins.
+    /// Where the topic begins, or the history of the graph.
     Starts(u64),
     Done,
     /// The id of the new member.
@@ -315,10 +326,9 @@ pub(crate) struct Naive {
     pub(crate) queues: BTreeSet<usize>,
     /// How many leases were granted.
     pub(crate) leases: u64,
-    pub(crate) blocks: BTreeMap<usize, u64>,
-    pub(crate) edges: BTreeSet<(usize, usize)>,
+    pub(crate) graph: Graph,
     /// How many records there are.
-    records: u64,
+    pub(crate) records: u64,
     /// The time of the last record, in microseconds; the earliest, where nobody was told when it was committed.
     pub(crate) time: u64,
     pub(crate) is_time_known: bool,
@@ -437,7 +447,12 @@ impl Part {
             | Part::Snooze { .. }
             | Part::Cancel { .. }
             | Part::Revive { .. } => 2,
-            Part::PutBlock { .. } | Part::DeleteBlock { .. } | Part::PutEdge { .. } | Part::DeleteEdge { .. } => 3,
+            Part::PutBlock { .. }
+            | Part::DeleteBlock { .. }
+            | Part::PutEdge { .. }
+            | Part::DeleteEdge { .. }
+            | Part::KeepGraph { .. }
+            | Part::TrimGraph { .. } => 3,
         }
     }
 }

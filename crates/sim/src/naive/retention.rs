@@ -1,4 +1,4 @@
-//! What is kept for a time only: which messages and events are past it.
+//! What is kept for a time only: which messages and events are past it, and how much of the graph's past.
 
 use super::{Answer, Message, Naive, Part, Topic};
 
@@ -19,7 +19,7 @@ pub(crate) struct Goner {
 }
 
 impl Naive {
-    /// What is past its time, of the records up to `published`. Topics come first, the older ones before the others.
+    /// What is past its time, of the records up to `published`. Topics come first, the older ones before the others, and the graph last.
     pub(crate) fn past_its_time(&self, now: u64, published: u64) -> Goes {
         let mut goes = Goes { looks: false, commits: Vec::new() };
         let mut topics: Vec<_> = self.topics.iter().collect();
@@ -53,6 +53,12 @@ impl Naive {
                 let seen = store.events[..up_to].iter().any(|event| !event.gone);
                 let part = Part::Trim { store: name, up_to: up_to as u64 };
                 goes.commits.push(Goner { part, certain: seen || !self.compacted });
+            }
+        }
+        if let Some(kept_ms) = self.graph.kept_ms {
+            goes.looks = true;
+            if let Some(from) = self.graph.last_before(now.saturating_sub(kept_ms * 1000), published) {
+                goes.commits.push(Goner { part: Part::TrimGraph { from }, certain: true });
             }
         }
         goes

@@ -177,30 +177,12 @@ impl Draft {
                 self.set(job, Phase::Active { lease, deadline: self.now + lease_micros });
                 Some(Answer::Done)
             }
-            Part::PutBlock { block, must_be_new, value } => {
-                self.effects = true;
-                let was = self.after.blocks.insert(block, value).is_some();
-                (!(must_be_new && was)).then_some(Answer::Was(was))
-            }
-            Part::DeleteBlock { block } => {
-                let was = self.after.blocks.remove(&block).is_some();
-                if was {
-                    self.effects = true;
-                    self.after.edges.retain(|(source, target)| *source != block && *target != block);
-                }
-                Some(Answer::Was(was))
-            }
-            Part::PutEdge { source, target } => {
-                let both = self.after.blocks.contains_key(&source) && self.after.blocks.contains_key(&target);
-                both.then_some(())?;
-                self.effects = true;
-                Some(Answer::Was(!self.after.edges.insert((source, target))))
-            }
-            Part::DeleteEdge { source, target } => {
-                let was = self.after.edges.remove(&(source, target));
-                self.effects |= was;
-                Some(Answer::Was(was))
-            }
+            Part::PutBlock { block, must_be_new, value } => self.put_block(block, must_be_new, value),
+            Part::DeleteBlock { block } => self.delete_block(block),
+            Part::PutEdge { source, target } => self.put_edge(source, target),
+            Part::DeleteEdge { source, target } => self.delete_edge(source, target),
+            Part::KeepGraph { kept_ms, versions } => self.keep_graph(kept_ms, versions),
+            Part::TrimGraph { from } => self.trim_graph(from),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Retention: what is kept for a time only goes, a commit for each topic and store.
+//! Retention: what is kept for a time only goes, a commit for each topic, store and graph.
 
 use quire::Duty;
 
