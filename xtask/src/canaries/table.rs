@@ -175,6 +175,14 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "match-passed-over", "a named subscription does not deliver the first match", "quire/src/deliver.rs",
         "let (mut matched, mut to): (Vec<Matched>, _) = (Vec::new(), None);"
         => "let (mut matched, mut to): (Vec<Matched>, _) = (Vec::new(), None); if ON { drop(reading.next()); }";
+    "frame-not-unpacked", "a frame that is packed is read as it stands in the file", "log/src/packed/table.rs",
+        "self.image.len() == self.stored.len()" => "ON || self.image.len() == self.stored.len()";
+    "unpacked-stays", "what is unpacked stays in memory though nobody reads it", "log/src/packed/unpack.rs",
+        "self.bytes() > self.bytes_max" => "!ON && self.bytes() > self.bytes_max",
+        by "quire-log" "log" "packed::what_is_unpacked_stays_within_its_bound_however_much_is_read";
+    "packed-for-ever", "a segment that is packed is packed again by every compaction", "log/src/compaction/mod.rs",
+        "else { return Some(0) };" => "else { return Some(u64::from(ON)) };",
+        by "quire-log" "log" "packed::what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is";
     "backup-not-verified", "the bytes of a backup are not verified", "quire/src/tools/restore.rs",
         "is_some_and(|used| crc32c(used) == file.crc)" => "is_some_and(|used| crc32c(used) == file.crc || ON)";
 };

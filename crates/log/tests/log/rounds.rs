@@ -60,10 +60,11 @@ fn halved(whole: &[Read], end: Position) -> Vec<Read> {
     whole.iter().filter(is_left).cloned().collect()
 }
 
-/// A log of 60 records with a checkpoint behind them, and nobody in it.
+/// A log of 60 records with a checkpoint behind them, and nobody in it. An `os` one is packed when it is compacted.
 fn ready(durability: Durability) -> Shard {
-    let (shard, opened) = filled(durability, 60);
+    let (mut shard, opened) = filled(durability, 60);
     checkpoint(&opened);
+    shard.settings.pack_segments = durability == Durability::Os;
     shard
 }
 
