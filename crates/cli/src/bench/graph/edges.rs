@@ -1,11 +1,11 @@
-//! Edges: put between blocks that are there, looked up, followed to the next block.
+//! Edges: put between blocks that are there, looked up, followed to the next block, and deleted many at once.
 
 use std::hint::black_box;
 
-use quire::graph::{Direction, PutEdge};
+use quire::graph::{Direction, PutEdge, Reply};
 
 use super::blocks::looks;
-use super::made::{DEGREE, EDGE_TYPE, GRAPH, create, id, linked, put_blocks, spread, target};
+use super::made::{DEGREE, EDGE_TYPE, GRAPH, create, id, linked, put_blocks, put_star, spread, target};
 use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::Result;
@@ -31,6 +31,23 @@ pub(super) fn put<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
         recorder.lap();
     }
     Ok(recorder.finish())
+}
+
+/// Deletes the edges of a block that has very many, as many in a commit as the case has in a batch, until none is left.
+pub(super) fn delete_star(run: &Run<'_>) -> Result<Measured> {
+    let (parts, part) = (run.ops, run.case.batch as u64);
+    let database = create(run)?;
+    put_blocks(run, &database, parts * part + 1, 16)?;
+    put_star(run, &database, parts * part)?;
+    let graph = database.graph(GRAPH);
+    let mut recorder = Recorder::start();
+    for op in 0..parts {
+        run.go_on(op)?;
+        let reply = graph.delete_edges(id(0), run.case.batch)?;
+        recorder.lap();
+        assert_eq!(reply, Reply::EdgesDeleted { count: run.case.batch, is_more: op + 1 < parts }, "of all its edges");
+    }
+    Ok(recorder.finish().with("edges", (parts * part) as f64))
 }
 
 /// Looks up edges that are there, many a look at the graph.

@@ -63,6 +63,11 @@ pub(super) fn put_edges(run: &Run<'_>, database: &Database, blocks: u64) -> Resu
     })
 }
 
+/// Puts edges from the first block to so many others that are there.
+pub(super) fn put_star(run: &Run<'_>, database: &Database, rays: u64) -> Result {
+    batches(run, database, rays, |commit, ray| commit.put_edge(PutEdge::new(GRAPH, id(0), EDGE_TYPE, id(ray + 1))))
+}
+
 /// A graph of so many blocks of so many bytes, with edges.
 pub(super) fn linked(run: &Run<'_>, blocks: u64, bytes: usize) -> Result<Database> {
     let database = create(run)?;

@@ -65,6 +65,15 @@ pub(super) const CASES: &[Case] = &[
     edge_puts("edge-put-1k", edges::put::<THOUSAND>),
     edge_puts("edge-put-100k", edges::put::<HUNDRED_THOUSAND>),
     edge_puts("edge-put-10m", edges::put::<TEN_MILLION>),
+    Case {
+        batch: 10_000,
+        ..case(
+            "star-delete",
+            "delete 10,000 edges of a block, until of a million none is left",
+            100,
+            edges::delete_star,
+        )
+    },
     looks("edge-lookup-1k", LOOK_UP, 0, 20_000, edges::lookup::<THOUSAND>),
     looks("edge-lookup-100k", LOOK_UP, 0, 20_000, edges::lookup::<HUNDRED_THOUSAND>),
     looks("edge-lookup-10m", LOOK_UP, 0, 20_000, edges::lookup::<TEN_MILLION>),
