@@ -10,6 +10,7 @@
 //! writer waits; so a large one is parted into 256, which double one at a time.
 
 use alloc::vec::Vec;
+use core::hint::black_box;
 
 use crate::BlockId;
 use crate::hashing::hash;
@@ -17,6 +18,9 @@ use crate::memory::{Source, Words};
 
 /// From how many slots on there are 256 tables.
 const PARTED_FROM: usize = 1 << 16;
+
+/// How many are added at once at most.
+pub(super) const TOGETHER: usize = 32;
 
 const BUCKET_WORDS: usize = 16;
 const BUCKET_SLOTS: usize = 12;
@@ -56,7 +60,11 @@ impl Index {
     /// The slot of this id. `id_of` says which id a slot has.
     #[inline]
     pub(super) fn find(&self, id: BlockId, id_of: impl Fn(u32) -> BlockId) -> Option<u32> {
-        let hash = hash(id, self.seed);
+        self.find_hashed(hash(id, self.seed), id, id_of)
+    }
+
+    #[inline]
+    fn find_hashed(&self, hash: u64, id: BlockId, id_of: impl Fn(u32) -> BlockId) -> Option<u32> {
         self.tables[self.part(hash)].find(hash, |slot| id_of(slot) == id).map(|(_, _, slot)| slot)
     }
 
@@ -72,9 +80,29 @@ impl Index {
         self.insert(id, slot, id_of);
     }
 
+    /// Adds the slots of these ids, at most [`TOGETHER`] of them, to an index that was made for as many as it will have; says whether each
+    /// is new. They are in the table somewhere, and memory fetches all those places at once, and not one after the other.
+    pub(super) fn add_together(&mut self, ids: &[(BlockId, u32)], id_of: impl Fn(u32) -> BlockId) -> bool {
+        let mut hashes = [0; TOGETHER];
+        let mut touched = 0;
+        for (hash, (id, _)) in hashes.iter_mut().zip(ids) {
+            *hash = self.hash(*id);
+            touched ^= self.tables[self.part(*hash)].touch(*hash);
+        }
+        black_box(touched);
+        ids.iter().zip(hashes).all(|((id, slot), hash)| {
+            let is_new = self.find_hashed(hash, *id, &id_of).is_none();
+            self.insert_hashed(hash, *slot, &id_of);
+            is_new
+        })
+    }
+
     fn insert(&mut self, id: BlockId, slot: u32, id_of: impl Fn(u32) -> BlockId) {
+        self.insert_hashed(hash(id, self.seed), slot, id_of);
+    }
+
+    fn insert_hashed(&mut self, hashed: u64, slot: u32, id_of: impl Fn(u32) -> BlockId) {
         let seed = self.seed;
-        let hashed = hash(id, seed);
         let part = self.part(hashed);
         if self.tables[part].is_full() {
             let table = &self.tables[part];
@@ -168,6 +196,13 @@ impl Table {
         None
     }
 
+    /// Has the processor fetch what is looked at first for a hash; what it gives means nothing.
+    #[inline]
+    fn touch(&self, hash: u64) -> u32 {
+        let buckets = self.buckets();
+        buckets[hash as usize & (buckets.len() - 1)][PASSED]
+    }
+
     /// Adds a slot for which there is room.
     fn insert(&mut self, hash: u64, slot: u32) {
         let buckets: &mut [Bucket] = self.words.get_mut().as_chunks_mut().0;
@@ -175,7 +210,7 @@ impl Table {
         let mut number = hash as usize & mask;
         loop {
             let bucket = &mut buckets[number];
-            if let Some(index) = (0..BUCKET_SLOTS).find(|index| tag_at(bucket, *index) == 0) {
+            if let Some(index) = first_free(bucket) {
                 set_tag(bucket, index, tag(hash));
                 bucket[4 + index] = slot;
                 self.count += 1;
@@ -229,6 +264,18 @@ fn first_tags(bucket: &Bucket) -> u64 {
     u64::from(bucket[0]) | (u64::from(bucket[1]) << 32)
 }
 
+/// The first slot to be had in a bucket.
+#[inline]
+fn first_free(bucket: &Bucket) -> Option<usize> {
+    let free = matching(first_tags(bucket), 0);
+    if free != 0 {
+        return Some(free.trailing_zeros() as usize / 8);
+    }
+    // Of eight, the four behind are no tags.
+    let free = matching(u64::from(bucket[2]), 0) as u32;
+    (free != 0).then(|| 8 + free.trailing_zeros() as usize / 8)
+}
+
 /// Which of eight tags are this one: the highest bit of each such byte, exactly.
 #[inline]
 fn matching(tags: u64, tag: u8) -> u64 {
@@ -274,6 +321,23 @@ mod tests {
                 prop_assert_eq!(index.find(id(number), id), naive.get(&number).copied());
             }
         }
+    }
+
+    #[test]
+    fn ids_that_are_added_together_are_found_and_one_that_comes_again_is_told() {
+        for count in [0, 1, TOGETHER as u32, 1_000, 100_000] {
+            let ids: Vec<(BlockId, u32)> = (0..count).map(|number| (id(number), number)).collect();
+            let mut index = Index::new(7, ids.len(), None);
+            assert!(ids.chunks(TOGETHER).all(|some| index.add_together(some, id)));
+            assert!(ids.iter().all(|(id_, slot)| index.find(*id_, id) == Some(*slot)));
+            assert!((count..count + 1_000).all(|number| index.find(id(number), id).is_none()));
+        }
+        let again = |slot: u32| id(slot % 5);
+        let ids: Vec<(BlockId, u32)> = (0..6).map(|slot| (again(slot), slot)).collect();
+        assert!(Index::new(7, 6, None).add_together(&ids[..5], again));
+        assert!(!Index::new(7, 6, None).add_together(&ids, again), "in one go");
+        let mut index = Index::new(7, 6, None);
+        assert!(index.add_together(&ids[..5], again) && !index.add_together(&ids[5..], again), "behind it");
     }
 
     #[test]

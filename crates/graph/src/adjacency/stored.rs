@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder};
 
-use super::index::Index;
+use super::index::{Index, TOGETHER};
 use super::lists::{self, List, Lists};
 use super::{Adjacency, Node};
 use crate::checkpoint::Parts;
@@ -57,6 +57,7 @@ impl Adjacency {
         let mut this = Adjacency::new(seed, source);
         this.index = Index::new(seed, count as usize, source.clone());
         let mut free = 0;
+        let mut ids = Vec::with_capacity(TOGETHER);
         for slot in 0..count {
             let id = decode_id(from)?;
             let words = [from.u64()?, from.u64()?, from.u64()?];
@@ -77,21 +78,30 @@ impl Adjacency {
             this.nodes.extend(1);
             this.nodes.set(slot, node);
             if node.is_used() {
-                check(this.slot(id).is_none(), "an id once", from)?;
-                this.index.add(id, slot, |slot| this.nodes.id(slot));
+                ids.push((id, slot));
+            }
+            if ids.len() == TOGETHER || slot + 1 == count {
+                check(this.index.add_together(&ids, |slot| this.nodes.id(slot)), "an id once", from)?;
+                ids.clear();
             }
         }
         this.load_free(free, from)?;
         for slot in 0..count {
-            let list = this.load_list(this.nodes.node(slot).outgoing, edge_types, from, |this| &mut this.outgoing)?;
-            this.nodes.set_outgoing(slot, list);
-            this.edges += list.length as usize;
+            let list = this.nodes.node(slot).outgoing;
+            if list.length > 0 {
+                let list = this.load_list(list, edge_types, from, |this| &mut this.outgoing)?;
+                this.nodes.set_outgoing(slot, list);
+                this.edges += list.length as usize;
+            }
         }
         let mut incoming = 0;
         for slot in 0..count {
-            let list = this.load_list(this.nodes.node(slot).incoming, edge_types, from, |this| &mut this.incoming)?;
-            this.nodes.set_incoming(slot, list);
-            incoming += list.length as usize;
+            let list = this.nodes.node(slot).incoming;
+            if list.length > 0 {
+                let list = this.load_list(list, edge_types, from, |this| &mut this.incoming)?;
+                this.nodes.set_incoming(slot, list);
+                incoming += list.length as usize;
+            }
         }
         check(this.edges == incoming, "every edge at both its ends", from)?;
         Ok(this)
