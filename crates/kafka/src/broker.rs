@@ -10,6 +10,7 @@ use crate::connection::Closed;
 use crate::errors::Failure;
 use crate::groups::Groups;
 use crate::memory::Memory;
+use crate::unpacking::Unpacking;
 use crate::waiting::Waiting;
 use crate::{Counters, Settings};
 
@@ -25,6 +26,7 @@ pub(crate) struct Broker {
     pub(crate) settings: Settings,
     pub(crate) groups: Groups,
     pub(crate) memory: Memory,
+    pub(crate) unpacking: Unpacking,
     pub(crate) waiting: Waiting,
     counters: Arc<Counters>,
 }
@@ -33,7 +35,8 @@ impl Broker {
     pub(crate) fn new(database: Database, settings: Settings) -> Self {
         let groups = Groups::new(database.clone(), &settings);
         let memory = Memory::new(settings.memory_bytes_max);
-        Broker { database, settings, groups, memory, waiting: Waiting::default(), counters: Arc::default() }
+        let (unpacking, waiting) = (Unpacking::new(), Waiting::default());
+        Broker { database, settings, groups, memory, unpacking, waiting, counters: Arc::default() }
     }
 
     /// Where clients are told to connect to; `local` is the address through which one did.

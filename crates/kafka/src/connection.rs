@@ -131,7 +131,7 @@ impl Connection<'_> {
             if self.pending.len() >= PENDING_MAX {
                 self.answer_pending().await?;
             }
-            self.pending.push_back(api::produce::start(self.broker, request)?);
+            self.pending.push_back(api::produce::start(self.broker, request).await?);
             return Ok(());
         }
         self.answer_pending().await?;

@@ -34,6 +34,7 @@ mod api;
 mod groups;
 
 mod sessions;
+mod unpacking;
 mod waiting;
 
 mod by_time;

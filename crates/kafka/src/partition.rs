@@ -127,7 +127,7 @@ impl Partition {
     ) -> Result<Option<TimeOffset>, Failure> {
         match self {
             Partition::Stream(partition) => {
-                let mut open = |batch: &Batch<'_>| quire::open_batch(batch).ok();
+                let mut open = |batch: &Batch<'_>, bytes_max| quire::open_batch_up_to(batch, bytes_max).ok();
                 Ok(partition.offset_at_time(history, timestamp_ms, &mut open).map_err(StreamReadError::from)?)
             }
             Partition::Events(topic) => Ok(topic.offset_at_time(history, timestamp_ms)?),
@@ -143,7 +143,7 @@ impl Partition {
     ) -> Result<Option<TimeOffset>, Failure> {
         match self {
             Partition::Stream(partition) => {
-                let mut open = |batch: &Batch<'_>| quire::open_batch(batch).ok();
+                let mut open = |batch: &Batch<'_>, bytes_max| quire::open_batch_up_to(batch, bytes_max).ok();
                 Ok(partition.latest_record(history, hint, &mut open).map_err(StreamReadError::from)?)
             }
             Partition::Events(topic) => topic.latest_record(history),

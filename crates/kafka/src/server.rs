@@ -111,6 +111,7 @@ impl Server {
         // It holds the database; that it was ended is what was asked for.
         let _ = watching.await;
         connections.shutdown().await;
+        self.broker.unpacking.end().await;
         self.broker.groups.shutdown().await;
         Ok(())
     }

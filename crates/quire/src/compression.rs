@@ -34,21 +34,47 @@ pub fn open_batch(batch: &Batch<'_>) -> Result<Vec<u8>> {
     opened(batch).map(Cow::into_owned)
 }
 
-/// The same, borrowed where nothing is compressed.
+/// The records of a batch, decompressed to no more than the first `bytes_max` bytes. What is not asked for is not decompressed, but for
+/// the rest of a block of Snappy.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] when so many can't be decompressed.
+pub fn open_batch_up_to(batch: &Batch<'_>, bytes_max: usize) -> Result<Vec<u8>> {
+    let (bytes, codec) = (batch.records_bytes(), batch.codec());
+    let opened = match codec {
+        Codec::None => Ok(bytes[..bytes.len().min(bytes_max)].to_vec()),
+        codec => decompress(bytes, codec, bytes_max),
+    };
+    opened.map_err(|error| unopened(codec, error))
+}
+
+/// The records of a batch, decompressed, and borrowed where nothing is compressed.
 pub(crate) fn opened<'b>(batch: &Batch<'b>) -> Result<Cow<'b, [u8]>> {
-    let bytes = batch.records_bytes();
-    let opened = match batch.codec() {
-        Codec::None => return Ok(Cow::Borrowed(bytes)),
-        Codec::Gzip => read(flate2::read::MultiGzDecoder::new(bytes)),
-        Codec::Snappy => snappy(bytes),
-        Codec::Lz4 => read(lz4_flex::frame::FrameDecoder::new(bytes)),
-        Codec::Zstd => zstd::stream::read::Decoder::new(bytes).and_then(read),
-    };
-    let failed = |error| {
-        let message = format!("the records can't be decompressed with {}: {error}", batch.codec());
-        Error::new(ErrorKind::Invalid, message)
-    };
-    opened.map(Cow::Owned).map_err(failed)
+    opened_within(batch, OPENED_BYTES_MAX)
+}
+
+/// The same, of no more than so many bytes.
+pub(crate) fn opened_within<'b>(batch: &Batch<'b>, bytes_max: usize) -> Result<Cow<'b, [u8]>> {
+    let (bytes, codec) = (batch.records_bytes(), batch.codec());
+    if codec == Codec::None {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let opened = decompress(bytes, codec, bytes_max.saturating_add(1)).map_err(|error| unopened(codec, error))?;
+    if opened.len() > bytes_max { Err(unopened(codec, too_many(bytes_max))) } else { Ok(Cow::Owned(opened)) }
+}
+
+fn unopened(codec: Codec, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Invalid, format!("the records can't be decompressed with {codec}: {error}"))
+}
+
+fn decompress(bytes: &[u8], codec: Codec, bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    match codec {
+        Codec::None => unreachable!("what is not compressed is borrowed"),
+        Codec::Gzip => read(flate2::read::MultiGzDecoder::new(bytes), bytes_max),
+        Codec::Snappy => snappy(bytes, bytes_max),
+        Codec::Lz4 => read(lz4_flex::frame::FrameDecoder::new(bytes), bytes_max),
+        Codec::Zstd => zstd::stream::read::Decoder::new(bytes).and_then(|from| read(from, bytes_max)),
+    }
 }
 
 /// The batch, compressed; `None` when it would not get smaller by it.
@@ -94,33 +120,39 @@ fn snappy_java(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(out)
 }
 
-fn read(from: impl Read) -> std::io::Result<Vec<u8>> {
+fn read(from: impl Read, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     let mut opened = Vec::new();
-    from.take(OPENED_BYTES_MAX as u64 + 1).read_to_end(&mut opened)?;
-    if opened.len() > OPENED_BYTES_MAX { Err(too_many()) } else { Ok(opened) }
+    from.take(bytes_max as u64).read_to_end(&mut opened)?;
+    Ok(opened)
 }
 
-fn too_many() -> std::io::Error {
-    std::io::Error::other(format!("they have more than {OPENED_BYTES_MAX} bytes"))
+fn too_many(bytes_max: usize) -> std::io::Error {
+    std::io::Error::other(format!("they have more than {bytes_max} bytes"))
 }
 
-fn snappy(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let Some(framed) = bytes.strip_prefix(SNAPPY_JAVA) else { return raw_snappy(bytes, 0) };
-    let cut = || std::io::Error::other("the frame is cut off");
-    let mut rest = framed.get(SNAPPY_JAVA_VERSIONS_BYTES..).ok_or_else(cut)?;
+fn snappy(bytes: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
     let mut opened = Vec::new();
-    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
-        let (block, behind) = behind.split_at_checked(u32::from_be_bytes(*length) as usize).ok_or_else(cut)?;
-        opened.extend(raw_snappy(block, opened.len())?);
-        rest = behind;
+    match bytes.strip_prefix(SNAPPY_JAVA) {
+        None => opened = raw_snappy(bytes)?,
+        Some(framed) => {
+            let cut = || std::io::Error::other("the frame is cut off");
+            let mut rest = framed.get(SNAPPY_JAVA_VERSIONS_BYTES..).ok_or_else(cut)?;
+            while !rest.is_empty() && opened.len() < bytes_max {
+                let (length, behind) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+                let (block, behind) = behind.split_at_checked(u32::from_be_bytes(*length) as usize).ok_or_else(cut)?;
+                opened.extend(raw_snappy(block)?);
+                rest = behind;
+            }
+        }
     }
-    if rest.is_empty() { Ok(opened) } else { Err(cut()) }
+    opened.truncate(bytes_max);
+    Ok(opened)
 }
 
-/// One block, behind so many bytes that others came to. What it comes to is said in front of it.
-fn raw_snappy(block: &[u8], before: usize) -> std::io::Result<Vec<u8>> {
-    if snap::raw::decompress_len(block)?.saturating_add(before) > OPENED_BYTES_MAX {
-        return Err(too_many());
+/// One block. What it comes to is said in front of it.
+fn raw_snappy(block: &[u8]) -> std::io::Result<Vec<u8>> {
+    if snap::raw::decompress_len(block)? > OPENED_BYTES_MAX {
+        return Err(too_many(OPENED_BYTES_MAX));
     }
     Ok(snap::raw::Decoder::new().decompress_vec(block)?)
 }

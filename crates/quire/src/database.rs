@@ -16,9 +16,9 @@ use quire_model::{Position, Timestamp};
 use crate::builder::Builder;
 use crate::commit::Commit;
 use crate::compaction::Thoroughness;
-use crate::compression::open_batch;
+use crate::compression::{OPENED_BYTES_MAX, opened_within};
 use crate::decide::{Commands, Replies, State};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::failing::Failing;
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
 use crate::outcome::{Committed, Outcome};
@@ -145,21 +145,29 @@ impl Database {
         })
     }
 
-    /// Has the keys of a command's records known where its topic compacts: a model does not decompress.
+    /// Has the keys of a command's records known where its topic compacts: a model does not decompress. `bytes_left` is how much may
+    /// still be decompressed for one commit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the records can't be read: compaction could never let go of any.
     #[inline]
-    pub(crate) fn note_keys(&self, command: &mut streams::Command<'_>) -> Result<()> {
-        if self.shared.asked().compacts() { self.note_keys_of(command) } else { Ok(()) }
+    pub(crate) fn note_keys(&self, command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
+        if self.shared.asked().compacts() { self.note_keys_of(command, bytes_left) } else { Ok(()) }
     }
 
     #[cold]
-    fn note_keys_of(&self, command: &mut streams::Command<'_>) -> Result<()> {
+    fn note_keys_of(&self, command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
         if let streams::Command::Produce { topic, batch, .. } | streams::Command::ProduceByKey { topic, batch, .. } =
             command
             && batch.codec() != Codec::None
             && self
                 .read_published(|view| view.streams.settings_of(*topic).is_some_and(|found| found.cleanup.compacts()))?
-            && let Ok(opened) = open_batch(batch)
         {
+            let opened = opened_within(batch, *bytes_left)?;
+            *bytes_left -= opened.len();
+            if let Some(error) = batch.records_from(&opened).find_map(std::result::Result::err) {
+                return Err(Error::new(ErrorKind::Invalid, format!("in a topic that compacts, {error}")));
+            }
             *batch = batch.noting_keys(&opened);
         }
         Ok(())
@@ -207,7 +215,9 @@ impl Database {
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
         let now = self.now();
         let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
-        let sorted = Sorted::by_model(commit.parts(), &mut encoded, |command| self.note_keys(command))?;
+        let mut bytes_left = OPENED_BYTES_MAX;
+        let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
+        let sorted = Sorted::by_model(commit.parts(), &mut encoded, note)?;
         let ticket = self.decide_at(now, sorted.commands())?;
         Ok(ticket.map(|verdict| match verdict {
             Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),

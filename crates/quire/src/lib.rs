@@ -94,7 +94,7 @@ pub mod tools;
 
 pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
-pub use compression::{OPENED_BYTES_MAX, open_batch};
+pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to};
 pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
 pub use database::{Arrival, Database, Duty, Statistics, View};
 pub use deliver::EventRef;

@@ -67,7 +67,7 @@ impl<'c> Sorted<'c> {
     pub(crate) fn by_model(
         parts: &[Part<'c>],
         encoded: &'c mut Encoded,
-        note: impl Fn(&mut streams::Command<'c>) -> Result<()>,
+        note: impl FnMut(&mut streams::Command<'c>) -> Result<()>,
     ) -> Result<Self> {
         let mut batches = encoded.batches.iter_mut();
         let mut sorted = Sorted { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() };

@@ -9,7 +9,7 @@ use core::ops::ControlFlow;
 use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Timestamp};
 
 use crate::tag::partition_tag;
-use crate::wire::Batch;
+use crate::wire::{Batch, Records};
 use crate::{PartitionTag, StreamReadError, TopicId};
 
 /// A partition that is there. See [`Streams::partition`](crate::Streams::partition).
@@ -177,7 +177,8 @@ impl Partition {
     ///
     /// Producers set times as they like, so this looks at the batches one by one, from where the partition begins for who
     /// looked it up: see [`Streams::partition_from_time`](crate::Streams::partition_from_time). `open` decompresses the
-    /// records of a batch; what it can't is taken at its base timestamp, which may be earlier.
+    /// records of the batch that is to hold it, as far as needed and at most [`LOOKED_THROUGH_BYTES_MAX`]; where that does not tell, the
+    /// batch is taken at its base timestamp, which may be earlier.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -185,7 +186,7 @@ impl Partition {
         &self,
         history: &dyn History,
         timestamp_ms: i64,
-        open: Open<'_>,
+        open: OpenUpTo<'_>,
     ) -> Result<Option<TimeOffset>, ReadError> {
         let mut entry = history.seek(self.tag.tag(), self.start)?;
         while let Some(found) = entry {
@@ -235,7 +236,7 @@ impl Partition {
         &self,
         history: &dyn History,
         hint: Option<Sequence>,
-        open: Open<'_>,
+        open: OpenUpTo<'_>,
     ) -> Result<Option<TimeOffset>, ReadError> {
         let mut entry = history.seek(self.tag.tag(), hint.unwrap_or(self.start))?;
         if hint.is_none() {
@@ -255,36 +256,65 @@ impl Partition {
     }
 
     /// The first record of the batch that is there and late enough; `None` when all that are late enough are deleted. A
-    /// producer may state a max timestamp that no record has, or write what can't be read; the batch's start is then the
-    /// safe answer, for nothing is passed over.
-    fn first_at_time(&self, stored: &Stored<'_>, timestamp_ms: i64, open: Open<'_>) -> Option<TimeOffset> {
-        let base = stored.base_offset.get();
-        let offset_of = |delta: u32| Sequence::new(base + u64::from(delta));
-        let opened = match stored.batch.records() {
-            Ok(_) => None,
-            Err(_) => open(&stored.batch),
-        };
-        let records = match &opened {
-            Some(records) => Some(stored.batch.records_from(records)),
-            None => stored.batch.records().ok(),
-        };
-        let mut late = false;
-        for record in records.into_iter().flatten().map_while(Result::ok) {
-            if record.timestamp_ms >= timestamp_ms {
-                late = true;
-                if offset_of(record.offset_delta) >= self.start {
-                    return Some(TimeOffset {
-                        offset: offset_of(record.offset_delta),
-                        timestamp_ms: record.timestamp_ms,
-                    });
+    /// producer may state a max timestamp that no record has, or write what can't be read, or what is too much to be; the batch's
+    /// start is then the safe answer, for nothing is passed over.
+    fn first_at_time(&self, stored: &Stored<'_>, timestamp_ms: i64, open: OpenUpTo<'_>) -> Option<TimeOffset> {
+        let search = |records: Records<'_>| self.search(stored.base_offset, records, timestamp_ms);
+        let mut searched = stored.batch.records().map_or(Search::Unknown, search);
+        if stored.batch.records().is_err() {
+            for bytes_max in OPENED_BYTES {
+                let Some(opened) = open(&stored.batch, bytes_max) else { break };
+                searched = search(stored.batch.records_from(&opened));
+                if searched != Search::Unknown || opened.len() < bytes_max {
+                    break;
                 }
             }
         }
-        let whole =
-            TimeOffset { offset: stored.base_offset.max(self.start), timestamp_ms: stored.batch.base_timestamp_ms() };
-        (!late).then_some(whole)
+        match searched {
+            Search::Found(found) => Some(found),
+            Search::Deleted => None,
+            Search::Unknown => Some(TimeOffset {
+                offset: stored.base_offset.max(self.start),
+                timestamp_ms: stored.batch.base_timestamp_ms(),
+            }),
+        }
+    }
+
+    fn search(&self, base_offset: Sequence, records: Records<'_>, timestamp_ms: i64) -> Search {
+        let mut searched = Search::Unknown;
+        for record in records {
+            let Ok(record) = record else { return Search::Unknown };
+            if record.timestamp_ms >= timestamp_ms {
+                let offset = Sequence::new(base_offset.get() + u64::from(record.offset_delta));
+                if offset >= self.start {
+                    return Search::Found(TimeOffset { offset, timestamp_ms: record.timestamp_ms });
+                }
+                searched = Search::Deleted;
+            }
+        }
+        searched
     }
 }
 
+/// What the records of a batch told of a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Search {
+    /// This is the first that is there and late enough.
+    Found(TimeOffset),
+    /// All that are late enough are deleted.
+    Deleted,
+    /// None is late enough, or there are some that could not be read.
+    Unknown,
+}
+
+/// How many bytes of a batch are decompressed to find a record by its time: few at first, for it often stands there.
+const OPENED_BYTES: [usize; 3] = [1 << 20, 8 << 20, LOOKED_THROUGH_BYTES_MAX];
+
+/// The most bytes of a compressed batch that are looked through for a time.
+pub const LOOKED_THROUGH_BYTES_MAX: usize = 64 << 20;
+
 /// Decompresses the records of a batch; `None` when it can't.
 pub type Open<'o> = &'o mut dyn FnMut(&Batch<'_>) -> Option<Vec<u8>>;
+
+/// Decompresses the records of a batch, to no more than the first so many bytes; `None` when it can't.
+pub type OpenUpTo<'o> = &'o mut dyn FnMut(&Batch<'_>, usize) -> Option<Vec<u8>>;

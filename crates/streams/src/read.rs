@@ -264,7 +264,7 @@ impl Streams {
         timestamp_ms: i64,
     ) -> Result<Option<TimeOffset>, StreamReadError> {
         let partition = self.partition_from_time(topic, partition, timestamp_ms)?;
-        Ok(partition.offset_at_time(history, timestamp_ms, &mut |_| None)?)
+        Ok(partition.offset_at_time(history, timestamp_ms, &mut |_, _| None)?)
     }
 
     /// The partition, to be read with nothing but the log.

@@ -1,9 +1,12 @@
 //! ListOffsets: where a partition begins, where it ends, and the first record that is not earlier than a time.
 
+use std::sync::Arc;
+
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use kafka_protocol::protocol::StrBytes;
 use quire::streams::TimeOffset;
 use quire::{History, Sequence};
 
@@ -26,8 +29,11 @@ pub(crate) static SCHEMA: Schema = Schema {
     ]),
 };
 static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&PARTITION))]);
-static PARTITION: Struct =
-    fields(&[Field(0, LAST, Shape::Fixed(4)), Field(4, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Fixed(8))]);
+static PARTITION: Struct = fields(&[
+    Field(0, LAST, Shape::Fixed(4)),
+    Field(4, LAST, Shape::Fixed(4)),
+    Field(0, LAST, Shape::Fixed(8)),
+]);
 
 /// From which version on an answer has room for the leader epoch.
 const EPOCHS_FROM: i16 = 4;
@@ -47,14 +53,14 @@ struct Listed {
 }
 
 /// Answers each partition by itself.
-pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<ListOffsetsResponse, Closed> {
+pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<ListOffsetsResponse, Closed> {
     let decoded: ListOffsetsRequest = request.decode()?;
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
-        for wanted in &topic.partitions {
+        for wanted in topic.partitions {
             let response = ListOffsetsPartitionResponse::default().with_partition_index(wanted.partition_index);
-            partitions.push(match list(broker, topic.name.as_str(), wanted) {
+            partitions.push(match list(broker, &topic.name, wanted).await {
                 Ok(listed) => {
                     let response = response.with_offset(listed.offset).with_timestamp(listed.timestamp_ms);
                     if request.version >= EPOCHS_FROM { response.with_leader_epoch(LEADER_EPOCH) } else { response }
@@ -67,7 +73,22 @@ pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<ListOffsetsRe
     Ok(ListOffsetsResponse::default().with_topics(topics))
 }
 
-fn list(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<Listed, Failure> {
+/// What is listed of a partition. Who asks for a time waits for others who do.
+async fn list(
+    broker: &Arc<Broker>,
+    topic: &StrBytes,
+    wanted: ListOffsetsPartition,
+) -> Result<Listed, Failure> {
+    match wanted.timestamp {
+        0.. | MAX_TIMESTAMP => {
+            let (looking, topic) = (Arc::clone(broker), topic.clone());
+            broker.unpacking.run(move || look(&looking, &topic, &wanted)).await
+        }
+        _ => look(broker, topic, &wanted),
+    }
+}
+
+fn look(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<Listed, Failure> {
     if wanted.current_leader_epoch > LEADER_EPOCH {
         return Err(Failure::unknown_epoch(wanted.current_leader_epoch));
     }

@@ -133,11 +133,11 @@ async fn handle_small(broker: &Arc<Broker>, ends: Ends, request: Request) -> Res
     let Request { version, correlation_id, .. } = request;
     match request.api {
         Api::Produce => {
-            let answer = produce::start(broker, request)?.await?;
+            let answer = produce::start(broker, request).await?.await?;
             answer.ok_or(Closed::Failed)
         }
         Api::Fetch => unreachable!("a fetch has a session, and is handled before"),
-        Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, &request)?),
+        Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, &request).await?),
         Api::Metadata => {
             response::frame(correlation_id, version, &metadata::handle(broker, ends.local, &request).await?)
         }

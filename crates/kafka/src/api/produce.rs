@@ -1,6 +1,7 @@
 //! Produce: each partition of a request is a commit of its own, of the batches as they came.
 //!
-//! Committing is one step, done in the order in which requests come in; waiting for durability and answering is another.
+//! Committing is one step, done in the order in which requests come in; waiting for durability and answering is another. What has to
+//! be unpacked before it is committed, as the batches of a topic that compacts are for their keys, takes its turn for that.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,9 +12,9 @@ use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProdu
 use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::wire::Batch;
+use quire::streams::wire::{Batch, Codec};
 use quire::streams::{Command, Refusal, Reply as StreamReply, TopicRef};
-use quire::{Commit, Outcome, Part, Reason, Reply, Ticket};
+use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
 use uuid::Uuid;
 
 use crate::broker::Broker;
@@ -47,7 +48,7 @@ pub(crate) type Pending = Pin<Box<dyn Future<Output = Result<Option<Bytes>, Clos
 ///
 /// # Errors
 /// When the request can't be decoded; nothing was committed then.
-pub(crate) fn start(broker: &Arc<Broker>, request: Request) -> Result<Pending, Closed> {
+pub(crate) async fn start(broker: &Arc<Broker>, request: Request) -> Result<Pending, Closed> {
     let decoded: ProduceRequest = request.decode()?;
     let Request { version, correlation_id, .. } = request;
     let acks = decoded.acks;
@@ -55,8 +56,10 @@ pub(crate) fn start(broker: &Arc<Broker>, request: Request) -> Result<Pending, C
         -1..=1 => None,
         _ => Some(Failure::new(ResponseError::InvalidRequiredAcks, format!("acks is {acks}, and must be -1, 0 or 1"))),
     };
-    let topics: Vec<ProducedTopic> =
-        decoded.topic_data.iter().map(|topic| ProducedTopic::start(broker, topic, problem.as_ref())).collect();
+    let mut topics = Vec::with_capacity(decoded.topic_data.len());
+    for topic in &decoded.topic_data {
+        topics.push(ProducedTopic::start(broker, topic, problem.as_ref()).await);
+    }
     let broker = Arc::clone(broker);
     Ok(Box::pin(async move {
         let mut responses = Vec::with_capacity(topics.len());
@@ -83,16 +86,16 @@ struct ProducedTopic {
 }
 
 impl ProducedTopic {
-    fn start(broker: &Broker, topic: &TopicProduceData, problem: Option<&Failure>) -> Self {
+    async fn start(broker: &Arc<Broker>, topic: &TopicProduceData, problem: Option<&Failure>) -> Self {
         let reference = topic_ref(broker, topic);
-        let submit = |partition: &PartitionProduceData| {
+        let mut partitions = Vec::with_capacity(topic.partition_data.len());
+        for partition in &topic.partition_data {
             let submitted = match (problem, &reference) {
                 (Some(failure), _) | (None, Err(failure)) => Err(failure.clone()),
-                (None, Ok(reference)) => submit(broker, *reference, partition),
+                (None, Ok(reference)) => submit(broker, *reference, partition).await,
             };
-            (partition.index, submitted)
-        };
-        let partitions = topic.partition_data.iter().map(submit).collect();
+            partitions.push((partition.index, submitted));
+        }
         let name = TopicName(StrBytes::from_string(topic.name.to_string()));
         ProducedTopic { name, id: topic.topic_id, partitions }
     }
@@ -129,16 +132,52 @@ fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRe
     }
 }
 
-/// Commits the batches of one partition.
-fn submit(broker: &Broker, topic: TopicRef<'_>, data: &PartitionProduceData) -> Result<Ticket<Outcome>, Failure> {
+/// Commits the batches of one partition, when it is their turn if they are to be unpacked.
+async fn submit(
+    broker: &Arc<Broker>,
+    topic: TopicRef<'_>,
+    data: &PartitionProduceData,
+) -> Result<Ticket<Outcome>, Failure> {
     let partition = u32::try_from(data.index).map_err(|_| Failure::unknown_partition(data.index))?;
-    let records = data.records.as_deref().unwrap_or_default();
+    let records = data.records.clone().unwrap_or_default();
+    let came = batches(&records)?;
+    if came.iter().all(|batch| batch.codec() == Codec::None) || !compacts(broker, topic)? {
+        return commit(broker, topic, partition, &came);
+    }
+    let (name, id) = match topic {
+        TopicRef::Name(name) => (name.to_owned(), None),
+        TopicRef::Id(id) => (String::new(), Some(id)),
+        TopicRef::Outside(_) => unreachable!("a client names a topic of ours"),
+    };
+    let (committing, records) = (Arc::clone(broker), records.clone());
+    let committed = move || {
+        let topic = id.map_or(TopicRef::Name(&name), TopicRef::Id);
+        commit(&committing, topic, partition, &batches(&records)?)
+    };
+    broker.unpacking.run(committed).await
+}
+
+fn compacts(broker: &Broker, topic: TopicRef<'_>) -> Result<bool, Failure> {
+    let settings = broker.database.read_published(|view| view.streams.settings_of(topic))?;
+    Ok(settings.is_some_and(|settings| settings.cleanup.compacts()))
+}
+
+fn commit(
+    broker: &Broker,
+    topic: TopicRef<'_>,
+    partition: u32,
+    batches: &[Batch<'_>],
+) -> Result<Ticket<Outcome>, Failure> {
     let mut commit = Commit::new();
-    for batch in batches(records)? {
+    for &batch in batches {
         let command = Command::Produce { topic, partition, batch, create_partitions: None };
         commit = commit.part(Part::Streams(command));
     }
-    Ok(broker.database.submit(&commit)?)
+    broker.database.submit(&commit).map_err(|error| match error.kind() {
+        // Of what a client sends, only records that are to be unpacked and can't be are no commit.
+        ErrorKind::Invalid => Failure::new(ResponseError::InvalidRecord, error),
+        _ => error.into(),
+    })
 }
 
 /// The batches that the records of a partition are, each as it came.

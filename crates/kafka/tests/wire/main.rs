@@ -4,6 +4,7 @@ mod support;
 
 mod admin;
 mod bad_input;
+mod bombs;
 mod compacted;
 mod corpus;
 mod damage;

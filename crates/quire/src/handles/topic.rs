@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use quire_model::Sequence;
 
 use crate::commit::{Message, batch_time_ms};
-use crate::compression::{compressed, open_batch, opened};
+use crate::compression::{OPENED_BYTES_MAX, compressed, open_batch_up_to, opened};
 use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::Database;
 use crate::decide::{Commands, Replies};
@@ -234,7 +234,7 @@ impl<'a> Topic<'a> {
             Some(view.streams.partition_from_time(topic.id, partition, timestamp_ms))
         })?;
         let found = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
-        let mut open = |batch: &Batch<'_>| open_batch(batch).ok();
+        let mut open = |batch: &Batch<'_>, bytes_max| open_batch_up_to(batch, bytes_max).ok();
         Ok(found.offset_at_time(&self.database.history(), timestamp_ms, &mut open)?)
     }
 
@@ -351,7 +351,7 @@ impl Producer<'_> {
         let smaller = compressed(&batch, codec)?;
         let batch = smaller.as_deref().map_or(batch, Batch::stored);
         let mut command = first.command(topic, batch);
-        database.note_keys(&mut command)?;
+        database.note_keys(&mut command, &mut { OPENED_BYTES_MAX })?;
         let commands = Commands { streams: &[command], ..Commands::default() };
         database.commit_and_wait(now, &commands, &mut self.replies)?.map_err(|refused| Error::from(*refused))?;
         match self.replies.streams.pop() {

@@ -304,7 +304,7 @@ fn read(world: &World<Streams>, line: &str) -> Option<String> {
         ["latest", at] => {
             let (topic, partition) = find(at);
             let hint = model.latest_batch(topic, partition);
-            let found = model.partition(topic, partition).unwrap().latest_record(log, hint, &mut |_| None).unwrap();
+            let found = model.partition(topic, partition).unwrap().latest_record(log, hint, &mut |_, _| None).unwrap();
             found.map_or(String::from("none"), |found| format!("{} of {}", found.offset, found.timestamp_ms))
         }
         ["committed", group] => {

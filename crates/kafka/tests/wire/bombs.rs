@@ -1,0 +1,147 @@
+//! A few bytes that stand for very many: who has them unpacked waits for that, and nobody else does.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
+use kafka_protocol::messages::{ApiVersionsRequest, ListOffsetsResponse, ProduceResponse};
+use quire::streams::wire::HEADER_BYTES;
+use quire::streams::{Cleanup, LOOKED_THROUGH_BYTES_MAX, TopicSettings};
+
+use crate::offsets::{list, listing};
+use crate::support::{World, batch, patiently, producing, resealed};
+
+const ZSTD: u8 = 4;
+
+/// How many zeros a block of Zstandard that takes four bytes stands for.
+const BLOCK_BYTES: usize = 128 << 10;
+
+/// A frame of Zstandard that stands for what is said, each with so many times [`BLOCK_BYTES`] zeros behind it.
+fn zstd(parts: &[(Vec<u8>, usize)]) -> Vec<u8> {
+    const RAW: u32 = 0;
+    const RLE: u32 = 1;
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x38];
+    let mut block = |kind: u32, bytes: usize, content: &[u8]| {
+        frame.extend_from_slice(&(kind << 1 | (bytes as u32) << 3).to_le_bytes()[..3]);
+        frame.extend_from_slice(content);
+    };
+    for (said, zeros) in parts {
+        block(RAW, said.len(), said);
+        (0..*zeros).for_each(|_| block(RLE, BLOCK_BYTES, &[0]));
+    }
+    frame.extend_from_slice(&[1, 0, 0]);
+    frame
+}
+
+fn varint(out: &mut Vec<u8>, number: usize) {
+    let mut zigzag = number << 1;
+    while zigzag >= 0x80 {
+        out.push(zigzag as u8 | 0x80);
+        zigzag >>= 7;
+    }
+    out.push(zigzag as u8);
+}
+
+/// All of a record but its value, which is so many zeros, and the number of its headers.
+fn record(index: usize, key: Option<u8>, zeros: usize) -> Vec<u8> {
+    let mut body = vec![0];
+    varint(&mut body, index);
+    varint(&mut body, index);
+    match key {
+        Some(key) => body.extend_from_slice(&[2, key]),
+        None => body.push(1),
+    }
+    varint(&mut body, zeros);
+    let mut record = Vec::new();
+    varint(&mut record, body.len() + zeros + 1);
+    record.extend(body);
+    record
+}
+
+/// A batch of so many records, at the times 1000 and so on, in which these bytes say that they are compressed.
+fn holding(count: usize, compressed: &[u8]) -> Vec<u8> {
+    resealed(batch(&vec![""; count]), |batch| {
+        batch[22] = ZSTD;
+        batch.truncate(HEADER_BYTES);
+        batch.extend_from_slice(compressed);
+    })
+}
+
+/// A batch of one record whose value is so many zeros.
+fn bomb(key: Option<u8>, bytes: usize) -> Vec<u8> {
+    let blocks = bytes.div_ceil(BLOCK_BYTES);
+    holding(1, &zstd(&[(record(0, key, blocks * BLOCK_BYTES), blocks), (vec![0], 0)]))
+}
+
+#[tokio::test]
+async fn others_are_served_while_batches_are_unpacked_to_look_for_times() {
+    let world = World::new().await;
+    let (mut client, mut other) = (world.client().await, world.client().await);
+    client.topic("t").await;
+    assert_eq!(client.produce("t", &bomb(Some(b'k'), LOOKED_THROUGH_BYTES_MAX - BLOCK_BYTES)).await.error_code, 0);
+    let mut request = listing("t", 0, 1000);
+    let wanted: ListOffsetsPartition = request.topics[0].partitions[0].clone();
+    request.topics[0].partitions = vec![wanted; 100];
+    client.send(6, &request).await;
+    let versions = ApiVersionsRequest::default();
+    let answered = async {
+        tokio::select! {
+            biased;
+            (_, _) = client.receive::<ListOffsetsResponse>(6) => panic!("others waited for the whole request"),
+            response = other.call(0, &versions) => assert_eq!(response.error_code, 0),
+        }
+        // Who goes takes the rest of what was to be looked up along.
+        drop(client);
+        world.counted(|statistics| statistics.connections_open == 1).await;
+        assert_eq!(list(&mut other, "t", 1000).await, (0, 0, 1000));
+    };
+    patiently(answered).await;
+}
+
+#[tokio::test]
+async fn a_batch_is_looked_through_for_a_time_up_to_a_limit_and_then_listed_from_its_start() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    for (topic, bytes, found) in [
+        ("small", LOOKED_THROUGH_BYTES_MAX - 2 * BLOCK_BYTES, (0, 1, 1001)),
+        ("large", LOOKED_THROUGH_BYTES_MAX, (0, 0, 1000)),
+    ] {
+        client.topic(topic).await;
+        let (first, last) = (record(0, None, bytes), [vec![0], record(1, None, 0), vec![0]].concat());
+        let batch = holding(2, &zstd(&[(first, bytes / BLOCK_BYTES), (last, 0)]));
+        assert_eq!(client.produce(topic, &batch).await.error_code, 0);
+        assert_eq!(list(&mut client, topic, 1001).await, found, "{topic}");
+        assert_eq!(list(&mut client, topic, -3).await, found, "{topic}");
+    }
+}
+
+#[tokio::test]
+async fn a_topic_that_compacts_takes_no_compressed_batch_whose_keys_it_can_not_read() {
+    let world = World::new().await;
+    let settings = TopicSettings { cleanup: Cleanup::Compact, ..TopicSettings::default() };
+    world.database.topic("t").create_with(1, settings).expect("created");
+    let mut client = world.client().await;
+    let cut = zstd(&[(record(0, Some(b'k'), 10), 0)]);
+    let short = zstd(&[([record(0, Some(b'k'), 0), vec![0]].concat(), 0)]);
+    let refused = [
+        ("a record has no key", bomb(None, 1 << 20)),
+        ("the record that has no key is too large", bomb(None, quire::OPENED_BYTES_MAX)),
+        ("too much", bomb(Some(b'k'), quire::OPENED_BYTES_MAX)),
+        ("too much together", bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2).repeat(2)),
+        ("no codec wrote this", holding(1, b"garbagegarbage")),
+        ("a record is cut off", holding(1, &cut)),
+        ("a record is missing", holding(2, &short)),
+    ];
+    for (what, batch) in refused {
+        let answer = client.produce("t", &batch).await;
+        assert_eq!(answer.error_code, ResponseError::InvalidRecord.code(), "{what}: {answer:?}");
+    }
+    assert_eq!(list(&mut client, "t", -1).await, (0, 0, -1));
+    // Requests are answered in their order, whether or not they had to be unpacked.
+    for (version, batch) in [(9, holding(1, &short)), (9, batch(&["a"])), (9, bomb(Some(b'k'), 1 << 20))] {
+        client.send(version, &producing("t", 0, &batch)).await;
+    }
+    for offset in 0..3 {
+        let (_, response) = client.receive::<ProduceResponse>(9).await;
+        let answer = &response.responses[0].partition_responses[0];
+        assert_eq!((answer.error_code, answer.base_offset), (0, offset), "{answer:?}");
+    }
+}
