@@ -101,6 +101,11 @@ impl Request {
         Ok(Request { api: offered.api, version, correlation_id, client, version_unknown: false, body, _held: held })
     }
 
+    /// The body, of the shape that its version says.
+    pub(crate) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
     /// The body, decoded. Its byte fields share the frame's memory.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, Kind};
 
-/// Replica, isolation, topics of (name, partitions of (number, leader epoch, time)).
+/// Replica, isolation, topics of (name, partitions of (number, leader epoch, time, offsets at most)).
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 6,
     body: fields(&[
@@ -33,6 +33,7 @@ static PARTITION: Struct = fields(&[
     Field(0, LAST, Shape::Fixed(4)),
     Field(4, LAST, Shape::Fixed(4)),
     Field(0, LAST, Shape::Fixed(8)),
+    Field(0, 0, Shape::Fixed(4)),
 ]);
 
 /// From which version on an answer has room for the leader epoch.
@@ -40,15 +41,15 @@ const EPOCHS_FROM: i16 = 4;
 
 /// The times that stand for the end, the beginning, the record with the latest time, the first that is on this machine, and
 /// the last that is on another.
-const LATEST: i64 = -1;
-const EARLIEST: i64 = -2;
+pub(super) const LATEST: i64 = -1;
+pub(super) const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 
 /// An offset and its record's time; -1 where there is none.
-struct Listed {
-    offset: i64,
+pub(super) struct Listed {
+    pub(super) offset: i64,
     timestamp_ms: i64,
 }
 
@@ -74,7 +75,7 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<Li
 }
 
 /// What is listed of a partition. Who asks for a time waits for others who do.
-async fn list(
+pub(super) async fn list(
     broker: &Arc<Broker>,
     topic: &StrBytes,
     wanted: ListOffsetsPartition,

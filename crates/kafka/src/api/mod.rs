@@ -8,6 +8,7 @@ pub(crate) mod produce;
 
 pub(crate) mod fetch;
 pub(crate) mod list_offsets;
+pub(crate) mod list_offsets_v0;
 
 pub(crate) mod find_coordinator;
 pub(crate) mod heartbeat;
@@ -76,7 +77,7 @@ impl Offered {
 pub(crate) const OFFERED: &[Offered] = &[
     Offered { served_from: 3, ..Offered::new(Api::Produce, ApiKey::Produce, 0, 13, &produce::SCHEMA) },
     Offered::new(Api::Fetch, ApiKey::Fetch, 4, 18, &fetch::SCHEMA),
-    Offered::new(Api::ListOffsets, ApiKey::ListOffsets, 1, 10, &list_offsets::SCHEMA),
+    Offered::new(Api::ListOffsets, ApiKey::ListOffsets, 0, 10, &list_offsets::SCHEMA),
     Offered::new(Api::Metadata, ApiKey::Metadata, 0, 13, &metadata::SCHEMA),
     Offered::new(Api::OffsetCommit, ApiKey::OffsetCommit, 2, 9, &offset_commit::SCHEMA),
     Offered::new(Api::OffsetFetch, ApiKey::OffsetFetch, 1, 9, &offset_fetch::SCHEMA),
@@ -137,6 +138,7 @@ async fn handle_small(broker: &Arc<Broker>, ends: Ends, request: Request) -> Res
             answer.ok_or(Closed::Failed)
         }
         Api::Fetch => unreachable!("a fetch has a session, and is handled before"),
+        Api::ListOffsets if version == 0 => list_offsets_v0::handle(broker, &request).await,
         Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, &request).await?),
         Api::Metadata => {
             response::frame(correlation_id, version, &metadata::handle(broker, ends.local, &request).await?)

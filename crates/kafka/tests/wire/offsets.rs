@@ -1,10 +1,12 @@
 //! ListOffsets.
 
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::{ListOffsetsRequest, TopicName};
 
 use quire::events::NewEvent;
+use tokio::io::AsyncWriteExt;
 
 use crate::support::{Client, World, batch, text};
 
@@ -68,4 +70,43 @@ async fn what_is_not_there_and_what_is_no_time_have_a_code() {
     assert_eq!(list(&mut client, "t", -6).await.0, ResponseError::InvalidRequest.code());
     let response = client.call(6, &listing("t", 1, -1)).await;
     assert_eq!(response.topics[0].partitions[0].error_code, ResponseError::UnknownTopicOrPartition.code());
+}
+
+/// Asks in version 0, which no decoder of ours knows; the error code and the offsets of each partition.
+async fn list_in_version_0(client: &mut Client, partitions: &[(i32, i64, i32)]) -> Vec<(i16, Vec<i64>)> {
+    let mut frame = BytesMut::new();
+    frame.put_slice(&[0, 2, 0, 0, 0, 0, 0, 9, 0, 2, b'm', b'e']);
+    frame.put_i32(-1);
+    frame.put_slice(&[0, 0, 0, 1, 0, 1, b't']);
+    frame.put_i32(partitions.len() as i32);
+    for (partition, time, offsets_max) in partitions {
+        frame.put_i32(*partition);
+        frame.put_i64(*time);
+        frame.put_i32(*offsets_max);
+    }
+    client.stream.write_u32(frame.len() as u32).await.expect("sent");
+    client.stream.write_all(&frame).await.expect("sent");
+    let mut answer: Bytes = client.receive_frame().await.expect("an answer");
+    assert_eq!(answer.split_to(11)[..], [0, 0, 0, 9, 0, 0, 0, 1, 0, 1, b't']);
+    assert_eq!(answer.get_i32(), partitions.len() as i32);
+    let listed = partitions.iter().map(|(partition, ..)| {
+        assert_eq!(answer.get_i32(), *partition);
+        let code = answer.get_i16();
+        (code, (0..answer.get_i32()).map(|_| answer.get_i64()).collect())
+    });
+    let listed = listed.collect();
+    assert!(answer.is_empty(), "{} bytes behind the answer", answer.len());
+    listed
+}
+
+#[tokio::test]
+async fn the_ends_of_a_partition_are_listed_in_version_0() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    client.produce("t", &batch(&["a", "b"])).await;
+    let listed = list_in_version_0(&mut client, &[(0, -1, 1), (0, -2, 1), (0, -1, 0), (1, -1, 1), (0, 1000, 1)]).await;
+    let code = |error: ResponseError| (error.code(), vec![]);
+    let (unknown, no_times) = (code(ResponseError::UnknownTopicOrPartition), code(ResponseError::UnsupportedVersion));
+    assert_eq!(listed, [(0, vec![2]), (0, vec![0]), (0, vec![]), unknown, no_times]);
 }

@@ -1,0 +1,83 @@
+//! ListOffsets in version 0, which librdkafka 1.x asks in where a partition begins and ends. Kafka 4 dropped it, and the decoder with
+//! it, so it is read and written here; what is asked is looked up as in every other version.
+//!
+//! ```text
+//! request:  replica 4 │ topics: name, partitions: number 4 │ time 8 │ offsets at most 4
+//! answer:               topics: name, partitions: number 4 │ error 2 │ offsets: 8 each
+//! ```
+//!
+//! An answer had an offset for each segment that began before the time. Here a partition is not told of in segments: there is one
+//! offset, and a time but for the two that stand for the ends is refused.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
+use kafka_protocol::protocol::StrBytes;
+
+use super::list_offsets::{EARLIEST, LATEST, list};
+use crate::broker::Broker;
+use crate::connection::Closed;
+use crate::errors::Failure;
+use crate::request::Request;
+
+/// Answers each partition by itself, with the frame of the answer.
+///
+/// # Errors
+/// When a name is no text, or the answer is longer than a frame can be.
+pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<Bytes, Closed> {
+    let mut body = request.body().clone();
+    let _replica = body.get_i32();
+    let mut out = BytesMut::new();
+    out.put_i32(0);
+    out.put_i32(request.correlation_id);
+    for _ in 0..count(&mut body, &mut out) {
+        let name = name(&mut body, &mut out)?;
+        for _ in 0..count(&mut body, &mut out) {
+            let wanted =
+                ListOffsetsPartition::default().with_partition_index(body.get_i32()).with_timestamp(body.get_i64());
+            let offsets_max = body.get_i32();
+            out.put_i32(wanted.partition_index);
+            match offset(broker, &name, wanted).await {
+                Ok(offset) => {
+                    out.put_i16(0);
+                    let offsets = &[offset][..usize::from(offsets_max > 0)];
+                    out.put_i32(offsets.len() as i32);
+                    offsets.iter().for_each(|offset| out.put_i64(*offset));
+                }
+                Err(failure) => {
+                    out.put_i16(failure.code.code());
+                    out.put_i32(0);
+                }
+            }
+        }
+    }
+    let length = i32::try_from(out.len() - 4).map_err(|_| Closed::Failed)?;
+    out[..4].copy_from_slice(&length.to_be_bytes());
+    Ok(out.freeze())
+}
+
+/// One offset for the two times that every version has.
+async fn offset(broker: &Arc<Broker>, topic: &StrBytes, wanted: ListOffsetsPartition) -> Result<i64, Failure> {
+    match wanted.timestamp {
+        LATEST | EARLIEST => Ok(list(broker, topic, wanted).await?.offset),
+        _ => Err(Failure::new(ResponseError::UnsupportedVersion, "version 0 lists where a partition begins and ends")),
+    }
+}
+
+/// A count, which the answer has, too; the shape of the request was checked, so there are as many.
+fn count(body: &mut Bytes, out: &mut BytesMut) -> i32 {
+    let count = body.get_i32().max(0);
+    out.put_i32(count);
+    count
+}
+
+/// The name of a topic, which the answer has, too.
+fn name(body: &mut Bytes, out: &mut BytesMut) -> Result<StrBytes, Closed> {
+    let length = body.get_i16();
+    let bytes = body.split_to(usize::try_from(length).map_err(|_| Closed::Malformed)?);
+    out.put_i16(length);
+    out.extend_from_slice(&bytes);
+    StrBytes::try_from(bytes).map_err(|_| Closed::Malformed)
+}
