@@ -71,8 +71,16 @@ impl Broker {
     /// # Errors
     /// When none was.
     pub(super) fn first_message_ms(&self, librdkafka: &Path) -> Result<f64, String> {
-        output(Command::new(librdkafka).args([&self.bootstrap, "first", "first", "1"]))?;
-        Ok(self.started.elapsed().as_secs_f64() * 1000.0)
+        let mut client = Command::new(librdkafka);
+        client.args([&self.bootstrap, "first", "first", "1"]);
+        let failed = |error: std::io::Error| format!("could not run {}: {error}", librdkafka.display());
+        let mut client = client.stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let mut line = String::new();
+        // It says so as soon as it is, and takes its time to end.
+        BufReader::new(client.stdout.take().expect("it is piped")).read_line(&mut line).map_err(failed)?;
+        let took_ms = self.started.elapsed().as_secs_f64() * 1000.0;
+        let ended = client.wait().map_err(failed)?;
+        if ended.success() { Ok(took_ms) } else { Err(format!("the first message to {}: {ended}", self.name)) }
     }
 
     /// Its memory that no file backs; `None` when the system does not say.

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::Durability;
+use super::servers;
 use super::suite::{self, Begin, Load, Stores};
 use crate::workspace::Workspace;
 
@@ -51,8 +52,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String>
 }
 
 fn umadb(workspace: &Workspace) -> Result<(&'static str, Begin), String> {
-    let program = suite::rust_program(workspace, "umadb")
-        .map_err(|why| format!("{why} (its messages are made by protoc, of Debian's package protobuf-compiler)"))?;
+    servers::protoc_program()?;
+    let program = suite::rust_program(workspace, "umadb")?;
     let begin = move |load: &Load, ops: u64, folder: &Path| {
         let mut command = Command::new(&program);
         command.arg(load.name).arg(folder).arg(ops.to_string());

@@ -1,4 +1,4 @@
-//! Servers of Debian's packages as child processes, with a folder of their own: PostgreSQL and Redis.
+//! What peers take of Debian's packages: PostgreSQL and Redis as child processes, with a folder of their own, and a compiler.
 //!
 //! What is not there is installed where this runs as root on a system that has `apt-get`, and named where not.
 
@@ -50,6 +50,14 @@ pub(super) fn postgres_programs() -> Result<PathBuf, String> {
 /// When there is none, and it can't be installed.
 pub(super) fn redis_program() -> Result<(), String> {
     installed("redis-server", || output(Command::new("redis-server").arg("--version")).ok()).map(drop)
+}
+
+/// The compiler of UmaDB's messages.
+///
+/// # Errors
+/// When there is none, and it can't be installed.
+pub(super) fn protoc_program() -> Result<(), String> {
+    installed("protobuf-compiler", || output(Command::new("protoc").arg("--version")).ok()).map(drop)
 }
 
 fn installed<T>(package: &str, find: impl Fn() -> Option<T>) -> Result<T, String> {
