@@ -26,9 +26,18 @@ impl Bell {
 
     /// Wakes everyone who sleeps.
     pub(crate) fn ring(&self) {
-        self.rings.fetch_add(1, Ordering::SeqCst);
         // The kernel takes the count for a signed number.
-        let _ = futex::wake(&self.rings, Flags::PRIVATE, i32::MAX as u32);
+        self.wake(i32::MAX as u32);
+    }
+
+    /// Wakes one who sleeps, and all who are about to.
+    pub(crate) fn ring_one(&self) {
+        self.wake(1);
+    }
+
+    fn wake(&self, sleepers_max: u32) {
+        self.rings.fetch_add(1, Ordering::SeqCst);
+        let _ = futex::wake(&self.rings, Flags::PRIVATE, sleepers_max);
     }
 }
 

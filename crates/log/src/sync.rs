@@ -4,9 +4,7 @@
 //! mark there. Who comes during that sync waits, and the first of them does the next one for all of them. The sync is the
 //! batching window. (The scheme is DeWitt et al., "Implementation techniques for main memory database systems", 1984.)
 //!
-//! Those whom one sync answered tend to append again at once. The first of them would sync for itself alone, and the others wait
-//! for two syncs: so it lets them go first, for as long as they append, and for no longer than the last sync took: then their
-//! appending is better done beside the next one ([`Syncer::gather`]). Who is alone waits for nobody.
+//! Those whom one sync answered tend to append again at once: the next one lets them go first ([`gather`](crate::gather)).
 //!
 //! A failed sync is final: the kernel may have dropped the pages, so a second try could succeed without them ("fsyncgate").
 
@@ -16,11 +14,12 @@ use std::time::Duration;
 
 use quire_model::Position;
 
-use crate::bell::Bell;
 use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::gather::Gathering;
 use crate::publish::{Published, Woken};
+use crate::rounds::{Cohorts, Rounds};
 use crate::sealer::Sealer;
 use crate::segment::Segment;
 use crate::settings::Durability;
@@ -36,8 +35,7 @@ pub(crate) struct Syncer {
     syncs: AtomicU64,
     counters: Arc<Counters>,
     state: Mutex<State>,
-    /// A sync has ended.
-    ended: Bell,
+    cohorts: Cohorts,
     /// The background thread has something to do.
     work: Condvar,
     /// Told when a full segment is synced.
@@ -46,18 +44,13 @@ pub(crate) struct Syncer {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Somebody is syncing.
-    running: bool,
+    rounds: Rounds,
     /// Segments with records behind the durable mark, oldest first; the last one is the active segment.
     unsynced: Vec<Arc<Segment>>,
     /// A file was created since the directory was last synced.
     directory_changed: bool,
-    /// How many threads wait for the sync that is running.
-    waiting: usize,
-    /// How many the last sync answered, beside whoever did it.
-    answered: usize,
-    /// How long the last sync took, in nanoseconds.
-    took_ns: u64,
+    /// Whom the next sync lets go first.
+    gathering: Gathering,
     /// What the background thread was asked to sync.
     asked: Position,
     stopping: bool,
@@ -74,7 +67,7 @@ impl Syncer {
             syncs: AtomicU64::new(0),
             counters,
             state: Mutex::default(),
-            ended: Bell::default(),
+            cohorts: Cohorts::default(),
             work: Condvar::new(),
         }
     }
@@ -114,7 +107,7 @@ impl Syncer {
         self.durable.fetch_max(others.get(), Ordering::AcqRel);
         // Of the segments all of whose records are synced none is needed but the last.
         let synced = state.unsynced.iter().skip(1).take_while(|next| next.first <= others.next()).count();
-        if !state.running {
+        if !state.rounds.running() {
             state.unsynced.drain(..synced);
         }
         drop(state);
@@ -149,28 +142,31 @@ impl Syncer {
                 state.failed = Some("another process could not write or sync".into());
             }
             if let Some(message) = &state.failed {
+                self.cohorts.fail();
                 return Err(Error::Failed { message: message.to_string() });
             }
-            if state.running {
-                state.waiting += 1;
-                let heard = self.ended.rings();
+            if state.rounds.running() {
+                let sleeper = state.rounds.join(position, &self.cohorts);
                 drop(state);
-                self.ended.sleep(heard);
+                let has_ended = self.cohorts.sleep(&sleeper);
                 if self.durable() >= position {
+                    if !has_ended {
+                        self.lock().rounds.pass_on(&self.cohorts);
+                    }
                     return Ok(());
                 }
                 state = self.lock();
                 continue;
             }
-            state.running = true;
-            let answered = std::mem::take(&mut state.answered);
-            if answered > 0 {
-                let at_most_ns = state.took_ns;
+            state.rounds.begin();
+            if let Some(wait) = state.gathering.begin() {
                 drop(state);
-                self.gather(answered, at_most_ns);
+                let outcome = wait.carry_out(|| self.last_appended(), || self.counters.now_ns());
                 state = self.lock();
+                state.gathering.ended(outcome);
             }
             let target = self.last_appended();
+            state.rounds.aim(target);
             let segments = state.unsynced.clone();
             let sync_directory = std::mem::take(&mut state.directory_changed);
             drop(state);
@@ -182,21 +178,24 @@ impl Syncer {
                 .and_then(|()| control.check());
 
             state = self.lock();
-            state.running = false;
+            let ended = state.rounds.end(&self.cohorts);
             self.syncs.fetch_add(1, Ordering::Relaxed);
             let mut woken = Woken::default();
             match outcome {
                 Ok(()) => {
-                    state.took_ns = self.counters.sync(begun);
+                    let took_ns = self.counters.sync(begun);
                     // The last of them may take more records; the others are full.
                     state.unsynced.drain(..segments.len() - 1);
                     // Commit point of a `sync` log: everything up to the target is on the disk.
-                    self.durable.fetch_max(target.get(), Ordering::AcqRel);
+                    let before = self.durable.fetch_max(target.get(), Ordering::AcqRel);
                     control.raise_durable(target);
                     if self.durability == Durability::Sync {
                         woken = published.publish_at_least(target);
                         control.tell_others();
                     }
+                    let records = target.get().saturating_sub(before);
+                    let callers = 1 + ended.answered + woken.len();
+                    state.gathering.answered(records, callers, self.last_appended(), begun + took_ns, took_ns);
                 }
                 Err(error) => {
                     self.counters.error();
@@ -204,11 +203,11 @@ impl Syncer {
                     state.failed = Some(message.as_str().into());
                     control.set_failed();
                     woken = published.fail(&message);
+                    self.cohorts.fail();
                 }
             }
-            state.answered = std::mem::take(&mut state.waiting) + woken.len();
             drop(state);
-            self.ended.ring();
+            self.cohorts.tell(&ended);
             drop(woken);
             if segments.len() > 1 {
                 // What was sealed is then known to be synced, whenever the power goes: damage to it is told from a torn
@@ -217,21 +216,6 @@ impl Syncer {
                 self.sealer.begin();
             }
             state = self.lock();
-        }
-    }
-
-    /// Lets others go first while they append, as many of them as the last sync `answered`, and so long at most. No time is waited for:
-    /// when nobody else has anything to do, this returns at once.
-    fn gather(&self, answered: usize, at_most_ns: u64) {
-        let end_ns = self.counters.now_ns().saturating_add(at_most_ns);
-        let mut seen = self.last_appended();
-        for _ in 0..answered {
-            std::thread::yield_now();
-            let now = self.last_appended();
-            if now == seen || self.counters.now_ns() >= end_ns {
-                return;
-            }
-            seen = now;
         }
     }
 

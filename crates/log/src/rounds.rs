@@ -1,0 +1,230 @@
+//! Syncs in rounds, and who sleeps for which: those whom the one that runs covers, and those who came too late for it.
+//!
+//! ```text
+//! round 7 runs      asleep for 7: appended before its target was taken     asleep for 8: appended since
+//! round 7 ends      all of these are woken, and go on without a lock       one of these is woken, to lead round 8; the others sleep on
+//! ```
+//! So nobody is woken for a round that answers others. Whoever was woken to lead and need not, for another process has synced what it
+//! waited for, passes it on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quire_model::Position;
+
+use crate::bell::Bell;
+
+/// Where callers sleep; beside the lock that guards [`Rounds`].
+#[derive(Debug, Default)]
+pub(crate) struct Cohorts {
+    /// Of the rounds with even numbers, and of the others.
+    bells: [Bell; 2],
+    /// The number of the last round that has ended.
+    ended: AtomicU64,
+}
+
+/// Which round runs, and for which how many sleep.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    /// The number of the one that runs, or ran last.
+    number: u64,
+    running: bool,
+    /// As far as it covers what is appended.
+    target: Position,
+    /// For rounds with even numbers, and for the others.
+    asleep: [usize; 2],
+}
+
+/// A caller that is about to sleep.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Sleeper {
+    round: u64,
+    heard: u32,
+}
+
+/// A round that has ended, and of whom nobody was told yet.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Ended {
+    round: u64,
+    /// How many slept for it.
+    pub(crate) answered: usize,
+    /// Whether somebody sleeps for the next.
+    goes_on: bool,
+}
+
+impl Rounds {
+    /// Whether one runs.
+    pub(crate) fn running(&self) -> bool {
+        self.running
+    }
+
+    /// The next one begins. Until it [has its target](Rounds::aim), it covers whatever is appended.
+    pub(crate) fn begin(&mut self) {
+        assert!(!self.running, "one round at a time");
+        (self.number, self.running, self.target) = (self.number + 1, true, Position::MAX);
+    }
+
+    /// It covers what is appended up to there.
+    pub(crate) fn aim(&mut self, target: Position) {
+        self.target = target;
+    }
+
+    /// The one that runs has ended.
+    pub(crate) fn end(&mut self, cohorts: &Cohorts) -> Ended {
+        self.running = false;
+        cohorts.ended.store(self.number, Ordering::Release);
+        let answered = std::mem::take(&mut self.asleep[parity(self.number)]);
+        Ended { round: self.number, answered, goes_on: self.asleep[parity(self.number + 1)] > 0 }
+    }
+
+    /// A caller that waits for a record, which was appended, sleeps while a round runs.
+    pub(crate) fn join(&mut self, position: Position, cohorts: &Cohorts) -> Sleeper {
+        assert!(self.running, "nobody would wake it");
+        let round = if position <= self.target { self.number } else { self.number + 1 };
+        self.asleep[parity(round)] += 1;
+        Sleeper { round, heard: cohorts.bells[parity(round)].rings() }
+    }
+
+    /// Somebody was woken before its round has ended, and does not lead it: another does, if any sleeps for it.
+    pub(crate) fn pass_on(&self, cohorts: &Cohorts) {
+        if !self.running && self.asleep[parity(self.number + 1)] > 0 {
+            cohorts.bells[parity(self.number + 1)].ring_one();
+        }
+    }
+}
+
+impl Cohorts {
+    /// Sleeps until its round has ended, or it is to lead it; says which. It may wake for neither.
+    pub(crate) fn sleep(&self, sleeper: &Sleeper) -> bool {
+        self.bells[parity(sleeper.round)].sleep(sleeper.heard);
+        self.ended.load(Ordering::Acquire) >= sleeper.round
+    }
+
+    /// Wakes who is to lead the next round, and then those who slept for this one.
+    pub(crate) fn tell(&self, ended: &Ended) {
+        if ended.goes_on {
+            self.bells[parity(ended.round + 1)].ring_one();
+        }
+        if ended.answered > 0 {
+            self.bells[parity(ended.round)].ring();
+        }
+    }
+
+    /// Wakes everyone: there are no more rounds.
+    pub(crate) fn fail(&self) {
+        self.bells.iter().for_each(Bell::ring);
+    }
+}
+
+fn parity(round: u64) -> usize {
+    (round % 2) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc::{self, Receiver, Sender};
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// How long a test waits for what must come; nothing is waited for that must not.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[derive(Default)]
+    struct Shared {
+        rounds: Mutex<Rounds>,
+        cohorts: Cohorts,
+    }
+
+    impl Shared {
+        /// The next round, up to a position.
+        fn begin(&self, target: u64) {
+            let mut rounds = self.rounds.lock().unwrap();
+            rounds.begin();
+            rounds.aim(Position::new(target));
+        }
+
+        fn end(&self) -> usize {
+            let ended = self.rounds.lock().unwrap().end(&self.cohorts);
+            self.cohorts.tell(&ended);
+            ended.answered
+        }
+    }
+
+    /// A thread that sleeps until a record is synced when this returns; it says which when it wakes, and whether its round had ended,
+    /// and does `then`.
+    fn sleeper(
+        shared: &Arc<Shared>,
+        position: u64,
+        woken: &Sender<(u64, bool)>,
+        then: impl FnOnce(&Shared) + Send + 'static,
+    ) {
+        let sleeper = shared.rounds.lock().unwrap().join(Position::new(position), &shared.cohorts);
+        let (shared, woken) = (Arc::clone(shared), woken.clone());
+        let (begun, id) = mpsc::channel();
+        thread::spawn(move || {
+            begun.send(rustix::thread::gettid()).unwrap();
+            woken.send((position, shared.cohorts.sleep(&sleeper))).unwrap();
+            then(&shared);
+        });
+        let id = id.recv().unwrap().as_raw_nonzero();
+        let is_asleep = || fs::read_to_string(format!("/proc/self/task/{id}/stat")).unwrap().contains(") S ");
+        while !is_asleep() {
+            thread::yield_now();
+        }
+    }
+
+    fn next(woken: &Receiver<(u64, bool)>) -> (u64, bool) {
+        woken.recv_timeout(PATIENCE).expect("somebody sleeps on whom nobody wakes")
+    }
+
+    #[test]
+    fn a_round_wakes_those_whom_it_covers_and_somebody_who_leads_the_next() {
+        let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
+        shared.begin(2);
+        for position in 1..=2 {
+            sleeper(&shared, position, &sender, |_| {});
+        }
+        for position in 3..=5 {
+            sleeper(&shared, position, &sender, |_| {});
+        }
+        assert_eq!(shared.end(), 2);
+        let mut woken_by_it: Vec<_> = (0..3).map(|_| next(&woken)).collect();
+        woken_by_it.sort_unstable();
+        let [(1, true), (2, true), (leader @ 3..=5, false)] = woken_by_it[..] else { panic!("{woken_by_it:?}") };
+        shared.begin(5);
+        assert_eq!(shared.end(), 3, "the leader counts, who would not sleep again");
+        let mut others = [next(&woken), next(&woken)];
+        others.sort_unstable();
+        assert!(others.iter().all(|(position, ended)| *ended && *position != leader), "{others:?}");
+    }
+
+    #[test]
+    fn who_is_woken_to_lead_and_need_not_passes_it_on() {
+        let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
+        shared.begin(0);
+        for position in 1..=5 {
+            sleeper(&shared, position, &sender, |shared| shared.rounds.lock().unwrap().pass_on(&shared.cohorts));
+        }
+        shared.end();
+        let mut all: Vec<_> = (0..5).map(|_| next(&woken).0).collect();
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn when_there_are_no_more_rounds_nobody_sleeps_on() {
+        let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
+        shared.begin(1);
+        for position in 1..=3 {
+            sleeper(&shared, position, &sender, |_| {});
+        }
+        shared.rounds.lock().unwrap().end(&shared.cohorts);
+        shared.cohorts.fail();
+        (0..3).for_each(|_| drop(next(&woken)));
+    }
+}
