@@ -76,11 +76,6 @@ impl Woken {
         }
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
     #[cold]
     fn wake(&mut self) {
         for waiting in self.waiting.drain(..) {

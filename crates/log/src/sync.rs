@@ -194,8 +194,8 @@ impl Syncer {
                         control.tell_others();
                     }
                     let records = target.get().saturating_sub(before);
-                    let callers = 1 + ended.answered + woken.len();
-                    state.gathering.answered(records, callers, self.last_appended(), begun + took_ns, took_ns);
+                    // Whoever waits without a thread comes back by way of some queue, for which a sync does not wait.
+                    state.gathering.answered(records, ended.answered, self.last_appended(), begun + took_ns, took_ns);
                 }
                 Err(error) => {
                     self.counters.error();
