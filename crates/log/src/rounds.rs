@@ -223,7 +223,7 @@ mod tests {
         for position in 1..=3 {
             sleeper(&shared, position, &sender, |_| {});
         }
-        shared.rounds.lock().unwrap().end(&shared.cohorts);
+        drop(shared.rounds.lock().unwrap().end(&shared.cohorts));
         shared.cohorts.fail();
         (0..3).for_each(|_| drop(next(&woken)));
     }
