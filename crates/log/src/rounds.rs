@@ -225,6 +225,8 @@ mod tests {
         }
         drop(shared.rounds.lock().unwrap().end(&shared.cohorts));
         shared.cohorts.fail();
-        (0..3).for_each(|_| drop(next(&woken)));
+        for _ in 0..3 {
+            next(&woken);
+        }
     }
 }
