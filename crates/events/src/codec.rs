@@ -137,6 +137,20 @@ impl TagList {
         Tags::from_encoded(&self.encoded).iter()
     }
 
+    /// What is made of the tags as a slice, which takes no memory of its own while they are few.
+    pub(crate) fn with_slice<R>(&self, make: impl FnOnce(&[Tag<'_>]) -> R) -> R {
+        let mut few = [self.first(); 8];
+        let mut count = 0;
+        for tag in self.iter() {
+            match few.get_mut(count) {
+                Some(slot) => *slot = tag,
+                None => return make(&self.iter().collect::<Vec<_>>()),
+            }
+            count += 1;
+        }
+        make(&few[..count])
+    }
+
     /// The first tag.
     pub(crate) fn first(&self) -> Tag<'_> {
         self.iter().next().expect("a list of tags has one")

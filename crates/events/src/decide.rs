@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{At, Denied, Effects, History, NewEntry, Place, ReadError, Sequence, Sequenced, Tag};
+use quire_model::{At, Denied, Effects, History, NewEntry, Place, ReadError, Sequence, Sequenced};
 
 use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, TagList, UPSTREAM_READ, encode_event_head};
 use crate::draft::Draft;
@@ -370,14 +370,14 @@ fn push_events(store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>]
         if let Some(id) = event.id {
             list.push(Role::Id, store, id.as_bytes());
         }
-        let mut tags: Vec<Tag<'_>> = Vec::with_capacity(event.tags.len() + TAGS_OF_EVERY_EVENT);
-        tags.extend(list.iter());
         let head = encode_event_head(event.id, event.metadata);
-        let placed = effects.push(NewEntry {
-            kind: EVENT_APPENDED,
-            tags: &tags,
-            sequenced: Some(Sequenced { origin: Sequence::new(1), count: 1 }),
-            body: &[head.as_slice(), event.metadata, event.data],
+        let placed = list.with_slice(|tags| {
+            effects.push(NewEntry {
+                kind: EVENT_APPENDED,
+                tags,
+                sequenced: Some(Sequenced { origin: Sequence::new(1), count: 1 }),
+                body: &[head.as_slice(), event.metadata, event.data],
+            })
         });
         let expected = first.plus(index).sequence();
         assert_eq!(placed.sequence, Some(expected), "the log and the state agree on a store's last position");

@@ -125,8 +125,10 @@ impl Preparation {
 
 impl Asked {
     fn look(&self, history: &dyn History) -> Result<Looked, ReadError> {
-        let store = TagList::of(Role::Store, self.store, b"");
-        let last = history.previous(&[store.first()], Place::END)?;
+        let last = match self.conditions.first().and_then(|(selection, _)| selection.store_tag()) {
+            Some(store) => history.previous(&[store], Place::END)?,
+            None => history.previous(&[TagList::of(Role::Store, self.store, b"").first()], Place::END)?,
+        };
         let up_to = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
         let mut looked = Looked { up_to, met: Vec::new(), knows_id: false, gone_since: self.gone_since };
         for (selection, kind) in &self.conditions {

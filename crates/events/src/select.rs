@@ -72,8 +72,7 @@ impl Selection {
         let Some(from) = self.place_after(history, after)? else { return Ok(None) };
         let mut first: Option<Entry<'h>> = None;
         for walk in self.walks() {
-            let tags: Vec<Tag<'_>> = walk.iter().collect();
-            let found = self.gone.next(history, &tags, from)?;
+            let found = walk.with_slice(|tags| self.gone.next(history, tags, from))?;
             first = first.into_iter().chain(found).min_by_key(|entry| entry.place);
         }
         Ok(first)
@@ -83,8 +82,7 @@ impl Selection {
     pub(crate) fn last<'h>(&self, history: &'h dyn History) -> Result<Option<Entry<'h>>, ReadError> {
         let mut last: Option<Entry<'h>> = None;
         for walk in self.walks() {
-            let tags: Vec<Tag<'_>> = walk.iter().collect();
-            let found = self.gone.previous(history, &tags, Place::END)?;
+            let found = walk.with_slice(|tags| self.gone.previous(history, tags, Place::END))?;
             last = last.into_iter().chain(found).max_by_key(|entry| entry.place);
         }
         Ok(last)
