@@ -7,6 +7,8 @@
 
 mod calibration;
 mod case;
+mod child;
+mod cold;
 mod compare;
 mod events;
 mod graph;
@@ -90,6 +92,9 @@ enum Other {
     /// The other process of the case `handoff`
     #[command(hide = true)]
     Handler(streams::Handler),
+    /// Another process of the cases `append-processes` and `recover`
+    #[command(hide = true)]
+    Appender(log::Appender),
 }
 
 impl Bench {
@@ -98,6 +103,7 @@ impl Bench {
             Some(Other::Compare(compare)) => return compare.run(out),
             Some(Other::Page(page)) => return page.run(out),
             Some(Other::Handler(handler)) => return handler.run(out),
+            Some(Other::Appender(appender)) => return appender.run(out),
             None => {}
         }
         let selected: Vec<&Case> = SUITES.iter().copied().flatten().filter(|case| self.selects(case)).collect();

@@ -8,6 +8,7 @@ use quire::{Background, Database, Duty, View};
 
 use super::made::{GRAPH, KIND, builder, create, id, put_blocks, spread};
 use crate::bench::case::Run;
+use crate::bench::cold::forget_files;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
@@ -140,13 +141,6 @@ pub(super) fn read_cold(run: &Run<'_>) -> Result<Measured> {
         recorder.lap();
     }
     Ok(recorder.finish())
-}
-
-/// Has the kernel forget what it has of files.
-fn forget_files() -> Result {
-    let path = "/proc/sys/vm/drop_caches";
-    let written = std::fs::write(path, "1\n");
-    written.map_err(|error| Failure::at(format_args!("write {path}, which takes the rights of root"), error))
 }
 
 /// Makes the index of a segment of as many blocks as the case has in a batch.

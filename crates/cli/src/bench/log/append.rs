@@ -26,6 +26,31 @@ pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
     Ok(measured.with("memory_bytes", memory_bytes()))
 }
 
+/// Opens a log of as many messages as the case has in a batch, which was closed in order.
+pub(super) fn reopen(run: &Run<'_>) -> Result<Measured> {
+    let database = create(run)?;
+    let messages = run.case.batch as u64;
+    let payload = vec![b'q'; run.case.payload_bytes];
+    {
+        let topic = database.topic(TOPIC);
+        let mut producer = topic.producer();
+        for message in 0..messages {
+            run.go_on(message)?;
+            producer.produce(&[Message::new(&payload)])?;
+        }
+    }
+    drop(database);
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        recorder.restart();
+        let database = create(run)?;
+        recorder.lap();
+        assert_eq!(database.topic(TOPIC).offsets(0)?.next.get(), messages, "nothing is lost");
+    }
+    Ok(recorder.finish())
+}
+
 /// Fetches every batch from the first to the last.
 pub(super) fn read_back(run: &Run<'_>) -> Result<Measured> {
     let database = create(run)?;

@@ -3,12 +3,16 @@
 mod append;
 mod checkpoints;
 mod groups;
+mod processes;
 mod reads;
+mod sealed;
 mod threads;
 mod tickets;
 
 use super::case::Case;
 use quire::Durability;
+
+pub(super) use processes::Appender;
 
 /// The payload of an entry unless a case says otherwise, in bytes: an event's usual size, and the one that other logs are
 /// compared at.
@@ -16,6 +20,9 @@ const PAYLOAD_BYTES: usize = 116;
 
 /// The payload of an event with a few dozen fields in JSON, in bytes.
 const LARGE_PAYLOAD_BYTES: usize = 840;
+
+/// How many messages a log has that is opened.
+const MANY: usize = 10_000_000;
 
 /// The cases, in the order in which they run.
 pub(super) const CASES: &[Case] = &[
@@ -47,6 +54,27 @@ pub(super) const CASES: &[Case] = &[
         ..append("random-read", 1, Durability::Os, 500_000)
     },
     Case {
+        what: "read in place one message of a million that nothing has in memory",
+        run: sealed::read_cold,
+        ..append("read-cold", 1, Durability::Os, 2_000)
+    },
+    Case {
+        what: "read events with a tag that none of a hundred sealed segments holds",
+        run: sealed::walk_absent,
+        ..append("walk-absent-100", 1, Durability::Os, 200_000)
+    },
+    Case {
+        what: "open a log of so many messages that was closed in order",
+        run: append::reopen,
+        ..append("reopen", MANY, Durability::Os, 3)
+    },
+    Case {
+        what: "open a log of so many messages whose process was killed behind the last",
+        processes: 2,
+        run: processes::recover,
+        ..append("recover", MANY, Durability::Os, 1)
+    },
+    Case {
         what: "commit an offset of a consumer group",
         payload_bytes: 0,
         run: groups::ack,
@@ -65,9 +93,15 @@ pub(super) const CASES: &[Case] = &[
     threads("append-threads-2", 2, Durability::Os, 200_000),
     threads("append-threads-4", 4, Durability::Os, 200_000),
     threads("append-threads-8", 8, Durability::Os, 200_000),
+    processes("append-processes-2", 2, Durability::Os, 200_000),
+    processes("append-processes-4", 4, Durability::Os, 200_000),
+    processes("append-processes-8", 8, Durability::Os, 200_000),
     threads("append-threads-2", 2, Durability::Sync, 2_000),
     threads("append-threads-8", 8, Durability::Sync, 5_000),
     threads("append-threads-128", 128, Durability::Sync, 50_000),
+    processes("append-processes-2", 2, Durability::Sync, 2_000),
+    processes("append-processes-4", 4, Durability::Sync, 4_000),
+    processes("append-processes-8", 8, Durability::Sync, 8_000),
     Case {
         what: "produce one message, with a thousand under way that are not kept yet",
         run: tickets::append,
@@ -84,6 +118,16 @@ const fn threads(name: &'static str, clients: u32, durability: Durability, ops: 
         what: "produce one message and wait until it is kept, in several threads",
         clients,
         run: threads::append,
+        ..append(name, 1, durability, ops)
+    }
+}
+
+const fn processes(name: &'static str, processes: u32, durability: Durability, ops: u64) -> Case {
+    Case {
+        what: "produce one message and wait until it is kept, in several processes",
+        clients: processes,
+        processes,
+        run: processes::append,
         ..append(name, 1, durability, ops)
     }
 }

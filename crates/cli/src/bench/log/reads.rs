@@ -46,9 +46,19 @@ pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
 
 /// Reads one message at a time, all over the log.
 pub(super) fn random(run: &Run<'_>) -> Result<Measured> {
+    random_of(run, &fill(run)?)
+}
+
+/// A database of the messages for [`random`].
+pub(super) fn fill(run: &Run<'_>) -> Result<Database> {
     let database = database(run)?;
     produce(run, &database, MESSAGES)?;
-    let partition = partition(&database)?;
+    Ok(database)
+}
+
+/// As [`random`], of a database that is there.
+pub(super) fn random_of(run: &Run<'_>, database: &Database) -> Result<Measured> {
+    let partition = partition(database)?;
     let history = database.history();
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
@@ -67,7 +77,7 @@ pub(super) fn random(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish())
 }
 
-fn database(run: &Run<'_>) -> Result<Database> {
+pub(super) fn database(run: &Run<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 

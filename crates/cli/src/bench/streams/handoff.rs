@@ -3,9 +3,8 @@
 //! The handler's process is this program, too. Both read the clock that the log reads, and a message says when it was sent; the
 //! handler tells what it measured when it has them all, so that nothing is told while it is measured.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
@@ -13,6 +12,7 @@ use quire::{ConsumerSettings, Database, Delivery, Durability, Message, Position}
 
 use super::TOPIC;
 use crate::bench::case::Run;
+use crate::bench::child::{self, Other};
 use crate::bench::measurement::Measured;
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
@@ -25,9 +25,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a handler waits before it looks whether it is to stop.
 const LOOK: Duration = Duration::from_secs(60);
-
-/// What the handler's process says when it waits.
-const READY: &str = "ready";
 
 /// The handler's process.
 #[derive(Debug, Args)]
@@ -50,8 +47,7 @@ impl Handler {
         let builder = Database::builder(&self.data).durability(Durability::from(self.durability));
         let database = open(builder.create(false))?.database;
         let mut consumer = database.topic(TOPIC).consumer("handler", ConsumerSettings::default())?;
-        writeln!(out, "{READY}")?;
-        out.flush()?;
+        child::ready(out)?;
         let took = std::cell::RefCell::new(Vec::with_capacity(self.messages));
         consumer.process(
             LOOK,
@@ -68,32 +64,12 @@ impl Handler {
     }
 }
 
-/// The process that was started; it is ended whatever happens.
-struct Started(Child);
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // Both fail only when it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 pub(super) fn handoff(run: &Run<'_>) -> Result<Measured> {
-    let failed = |error| Failure::at("start the process of the handler", error);
     let durability = run.case.durability;
     let database = open(Database::builder(&run.path).durability(durability).create(true))?.database;
     let topic = database.topic(TOPIC);
     topic.create(1)?;
-    let program = std::env::current_exe().map_err(failed)?;
-    let mut command = Command::new(program);
-    command.args(["bench", "handler"]).arg(&run.path).args([durability.to_string(), run.ops.to_string()]);
-    let mut started = Started(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?);
-    let mut lines = BufReader::new(started.0.stdout.take().expect("it is piped")).lines();
-    let mut next = || lines.next().transpose().map_err(failed);
-    if next()?.as_deref() != Some(READY) {
-        return Err(Failure::new("the process of the handler ended before it was ready"));
-    }
+    let mut handler = Other::start("handler", &run.path, durability, &[run.ops])?;
     let mut payload = vec![b'q'; run.case.payload_bytes];
     let watch = Stopwatch::start();
     for op in 0..run.ops {
@@ -105,8 +81,7 @@ pub(super) fn handoff(run: &Run<'_>) -> Result<Measured> {
     }
     let elapsed = watch.elapsed();
     let mut latencies = Latencies::new();
-    while let Some(line) = next()? {
-        let micros = line.parse().map_err(|_| Failure::new(format!("the handler said {line:?}")))?;
+    while let Some(micros) = handler.number()? {
         latencies.record(Duration::from_micros(micros));
     }
     match latencies.count() == run.ops {

@@ -1,0 +1,88 @@
+//! A second process of a case: this program, which says when it is ready, and what it measured when it is done.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use quire::Durability;
+
+use crate::failure::{Failure, Result};
+
+/// What it says when it waits for its work.
+const READY: &str = "ready";
+
+/// A process that was started; it is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Other {
+    child: Child,
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Other {
+    /// Starts `quire bench ROLE DATA DURABILITY NUMBER...`, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it can't be started, or ends before.
+    pub(super) fn start(role: &str, data: &Path, durability: Durability, numbers: &[u64]) -> Result<Self> {
+        let failed = |error| Failure::at(format_args!("start the other process ({role})"), error);
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command.args(["bench", role]).arg(data).arg(durability.to_string());
+        command.args(numbers.iter().map(u64::to_string)).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let input = child.stdin.take().expect("it is piped");
+        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let mut other = Other { child, input, lines };
+        match other.line()?.as_deref() {
+            Some(READY) => Ok(other),
+            _ => Err(Failure::new(format!("the other process ({role}) ended before it was ready"))),
+        }
+    }
+
+    /// Has it begin, if it waits for that.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub(super) fn go(&mut self) -> Result {
+        writeln!(self.input).map_err(|error| Failure::at("have the other process begin", error))
+    }
+
+    /// The next line that it says; `None` when it has ended.
+    ///
+    /// # Errors
+    /// When that can't be read.
+    pub(super) fn line(&mut self) -> Result<Option<String>> {
+        self.lines.next().transpose().map_err(|error| Failure::at("read from the other process", error))
+    }
+
+    /// The next line as a number; `None` when it has ended.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(super) fn number(&mut self) -> Result<Option<u64>> {
+        let number = |line: String| line.parse().map_err(|_| Failure::new(format!("the other process said {line:?}")));
+        self.line()?.map(number).transpose()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // Both fail only when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// In the other process: says that it is ready.
+///
+/// # Errors
+/// When nobody listens.
+pub(super) fn ready(out: &mut dyn Write) -> Result {
+    writeln!(out, "{READY}")?;
+    Ok(out.flush()?)
+}
+
+/// In the other process: waits until it is to begin, which it is too when whoever started it is gone.
+pub(super) fn await_go() {
+    let _ = std::io::stdin().read_line(&mut String::new());
+}

@@ -1,0 +1,13 @@
+//! Having the kernel forget what it has of files, so that a read goes to the disk.
+
+use crate::failure::{Failure, Result};
+
+/// Has the kernel forget what it has of files.
+///
+/// # Errors
+/// Without the rights of root.
+pub(super) fn forget_files() -> Result {
+    let path = "/proc/sys/vm/drop_caches";
+    let written = std::fs::write(path, "1\n");
+    written.map_err(|error| Failure::at(format_args!("write {path}, which takes the rights of root"), error))
+}

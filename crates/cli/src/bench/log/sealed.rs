@@ -1,0 +1,60 @@
+//! Reads of what lies in sealed segments: a tag that is in none of them, and messages that nothing has in memory.
+
+use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
+use quire::{Background, Database, Duty};
+
+use super::reads;
+use crate::bench::case::Run;
+use crate::bench::cold::forget_files;
+use crate::bench::measurement::{Measured, Recorder};
+use crate::failure::Result;
+use crate::opening::open;
+
+const STORE: &str = "bench";
+
+/// How large the segments are of which there are many, in bytes.
+const SEGMENT_BYTES: u64 = 1 << 20;
+
+/// How many of them are sealed at least.
+const SEGMENTS: u64 = 100;
+
+/// How many events a commit has that fills them, each with a tag of its own.
+const EVENTS: usize = 500;
+
+/// Reads events with a tag that no segment holds.
+pub(super) fn walk_absent(run: &Run<'_>) -> Result<Measured> {
+    let builder = Database::builder(&run.path).durability(run.case.durability).create(true);
+    let builder = builder.segment_bytes(SEGMENT_BYTES).commit_bytes_max(SEGMENT_BYTES / 4);
+    let database = open(builder.background(Background::Caller))?.database;
+    let (store, data) = (database.events(STORE), vec![b'q'; run.case.payload_bytes]);
+    let mut commit = 0;
+    while database.statistics().segments <= SEGMENTS + 1 {
+        run.go_on(commit)?;
+        let tags: Vec<_> = (0..EVENTS).map(|event| format!("filled:{commit}-{event}")).collect();
+        store.append(tags.iter().map(|tag| NewEvent::new("Filled").tag(tag).data(&data)))?;
+        commit += 1;
+        for duty in [Duty::Prepare, Duty::Sync, Duty::Seal] {
+            database.carry_out(duty)?;
+        }
+    }
+    while database.carry_out(Duty::Seal)? {}
+    let absent: Vec<_> = (0..1_000).map(|tag| format!("absent:{tag}")).collect();
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        let query = Query::from(QueryItem::new().tag(&absent[op as usize % absent.len()]));
+        let mut found = 0;
+        store.visit(&query, ReadOptions::default(), |_| found += 1)?;
+        recorder.lap();
+        assert_eq!(found, 0, "nothing has the tag");
+    }
+    Ok(recorder.finish().with("segments", database.statistics().segments as f64))
+}
+
+/// Reads messages all over a log of a million, one by one, that neither the process nor the kernel has in memory.
+pub(super) fn read_cold(run: &Run<'_>) -> Result<Measured> {
+    reads::fill(run)?.sync()?;
+    let database = reads::database(run)?;
+    forget_files()?;
+    reads::random_of(run, &database)
+}
