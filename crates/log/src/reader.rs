@@ -14,6 +14,31 @@ use crate::segment::{Segment, TagHash};
 use crate::segments::{At, Segments};
 use crate::spans::Spans;
 
+/// Which of the segments of one stretch hold nothing with a tag, as their filters say. They are asked in one go, so that the memory
+/// of each is waited for together with that of the others.
+#[derive(Debug, Default)]
+struct Sifted {
+    begin: usize,
+    end: usize,
+    /// A bit for each.
+    rejected: u32,
+}
+
+impl Sifted {
+    /// Whether the segment `at` has nothing with the first of these tags. One whose filter is not loaded may have.
+    fn rejects(&mut self, at: usize, sealed: &[Arc<Sealed>], hashes: &[TagHash]) -> bool {
+        let Some(hash) = hashes.first() else { return false };
+        if !(self.begin..self.end).contains(&at) {
+            let stretch = &sealed[at..sealed.len().min(at + u32::BITS as usize)];
+            (self.begin, self.end, self.rejected) = (at, at + stretch.len(), 0);
+            for (bit, sealed) in stretch.iter().enumerate() {
+                self.rejected |= u32::from(sealed.may_hold(*hash) == Some(false)) << bit;
+            }
+        }
+        self.rejected >> (at - self.begin) & 1 == 1
+    }
+}
+
 /// How a reader reaches sealed segments.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -140,9 +165,14 @@ impl Reader {
     fn next_by_hash(&self, tags: &[Tag<'_>], hashes: &[TagHash], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
         let begin = self.segments.segment_of(from.position);
         if let At::Sealed(begin) = begin {
+            let mut sifted = Sifted::default();
             for (at, sealed) in self.segments.sealed.iter().enumerate().skip(begin) {
                 if sealed.first() > self.limit {
                     return Ok(None);
+                }
+                // Where the walk begins it most often ends; those behind are looked at many at a time.
+                if at > begin && sifted.rejects(at, &self.segments.sealed, hashes) {
+                    continue;
                 }
                 if !self.may_hold(sealed, hashes)? {
                     continue;

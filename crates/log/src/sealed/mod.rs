@@ -82,6 +82,7 @@ impl Sealed {
     }
 
     /// Whether an entry with a tag of this hash may be here; by the filter, once it is loaded.
+    #[inline]
     pub(crate) fn may_hold(&self, tag: TagHash) -> Option<bool> {
         self.filter.get().map(|filter| filter.may_hold(tag))
     }
