@@ -54,8 +54,8 @@ impl Filter {
         let Some(Block(words)) = self.blocks.get(block_of(hash, self.blocks.len())) else { return false };
         // In registers, and without a branch in between: so the filters of many segments are looked at side by side.
         let mut all = 1;
-        for lane in 0..LANES {
-            all &= words[lane] >> bit_of(hash, lane);
+        for (lane, word) in words.iter().enumerate() {
+            all &= word >> bit_of(hash, lane);
         }
         all & 1 == 1
     }
