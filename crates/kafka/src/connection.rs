@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use crate::api;
 use crate::broker::Broker;
-use crate::frame::{Frame, Frames};
+use crate::frame::{Frame, Frames, Pace};
 use crate::request::{Api, Request};
 use crate::sessions::Session;
 
@@ -43,7 +43,7 @@ pub(crate) enum Closed {
     Malformed,
     /// What it asked for is not offered.
     Unsupported,
-    /// It said nothing, or took nothing, for too long.
+    /// It said nothing, or took nothing, for too long; or sent slowly what takes memory that others waited for.
     Idle,
     /// A batch was refused and its producer wants no answer.
     Unacknowledged,
@@ -67,7 +67,7 @@ pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(),
         broker,
         ends: Ends { local, remote },
         idle: Duration::from_millis(broker.settings.idle_timeout_ms),
-        frames: Frames::new(input, broker.settings.frame_bytes_max, broker.memory.clone()),
+        frames: Frames::new(input, broker.settings.frame_bytes_max, broker.memory.clone(), Pace::USUAL),
         ahead: VecDeque::new(),
         session: None,
         pending: VecDeque::new(),

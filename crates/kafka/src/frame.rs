@@ -1,10 +1,14 @@
 //! Frames: a length of four bytes, most significant first, and so many bytes.
 //!
 //! A length is believed only as far as bytes come in: a frame that claims 100 MiB and sends ten bytes takes ten bytes. Of a
-//! large frame, the rest is read when there is memory for all of it.
+//! large frame, the rest is read when there is memory for all of it. Whoever has that memory and sends slowly is closed when others
+//! wait for it: else a few connections with half a request each would keep out all large ones.
+
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::{Instant, timeout};
 
 use crate::connection::Closed;
 use crate::memory::{Held, Memory, SMALL_BYTES};
@@ -14,6 +18,20 @@ const FRAME_BYTES_MIN: usize = 8;
 
 /// How much room is made for what comes next, at least.
 const READ_BYTES_MIN: usize = 16 << 10;
+
+/// How slowly a large frame may come in while others wait for memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// So long it may take whatever comes.
+    pub(crate) grace: Duration,
+    /// Behind that, so much has to have come for each second.
+    pub(crate) bytes_per_s: u64,
+}
+
+impl Pace {
+    /// A megabyte a second, which every network of a data center has a hundred times; five seconds are for what was lost on the way.
+    pub(crate) const USUAL: Pace = Pace { grace: Duration::from_secs(5), bytes_per_s: 1 << 20 };
+}
 
 /// A frame, without its length.
 #[derive(Debug)]
@@ -30,20 +48,22 @@ pub(crate) struct Frames<R> {
     buffer: BytesMut,
     bytes_max: usize,
     memory: Memory,
-    /// What is taken for the frame that comes in.
-    held: Option<Held>,
+    pace: Pace,
+    /// What is taken for the frame that comes in, since when, and how much of it was there by then.
+    held: Option<(Held, Instant, usize)>,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(crate) fn new(input: R, bytes_max: usize, memory: Memory) -> Self {
-        Frames { input, buffer: BytesMut::new(), bytes_max, memory, held: None }
+    pub(crate) fn new(input: R, bytes_max: usize, memory: Memory, pace: Pace) -> Self {
+        Frames { input, buffer: BytesMut::new(), bytes_max, memory, pace, held: None }
     }
 
     /// The next frame, without its length; `None` when the client has closed behind the last one. Nothing is lost when the
     /// future is dropped and asked for again.
     ///
     /// # Errors
-    /// [`Closed::Malformed`] for a length that no request has, [`Closed::Failed`] when the connection breaks.
+    /// [`Closed::Malformed`] for a length that no request has, [`Closed::Idle`] when a large frame comes too slowly and others wait for the
+    /// memory that it takes, [`Closed::Failed`] when the connection breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, Closed> {
         loop {
             let missing = match self.buffer.first_chunk::<4>() {
@@ -55,31 +75,57 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     }
                     // Only once so much of it has come that the claim is meant.
                     if length > SMALL_BYTES && self.buffer.len() > SMALL_BYTES && self.held.is_none() {
-                        self.held = Some(self.memory.take(length).await);
+                        let held = self.memory.take(length).await;
+                        self.held = Some((held, now(), self.buffer.len()));
                     }
                     if self.buffer.len() - 4 >= length {
                         self.buffer.advance(4);
                         let bytes = self.buffer.split_to(length).freeze();
-                        return Ok(Some(Frame { bytes, held: self.held.take() }));
+                        return Ok(Some(Frame { bytes, held: self.held.take().map(|(held, ..)| held) }));
                     }
                     length - (self.buffer.len() - 4)
                 }
             };
             // As much again as came in already: large frames are not read in small pieces, and claims cost nothing.
             self.buffer.reserve(missing.min(self.buffer.len()).max(READ_BYTES_MIN));
-            if self.input.read_buf(&mut self.buffer).await.map_err(|_| Closed::Failed)? == 0 {
+            if self.read().await? == 0 {
                 return if self.buffer.is_empty() { Ok(None) } else { Err(Closed::Failed) };
+            }
+        }
+    }
+
+    /// Reads what comes, and says how many bytes came.
+    async fn read(&mut self) -> Result<usize, Closed> {
+        loop {
+            let read = self.input.read_buf(&mut self.buffer);
+            let Some((_, since, before)) = self.held else { return read.await.map_err(|_| Closed::Failed) };
+            let read = timeout(self.pace.grace, read).await;
+            let took = now().duration_since(since);
+            let due = took.saturating_sub(self.pace.grace).as_secs_f64() * self.pace.bytes_per_s as f64;
+            let is_slow = took >= self.pace.grace && ((self.buffer.len() - before) as f64) <= due;
+            if is_slow && self.memory.is_waited_for() {
+                return Err(Closed::Idle);
+            }
+            if let Ok(read) = read {
+                return read.map_err(|_| Closed::Failed);
             }
         }
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "how fast a client sends is measured by the front end's own clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     async fn check(input: &[u8], expect: &[Result<Option<&[u8]>, Closed>]) {
-        let mut frames = Frames::new(input, 16, Memory::new(1 << 20));
+        let mut frames = Frames::new(input, 16, Memory::new(1 << 20), Pace::USUAL);
         for expected in expect {
             let frame = frames.next().await.map(|frame| frame.map(|frame| frame.bytes));
             assert_eq!(frame, expected.map(|frame| frame.map(Bytes::copy_from_slice)));
@@ -104,18 +150,42 @@ mod tests {
     async fn a_large_frame_waits_for_memory_and_a_small_one_does_not() {
         let memory = Memory::new(100 << 10);
         let large = [&80_000u32.to_be_bytes()[..], &vec![1; 80_000]].concat();
-        let mut first = Frames::new(&large[..], 1 << 20, memory.clone());
+        let mut first = Frames::new(&large[..], 1 << 20, memory.clone(), Pace::USUAL);
         let held = first.next().await.expect("a frame");
-        let mut second = Frames::new(&large[..], 1 << 20, memory.clone());
+        let mut second = Frames::new(&large[..], 1 << 20, memory.clone(), Pace::USUAL);
         tokio::select! {
             biased;
             _ = second.next() => panic!("there is not enough for two"),
             () = std::future::ready(()) => {}
         }
-        let mut small = Frames::new(&b"\0\0\0\x08abcdefgh"[..], 1 << 20, memory);
+        let mut small = Frames::new(&b"\0\0\0\x08abcdefgh"[..], 1 << 20, memory, Pace::USUAL);
         assert!(small.next().await.expect("a frame").is_some());
         drop(held);
         assert_eq!(second.next().await.expect("a frame").expect("a frame").bytes.len(), 80_000);
+    }
+
+    #[tokio::test]
+    async fn who_holds_memory_and_sends_slowly_is_closed_when_others_wait_for_it_and_not_before() {
+        let memory = Memory::new(100 << 10);
+        let large = [&80_000u32.to_be_bytes()[..], &vec![1; 80_000]].concat();
+        let pace = Pace { grace: Duration::from_millis(20), bytes_per_s: 1 << 20 };
+        // It sends more than what is not counted, and no more.
+        let (mut sender, receiver) = tokio::io::duplex(1 << 20);
+        sender.write_all(&large[..70_000]).await.expect("there is room");
+        let mut slow = Frames::new(receiver, 1 << 20, memory.clone(), pace);
+        let alone = timeout(5 * pace.grace, slow.next()).await;
+        assert!(alone.is_err(), "nobody waits: it may take its time");
+        let mut other = Frames::new(&large[..], 1 << 20, memory.clone(), pace);
+        let (ended, served) = tokio::join!(
+            async {
+                let ended = slow.next().await;
+                drop(slow);
+                ended
+            },
+            other.next()
+        );
+        assert_eq!(ended.err(), Some(Closed::Idle));
+        assert_eq!(served.expect("a frame").expect("a frame").bytes.len(), 80_000);
     }
 
     #[tokio::test]

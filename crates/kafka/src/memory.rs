@@ -4,6 +4,7 @@
 //! there is room for, but for its first batch. Neither holds anything while it waits, so they can't wait for each other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -15,7 +16,20 @@ const PERMIT_BYTES: usize = 1 << 10;
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub(crate) struct Memory(Arc<Semaphore>);
+pub(crate) struct Memory {
+    permits: Arc<Semaphore>,
+    /// How many requests wait for some.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// A request that waits; it no longer does when this is dropped.
+struct Waiter<'m>(&'m AtomicUsize);
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// A part of the memory, given back when this is dropped.
 #[derive(Debug)]
@@ -24,19 +38,26 @@ pub(crate) struct Held(OwnedSemaphorePermit);
 impl Memory {
     pub(crate) fn new(bytes: u64) -> Self {
         let permits = usize::try_from(bytes).unwrap_or(usize::MAX) / PERMIT_BYTES;
-        Memory(Arc::new(Semaphore::new(permits)))
+        Memory { permits: Arc::new(Semaphore::new(permits)), waiting: Arc::default() }
+    }
+
+    /// Whether a request waits for some that is held.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Waits until there is so much, in the order of asking.
     pub(crate) async fn take(&self, bytes: usize) -> Held {
         let permits = permits(bytes);
-        Held(Arc::clone(&self.0).acquire_many_owned(permits).await.expect("the semaphore is never closed"))
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waiter = Waiter(&self.waiting);
+        Held(Arc::clone(&self.permits).acquire_many_owned(permits).await.expect("the semaphore is never closed"))
     }
 
     /// Takes at most so much, at once: as much as there is. Nothing at all when others are taking it at this moment.
     pub(crate) fn take_up_to(&self, bytes: usize) -> Option<Held> {
-        let permits = permits(bytes).min(u32::try_from(self.0.available_permits()).unwrap_or(u32::MAX));
-        Arc::clone(&self.0).try_acquire_many_owned(permits).ok().map(Held)
+        let permits = permits(bytes).min(u32::try_from(self.permits.available_permits()).unwrap_or(u32::MAX));
+        Arc::clone(&self.permits).try_acquire_many_owned(permits).ok().map(Held)
     }
 }
 
