@@ -26,6 +26,12 @@ pub(crate) struct Serve {
     /// the address through which a client came]
     #[arg(long, value_name = "HOST:PORT", value_parser = advertised)]
     kafka_advertised: Option<Advertised>,
+    /// Whether a topic that a Kafka client asks about is created, if the client allows it
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    kafka_auto_create_topics: bool,
+    /// How many partitions such a topic gets
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    kafka_auto_create_partitions: u32,
     /// When a commit counts as kept
     #[arg(long, value_enum, default_value = "sync")]
     durability: Promise,
@@ -61,7 +67,12 @@ impl Serve {
             None => builder,
         })?;
         let database = opening.database;
-        let kafka = Settings { advertised: self.kafka_advertised, ..Settings::default() };
+        let kafka = Settings {
+            advertised: self.kafka_advertised,
+            auto_create_topics: self.kafka_auto_create_topics,
+            auto_create_partitions: self.kafka_auto_create_partitions,
+            ..Settings::default()
+        };
         let servers = Servers::start(&database, self.addresses, kafka)?;
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &opening.recovery)?;

@@ -1,6 +1,7 @@
 //! Settings under Kafka's names: those of topics, which can be changed, and those of the broker, which can be looked at.
 
 use kafka_protocol::ResponseError;
+use quire::Database;
 use quire::streams::{Cleanup, TopicChanges, TopicSettings};
 
 use crate::Settings;
@@ -40,8 +41,16 @@ const FIXED: [(&str, &str, Kind, &str); 3] = [
     ("min.insync.replicas", "1", Kind::Int, "There is one copy."),
 ];
 
-/// The settings of a topic.
-pub(crate) fn of_topic(settings: &TopicSettings) -> Vec<Shown> {
+/// What a commit takes beside a batch, at most: its header, and the entry's with its tag.
+const BESIDE_A_BATCH_BYTES: u64 = 256;
+
+/// The most bytes that a record batch can have in a database whatever its topic allows: it is in one commit.
+pub(crate) fn batch_bytes_most(database: &Database) -> u32 {
+    u32::try_from(database.commit_bytes_max().saturating_sub(BESIDE_A_BATCH_BYTES)).unwrap_or(u32::MAX)
+}
+
+/// The settings of a topic, in a database whose batches have so many bytes at most.
+pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<Shown> {
     let default = TopicSettings::default();
     let or_none = |limit: Option<u64>| limit.map_or_else(|| String::from("-1"), |limit| limit.to_string());
     let mut shown = vec![
@@ -61,10 +70,10 @@ pub(crate) fn of_topic(settings: &TopicSettings) -> Vec<Shown> {
         },
         Shown {
             name: "max.message.bytes",
-            value: settings.batch_bytes_max.to_string(),
+            value: settings.batch_bytes_max.min(batch_bytes_most).to_string(),
             kind: Kind::Int,
             is_default: settings.batch_bytes_max == default.batch_bytes_max,
-            documentation: "The most bytes of a record batch.",
+            documentation: "The most bytes of a record batch; no more than a commit of the database takes, which is the default.",
         },
         Shown {
             name: "retention.bytes",
@@ -95,8 +104,13 @@ pub(crate) fn of_topic(settings: &TopicSettings) -> Vec<Shown> {
 /// Adds a change of a topic's setting to others.
 ///
 /// # Errors
-/// When there is no such setting, or it can't have this value.
-pub(crate) fn change(changes: &mut TopicChanges, name: &str, change: Change<'_>) -> Result<(), Failure> {
+/// When there is no such setting, or it can't have this value where batches have so many bytes at most.
+pub(crate) fn change(
+    changes: &mut TopicChanges,
+    name: &str,
+    change: Change<'_>,
+    batch_bytes_most: u32,
+) -> Result<(), Failure> {
     let invalid = |message: String| Failure::new(ResponseError::InvalidConfig, message);
     let default = TopicSettings::default();
     let limit = |value: &str| match value.parse::<i64>() {
@@ -121,8 +135,13 @@ pub(crate) fn change(changes: &mut TopicChanges, name: &str, change: Change<'_>)
         }
         ("delete.retention.ms", Change::Reset) => changes.delete_retention_ms = Some(default.delete_retention_ms),
         ("max.message.bytes", Change::Set(value)) => {
-            let bytes = value.parse::<u32>().ok().filter(|bytes| (1..=default.batch_bytes_max).contains(bytes));
-            let wrong = || invalid(format!("{name} is 1 to {}, and can't be {value:?}", default.batch_bytes_max));
+            let most = default.batch_bytes_max.min(batch_bytes_most);
+            let bytes = value.parse::<u32>().ok().filter(|bytes| (1..=most).contains(bytes));
+            let wrong = || {
+                invalid(format!(
+                    "{name} is 1 to {most}, as much as a commit of this database takes, and can't be {value:?}"
+                ))
+            };
             changes.batch_bytes_max = Some(bytes.ok_or_else(wrong)?);
         }
         ("max.message.bytes", Change::Reset) => changes.batch_bytes_max = Some(default.batch_bytes_max),

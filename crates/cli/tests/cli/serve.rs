@@ -138,19 +138,47 @@ fn serving_to_other_machines_is_warned_of() {
     assert!(server.report.contains(&warning), "{}", server.report);
 }
 
+/// The answer to a Metadata request of version 0 about these topics.
+fn metadata(server: &Server, topics: &[&str]) -> Vec<u8> {
+    // Metadata, version 0, number 1, no name.
+    let mut request = b"\0\x03\0\0\0\0\0\x01\0\0".to_vec();
+    request.extend((topics.len() as u32).to_be_bytes());
+    for topic in topics {
+        request.extend((topic.len() as u16).to_be_bytes());
+        request.extend(topic.as_bytes());
+    }
+    let mut stream = TcpStream::connect(&server.kafka).expect("a connection");
+    stream.write_all(&[&(request.len() as u32).to_be_bytes()[..], &request].concat()).expect("taken");
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).expect("an answer");
+    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn topics_that_kafka_clients_ask_about_are_created_as_the_flags_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Of a topic: its error, its name, and how many partitions follow.
+    for (flags, expected) in [
+        (&[][..], b"\0\0\0\x01t\0\0\0\x01"),
+        (&["--kafka-auto-create-partitions", "3"], b"\0\0\0\x01t\0\0\0\x03"),
+        (&["--kafka-auto-create-topics", "false"], b"\0\x03\0\x01t\0\0\0\0"),
+    ] {
+        let mut command = quire();
+        command.arg("serve").args(flags).arg("--data").arg(folder.path().join(flags.concat()));
+        let answer = metadata(&Server::spawn(&mut command), &["t"]);
+        assert!(answer.windows(expected.len()).any(|window| window == expected), "{flags:?}: {answer:?}");
+    }
+}
+
 #[test]
 fn kafka_clients_are_told_the_address_that_is_advertised() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = quire();
     command.args(["serve", "--kafka-advertised", "kafka.example:9999", "--data"]).arg(folder.path().join("data"));
     let server = Server::spawn(&mut command);
-    let mut stream = TcpStream::connect(&server.kafka).expect("a connection");
-    // Length; Metadata, version 0, number 1, no name; no topics.
-    stream.write_all(b"\0\0\0\x0e\0\x03\0\0\0\0\0\x01\0\0\0\0\0\0").expect("taken");
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).expect("an answer");
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer).expect("an answer");
+    let answer = metadata(&server, &[]);
     let host_and_port = [&b"\0\x0dkafka.example"[..], &9999u32.to_be_bytes()].concat();
     assert!(answer.windows(host_and_port.len()).any(|window| window == host_and_port), "{answer:?}");
     let no_port = run(&["serve", "--data", "nowhere", "--kafka-advertised", "kafka.example"]);

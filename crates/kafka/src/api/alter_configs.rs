@@ -52,7 +52,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterCo
         for config in &resource.configs {
             let change = config.value.as_deref().map_or(Change::Reset, Change::Set);
             changes = changes.and_then(|mut changes| {
-                configs::change(&mut changes, &config.name, change)?;
+                configs::change(&mut changes, &config.name, change, configs::batch_bytes_most(&broker.database))?;
                 Ok(changes)
             });
         }
@@ -90,7 +90,7 @@ pub(crate) async fn handle_incremental(
                 }
             };
             changes = changes.and_then(|mut changes| {
-                configs::change(&mut changes, &config.name, change?)?;
+                configs::change(&mut changes, &config.name, change?, configs::batch_bytes_most(&broker.database))?;
                 Ok(changes)
             });
         }

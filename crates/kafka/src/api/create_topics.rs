@@ -72,7 +72,7 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
     let mut changes = TopicChanges::default();
     for config in &topic.configs {
         let change = config.value.as_deref().map_or(Change::Reset, Change::Set);
-        configs::change(&mut changes, &config.name, change)?;
+        configs::change(&mut changes, &config.name, change, configs::batch_bytes_most(&broker.database))?;
     }
     let settings = TopicSettings::default().changed(changes);
     let name = topic.name.to_string();
@@ -120,7 +120,8 @@ async fn describe(
     if version < TOPIC_FROM {
         return Ok(result);
     }
-    let shown = configs::of_topic(&created.settings).into_iter().map(|shown| {
+    let most = configs::batch_bytes_most(&broker.database);
+    let shown = configs::of_topic(&created.settings, most).into_iter().map(|shown| {
         CreatableTopicConfigs::default()
             .with_name(StrBytes::from_static_str(shown.name))
             .with_value(Some(StrBytes::from_string(shown.value)))

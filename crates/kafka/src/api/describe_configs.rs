@@ -75,7 +75,8 @@ async fn shown(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Re
                     Kind::Events { .. } | Kind::Jobs { .. } => TopicSettings::default(),
                 })
             });
-            settings.await?.map(|settings| configs::of_topic(&settings)).ok_or_else(Failure::unknown_topic)
+            let most = configs::batch_bytes_most(&broker.database);
+            settings.await?.map(|settings| configs::of_topic(&settings, most)).ok_or_else(Failure::unknown_topic)
         }
         BROKER if name.is_empty() || name == BROKER_ID.to_string() => Ok(configs::of_broker(&broker.settings)),
         BROKER => Err(Failure::new(ResponseError::InvalidRequest, format!("there is no broker {name:?}"))),

@@ -156,6 +156,23 @@ async fn a_setting_that_is_changed_does_what_it_says() {
 }
 
 #[tokio::test]
+async fn no_topic_is_told_to_take_larger_batches_than_a_commit_does() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let most: usize = client.config("t", "max.message.bytes").await.0.parse().expect("a number");
+    let beside = batch(&[&"x".repeat(most / 2)]).len() - most / 2;
+    let largest = batch(&[&"x".repeat(most - beside)]);
+    // The lengths within are a byte longer or not; what is told holds to the byte or nearly so.
+    assert!((most - 8..=most).contains(&largest.len()), "{} of {most}", largest.len());
+    assert_eq!(client.produce("t", &largest).await.error_code, 0);
+    let (told, more) = (most.to_string(), (most + 1).to_string());
+    assert_eq!(client.alter("t", &[(0, "max.message.bytes", &told)], false).await, None);
+    assert_eq!(client.alter("t", &[(0, "max.message.bytes", &more)], false).await, Some(InvalidConfig));
+    assert_eq!(client.create(&creating("v", 1, &[("max.message.bytes", &more)])).await, Some(InvalidConfig));
+}
+
+#[tokio::test]
 async fn a_topic_that_compacts_says_so_and_takes_no_record_without_a_key() {
     let world = World::new().await;
     let mut client = world.client().await;
