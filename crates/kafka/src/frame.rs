@@ -76,7 +76,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     // Only once so much of it has come that the claim is meant.
                     if length > SMALL_BYTES && self.buffer.len() > SMALL_BYTES && self.held.is_none() {
                         let held = self.memory.take(length).await;
-                        self.held = Some((held, now(), self.buffer.len()));
+                        self.held = Some((held, Instant::now(), self.buffer.len()));
                     }
                     if self.buffer.len() - 4 >= length {
                         self.buffer.advance(4);
@@ -100,7 +100,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             let read = self.input.read_buf(&mut self.buffer);
             let Some((_, since, before)) = self.held else { return read.await.map_err(|_| Closed::Failed) };
             let read = timeout(self.pace.grace, read).await;
-            let took = now().duration_since(since);
+            let took = since.elapsed();
             let due = took.saturating_sub(self.pace.grace).as_secs_f64() * self.pace.bytes_per_s as f64;
             let is_slow = took >= self.pace.grace && ((self.buffer.len() - before) as f64) <= due;
             if is_slow && self.memory.is_waited_for() {
@@ -111,11 +111,6 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             }
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "how fast a client sends is measured by the front end's own clock")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 #[cfg(test)]
