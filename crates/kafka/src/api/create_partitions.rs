@@ -46,11 +46,7 @@ async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: b
     let partitions = u32::try_from(topic.count).map_err(|_| {
         Failure::new(ResponseError::InvalidPartitions, format!("no topic has {} partitions", topic.count))
     })?;
-    let mut assignments = topic.assignments.iter().flatten();
-    if !assignments.all(|assignment| assignment.broker_ids == [BROKER_ID]) {
-        let message = format!("every partition is on broker {BROKER_ID}, the only one");
-        return Err(Failure::new(ResponseError::InvalidReplicaAssignment, message));
-    }
+    check_assignments(broker, topic, partitions)?;
     let command = Command::AddPartitions { topic: TopicRef::Name(topic.name.as_str()), partitions };
     if only_validate {
         let tried = broker.database.read_published(|view| view.streams.would(view.history, command))?;
@@ -58,4 +54,24 @@ async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: b
     } else {
         broker.commit(command).await.map(|_| ())
     }
+}
+
+/// Who says which broker has each new partition says so of every one.
+fn check_assignments(broker: &Broker, topic: &CreatePartitionsTopic, partitions: u32) -> Result<(), Failure> {
+    let assignments = topic.assignments.as_deref().unwrap_or_default();
+    if assignments.is_empty() {
+        return Ok(());
+    }
+    let known = broker.database.read_published(|view| {
+        let topic = view.streams.topic_named(topic.name.as_str());
+        topic.map(|topic| topic.partitions)
+    })?;
+    // That there is no such topic, or that it has so many, is the commit's to tell.
+    let added = known.and_then(|known| partitions.checked_sub(known)).filter(|added| *added > 0);
+    let here = assignments.iter().all(|assignment| assignment.broker_ids == [BROKER_ID]);
+    if here && added.is_none_or(|added| assignments.len() == added as usize) {
+        return Ok(());
+    }
+    let message = format!("every partition that is added is on broker {BROKER_ID}, the only one");
+    Err(Failure::new(ResponseError::InvalidReplicaAssignment, message))
 }

@@ -2,7 +2,7 @@
 
 use kafka_protocol::ResponseError::{self, *};
 use kafka_protocol::messages::alter_configs_request as plain;
-use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic};
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
@@ -256,6 +256,26 @@ async fn partitions_are_added() {
     for count in [5, 4, -1] {
         assert_eq!(code(client.call(3, &adding(count)).await.results[0].error_code), Some(InvalidPartitions));
     }
+}
+
+#[tokio::test]
+async fn partitions_are_added_where_every_one_of_them_is_said_to_be_here() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for (brokers, expected) in [
+        (&[0][..], Some(InvalidReplicaAssignment)),
+        (&[0, 0, 0], Some(InvalidReplicaAssignment)),
+        (&[0, 1], Some(InvalidReplicaAssignment)),
+        (&[0, 0], None),
+    ] {
+        let on = |&broker: &i32| CreatePartitionsAssignment::default().with_broker_ids(vec![broker.into()]);
+        let topic = CreatePartitionsTopic::default().with_name(name("t")).with_count(3);
+        let topic = topic.with_assignments(Some(brokers.iter().map(on).collect()));
+        let added = client.call(3, &CreatePartitionsRequest::default().with_topics(vec![topic])).await;
+        assert_eq!(code(added.results[0].error_code), expected, "{brokers:?}");
+    }
+    assert_eq!(client.partitions("t").await, 3);
 }
 
 #[tokio::test]
