@@ -3,6 +3,7 @@
 
 use quire::{Database, Message, Sequence};
 
+use super::reads;
 use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::bench::memory::memory_bytes;
@@ -30,15 +31,7 @@ pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
 pub(super) fn reopen(run: &Run<'_>) -> Result<Measured> {
     let database = create(run)?;
     let messages = run.case.batch as u64;
-    let payload = vec![b'q'; run.case.payload_bytes];
-    {
-        let topic = database.topic(TOPIC);
-        let mut producer = topic.producer();
-        for message in 0..messages {
-            run.go_on(message)?;
-            producer.produce(&[Message::new(&payload)])?;
-        }
-    }
+    reads::produce(run, &database, messages)?;
     drop(database);
     let mut recorder = Recorder::start();
     for op in 0..run.ops {

@@ -81,7 +81,8 @@ pub(super) fn database(run: &Run<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 
-fn produce(run: &Run<'_>, database: &Database, messages: u64) -> Result {
+/// Produces so many messages, one by one.
+pub(super) fn produce(run: &Run<'_>, database: &Database, messages: u64) -> Result {
     let payload = vec![b'q'; run.case.payload_bytes];
     let topic = database.topic(TOPIC);
     let mut producer = topic.producer();
