@@ -17,6 +17,7 @@ pub(crate) mod leave_group;
 pub(crate) mod sync_group;
 
 pub(crate) mod offset_commit;
+pub(crate) mod offset_commit_v1;
 pub(crate) mod offset_delete;
 pub(crate) mod offset_fetch;
 
@@ -79,7 +80,7 @@ pub(crate) const OFFERED: &[Offered] = &[
     Offered::new(Api::Fetch, ApiKey::Fetch, 4, 18, &fetch::SCHEMA),
     Offered::new(Api::ListOffsets, ApiKey::ListOffsets, 0, 10, &list_offsets::SCHEMA),
     Offered::new(Api::Metadata, ApiKey::Metadata, 0, 13, &metadata::SCHEMA),
-    Offered::new(Api::OffsetCommit, ApiKey::OffsetCommit, 2, 9, &offset_commit::SCHEMA),
+    Offered::new(Api::OffsetCommit, ApiKey::OffsetCommit, 0, 9, &offset_commit::SCHEMA),
     Offered::new(Api::OffsetFetch, ApiKey::OffsetFetch, 1, 9, &offset_fetch::SCHEMA),
     Offered::new(Api::FindCoordinator, ApiKey::FindCoordinator, 0, 6, &find_coordinator::SCHEMA),
     Offered::new(Api::JoinGroup, ApiKey::JoinGroup, 0, 9, &join_group::SCHEMA),
@@ -151,7 +152,10 @@ async fn handle_small(broker: &Arc<Broker>, ends: Ends, request: Request) -> Res
         Api::SyncGroup => response::frame(correlation_id, version, &sync_group::handle(broker, &request).await?),
         Api::Heartbeat => response::frame(correlation_id, version, &heartbeat::handle(broker, &request).await?),
         Api::LeaveGroup => response::frame(correlation_id, version, &leave_group::handle(broker, &request).await?),
-        Api::OffsetCommit => response::frame(correlation_id, version, &offset_commit::handle(broker, &request).await?),
+        Api::OffsetCommit => {
+            let version = offset_commit::answered_in(version);
+            response::frame(correlation_id, version, &offset_commit::handle(broker, &request).await?)
+        }
         Api::OffsetFetch => response::frame(correlation_id, version, &offset_fetch::handle(broker, &request).await?),
         Api::OffsetDelete => response::frame(correlation_id, version, &offset_delete::handle(broker, &request).await?),
         Api::ListGroups => response::frame(correlation_id, version, &list_groups::handle(broker, &request).await?),

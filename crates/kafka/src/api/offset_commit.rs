@@ -7,6 +7,7 @@ use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use quire::streams::{Command, Committer, GROUP_NAME_BYTES_MAX, Generation, OFFSET_METADATA_BYTES_MAX, TopicRef};
 use quire::{Commit, Outcome, Part, Sequence};
 
+use super::offset_commit_v1 as v1;
 use crate::broker::Broker;
 use crate::connection::Closed;
 use crate::errors::Failure;
@@ -15,25 +16,37 @@ use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, Topic};
 
-/// Group, generation, member, instance, retention, topics of (name, partitions of (number, offset, epoch, metadata)).
+/// Group, generation, member, instance, retention, topics of (name, partitions of (number, offset, time, epoch, metadata)).
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 8,
     body: fields(&[
         Field(0, LAST, Shape::Text),
-        Field(0, LAST, Shape::Fixed(4)),
-        Field(0, LAST, Shape::Text),
+        Field(1, LAST, Shape::Fixed(4)),
+        Field(1, LAST, Shape::Text),
         Field(7, LAST, Shape::Text),
         Field(2, 4, Shape::Fixed(8)),
         Field(0, LAST, Shape::Structs(&TOPIC)),
     ]),
 };
 static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&PARTITION))]);
-static PARTITION: Struct =
-    fields(&[Field(0, LAST, Shape::Fixed(4 + 8)), Field(6, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Text)]);
+static PARTITION: Struct = fields(&[
+    Field(0, LAST, Shape::Fixed(4 + 8)),
+    Field(1, 1, Shape::Fixed(8)),
+    Field(6, LAST, Shape::Fixed(4)),
+    Field(0, LAST, Shape::Text),
+]);
+
+/// The version in which this is answered.
+pub(super) fn answered_in(version: i16) -> i16 {
+    version.max(v1::ANSWERED_IN)
+}
 
 /// Commits what can be, and says of each partition what became of it.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetCommitResponse, Closed> {
-    let decoded: OffsetCommitRequest = request.decode()?;
+    let decoded: OffsetCommitRequest = match request.version {
+        ..v1::ANSWERED_IN => v1::read(request)?,
+        _ => request.decode()?,
+    };
     let group = decoded.group_id.as_str();
     let generation = decoded.generation_id_or_member_epoch;
     let who = (generation >= 0 || !decoded.member_id.is_empty()).then(|| Who {

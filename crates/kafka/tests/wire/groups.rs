@@ -57,7 +57,7 @@ fn code(code: i16) -> Option<ResponseError> {
     ResponseError::try_from_code(code)
 }
 
-fn quick() -> Settings {
+pub(crate) fn quick() -> Settings {
     Settings { session_timeout_ms_min: 1, group_initial_delay_ms: 0, ..Settings::default() }
 }
 
@@ -82,7 +82,7 @@ impl Client {
         code(response.topics[0].partitions[0].error_code)
     }
 
-    async fn committed(&mut self, topic: &str) -> (i64, String) {
+    pub(crate) async fn committed(&mut self, topic: &str) -> (i64, String) {
         let asked =
             OffsetFetchRequestTopics::default().with_name(TopicName(text(topic))).with_partition_indexes(vec![0]);
         let group = OffsetFetchRequestGroup::default()

@@ -16,6 +16,7 @@ mod idempotence;
 mod job_topics;
 mod metadata;
 mod offsets;
+mod old_commits;
 mod produce;
 mod server;
 mod sessions;
