@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
 use crate::api;
+use crate::api::produce::Produce;
 use crate::broker::Broker;
 use crate::frame::{Frame, Frames, Pace};
 use crate::request::{Api, Request};
@@ -33,6 +34,10 @@ const PENDING_MAX: usize = 128;
 /// How much is read ahead while a request is handled, to notice that the client goes: until there are so many bytes, the
 /// last frame whole.
 const AHEAD_BYTES: usize = 64 << 10;
+
+/// How long is gone on with what a producer sent that wants no answer, when it has gone: it has no reason to stay until all is
+/// unpacked, and whoever sends what takes longer than that is owed nothing.
+const LEFT_BEHIND: Duration = Duration::from_secs(5);
 
 /// Why a connection is at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +72,10 @@ pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(),
         broker,
         ends: Ends { local, remote },
         idle: Duration::from_millis(broker.settings.idle_timeout_ms),
-        frames: Frames::new(input, broker.settings.frame_bytes_max, broker.memory.clone(), Pace::USUAL),
-        ahead: VecDeque::new(),
+        input: Input {
+            frames: Frames::new(input, broker.settings.frame_bytes_max, broker.memory.clone(), Pace::USUAL),
+            ahead: VecDeque::new(),
+        },
         session: None,
         pending: VecDeque::new(),
         output,
@@ -89,9 +96,7 @@ struct Connection<'b> {
     broker: &'b Arc<Broker>,
     ends: Ends,
     idle: Duration,
-    frames: Frames<OwnedReadHalf>,
-    /// The frames that came while a request was handled.
-    ahead: VecDeque<Frame>,
+    input: Input,
     /// What the client fetches again and again.
     session: Option<Session>,
     /// Committed and not answered, in order.
@@ -99,10 +104,17 @@ struct Connection<'b> {
     output: OwnedWriteHalf,
 }
 
+/// What comes from the client.
+struct Input {
+    frames: Frames<OwnedReadHalf>,
+    /// The frames that came while a request was handled.
+    ahead: VecDeque<Frame>,
+}
+
 impl Connection<'_> {
     async fn run(mut self) -> Result<(), Closed> {
         loop {
-            let frame = match self.ahead.pop_front() {
+            let frame = match self.input.ahead.pop_front() {
                 Some(frame) => Some(frame),
                 None => tokio::select! {
                     biased;
@@ -111,7 +123,7 @@ impl Connection<'_> {
                         self.send(answer?).await?;
                         continue;
                     }
-                    frame = timeout(self.idle, self.frames.next()), if self.pending.len() < PENDING_MAX => {
+                    frame = timeout(self.idle, self.input.frames.next()), if self.pending.len() < PENDING_MAX => {
                         frame.map_err(|_| Closed::Idle)??
                     }
                 },
@@ -131,31 +143,30 @@ impl Connection<'_> {
             if self.pending.len() >= PENDING_MAX {
                 self.answer_pending().await?;
             }
-            self.pending.push_back(api::produce::start(self.broker, request).await?);
+            self.start(Produce::read(request)?).await?;
             return Ok(());
         }
         self.answer_pending().await?;
-        let mut ahead_bytes: usize = self.ahead.iter().map(|frame| frame.bytes.len()).sum();
         let answer = {
             let mut handled = pin!(api::handle(self.broker, self.ends, &mut self.session, request));
-            loop {
-                tokio::select! {
-                    biased;
-                    answer = &mut handled => break answer?,
-                    // A client that goes while a fetch waits for records is noticed here.
-                    frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES => match frame? {
-                        Some(frame) => {
-                            ahead_bytes += frame.bytes.len();
-                            self.ahead.push_back(frame);
-                        }
-                        None => return Err(Closed::ByClient),
-                    },
-                }
-            }
+            self.input.meanwhile(handled.as_mut()).await?.ok_or(Closed::ByClient)??
         };
         // The memory of a large answer is given back when the client has taken it.
         let Frame { bytes, held: _held } = answer;
         self.send(Some(bytes)).await
+    }
+
+    /// Commits what is produced. Of what is to be unpacked for that, nothing more is begun when the client has gone.
+    async fn start(&mut self, produce: Produce) -> Result<(), Closed> {
+        let wants_answer = produce.wants_answer();
+        let mut started = pin!(produce.start(self.broker));
+        let pending = match self.input.meanwhile(started.as_mut()).await? {
+            Some(pending) => pending,
+            None if wants_answer => return Err(Closed::ByClient),
+            None => timeout(LEFT_BEHIND, started).await.map_err(|_| Closed::ByClient)?,
+        };
+        self.pending.push_back(pending);
+        Ok(())
     }
 
     async fn answer_pending(&mut self) -> Result<(), Closed> {
@@ -171,6 +182,26 @@ impl Connection<'_> {
         let Some(answer) = answer else { return Ok(()) };
         let sent = timeout(self.idle, self.output.write_all(&answer)).await.map_err(|_| Closed::Idle)?;
         sent.map_err(|_| Closed::Failed)
+    }
+}
+
+impl Input {
+    /// Waits for this, and reads ahead meanwhile; `None` when the client goes before.
+    async fn meanwhile<T>(&mut self, mut handled: Pin<&mut impl Future<Output = T>>) -> Result<Option<T>, Closed> {
+        let mut ahead_bytes: usize = self.ahead.iter().map(|frame| frame.bytes.len()).sum();
+        loop {
+            tokio::select! {
+                biased;
+                handled = &mut handled => return Ok(Some(handled)),
+                frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES => match frame? {
+                    Some(frame) => {
+                        ahead_bytes += frame.bytes.len();
+                        self.ahead.push_back(frame);
+                    }
+                    None => return Ok(None),
+                },
+            }
+        }
     }
 }
 

@@ -134,10 +134,7 @@ pub(crate) async fn handle(
 async fn handle_small(broker: &Arc<Broker>, ends: Ends, request: Request) -> Result<Bytes, Closed> {
     let Request { version, correlation_id, .. } = request;
     match request.api {
-        Api::Produce => {
-            let answer = produce::start(broker, request).await?.await?;
-            answer.ok_or(Closed::Failed)
-        }
+        Api::Produce => unreachable!("it is committed when it comes, and answered when that is durable"),
         Api::Fetch => unreachable!("a fetch has a session, and is handled before"),
         Api::ListOffsets if version == 0 => list_offsets_v0::handle(broker, &request).await,
         Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, &request).await?),

@@ -44,37 +44,58 @@ const MESSAGES_FROM: i16 = 8;
 /// An answer that waits until what was committed is durable; `None` when the producer wants none.
 pub(crate) type Pending = Pin<Box<dyn Future<Output = Result<Option<Bytes>, Closed>> + Send>>;
 
-/// Commits what a request holds.
-///
-/// # Errors
-/// When the request can't be decoded; nothing was committed then.
-pub(crate) async fn start(broker: &Arc<Broker>, request: Request) -> Result<Pending, Closed> {
-    let decoded: ProduceRequest = request.decode()?;
-    let Request { version, correlation_id, .. } = request;
-    let acks = decoded.acks;
-    let problem = match acks {
-        -1..=1 => None,
-        _ => Some(Failure::new(ResponseError::InvalidRequiredAcks, format!("acks is {acks}, and must be -1, 0 or 1"))),
-    };
-    let mut topics = Vec::with_capacity(decoded.topic_data.len());
-    for topic in &decoded.topic_data {
-        topics.push(ProducedTopic::start(broker, topic, problem.as_ref()).await);
+/// A request, decoded.
+pub(crate) struct Produce {
+    decoded: ProduceRequest,
+    /// With the memory that it takes.
+    request: Request,
+}
+
+impl Produce {
+    /// Decodes a request.
+    ///
+    /// # Errors
+    /// [`Closed::Malformed`].
+    pub(crate) fn read(request: Request) -> Result<Self, Closed> {
+        Ok(Produce { decoded: request.decode()?, request })
     }
-    let broker = Arc::clone(broker);
-    Ok(Box::pin(async move {
-        let mut responses = Vec::with_capacity(topics.len());
-        let mut is_refused = false;
-        for topic in topics {
-            let response = topic.finish(&broker, version).await;
-            is_refused |= response.partition_responses.iter().any(|partition| partition.error_code != 0);
-            responses.push(response);
+
+    pub(crate) fn wants_answer(&self) -> bool {
+        self.decoded.acks != 0
+    }
+
+    /// Commits what the request holds. What was not begun when the future is dropped, never is.
+    pub(crate) async fn start(self, broker: &Arc<Broker>) -> Pending {
+        let Produce { decoded, request } = self;
+        let Request { version, correlation_id, .. } = request;
+        let acks = decoded.acks;
+        let problem = match acks {
+            -1..=1 => None,
+            _ => {
+                let message = format!("acks is {acks}, and must be -1, 0 or 1");
+                Some(Failure::new(ResponseError::InvalidRequiredAcks, message))
+            }
+        };
+        let mut topics = Vec::with_capacity(decoded.topic_data.len());
+        for topic in &decoded.topic_data {
+            topics.push(ProducedTopic::start(broker, topic, problem.as_ref()).await);
         }
-        if acks == 0 {
-            return if is_refused { Err(Closed::Unacknowledged) } else { Ok(None) };
-        }
-        let response = ProduceResponse::default().with_responses(responses);
-        response::frame(correlation_id, version, &response).map(Some)
-    }))
+        let broker = Arc::clone(broker);
+        Box::pin(async move {
+            let mut responses = Vec::with_capacity(topics.len());
+            let mut is_refused = false;
+            for topic in topics {
+                let response = topic.finish(&broker, version).await;
+                is_refused |= response.partition_responses.iter().any(|partition| partition.error_code != 0);
+                responses.push(response);
+            }
+            if acks == 0 {
+                return if is_refused { Err(Closed::Unacknowledged) } else { Ok(None) };
+            }
+            let response = ProduceResponse::default().with_responses(responses);
+            response::frame(correlation_id, version, &response).map(Some)
+        })
+    }
 }
 
 /// A topic of a request, its partitions committed or refused. It holds nothing of the request's memory.

@@ -2,7 +2,7 @@
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
-use kafka_protocol::messages::{ApiVersionsRequest, ListOffsetsResponse, ProduceResponse};
+use kafka_protocol::messages::{ApiVersionsRequest, ListOffsetsResponse, ProduceRequest, ProduceResponse};
 use quire::streams::wire::HEADER_BYTES;
 use quire::streams::{Cleanup, LOOKED_THROUGH_BYTES_MAX, TopicSettings};
 
@@ -144,4 +144,50 @@ async fn a_topic_that_compacts_takes_no_compressed_batch_whose_keys_it_can_not_r
         let answer = &response.responses[0].partition_responses[0];
         assert_eq!((answer.error_code, answer.base_offset), (0, offset), "{answer:?}");
     }
+}
+
+/// A server with a topic `t` of so many partitions, which compacts.
+async fn compacting(partitions: u32) -> World {
+    let world = World::new().await;
+    let settings = TopicSettings { cleanup: Cleanup::Compact, ..TopicSettings::default() };
+    world.database.topic("t").create_with(partitions, settings).expect("created");
+    world
+}
+
+/// Produces this batch to each of so many partitions.
+fn producing_to_all(partitions: u32, batch: &[u8]) -> ProduceRequest {
+    let mut request = producing("t", 0, batch);
+    let data = request.topic_data[0].partition_data[0].clone();
+    request.topic_data[0].partition_data =
+        (0..partitions as i32).map(|partition| data.clone().with_index(partition)).collect();
+    request
+}
+
+/// How many partitions have a record.
+fn written(world: &World) -> usize {
+    let partitions = world.database.topic("t").statistics().expect("a topic").partitions;
+    partitions.iter().filter(|partition| partition.next.get() > 0).count()
+}
+
+#[tokio::test]
+async fn what_a_producer_sent_is_not_unpacked_any_more_once_it_has_gone() {
+    let world = compacting(40).await;
+    let mut client = world.client().await;
+    client.send(9, &producing_to_all(40, &bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2))).await;
+    drop(client);
+    world.counted(|statistics| statistics.requests > 0 && statistics.connections_open == 0).await;
+    // Who asks now comes behind what was begun.
+    let mut other = world.client().await;
+    assert_eq!(other.produce("t", &bomb(Some(b'k'), BLOCK_BYTES)).await.error_code, 0);
+    assert!(written(&world) < 10, "{} partitions", written(&world));
+}
+
+#[tokio::test]
+async fn a_producer_that_wants_no_answer_need_not_stay_until_it_is_unpacked() {
+    let world = compacting(20).await;
+    let mut client = world.client().await;
+    client.send(9, &producing_to_all(20, &bomb(Some(b'k'), BLOCK_BYTES)).with_acks(0)).await;
+    drop(client);
+    world.counted(|statistics| statistics.requests > 0 && statistics.connections_open == 0).await;
+    assert_eq!(written(&world), 20);
 }
