@@ -172,7 +172,8 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
                 (REFUSED, "unknown_topic")
             }
             streams::Refusal::UnknownPartition { .. } => (REFUSED, "unknown_partition"),
-            streams::Refusal::MissingKey { .. } => (INVALID, "missing_key"),
+            // A database reads keys by itself, so that nobody is told of the second.
+            streams::Refusal::MissingKey { .. } | streams::Refusal::UnreadKeys => (INVALID, "missing_key"),
             streams::Refusal::ControlBatch => (INVALID, "control_batch"),
             streams::Refusal::TransactionalBatch => (INVALID, "transactional_batch"),
             streams::Refusal::MetadataTooLong { .. } => (INVALID, "metadata_too_long"),

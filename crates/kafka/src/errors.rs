@@ -107,6 +107,7 @@ impl From<Refusal> for Failure {
             Refusal::UnknownTopicId { .. } => ResponseError::UnknownTopicId,
             Refusal::UnknownPartition { .. } => ResponseError::UnknownTopicOrPartition,
             Refusal::MissingKey { .. } => ResponseError::InvalidRecord,
+            Refusal::UnreadKeys => ResponseError::InvalidRecord,
             Refusal::ControlBatch => ResponseError::InvalidRecord,
             Refusal::TransactionalBatch => ResponseError::InvalidTxnState,
             Refusal::MetadataTooLong { .. } => ResponseError::OffsetMetadataTooLarge,

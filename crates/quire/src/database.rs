@@ -21,7 +21,7 @@ use crate::decide::{Commands, Replies, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failing::Failing;
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
-use crate::outcome::{Committed, Outcome};
+use crate::outcome::{Committed, Outcome, Refused};
 use crate::parts::{Encoded, Sorted, in_order, part_of};
 use crate::shared::{Shared, Threads};
 use crate::streams::wire::Codec;
@@ -163,12 +163,7 @@ impl Database {
             && self
                 .read_published(|view| view.streams.settings_of(*topic).is_some_and(|found| found.cleanup.compacts()))?
         {
-            let opened = opened_within(batch, *bytes_left)?;
-            *bytes_left -= opened.len();
-            if let Some(error) = batch.records_from(&opened).find_map(std::result::Result::err) {
-                return Err(Error::new(ErrorKind::Invalid, format!("in a topic that compacts, {error}")));
-            }
-            *batch = batch.noting_keys(&opened);
+            read_keys(command, bytes_left)?;
         }
         Ok(())
     }
@@ -217,8 +212,14 @@ impl Database {
         let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
         let mut bytes_left = OPENED_BYTES_MAX;
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
-        let sorted = Sorted::by_model(commit.parts(), &mut encoded, note)?;
-        let ticket = self.decide_at(now, sorted.commands())?;
+        let mut sorted = Sorted::by_model(commit.parts(), &mut encoded, note)?;
+        let ticket = loop {
+            let ticket = self.decide_at(now, sorted.commands())?;
+            match ticket.untold().as_ref().err().and_then(Refused::asks_for_keys) {
+                Some(command) => read_keys(sorted.streams_mut(command), &mut bytes_left)?,
+                None => break ticket,
+            }
+        };
         Ok(ticket.map(|verdict| match verdict {
             Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),
             Err(mut refused) => {
@@ -391,7 +392,7 @@ impl Database {
     pub(crate) fn decide(
         &self,
         commands: Commands<'_, '_>,
-    ) -> Result<Ticket<Result<(quire_model::At, Replies), crate::Refused>>> {
+    ) -> Result<Ticket<Result<(quire_model::At, Replies), Refused>>> {
         self.decide_at(self.now(), commands)
     }
 
@@ -400,7 +401,7 @@ impl Database {
         &self,
         now: Timestamp,
         commands: Commands<'_, '_>,
-    ) -> Result<Ticket<Result<(quire_model::At, Replies), crate::Refused>>> {
+    ) -> Result<Ticket<Result<(quire_model::At, Replies), Refused>>> {
         let mut replies = Replies::default();
         let decided = self.shared.commit(now, &commands, &mut replies)?;
         let verdict = decided.verdict.map(|at| (at, replies)).map_err(|refused| *refused);
@@ -414,11 +415,29 @@ impl Database {
         now: Timestamp,
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
-    ) -> Result<Result<quire_model::At, Box<crate::Refused>>> {
+    ) -> Result<Result<quire_model::At, Box<Refused>>> {
         let decided = self.shared.commit(now, commands, replies)?;
         self.shared.log.wait(decided.rests_on)?;
         Ok(decided.verdict)
     }
+}
+
+/// Reads the keys of a command's records. `bytes_left` is how much may still be decompressed for one commit.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] when the records can't be read.
+#[cold]
+pub(crate) fn read_keys(command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
+    let (streams::Command::Produce { batch, .. } | streams::Command::ProduceByKey { batch, .. }) = command else {
+        unreachable!("only who produces is asked for keys, not {command:?}")
+    };
+    let opened = opened_within(batch, *bytes_left)?;
+    *bytes_left -= opened.len();
+    if let Some(error) = batch.records_from(&opened).find_map(std::result::Result::err) {
+        return Err(Error::new(ErrorKind::Invalid, format!("in a topic that compacts, {error}")));
+    }
+    *batch = batch.noting_keys(&opened);
+    Ok(())
 }
 
 /// A future that is ready when something was published. See [`Database::arrival_after`].

@@ -69,6 +69,14 @@ pub struct Refused {
     pub reason: Reason,
 }
 
+impl Refused {
+    /// The command whose keys are to be read before it can be decided: its topic came to be compacted since that was looked at, or comes to
+    /// be in this very commit.
+    pub(crate) fn asks_for_keys(&self) -> Option<usize> {
+        matches!(self.reason, Reason::Streams(streams::Refusal::UnreadKeys)).then_some(self.part)
+    }
+}
+
 /// Why a part was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {

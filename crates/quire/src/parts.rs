@@ -87,6 +87,11 @@ impl<'c> Sorted<'c> {
         Ok(sorted)
     }
 
+    /// A command of streams, by its number among them.
+    pub(crate) fn streams_mut(&mut self, number: usize) -> &mut streams::Command<'c> {
+        &mut self.streams[number]
+    }
+
     pub(crate) fn commands(&self) -> Commands<'_, 'c> {
         Commands { streams: &self.streams, events: &self.events, jobs: &self.jobs, graph: &self.graph }
     }

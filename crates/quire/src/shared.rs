@@ -207,7 +207,8 @@ impl Shared {
         };
         drop(owed);
         let decided = decided?;
-        if decided.verdict.is_err() {
+        // Whoever is asked for keys comes again with them.
+        if decided.verdict.as_ref().is_err_and(|refused| refused.asks_for_keys().is_none()) {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             self.log.note_refusal();
         }

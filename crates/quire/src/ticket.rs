@@ -46,6 +46,11 @@ impl<T> Ticket<T> {
         Ok(self.answer)
     }
 
+    /// The answer, before it may be told.
+    pub(crate) fn untold(&self) -> &T {
+        &self.answer
+    }
+
     /// The same ticket with another answer, made from this one.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Ticket<U> {
         Ticket { foundation: self.foundation, answer: change(self.answer) }

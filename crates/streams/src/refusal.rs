@@ -161,6 +161,9 @@ pub enum Refusal {
         /// Which record of the batch has none, from 0.
         record: u32,
     },
+    /// The topic compacts, and whoever asks has not read the keys of a compressed batch yet ([`Batch::noting_keys`](crate::wire::Batch::noting_keys)).
+    /// A database reads them and asks again.
+    UnreadKeys,
     /// Markers are for brokers to write, not for producers.
     ControlBatch,
     /// Transactions are not offered.
@@ -235,6 +238,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::MissingKey { record } => {
                 write!(f, "the topic is compacted by key, and record {record} of the batch has none")
+            }
+            Refusal::UnreadKeys => {
+                write!(f, "the topic is compacted by key, and the keys of the compressed batch were not read")
             }
             Refusal::ControlBatch => write!(f, "producers can't write control batches"),
             Refusal::TransactionalBatch => write!(f, "transactional batches are not supported"),

@@ -99,8 +99,9 @@ fn streams_facts(refusal: &streams::Refusal) -> Map<String, Value> {
         Refusal::GroupHasMembers { leases, generation } => {
             facts([("leases", json!(leases)), ("generation", json!(generation.map(streams::Generation::get)))])
         }
-        // Only the Kafka protocol has idempotent producers and members.
-        Refusal::UnknownProducer { .. }
+        // Only the Kafka protocol has idempotent producers and members, and a database reads keys by itself.
+        Refusal::UnreadKeys
+        | Refusal::UnknownProducer { .. }
         | Refusal::InvalidProducer { .. }
         | Refusal::FencedProducer { .. }
         | Refusal::OutOfOrderSequence { .. }

@@ -7,7 +7,7 @@ use quire_model::Sequence;
 use crate::commit::{Message, batch_time_ms};
 use crate::compression::{OPENED_BYTES_MAX, compressed, open_batch_up_to, opened};
 use crate::consumer::{Consumer, ConsumerSettings};
-use crate::database::Database;
+use crate::database::{Database, read_keys};
 use crate::decide::{Commands, Replies};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handles::only;
@@ -351,9 +351,16 @@ impl Producer<'_> {
         let smaller = compressed(&batch, codec)?;
         let batch = smaller.as_deref().map_or(batch, Batch::stored);
         let mut command = first.command(topic, batch);
-        database.note_keys(&mut command, &mut { OPENED_BYTES_MAX })?;
-        let commands = Commands { streams: &[command], ..Commands::default() };
-        database.commit_and_wait(now, &commands, &mut self.replies)?.map_err(|refused| Error::from(*refused))?;
+        let mut bytes_left = OPENED_BYTES_MAX;
+        database.note_keys(&mut command, &mut bytes_left)?;
+        loop {
+            let commands = Commands { streams: &[command], ..Commands::default() };
+            match database.commit_and_wait(now, &commands, &mut self.replies)? {
+                Ok(_) => break,
+                Err(refused) if refused.asks_for_keys().is_some() => read_keys(&mut command, &mut bytes_left)?,
+                Err(refused) => return Err(Error::from(*refused)),
+            }
+        }
         match self.replies.streams.pop() {
             Some(Reply::Produced(produced)) => {
                 self.known = Some((produced.topic, produced.compression));

@@ -16,6 +16,7 @@ mod graph_crash;
 mod graph_history;
 mod identity;
 mod inputs;
+mod keys;
 mod large_states;
 mod model;
 

@@ -38,11 +38,14 @@ impl<'c> Draft<'_, 'c> {
         if bytes > bytes_max as usize {
             return Err(Refusal::BatchTooLarge { bytes, bytes_max });
         }
-        // What has no key would never go.
-        if shape.settings.cleanup.compacts()
-            && let Some(record) = batch.first_without_key()
-        {
-            return Err(Refusal::MissingKey { record });
+        // What has no key would never go. Whoever asks looked whether the topic compacts a moment ago, and that may have changed.
+        if shape.settings.cleanup.compacts() {
+            if !batch.has_known_keys() {
+                return Err(Refusal::UnreadKeys);
+            }
+            if let Some(record) = batch.first_without_key() {
+                return Err(Refusal::MissingKey { record });
+            }
         }
         let stamp = Stamp::of(&batch)?;
         let last_offset_delta = batch.last_offset_delta();

@@ -21,8 +21,18 @@ pub struct Batch<'a> {
     bytes: &'a [u8],
     /// Whether the checksum is known to be that of the bytes.
     verified: bool,
-    /// The first of the compressed records that is known to have no key.
-    keyless: Option<u32>,
+    keys: Keys,
+}
+
+/// What is known of the keys of a batch's records without looking at them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    /// Nothing yet.
+    Unread,
+    /// Each has one.
+    All,
+    /// This is the first that has none.
+    NoneOf(u32),
 }
 
 impl<'a> Batch<'a> {
@@ -42,7 +52,7 @@ impl<'a> Batch<'a> {
         if usize::try_from(length) != Ok(bytes.len() - LEADER_EPOCH) {
             return Err(BatchError::Length { length, length_met: bytes.len() - LEADER_EPOCH });
         }
-        let batch = Batch { bytes, verified: true, keyless: None };
+        let batch = Batch { bytes, verified: true, keys: Keys::Unread };
         let computed = checksum(bytes);
         if batch.checksum() != computed {
             return Err(BatchError::Checksum { stated: batch.checksum(), computed });
@@ -78,7 +88,7 @@ impl<'a> Batch<'a> {
     pub fn stored(bytes: &'a [u8]) -> Self {
         assert!(bytes.len() >= HEADER_BYTES, "a stored batch holds its header, not {} bytes", bytes.len());
         assert_eq!(bytes[MAGIC], MAGIC_V2, "a stored batch has format v2");
-        Batch { bytes, verified: false, keyless: None }
+        Batch { bytes, verified: false, keys: Keys::Unread }
     }
 
     /// A batch whose checksum was computed of these bytes.
@@ -187,16 +197,25 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Whether [`Batch::first_without_key`] can tell: of a compressed batch, once its keys were noted.
+    pub fn has_known_keys(&self) -> bool {
+        self.keys != Keys::Unread || self.codec() == Codec::None
+    }
+
     /// The first record without a key, as far as that is known: of a compressed batch it is what [`Batch::noting_keys`] met.
     pub fn first_without_key(&self) -> Option<u32> {
-        let records = self.records().into_iter().flatten().map_while(Result::ok);
-        self.keyless.or_else(|| first_without_key(records))
+        match self.keys {
+            Keys::Unread => first_without_key(self.records().into_iter().flatten().map_while(Result::ok)),
+            Keys::All => None,
+            Keys::NoneOf(record) => Some(record),
+        }
     }
 
     /// This batch, of which it is known then whether its records have keys; `opened` is what they decompress to.
     #[must_use]
     pub fn noting_keys(self, opened: &[u8]) -> Self {
-        Batch { keyless: first_without_key(self.records_from(opened).map_while(Result::ok)), ..self }
+        let keyless = first_without_key(self.records_from(opened).map_while(Result::ok));
+        Batch { keys: keyless.map_or(Keys::All, Keys::NoneOf), ..self }
     }
 
     /// The same batch with its records compressed: `compressed` is what they came to with this codec. Its checksum is left to
