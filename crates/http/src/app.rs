@@ -6,19 +6,21 @@ use quire::Database;
 use tokio::sync::watch;
 
 use crate::requests::Requests;
+use crate::unpacking::Unpacking;
 
 /// The components behind the routes.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) database: Database,
     pub(crate) requests: Requests,
+    pub(crate) unpacking: Unpacking,
     /// Whether the server is about to stop: long polls end then.
     closed: watch::Receiver<bool>,
 }
 
 impl App {
     pub(crate) fn new(database: Database, closed: watch::Receiver<bool>) -> Arc<Self> {
-        Arc::new(App { database, requests: Requests::default(), closed })
+        Arc::new(App { database, requests: Requests::default(), unpacking: Unpacking::default(), closed })
     }
 
     /// Waits until the server is about to stop.

@@ -29,6 +29,7 @@ mod server;
 mod app;
 mod requests;
 mod routes;
+mod unpacking;
 
 mod body;
 mod bytes;
@@ -46,6 +47,7 @@ mod groups;
 mod jobs;
 mod life;
 mod queues;
+mod records;
 mod topics;
 
 mod exposition;

@@ -9,7 +9,9 @@ use axum::routing::{delete, get, post};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::{bulk, commit, events, graph, groups, health, jobs, life, metrics, queues, requests, stats, topics};
+use crate::{
+    bulk, commit, events, graph, groups, health, jobs, life, metrics, queues, records, requests, stats, topics,
+};
 
 /// All routes, over these components. Names in paths are percent-encoded: `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -35,7 +37,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/events/{store}/projections/{name}", delete(events::remove_projection))
         .route("/v1/topics", get(topics::topics))
         .route("/v1/topics/{topic}", get(topics::topic))
-        .route("/v1/topics/{topic}/{partition}/records", get(topics::records))
+        .route("/v1/topics/{topic}/{partition}/records", get(records::records))
         .route("/v1/topics/{topic}/groups/{group}", get(topics::group))
         .route("/v1/groups", get(groups::groups))
         .route("/v1/groups/{group}", get(groups::group))

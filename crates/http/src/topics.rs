@@ -1,29 +1,20 @@
-//! Reads of topics: the topics, one with its partitions, records from an offset on, and where a group goes on.
+//! Reads of topics: the topics, one with its partitions, and where a group goes on. Their records are read in `records.rs`.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::streams::wire::{Header, Record};
-use quire::streams::{Partition, PartitionOffsets, Stored, StreamReadError, TopicSettings};
-use quire::{Database, PartitionStatistics, Sequence, TopicStatistics};
+use quire::streams::{Partition, PartitionOffsets, TopicSettings};
+use quire::{Database, PartitionStatistics, TopicStatistics};
 use serde::Serialize;
 
 use crate::answer::{Answer, aside};
 use crate::app::App;
-use crate::bytes::Shown;
 use crate::error::Problem;
 use crate::params::{Named, Params, within};
 
 /// The longest wait for new records, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
-
-/// How many bytes of batches a read of records takes in when it is not said how many.
-const BYTES_DEFAULT: usize = 1 << 20;
-
-/// The most bytes of batches that a read of records takes in, but for the first batch.
-const BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, Serialize)]
 struct TopicReply {
@@ -75,31 +66,6 @@ impl From<TopicSettings> for SettingsReply {
         let (compression, cleanup) = (compression.to_string(), cleanup.to_string());
         SettingsReply { retention_ms, retention_bytes, batch_bytes_max, compression, cleanup, delete_retention_ms }
     }
-}
-
-#[derive(Debug, Serialize)]
-struct Records {
-    records: Vec<RecordReply>,
-    next_offset: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct RecordReply {
-    offset: u64,
-    timestamp_ms: i64,
-    #[serde(flatten)]
-    key: Shown<'static>,
-    #[serde(flatten)]
-    value: Shown<'static>,
-    headers: Vec<HeaderReply>,
-}
-
-#[derive(Debug, Serialize)]
-struct HeaderReply {
-    #[serde(flatten)]
-    key: Shown<'static>,
-    #[serde(flatten)]
-    value: Shown<'static>,
 }
 
 #[derive(Debug, Serialize)]
@@ -187,109 +153,6 @@ fn describe(database: &Database, topic: String) -> Result<TopicWithPartitions, P
     Ok(TopicWithPartitions { topic, settings: settings.into(), protected_for, partitions, written })
 }
 
-/// Where a read of records begins.
-#[derive(Debug, Clone, Copy)]
-enum Begin {
-    Offset(Sequence),
-    /// At the first record that is not earlier, in milliseconds since 1970, or at the end.
-    Time(i64),
-}
-
-/// `GET /v1/topics/{topic}/{partition}/records`: records from an offset on.
-pub(crate) async fn records(
-    State(app): State<Arc<App>>,
-    Named((topic, partition)): Named<(String, u32)>,
-    mut params: Params,
-) -> Result<Answer, Problem> {
-    let from = match (params.one("offset")?, params.one("timestamp_ms")?) {
-        (Some(_), Some(_)) => return Err(Problem::invalid("records are read from an offset or from a time, not both")),
-        (offset, None) => Begin::Offset(Sequence::new(offset.unwrap_or_default())),
-        (None, Some(timestamp_ms)) => Begin::Time(timestamp_ms),
-    };
-    let bytes_max = within("bytes_max", params.one("bytes_max")?.unwrap_or(BYTES_DEFAULT), 1..=BYTES_MAX)?;
-    let limit = params.limit()?;
-    params.end()?;
-    aside(move || {
-        let found = app.database.read_published(|view| {
-            let found = view.streams.topic_named(&topic)?;
-            Some(view.streams.partition(found.id, partition))
-        })?;
-        let found = found.ok_or_else(|| unknown_topic(&topic))?.map_err(unreadable)?;
-        let from = match from {
-            Begin::Offset(offset) => offset,
-            Begin::Time(timestamp_ms) => {
-                let topic = app.database.topic(&topic);
-                let found = topic.offset_at_time(partition, timestamp_ms)?.map(|found| found.offset);
-                found.map_or_else(|| Ok(topic.offsets(partition)?.next), Ok::<_, Problem>)?
-            }
-        };
-        Ok(Answer::of(&read(&app.database, found, from, limit, bytes_max)?))
-    })
-    .await
-}
-
-fn read(
-    database: &Database,
-    partition: Partition,
-    from: Sequence,
-    limit: usize,
-    bytes_max: usize,
-) -> Result<Records, Problem> {
-    let mut read = Records { records: Vec::new(), next_offset: from.get() };
-    let mut problem = None;
-    let visited =
-        partition.fetch(&database.history(), from, bytes_max, &mut |stored| match take(&stored, limit, &mut read) {
-            Ok(()) if read.records.len() < limit => ControlFlow::Continue(()),
-            Ok(()) => ControlFlow::Break(()),
-            Err(met) => {
-                problem = Some(met);
-                ControlFlow::Break(())
-            }
-        });
-    visited.map_err(unreadable)?;
-    match problem {
-        // What stands before a batch that can't be shown can be; the next read begins at that batch and tells.
-        Some(problem) if read.records.is_empty() => Err(problem),
-        _ => Ok(read),
-    }
-}
-
-/// Takes the records of a batch that are asked for, and were not read before.
-fn take(stored: &Stored<'_>, limit: usize, read: &mut Records) -> Result<(), Problem> {
-    let base = stored.base_offset;
-    let opened = quire::open_batch(&stored.batch)
-        .map_err(|error| Problem::invalid(format!("in the batch at offset {base}, {error}")))?;
-    for record in stored.batch.records_from(&opened) {
-        let record = record.map_err(|error| Problem::invalid(format!("in the batch at offset {base}, {error}")))?;
-        let offset = base.get() + u64::from(record.offset_delta);
-        if offset < read.next_offset {
-            continue;
-        }
-        if read.records.len() == limit {
-            return Ok(());
-        }
-        read.records.push(shown(offset, &record));
-        read.next_offset = offset + 1;
-    }
-    // A compacted batch may end with offsets that have no record any more.
-    read.next_offset = stored.next_offset().get();
-    Ok(())
-}
-
-fn shown(offset: u64, record: &Record<'_>) -> RecordReply {
-    let header = |header: Header<'_>| HeaderReply {
-        key: Shown::key("key", Some(header.key.to_vec())),
-        value: Shown::key("value", header.value.map(<[u8]>::to_vec)),
-    };
-    RecordReply {
-        offset,
-        timestamp_ms: record.timestamp_ms,
-        key: Shown::key("key", record.key.map(<[u8]>::to_vec)),
-        value: Shown::optional("value", record.value.map(<[u8]>::to_vec)),
-        headers: record.headers.iter().map(header).collect(),
-    }
-}
-
 /// `GET /v1/topics/{topic}/groups/{group}`: where a consumer group goes on.
 pub(crate) async fn group(
     State(app): State<Arc<App>>,
@@ -312,18 +175,6 @@ pub(crate) async fn group(
     Ok(Answer::of(&GroupReply { topic, group, offsets }))
 }
 
-fn unknown_topic(topic: &str) -> Problem {
+pub(crate) fn unknown_topic(topic: &str) -> Problem {
     Problem::not_found(format!("there is no topic {topic:?}"))
-}
-
-fn unreadable(error: StreamReadError) -> Problem {
-    match error {
-        StreamReadError::Unreadable(error) => quire::Error::from(error).into(),
-        StreamReadError::OffsetOutOfRange { start, next, .. } => {
-            Problem::offset_out_of_range(error.to_string()).fact("start", start.get()).fact("next", next.get())
-        }
-        StreamReadError::UnknownTopic { .. } | StreamReadError::UnknownPartition { .. } => {
-            Problem::not_found(error.to_string())
-        }
-    }
 }

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use quire_streams::wire::{Batch, Codec};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::snappy;
 
 /// The most bytes that the records of a batch may have when they are opened.
 pub const OPENED_BYTES_MAX: usize = 256 << 20;
@@ -34,8 +35,7 @@ pub fn open_batch(batch: &Batch<'_>) -> Result<Vec<u8>> {
     opened(batch).map(Cow::into_owned)
 }
 
-/// The records of a batch, decompressed to no more than the first `bytes_max` bytes. What is not asked for is not decompressed, but for
-/// the rest of a block of Snappy.
+/// The records of a batch, decompressed to no more than the first `bytes_max` bytes. What is not asked for is not decompressed.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] when so many can't be decompressed.
@@ -133,26 +133,25 @@ fn too_many(bytes_max: usize) -> std::io::Error {
 fn snappy(bytes: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
     let mut opened = Vec::new();
     match bytes.strip_prefix(SNAPPY_JAVA) {
-        None => opened = raw_snappy(bytes)?,
+        None => opened = raw_snappy(bytes, bytes_max)?,
         Some(framed) => {
             let cut = || std::io::Error::other("the frame is cut off");
             let mut rest = framed.get(SNAPPY_JAVA_VERSIONS_BYTES..).ok_or_else(cut)?;
             while !rest.is_empty() && opened.len() < bytes_max {
                 let (length, behind) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
                 let (block, behind) = behind.split_at_checked(u32::from_be_bytes(*length) as usize).ok_or_else(cut)?;
-                opened.extend(raw_snappy(block)?);
+                opened.extend(raw_snappy(block, bytes_max - opened.len())?);
                 rest = behind;
             }
         }
     }
-    opened.truncate(bytes_max);
     Ok(opened)
 }
 
 /// One block. What it comes to is said in front of it.
-fn raw_snappy(block: &[u8]) -> std::io::Result<Vec<u8>> {
+fn raw_snappy(block: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
     if snap::raw::decompress_len(block)? > OPENED_BYTES_MAX {
         return Err(too_many(OPENED_BYTES_MAX));
     }
-    Ok(snap::raw::Decoder::new().decompress_vec(block)?)
+    snappy::beginning(block, bytes_max)
 }

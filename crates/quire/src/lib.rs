@@ -89,6 +89,7 @@ mod database;
 mod error;
 mod failing;
 mod handles;
+mod snappy;
 
 pub mod tools;
 

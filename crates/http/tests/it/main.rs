@@ -6,6 +6,7 @@ mod graphs;
 mod life;
 mod page;
 mod reads;
+mod records;
 mod served;
 mod server;
 mod workers;
