@@ -11,10 +11,19 @@ use crate::errors::Failure;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) name: &'static str,
+    /// Its name among the broker's settings, where Kafka has the default of a topic's.
+    pub(crate) of_broker: &'static str,
     pub(crate) value: String,
+    /// What it is when nothing is said.
+    pub(crate) default: String,
     pub(crate) kind: Kind,
-    pub(crate) is_default: bool,
     pub(crate) documentation: &'static str,
+}
+
+impl Shown {
+    pub(crate) fn is_default(&self) -> bool {
+        self.value == self.default
+    }
 }
 
 /// What a value is, by Kafka's numbers.
@@ -34,11 +43,37 @@ pub(crate) enum Change<'c> {
     Reset,
 }
 
-/// The settings of topics that have one value here, which may be said and not changed.
-const FIXED: [(&str, &str, Kind, &str); 3] = [
-    ("compression.type", "producer", Kind::Text, "Batches are stored as their producers compressed them."),
-    ("message.timestamp.type", "CreateTime", Kind::Text, "Records have the times that their producers gave them."),
-    ("min.insync.replicas", "1", Kind::Int, "There is one copy."),
+/// A setting of topics that has one value here, which may be said and not changed.
+struct Fixed {
+    name: &'static str,
+    of_broker: &'static str,
+    value: &'static str,
+    kind: Kind,
+    documentation: &'static str,
+}
+
+const FIXED: [Fixed; 3] = [
+    Fixed {
+        name: "compression.type",
+        of_broker: "compression.type",
+        value: "producer",
+        kind: Kind::Text,
+        documentation: "Batches are stored as their producers compressed them.",
+    },
+    Fixed {
+        name: "message.timestamp.type",
+        of_broker: "log.message.timestamp.type",
+        value: "CreateTime",
+        kind: Kind::Text,
+        documentation: "Records have the times that their producers gave them.",
+    },
+    Fixed {
+        name: "min.insync.replicas",
+        of_broker: "min.insync.replicas",
+        value: "1",
+        kind: Kind::Int,
+        documentation: "There is one copy.",
+    },
 ];
 
 /// What a commit takes beside a batch, at most: its header, and the entry's with its tag.
@@ -53,48 +88,55 @@ pub(crate) fn batch_bytes_most(database: &Database) -> u32 {
 pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<Shown> {
     let default = TopicSettings::default();
     let or_none = |limit: Option<u64>| limit.map_or_else(|| String::from("-1"), |limit| limit.to_string());
+    let most = |bytes: u32| bytes.min(batch_bytes_most).to_string();
     let mut shown = vec![
         Shown {
             name: "cleanup.policy",
+            of_broker: "log.cleanup.policy",
             value: settings.cleanup.to_string(),
+            default: default.cleanup.to_string(),
             kind: Kind::List,
-            is_default: settings.cleanup == default.cleanup,
             documentation: "Whether records go by age and size (delete), when their key has a newer one (compact), or by both.",
         },
         Shown {
             name: "delete.retention.ms",
+            of_broker: "log.cleaner.delete.retention.ms",
             value: settings.delete_retention_ms.to_string(),
+            default: default.delete_retention_ms.to_string(),
             kind: Kind::Long,
-            is_default: settings.delete_retention_ms == default.delete_retention_ms,
             documentation: "For how long a compacted topic tells that a key is gone.",
         },
         Shown {
             name: "max.message.bytes",
-            value: settings.batch_bytes_max.min(batch_bytes_most).to_string(),
+            of_broker: "message.max.bytes",
+            value: most(settings.batch_bytes_max),
+            default: most(default.batch_bytes_max),
             kind: Kind::Int,
-            is_default: settings.batch_bytes_max == default.batch_bytes_max,
             documentation: "The most bytes of a record batch; no more than a commit of the database takes, which is the default.",
         },
         Shown {
             name: "retention.bytes",
+            of_broker: "log.retention.bytes",
             value: or_none(settings.retention_bytes),
+            default: or_none(default.retention_bytes),
             kind: Kind::Long,
-            is_default: settings.retention_bytes == default.retention_bytes,
             documentation: "How many bytes each partition keeps at least; -1: all.",
         },
         Shown {
             name: "retention.ms",
+            of_broker: "log.retention.ms",
             value: or_none(settings.retention_ms),
+            default: or_none(default.retention_ms),
             kind: Kind::Long,
-            is_default: settings.retention_ms == default.retention_ms,
             documentation: "For how many milliseconds records are kept; -1: for ever.",
         },
     ];
-    shown.extend(FIXED.map(|(name, value, kind, documentation)| Shown {
+    shown.extend(FIXED.map(|Fixed { name, of_broker, value, kind, documentation }| Shown {
         name,
+        of_broker,
         value: value.to_owned(),
+        default: value.to_owned(),
         kind,
-        is_default: true,
         documentation,
     }));
     shown.sort_unstable_by_key(|shown| shown.name);
@@ -145,10 +187,10 @@ pub(crate) fn change(
             changes.batch_bytes_max = Some(bytes.ok_or_else(wrong)?);
         }
         ("max.message.bytes", Change::Reset) => changes.batch_bytes_max = Some(default.batch_bytes_max),
-        (name, change) => match FIXED.iter().find(|(fixed, ..)| *fixed == name) {
-            Some((_, only, ..)) => match change {
-                Change::Set(value) if value != *only => {
-                    return Err(invalid(format!("{name} is {only} here, and can't be {value:?}")));
+        (name, change) => match FIXED.iter().find(|fixed| fixed.name == name) {
+            Some(fixed) => match change {
+                Change::Set(value) if value != fixed.value => {
+                    return Err(invalid(format!("{name} is {} here, and can't be {value:?}", fixed.value)));
                 }
                 _ => {}
             },
@@ -177,8 +219,7 @@ pub(crate) fn of_broker(settings: &Settings) -> Vec<Shown> {
     let default = Settings::default();
     let shown = |name, value: &dyn ToString, default: &dyn ToString, kind, documentation| {
         let (value, default) = (value.to_string(), default.to_string());
-        let is_default = value == default;
-        Shown { name, value, kind, is_default, documentation }
+        Shown { name, of_broker: name, value, default, kind, documentation }
     };
     vec![
         shown(
@@ -231,11 +272,25 @@ pub(crate) fn of_broker(settings: &Settings) -> Vec<Shown> {
             "The shortest time that a member may choose to be silent.",
         ),
         shown(
+            "max.connections",
+            &settings.connections_max,
+            &default.connections_max,
+            Kind::Int,
+            "The most connections at a time.",
+        ),
+        shown(
             "num.partitions",
             &settings.auto_create_partitions,
             &default.auto_create_partitions,
             Kind::Int,
             "How many partitions a topic has when it is not said.",
+        ),
+        shown(
+            "queued.max.request.bytes",
+            &settings.memory_bytes_max,
+            &default.memory_bytes_max,
+            Kind::Long,
+            "The most bytes that large requests and answers take together.",
         ),
         shown(
             "socket.request.max.bytes",

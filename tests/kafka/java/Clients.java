@@ -224,7 +224,12 @@ public class Clients {
         var resource = new ConfigResource(ConfigResource.Type.TOPIC, "java-topic");
         var change = new AlterConfigOp(new ConfigEntry("max.message.bytes", "1000"), AlterConfigOp.OpType.SET);
         get(admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all());
-        var config = get(admin.describeConfigs(List.of(resource)).values().get(resource));
+        var all = new DescribeConfigsOptions().includeSynonyms(true).includeDocumentation(true);
+        var config = get(admin.describeConfigs(List.of(resource), all).values().get(resource));
+        var retention = config.get("retention.ms");
+        var from = retention.synonyms().stream().map(it -> it.source() + ":" + it.name() + "=" + it.value()).toList();
+        expect(from.equals(List.of("DYNAMIC_TOPIC_CONFIG:retention.ms=3600000", "DEFAULT_CONFIG:log.retention.ms=-1")), from);
+        expect(retention.documentation().contains("kept"), retention.documentation());
         expect(config.get("retention.ms").value().equals("3600000") && config.get("max.message.bytes").value().equals("1000"), config);
         try {
             send("java-topic", List.of("x".repeat(2000)), Map.of());

@@ -124,8 +124,8 @@ async fn describe(
     let shown = configs::of_topic(&created.settings, most).into_iter().map(|shown| {
         CreatableTopicConfigs::default()
             .with_name(StrBytes::from_static_str(shown.name))
+            .with_config_source(if shown.is_default() { 5 } else { 1 })
             .with_value(Some(StrBytes::from_string(shown.value)))
-            .with_config_source(if shown.is_default { 5 } else { 1 })
     });
     let result = result
         .with_num_partitions(i32::try_from(created.partitions).expect("partitions have 31 bits"))

@@ -2,7 +2,9 @@
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
-use kafka_protocol::messages::describe_configs_response::{DescribeConfigsResourceResult, DescribeConfigsResult};
+use kafka_protocol::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+};
 use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::TopicSettings;
@@ -50,9 +52,13 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
                     let keys = resource.configuration_keys.as_deref();
                     keys.is_none_or(|keys| keys.is_empty() || keys.iter().any(|key| key.as_str() == shown.name))
                 };
-                let described = shown.into_iter().filter(wanted).map(|shown| {
-                    describe(shown, resource.resource_type, request.version, decoded.include_documentation)
-                });
+                let told = Told {
+                    of: resource.resource_type,
+                    version: request.version,
+                    synonyms: decoded.include_synonyms,
+                    documentation: decoded.include_documentation,
+                };
+                let described = shown.into_iter().filter(wanted).map(|shown| told.describe(shown));
                 DescribeConfigsResult::default().with_configs(described.collect())
             }
             Err(failure) => DescribeConfigsResult::default()
@@ -78,7 +84,9 @@ async fn shown(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Re
             let most = configs::batch_bytes_most(&broker.database);
             settings.await?.map(|settings| configs::of_topic(&settings, most)).ok_or_else(Failure::unknown_topic)
         }
-        BROKER if name.is_empty() || name == BROKER_ID.to_string() => Ok(configs::of_broker(&broker.settings)),
+        BROKER if name == BROKER_ID.to_string() => Ok(configs::of_broker(&broker.settings)),
+        // What was set for all brokers while they run: nothing can be.
+        BROKER if name.is_empty() => Ok(Vec::new()),
         BROKER => Err(Failure::new(ResponseError::InvalidRequest, format!("there is no broker {name:?}"))),
         other => {
             let message = format!("only topics and brokers have settings here, and not resources of type {other}");
@@ -87,18 +95,41 @@ async fn shown(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Re
     })
 }
 
-fn describe(shown: Shown, of: i8, version: i16, documented: bool) -> DescribeConfigsResourceResult {
-    let own = if of == TOPIC { OF_TOPIC } else { OF_BROKER };
-    let result = DescribeConfigsResourceResult::default()
-        .with_name(StrBytes::from_static_str(shown.name))
-        .with_value(Some(StrBytes::from_string(shown.value)))
-        .with_read_only(of == BROKER)
-        .with_config_source(if shown.is_default { DEFAULT } else { own });
-    match version {
-        TYPES_FROM.. => {
-            let documentation = documented.then(|| StrBytes::from_static_str(shown.documentation));
-            result.with_config_type(shown.kind as i8).with_documentation(documentation)
+/// What is to be told of each setting.
+struct Told {
+    of: i8,
+    version: i16,
+    synonyms: bool,
+    documentation: bool,
+}
+
+impl Told {
+    fn describe(&self, shown: Shown) -> DescribeConfigsResourceResult {
+        let own = if self.of == TOPIC { OF_TOPIC } else { OF_BROKER };
+        let text = StrBytes::from_static_str;
+        // Where a value may come from, the nearest first: the one that counts.
+        let mut values = Vec::with_capacity(2);
+        if !shown.is_default() {
+            values.push((shown.name, shown.value, own));
         }
-        _ => result,
+        values.push((shown.of_broker, shown.default, DEFAULT));
+        let (_, value, source) = values[0].clone();
+        let synonyms = values.into_iter().filter(|_| self.synonyms).map(|(name, value, source)| {
+            let value = Some(StrBytes::from_string(value));
+            DescribeConfigsSynonym::default().with_name(text(name)).with_value(value).with_source(source)
+        });
+        let result = DescribeConfigsResourceResult::default()
+            .with_name(text(shown.name))
+            .with_value(Some(StrBytes::from_string(value)))
+            .with_read_only(self.of == BROKER)
+            .with_config_source(source)
+            .with_synonyms(synonyms.collect());
+        match self.version {
+            TYPES_FROM.. => {
+                let documentation = self.documentation.then(|| text(shown.documentation));
+                result.with_config_type(shown.kind as i8).with_documentation(documentation)
+            }
+            _ => result,
+        }
     }
 }

@@ -16,7 +16,9 @@ use kafka_protocol::messages::{
     DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeProducersRequest,
     IncrementalAlterConfigsRequest, OffsetForLeaderEpochRequest, TopicName,
 };
+use kafka_protocol::protocol::StrBytes;
 use quire::events::NewEvent;
+use quire_kafka::Settings;
 
 use quire::streams::wire::{BatchBuilder, HEADER_BYTES};
 
@@ -234,6 +236,60 @@ async fn every_setting_of_topic_and_broker_is_shown_in_every_version() {
         assert!(results[1].configs.iter().any(|config| &*config.name == "num.partitions" && config.read_only));
         let codes = [code(results[2].error_code), code(results[3].error_code)];
         assert_eq!(codes, [Some(UnknownTopicOrPartition), Some(InvalidRequest)]);
+    }
+}
+
+#[tokio::test]
+async fn where_a_value_comes_from_and_what_it_is_for_is_told_to_who_asks() {
+    let settings = Settings { auto_create_partitions: 3, ..Settings::default() };
+    let world = World::with(settings).await;
+    let mut client = world.client().await;
+    assert_eq!(client.create(&creating("t", 1, &[("retention.ms", "1000")])).await, None);
+    for version in 1..=4 {
+        let resource = |of, named, keys: &[&str]| {
+            DescribeConfigsResource::default()
+                .with_resource_type(of)
+                .with_resource_name(text(named))
+                .with_configuration_keys(Some(keys.iter().map(|key| text(key)).collect()))
+        };
+        let resources = vec![
+            resource(TOPIC, "t", &["retention.ms", "cleanup.policy"]),
+            resource(BROKER, "0", &["num.partitions", "fetch.max.bytes"]),
+            resource(BROKER, "", &[]),
+        ];
+        for told in [true, false] {
+            let request = DescribeConfigsRequest::default().with_resources(resources.clone());
+            let request = request.with_include_synonyms(told).with_include_documentation(told && version >= 3);
+            let results = client.call(version, &request).await.results;
+            let shown = |at: usize| {
+                let configs = results[at].configs.iter().map(|config| {
+                    let is_documented = config.documentation.as_ref().is_some_and(|text| !text.is_empty());
+                    assert_eq!(is_documented, told && version >= 3, "{}", config.name);
+                    let value = |value: &Option<StrBytes>| value.as_deref().expect("a value").to_owned();
+                    let synonyms =
+                        config.synonyms.iter().map(|it| format!(" {}={}@{}", it.name, value(&it.value), it.source));
+                    let synonyms: String = synonyms.collect();
+                    format!("{}={}@{}{synonyms}", config.name, value(&config.value), config.config_source)
+                });
+                configs.collect::<Vec<_>>()
+            };
+            let synonyms = |synonyms: &'static str| if told { synonyms } else { "" };
+            assert_eq!(
+                shown(0),
+                [
+                    format!("cleanup.policy=delete@5{}", synonyms(" log.cleanup.policy=delete@5")),
+                    format!("retention.ms=1000@1{}", synonyms(" retention.ms=1000@1 log.retention.ms=-1@5")),
+                ]
+            );
+            assert_eq!(
+                shown(1),
+                [
+                    format!("fetch.max.bytes=57671680@5{}", synonyms(" fetch.max.bytes=57671680@5")),
+                    format!("num.partitions=3@4{}", synonyms(" num.partitions=3@4 num.partitions=1@5")),
+                ]
+            );
+            assert_eq!((results[2].error_code, shown(2)), (0, Vec::new()));
+        }
     }
 }
 
