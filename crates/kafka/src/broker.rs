@@ -61,6 +61,18 @@ impl Broker {
         }
     }
 
+    /// The same, or only whether it would be done now, and how it would be answered.
+    ///
+    /// # Errors
+    /// As [`Broker::commit`].
+    pub(crate) async fn commit_or_try(&self, command: Command<'_>, only_try: bool) -> Result<Reply, Failure> {
+        if !only_try {
+            return self.commit(command).await;
+        }
+        let tried = self.database.read_published(|view| view.streams.would(view.history, command))?;
+        tried.map_err(Failure::from)
+    }
+
     /// Looks something up that is durable.
     ///
     /// # Errors

@@ -41,18 +41,6 @@ impl Failure {
     pub(crate) fn negative_offset(offset: i64) -> Self {
         Failure::new(ResponseError::OffsetOutOfRange, format!("no record has the offset {offset}"))
     }
-
-    /// What a producer to an event store is told.
-    pub(crate) fn read_only(topic: &str, store: &str) -> Self {
-        let message = format!("topic {topic} is the event store {store}, and read-only; append events to it instead");
-        Failure::new(ResponseError::PolicyViolation, message)
-    }
-
-    pub(crate) fn queue_is_read_only(topic: &str, queue: &str) -> Self {
-        let message =
-            format!("topic {topic} tells what happens in queue {queue}, and is read-only; enqueue jobs instead");
-        Failure::new(ResponseError::PolicyViolation, message)
-    }
 }
 
 impl From<Error> for Failure {

@@ -45,6 +45,7 @@ mod partition;
 mod topics;
 
 mod errors;
+mod read_only;
 mod response;
 
 pub use server::Server;

@@ -14,6 +14,7 @@ use crate::broker::Broker;
 use crate::configs::{self, Change};
 use crate::connection::Closed;
 use crate::errors::Failure;
+use crate::read_only::{self, Wants};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -121,10 +122,6 @@ async fn alter(
         return Err(Failure::new(ResponseError::InvalidRequest, message));
     }
     let command = Command::AlterTopic { topic: TopicRef::Name(name), changes: changes? };
-    if only_validate {
-        let tried = broker.database.read_published(|view| view.streams.would(view.history, command))?;
-        tried.map(|_| ()).map_err(Failure::from)
-    } else {
-        broker.commit(command).await.map(|_| ())
-    }
+    let done = broker.commit_or_try(command, only_validate).await;
+    done.map(|_| ()).map_err(|failure| read_only::explained(broker, name, Wants::OtherSettings, failure))
 }

@@ -10,6 +10,7 @@ use quire::streams::{Command, TopicRef};
 use crate::broker::{BROKER_ID, Broker};
 use crate::connection::Closed;
 use crate::errors::Failure;
+use crate::read_only::{self, Wants};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -48,12 +49,8 @@ async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: b
     })?;
     check_assignments(broker, topic, partitions)?;
     let command = Command::AddPartitions { topic: TopicRef::Name(topic.name.as_str()), partitions };
-    if only_validate {
-        let tried = broker.database.read_published(|view| view.streams.would(view.history, command))?;
-        tried.map(|_| ()).map_err(Failure::from)
-    } else {
-        broker.commit(command).await.map(|_| ())
-    }
+    let done = broker.commit_or_try(command, only_validate).await;
+    done.map(|_| ()).map_err(|failure| read_only::explained(broker, &topic.name, Wants::MorePartitions, failure))
 }
 
 /// Who says which broker has each new partition says so of every one.

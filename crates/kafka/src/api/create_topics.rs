@@ -78,13 +78,7 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
     let name = topic.name.to_string();
     let partitions = partitions(broker, topic)?;
     let command = Command::CreateTopic { name: &name, partitions, settings };
-    let reply = if only_validate {
-        let tried = broker.database.read_published(|view| view.streams.would(view.history, command))?;
-        tried.map_err(Failure::from)?
-    } else {
-        broker.commit(command).await?
-    };
-    match reply {
+    match broker.commit_or_try(command, only_validate).await? {
         Reply::TopicCreated(_) => Ok(Created { name, partitions, settings }),
         other => unreachable!("a creation is answered by a topic, not by {other:?}"),
     }

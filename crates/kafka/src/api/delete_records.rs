@@ -9,6 +9,7 @@ use quire::streams::{Command, Reply, TopicRef};
 use crate::broker::Broker;
 use crate::connection::Closed;
 use crate::errors::Failure;
+use crate::read_only::{self, Wants};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -51,7 +52,8 @@ async fn delete(broker: &Broker, topic: &str, partition: i32, offset: i64) -> Re
     };
     let command =
         Command::DeleteRecords { topic: TopicRef::Name(topic), partition: number, before, keep_unread: false };
-    match broker.commit(command).await? {
+    let deleted = broker.commit(command).await;
+    match deleted.map_err(|failure| read_only::explained(broker, topic, Wants::FewerRecords, failure))? {
         Reply::RecordsDeleted(deleted) => Ok(deleted.start),
         other => unreachable!("a deletion is answered by a start, not by {other:?}"),
     }

@@ -3,15 +3,16 @@
 use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::{DeleteTopicsRequest, DeleteTopicsResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::{Command, TopicRef};
+use quire::streams::Command;
 use uuid::Uuid;
 
 use crate::broker::Broker;
 use crate::connection::Closed;
 use crate::errors::Failure;
+use crate::read_only::{self, Wants};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Kind, Topic};
+use crate::topics::{self, Topic};
 
 /// Topics of (name, id), names, timeout.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -60,9 +61,8 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteT
 }
 
 async fn delete(broker: &Broker, topic: &Topic) -> Result<(), Failure> {
-    match &topic.kind {
-        Kind::Stream { id, .. } => broker.commit(Command::DeleteTopic { topic: TopicRef::Id(*id) }).await.map(|_| ()),
-        Kind::Events { store, .. } => Err(Failure::read_only(&topic.name, store)),
-        Kind::Jobs { queue, .. } => Err(Failure::queue_is_read_only(&topic.name, queue)),
+    match read_only::refusal(topic, Wants::Delete) {
+        Some(refusal) => Err(refusal),
+        None => broker.commit(Command::DeleteTopic { topic: topic.committed_as() }).await.map(|_| ()),
     }
 }

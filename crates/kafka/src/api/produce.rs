@@ -20,10 +20,11 @@ use uuid::Uuid;
 use crate::broker::Broker;
 use crate::connection::Closed;
 use crate::errors::Failure;
+use crate::read_only::{self, Wants};
 use crate::request::Request;
 use crate::response;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Kind, Numbered};
+use crate::topics::{self, Numbered};
 
 /// Transactional id, acks, timeout, topics of (name or id, partitions of (number, records)).
 pub(crate) static SCHEMA: Schema = Schema {
@@ -248,9 +249,5 @@ async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, Failure
 
 /// Why a topic that is there took no batch: it is an event store, or it came to be only just now.
 fn refuse_to_produce(topic: &topics::Topic) -> Failure {
-    match &topic.kind {
-        Kind::Events { store, .. } => Failure::read_only(&topic.name, store),
-        Kind::Jobs { queue, .. } => Failure::queue_is_read_only(&topic.name, queue),
-        Kind::Stream { .. } => Failure::unknown_topic(),
-    }
+    read_only::refusal(topic, Wants::Produce).unwrap_or_else(Failure::unknown_topic)
 }

@@ -18,6 +18,7 @@ mod metadata;
 mod offsets;
 mod old_commits;
 mod produce;
+mod read_only;
 mod server;
 mod sessions;
 mod settings;

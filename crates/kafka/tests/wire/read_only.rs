@@ -1,0 +1,93 @@
+//! What is not done to event stores and queues, and what is said of it.
+
+use kafka_protocol::ResponseError::{self, *};
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_protocol::messages::{
+    AlterConfigsRequest, CreatePartitionsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest, TopicName, alter_configs_request, incremental_alter_configs_request,
+};
+use kafka_protocol::protocol::StrBytes;
+use quire::events::NewEvent;
+use quire::jobs::NewJob;
+
+use crate::support::{Client, World, batch, text};
+
+const TOPIC: i8 = 2;
+
+fn name(topic: &str) -> TopicName {
+    TopicName(text(topic))
+}
+
+/// The codes and words with which each change of a topic is answered.
+async fn changes(client: &mut Client, topic: &str) -> Vec<(&'static str, Option<ResponseError>, String)> {
+    let mut met = Vec::new();
+    let mut note = |what, code, message: &Option<StrBytes>| {
+        met.push((what, ResponseError::try_from_code(code), message.as_deref().unwrap_or_default().to_owned()));
+    };
+    let produced = client.produce(topic, &batch(&["a"])).await;
+    note("produce", produced.error_code, &produced.error_message);
+    for only_validate in [true, false] {
+        let more = CreatePartitionsTopic::default().with_name(name(topic)).with_count(2).with_assignments(None);
+        let request = CreatePartitionsRequest::default().with_topics(vec![more]).with_validate_only(only_validate);
+        let created = client.call(3, &request).await.results.remove(0);
+        note("partitions", created.error_code, &created.error_message);
+
+        let config = alter_configs_request::AlterableConfig::default()
+            .with_name(text("retention.ms"))
+            .with_value(Some(text("1")));
+        let resource = alter_configs_request::AlterConfigsResource::default()
+            .with_resource_type(TOPIC)
+            .with_resource_name(text(topic))
+            .with_configs(vec![config]);
+        let request = AlterConfigsRequest::default().with_resources(vec![resource]).with_validate_only(only_validate);
+        let altered = client.call(2, &request).await.responses.remove(0);
+        note("settings", altered.error_code, &altered.error_message);
+
+        let config = incremental_alter_configs_request::AlterableConfig::default()
+            .with_name(text("retention.ms"))
+            .with_value(Some(text("1")));
+        let resource = incremental_alter_configs_request::AlterConfigsResource::default()
+            .with_resource_type(TOPIC)
+            .with_resource_name(text(topic))
+            .with_configs(vec![config]);
+        let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+        let altered = client.call(1, &request.with_validate_only(only_validate)).await.responses.remove(0);
+        note("settings", altered.error_code, &altered.error_message);
+    }
+    let partition = DeleteRecordsPartition::default().with_offset(1);
+    let records = DeleteRecordsTopic::default().with_name(name(topic)).with_partitions(vec![partition]);
+    let deleted = client.call(2, &DeleteRecordsRequest::default().with_topics(vec![records])).await;
+    // Its answer has no room for words.
+    note("records", deleted.topics[0].partitions[0].error_code, &None);
+    let request = DeleteTopicsRequest::default().with_topic_names(vec![name(topic)]);
+    let deleted = client.call(5, &request).await.responses.remove(0);
+    note("delete", deleted.error_code, &deleted.error_message);
+    met
+}
+
+#[tokio::test]
+async fn what_is_done_to_topics_is_refused_of_stores_and_queues_with_what_to_use_instead() {
+    let world = World::new().await;
+    world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
+    world.database.queue("air/delays").enqueue(NewJob::new(b"late")).expect("a job");
+    let mut client = world.client().await;
+    for (topic, is, retain) in [
+        ("air.flights", "is the event store air/flights, and read-only", "quire events retain"),
+        ("jobs.air.delays", "tells what happens in queue air/delays, and is read-only", "no settings of a topic"),
+    ] {
+        for (what, code, message) in changes(&mut client, topic).await {
+            assert_eq!(code, Some(PolicyViolation), "{what} of {topic}: {message}");
+            assert!(what == "records" || message.contains(is), "{message}");
+            let instead = match what {
+                "partitions" => "it has one partition",
+                "settings" => retain,
+                _ => "",
+            };
+            assert!(message.contains(instead), "{message}");
+        }
+    }
+    for (what, code, message) in changes(&mut client, "nowhere").await {
+        assert_eq!(code, Some(UnknownTopicOrPartition), "{what}: {message}");
+    }
+}
