@@ -92,13 +92,14 @@ impl Jobs {
 
     fn enqueued(&mut self, enqueued: &Enqueued<'_>, entry: &quire_model::Entry<'_>) {
         let id = JobId::new(entry.place);
-        let extra = Extra {
-            expires_at: enqueued.expires_at,
-            key: enqueued.unique.map(|unique| key_of(&unique, enqueued.queue).into()),
-            ..Extra::default()
-        };
-        if let (Some(unique), Some(key)) = (&enqueued.unique, &extra.key) {
-            self.keys.take((**key).clone(), Holder { job: id, until: key_end(unique.hold, entry.time) });
+        let has_extra = enqueued.expires_at.is_some() || enqueued.unique.is_some();
+        if has_extra {
+            let key = enqueued.unique.map(|unique| (key_of(&unique, enqueued.queue), unique.hold));
+            if let Some((key, hold)) = &key {
+                self.keys.take(key.clone(), Holder { job: id, until: key_end(*hold, entry.time) });
+            }
+            let key = key.map(|(key, _)| key.into());
+            self.extras.insert(id, Extra { expires_at: enqueued.expires_at, key, ..Extra::default() });
         }
         let queue = self.queues.get_mut(&enqueued.queue).expect("a job is enqueued where a queue is");
         let due = queue.begin_change(entry.time);
@@ -108,13 +109,10 @@ impl Jobs {
             job.state = JobState::Scheduled;
             job.set_until(run_at);
         }
-        job.extra = extra.expires_at.is_some() || extra.key.is_some();
-        queue.insert(id, &job, extra.expires_at);
+        job.extra = has_extra;
+        queue.insert(id, &job, enqueued.expires_at);
         queue.end_change(enqueued.queue, due, &mut self.timers);
         self.jobs.insert(id, job);
-        if job.extra {
-            self.extras.insert(id, extra);
-        }
     }
 
     /// Steps of jobs of one queue. It may be gone when they are finished jobs that were deleted.

@@ -313,6 +313,7 @@ impl<'d> DraftGroup<'d> {
     }
 
     /// The next job of the group, and whether it became pending in this commit.
+    #[inline]
     fn first(&mut self, cleared: bool) -> Option<(PendingKey, bool)> {
         let rest = self.rest.get_or_insert_with(|| self.stored.pending.keys().peekable());
         let stored = if cleared { None } else { rest.peek().copied() };

@@ -59,6 +59,9 @@ enum Standing {
 pub(crate) struct Groups {
     slots: Vec<Option<Group>>,
     free: BTreeSet<u32>,
+    /// The group without a name, which needs no search.
+    unnamed: Option<u32>,
+    /// The others.
     numbers: BTreeMap<Box<str>, u32>,
     pub(crate) ready: Ordered<ReadyKey>,
     /// Groups that time will change.
@@ -107,14 +110,15 @@ impl Groups {
     }
 
     /// The number of the group of this name, when there is one.
+    #[inline]
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
-        self.numbers.get(name).copied()
+        if name.is_empty() { self.unnamed } else { self.numbers.get(name).copied() }
     }
 
     /// The group of this name; a new one when there is none.
     pub(crate) fn intern(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
+        if let Some(number) = self.number(name) {
+            return number;
         }
         let number = self.free.pop_first().unwrap_or_else(|| {
             self.slots.push(None);
@@ -126,7 +130,11 @@ impl Groups {
 
     /// Puts a group under a free number.
     fn put(&mut self, number: u32, group: Group) {
-        self.numbers.insert(group.name.clone(), number);
+        if group.name.is_empty() {
+            self.unnamed = Some(number);
+        } else {
+            self.numbers.insert(group.name.clone(), number);
+        }
         self.slots[number as usize] = Some(group);
     }
 

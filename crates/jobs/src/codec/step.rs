@@ -317,7 +317,7 @@ impl Run {
     pub(crate) fn takes(&self, cause: Cause, queue: QueueId, shared: &str) -> bool {
         self.of == Some((cause, queue))
             && self.count < STEPS_MAX
-            && Decoder::new(self.body.as_slice()).bytes() == Ok(shared.as_bytes())
+            && Decoder::new(self.body.as_slice()).bytes().is_ok_and(|said| is_same(said, shared.as_bytes()))
     }
 
     /// Adds a step of a job of the queue.
@@ -343,6 +343,13 @@ impl Run {
             self.tags.with(Some(queue), |tags| push(effects, cause.kind(), tags, self.count, &[self.body.as_slice()]));
         }
     }
+}
+
+/// Whether both are the same. Nothing is the same as nothing without a look: processors with AVX-512 take 70 ns for the C library's
+/// comparison of no bytes, which loads from where no memory is (Intel, glibc 2.36).
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && (one.is_empty() || one == other)
 }
 
 const _: () = assert!(ModelId::JOBS.get() == 3, "the tags in the page of the file format");

@@ -75,22 +75,23 @@ impl Decision<'_, '_> {
     }
 
     fn command(&mut self, command: &Command<'_>) -> Result<Reply, Stop> {
-        match *command {
-            Command::Enqueue { queue, job } => self.enqueue(queue, &job),
+        // By reference: an enqueue is 184 bytes, and a copy that is read at once takes longer than what is done with it.
+        match command {
+            Command::Enqueue { queue, job } => self.enqueue(queue, job),
             Command::Fetch { queues, order, count, lease_micros, worker } => {
-                Ok(Reply::Fetched(self.fetch(queues, order, count, lease_micros, worker)?))
+                Ok(Reply::Fetched(self.fetch(queues, *order, *count, *lease_micros, worker)?))
             }
-            Command::Ack { job, token, result } => self.ack(job, token, result),
-            Command::Fail { job, token, error, retry } => self.fail(job, token, error, retry),
-            Command::Snooze { job, token, until } => self.snooze(job, token, until),
+            Command::Ack { job, token, result } => self.ack(*job, *token, result),
+            Command::Fail { job, token, error, retry } => self.fail(*job, *token, error, *retry),
+            Command::Snooze { job, token, until } => self.snooze(*job, *token, *until),
             Command::Heartbeat { job, token, lease_micros, progress, checkpoint } => {
-                self.heartbeat(job, token, lease_micros, progress, checkpoint)
+                self.heartbeat(*job, *token, *lease_micros, *progress, *checkpoint)
             }
-            Command::Change { job, change } => Ok(Reply::Changed { state: self.change(job, &change)? }),
-            Command::SetQueue { queue, change } => Ok(self.set_queue(queue, change)?),
+            Command::Change { job, change } => Ok(Reply::Changed { state: self.change(*job, change)? }),
+            Command::SetQueue { queue, change } => Ok(self.set_queue(queue, *change)?),
             Command::Clear { queue } => Ok(self.clear(queue, false)?),
             Command::Destroy { queue } => Ok(self.clear(queue, true)?),
-            Command::Bulk { filter, change } => Ok(self.begin_bulk(filter, change)?),
+            Command::Bulk { filter, change } => Ok(self.begin_bulk(*filter, *change)?),
             Command::Each(commands) => self.each(commands),
             Command::Tick => self.tick(),
         }
@@ -100,15 +101,15 @@ impl Decision<'_, '_> {
         Limit::EachCommands.check(commands.len() as u64)?;
         let mut answers = Vec::with_capacity(commands.len());
         for command in commands {
-            let answer = match command {
-                Command::Each(_) => Err(Refusal::NestedEach.into()),
-                command => self.command(command),
-            };
-            answers.push(match answer {
-                Ok(reply) => Ok(reply),
-                Err(Stop::Refused(refusal)) => Err(refusal),
+            if let Command::Each(_) = command {
+                answers.push(Err(Refusal::NestedEach));
+                continue;
+            }
+            match self.command(command) {
+                Ok(reply) => answers.push(Ok(reply)),
+                Err(Stop::Refused(refusal)) => answers.push(Err(refusal)),
                 Err(unreadable) => return Err(unreadable),
-            });
+            }
         }
         Ok(Reply::Each(answers))
     }
