@@ -1,13 +1,11 @@
 //! A bell on which threads of this process sleep: whoever is woken goes on without a lock that all the others want, too.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use rustix::thread::futex::{self, Flags};
+use quire_threads::{Futex, Ordering};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
-    rings: AtomicU32,
+    rings: Futex,
 }
 
 impl Bell {
@@ -19,15 +17,13 @@ impl Bell {
     /// Sleeps until it rings once more than was `heard`.
     pub(crate) fn sleep(&self, heard: u32) {
         while self.rings() == heard {
-            // Whatever the outcome, the number says whether it has rung.
-            let _ = futex::wait(&self.rings, Flags::PRIVATE, heard, None);
+            self.rings.wait(heard);
         }
     }
 
     /// Wakes everyone who sleeps.
     pub(crate) fn ring(&self) {
-        // The kernel takes the count for a signed number.
-        self.wake(i32::MAX as u32);
+        self.wake(u32::MAX);
     }
 
     /// Wakes one who sleeps, and all who are about to.
@@ -37,7 +33,7 @@ impl Bell {
 
     fn wake(&self, sleepers_max: u32) {
         self.rings.fetch_add(1, Ordering::SeqCst);
-        let _ = futex::wake(&self.rings, Flags::PRIVATE, sleepers_max);
+        self.rings.wake(sleepers_max);
     }
 }
 

@@ -5,11 +5,11 @@
 //! changes both and a damaged word is noticed. The layout is drawn in `docs/file-format.md`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quire_mapped::SharedWords;
 use quire_model::Position;
+use quire_threads::{AtomicU64, Ordering};
 
 use crate::directory::{Directory, LockedFile};
 use crate::error::{Error, Result};
@@ -111,7 +111,7 @@ impl Control {
         let (file, words) = directory.words(NAME, WORDS)?;
         let seat = Seat::take(directory)?;
         let mut control = Control { words, file, seat, opening: 0, _open: open };
-        let word = |index: usize| control.words.words()[index].load(Ordering::Acquire);
+        let word = |index: usize| control.words.word(index).load(Ordering::Acquire);
         if let (MAGIC, Some(version)) = (word(0), unseal(word(1)).filter(|version| *version > VERSION)) {
             let version = u32::try_from(version).unwrap_or(u32::MAX);
             return Err(Error::NewerFormat { path: directory.path_of(NAME), version, supported: VERSION as u32 });
@@ -155,16 +155,21 @@ impl Control {
             };
             return Err(Error::Settings { problems: vec![problem] });
         }
-        control.opening = control.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;
-        turn::disown(&control);
-        // What somebody left who had the seat before, and died.
-        control.hears_no_more();
-        control.word(HELD + control.seat() as usize).store(0, Ordering::Release);
-        control.word(PROCESSES + control.seat() as usize).store(std::process::id().into(), Ordering::Release);
-        control.count_attached(directory);
-        // Whoever was alone so far learns that it is not.
-        control.arrive();
+        control.sit_down(directory);
         Ok(Entered { control, known, durability, alone, door })
+    }
+
+    /// Uses the seat from now on.
+    fn sit_down(&mut self, directory: &Directory) {
+        self.opening = self.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;
+        turn::disown(self);
+        // What somebody left who had the seat before, and died.
+        self.hears_no_more();
+        self.word(HELD + self.seat() as usize).store(0, Ordering::Release);
+        self.word(PROCESSES + self.seat() as usize).store(std::process::id().into(), Ordering::Release);
+        self.count_attached(directory);
+        // Whoever was alone so far learns that it is not.
+        self.arrive();
     }
 
     /// Keeps others from opening the log for as long as the door is held. Who died is not counted any more from here on.
@@ -263,7 +268,7 @@ impl Control {
     }
 
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
-        &self.words.words()[index]
+        self.words.word(index)
     }
 
     /// Sleeps on a word until it is woken, at most so long, unless it changed already.
@@ -285,6 +290,27 @@ impl Control {
         let attached = others.fold(self.bit(), |bits, seat| bits | 1 << seat);
         self.word(ATTACHED).store(attached, Ordering::SeqCst);
         self.tell_only(attached);
+    }
+}
+
+#[cfg(all(test, loom))]
+impl Control {
+    /// That of an opening whose words a model checker explores.
+    pub(crate) fn explored(words: SharedWords, directory: &Directory) -> Self {
+        let (open, _) = directory.lock_open(false).unwrap().unwrap();
+        let (file, seat) = (directory.handle(), Seat::take(directory).unwrap());
+        let mut control = Control { words, file, seat, opening: 0, _open: open };
+        control.sit_down(directory);
+        control
+    }
+
+    /// The words that any of it touches for seats below `seats`.
+    pub(crate) fn explored_words(seats: usize) -> impl Iterator<Item = usize> {
+        let of_seats = [PROCESSES, HELD, crate::hearing::ALARMS].into_iter().flat_map(move |at| at..at + seats);
+        let hearing = [crate::hearing::LISTENING, crate::hearing::ASLEEP, crate::hearing::ARRIVALS];
+        let own = [TAIL, DURABLE, TURN, ACTIVE, FAILED, OPENINGS, ATTACHED];
+        let compaction = [COMPACTION_ROUND, COMPACTION_FIRST, COMPACTION_FIRST + 1];
+        own.into_iter().chain(hearing).chain(compaction).chain(of_seats)
     }
 }
 

@@ -53,6 +53,12 @@ impl Directory {
         Ok(Directory { storage, path: path.to_owned(), handle })
     }
 
+    /// Itself, for what needs any file.
+    #[cfg(all(test, loom))]
+    pub(crate) fn handle(&self) -> Arc<dyn StoredFile> {
+        Arc::clone(&self.handle)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

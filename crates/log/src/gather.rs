@@ -6,6 +6,7 @@
 //! is tried again after twice as many syncs each time, so that it costs little where it does not pay. Who is alone waits for nobody.
 
 use quire_model::Position;
+use quire_threads::yield_now;
 
 /// How often the processor is given away at most, should the clock stand still.
 const YIELDS_MAX: u32 = 1_000;
@@ -89,7 +90,7 @@ impl Wait {
             return Outcome::Late;
         }
         for _ in 0..YIELDS_MAX {
-            std::thread::yield_now();
+            yield_now();
             if appended() >= self.until {
                 return Outcome::Back;
             }

@@ -8,19 +8,20 @@
 //! A thread that listens takes in what came and wakes who waits for it: two wake-ups, one behind the other. A thread that can take in
 //! by itself what it waits for sleeps on the alarm of its seat, and needs one.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use quire_threads::Ordering;
 
 use crate::control::Control;
 use crate::seat::SEATS;
 
 /// The seats that listen, and behind that those that sleep until their alarm: a bit for each.
-const LISTENING: usize = 32;
-const ASLEEP: usize = 33;
+pub(crate) const LISTENING: usize = 32;
+pub(crate) const ASLEEP: usize = 33;
 /// How often something has arrived for those who listen.
-const ARRIVALS: usize = 40;
+pub(crate) const ARRIVALS: usize = 40;
 /// For each seat, how often its alarm went.
-const ALARMS: usize = 192;
+pub(crate) const ALARMS: usize = 192;
 
 impl Control {
     /// From now on a publication of another is told by [`Control::await_arrival`].

@@ -5,11 +5,11 @@
 //!
 //! No waker is woken or dropped under a lock: it may do anything, even come back here or close the log.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 
 use quire_model::Position;
+use quire_threads::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence};
 
 use crate::control::Control;
 use crate::deadline::Deadline;

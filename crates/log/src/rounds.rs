@@ -7,9 +7,8 @@
 //! So nobody is woken for a round that answers others. Whoever was woken to lead and need not, for another process has synced what it
 //! waited for, passes it on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use quire_model::Position;
+use quire_threads::{AtomicU64, Ordering};
 
 use crate::bell::Bell;
 

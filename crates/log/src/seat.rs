@@ -46,6 +46,6 @@ pub(crate) fn is_taken(directory: &Directory, number: u32) -> bool {
     !matches!(directory.is_locked(&name(number)), Ok(None | Some(false)))
 }
 
-fn name(number: u32) -> String {
+pub(crate) fn name(number: u32) -> String {
     format!("seat-{number:02}")
 }

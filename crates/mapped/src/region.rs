@@ -6,11 +6,11 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(target_os = "linux")]
 use memmap2::{Advice, UncheckedAdvice};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use quire_threads::{AtomicUsize, Ordering};
 
 /// What unmapping is rounded to: no smaller than the system's pages on any machine this runs on.
 #[cfg(target_os = "linux")]

@@ -9,9 +9,10 @@ use super::Violation;
 
 /// Each workspace crate and the workspace crates it may use.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("quire-mapped", &[]),
+    ("quire-threads", &[]),
+    ("quire-mapped", &["quire-threads"]),
     ("quire-model", &[]),
-    ("quire-log", &["quire-mapped", "quire-model"]),
+    ("quire-log", &["quire-mapped", "quire-model", "quire-threads"]),
     ("quire-streams", &["quire-model"]),
     ("quire-events", &["quire-model"]),
     ("quire-jobs", &["quire-model"]),
@@ -163,7 +164,7 @@ mod tests {
     fn an_edge_that_the_table_does_not_have_is_named() {
         check_with("quire-http", "quire-log", "may not use `quire-log`; it may use: quire");
         check_with("quire-events", "quire-jobs", "may not use `quire-jobs`");
-        check_with("quire-mapped", "quire-model", "it may use: nothing");
+        check_with("quire-threads", "quire-mapped", "it may use: nothing");
         check_with("quire-log", "quire", "may not use `quire`");
     }
 
@@ -179,7 +180,7 @@ mod tests {
         let mut packages = full();
         packages[0].name = "quire-utils".to_owned();
         let places: Vec<_> = check(&packages).into_iter().map(|violation| violation.place).collect();
-        assert_eq!(places, ["quire-utils", "quire-mapped"]);
+        assert_eq!(places, ["quire-utils", "quire-threads"]);
     }
 
     #[test]

@@ -14,11 +14,11 @@
 //! A round that its beginner does not live to end leaves the others with segments mapped, and with files that may be the old or
 //! the new ones: the next one who asks begins another round, and each looks at the files before it answers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quire_model::Position;
+use quire_threads::{AtomicU64, Ordering};
 
 use super::Run;
 use crate::components::Background;
@@ -69,12 +69,12 @@ fn is_open(round: u64) -> bool {
 }
 
 impl Control {
-    fn round(&self) -> u64 {
+    pub(crate) fn round(&self) -> u64 {
         self.word(COMPACTION_ROUND).load(Ordering::Acquire)
     }
 
     /// Begins a round; says its number.
-    fn begin_round(&self, run: Run) -> u64 {
+    pub(crate) fn begin_round(&self, run: Run) -> u64 {
         self.end_round();
         self.word(COMPACTION_FIRST).store(run.first.get(), Ordering::Relaxed);
         self.word(COMPACTION_FIRST + 1).store(run.end.get(), Ordering::Relaxed);
@@ -92,19 +92,19 @@ impl Control {
     }
 
     /// What is asked for in a round; `None` when it is over.
-    fn asked_in(&self, round: u64) -> Option<Run> {
+    pub(crate) fn asked_in(&self, round: u64) -> Option<Run> {
         let number = |index| Position::new(self.word(COMPACTION_FIRST + index).load(Ordering::Acquire));
         let run = Run { first: number(0), end: number(1) };
         (is_open(round) && self.round() == round).then_some(run)
     }
 
     /// Says that this opening holds what is asked for in a round.
-    fn say_held(&self, round: u64) {
+    pub(crate) fn say_held(&self, round: u64) {
         self.word(HELD + self.seat() as usize).store(round, Ordering::Release);
         self.wake(COMPACTION_ROUND, u32::MAX);
     }
 
-    fn all_others_hold(&self, round: u64) -> bool {
+    pub(crate) fn all_others_hold(&self, round: u64) -> bool {
         self.others().all(|seat| self.word(HELD + seat as usize).load(Ordering::Acquire) == round)
     }
 }

@@ -4,10 +4,11 @@
 //! same time. All of it is relaxed: no number waits for another.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use quire_mapped::SharedWords;
 use quire_model::{Position, Timestamp};
+use quire_threads::AtomicU64;
 
 use super::histogram::bucket_of;
 use super::{MAGIC, NAME, VERSION, WORDS, word};
@@ -58,7 +59,7 @@ impl Counters {
             [MAGIC, VERSION, identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
         debug_assert_eq!((word::DATABASE, word::SHARD), (2, expected.len() - 1));
         if (0..expected.len()).any(|index| counters.word(index).load(Relaxed) != expected[index]) {
-            counters.words.words().iter().for_each(|word| word.store(0, Relaxed));
+            (0..WORDS).for_each(|index| counters.word(index).store(0, Relaxed));
             counters.word(word::SINCE).store(counters.clock.now().as_micros(), Relaxed);
             for (index, value) in expected.into_iter().enumerate().rev() {
                 counters.word(index).store(value, Relaxed);
@@ -66,6 +67,15 @@ impl Counters {
         }
         counters.at_opening = counters.counts();
         Ok(counters)
+    }
+
+    /// A page whose words a model checker explores.
+    #[cfg(all(test, loom))]
+    pub(crate) fn explored(clock: Arc<dyn Clock>) -> Self {
+        let single =
+            [word::APPENDS, word::ENTRIES, word::BYTES, word::ERRORS, word::SYNCS, word::SYNC_NS, word::SYNC_NS + 1];
+        let words = SharedWords::in_memory(single);
+        Counters { words, clock, at_opening: Counts::default(), timed_at: AtomicU64::new(0) }
     }
 
     /// An append begins, at this time. Gives back when, on the clock that measures, if this one is to be timed.
@@ -157,6 +167,6 @@ impl Counters {
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
-        &self.words.words()[index]
+        self.words.word(index)
     }
 }

@@ -5,10 +5,11 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use memmap2::{MmapOptions, MmapRaw};
+use quire_threads::AtomicU64;
 use rustix::thread::futex::{self, Flags, Timespec};
 
 use crate::region::check_length;
@@ -32,8 +33,17 @@ impl SharedWords {
         Ok(SharedWords { raw, count })
     }
 
-    /// The words.
-    pub fn words(&self) -> &[AtomicU64] {
+    /// A word.
+    ///
+    /// # Panics
+    /// When there is no such word.
+    #[inline]
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        &self.words()[index]
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
         // SAFETY: The mapping begins at a page boundary, so it is aligned for 8 bytes, and holds `count` words (Bounds,
         // Length). Every access goes through an atomic, so other threads and processes may write at the same time.
         unsafe { std::slice::from_raw_parts(self.raw.as_mut_ptr().cast::<AtomicU64>(), self.count) }
@@ -63,7 +73,7 @@ impl SharedWords {
     /// What the kernel looks at.
     #[cfg(target_endian = "little")]
     fn lower_half(&self, index: usize) -> &AtomicU32 {
-        let word: *const AtomicU64 = &self.words()[index];
+        let word: *const AtomicU64 = self.word(index);
         // SAFETY: The word is there and aligned, and its lower half stands first. No thread loads or stores through this
         // reference: it only names an address to the kernel, so every access of the word is one of 64 bits.
         unsafe { &*word.cast::<AtomicU32>() }
@@ -84,8 +94,8 @@ mod tests {
         file.set_len(4096).unwrap();
         let one = SharedWords::of_file(&file, 512).unwrap();
         let other = SharedWords::of_file(&file, 512).unwrap();
-        one.words()[7].store(42, Ordering::Release);
-        assert_eq!(other.words()[7].load(Ordering::Acquire), 42);
+        one.word(7).store(42, Ordering::Release);
+        assert_eq!(other.word(7).load(Ordering::Acquire), 42);
     }
 
     #[test]
@@ -99,12 +109,12 @@ mod tests {
         one.wait(3, 1, None);
         std::thread::scope(|scope| {
             let sleep = || {
-                while one.words()[3].load(Ordering::Acquire) == 0 {
+                while one.word(3).load(Ordering::Acquire) == 0 {
                     one.wait(3, 0, None);
                 }
             };
             let sleepers = [scope.spawn(sleep), scope.spawn(sleep), scope.spawn(sleep)];
-            other.words()[3].store(1, Ordering::Release);
+            other.word(3).store(1, Ordering::Release);
             other.wake(3, u32::MAX);
             sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
         });

@@ -1,0 +1,83 @@
+//! The words in a build for the model checker: memory of one run, in place of a file. Only those that a test names are there, for the
+//! checker keeps the history of each.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quire_threads::{AtomicBool, AtomicU64, Ordering, Queue, yield_now};
+
+/// Some words, the same for every clone: a clone stands for another process that maps the file.
+#[derive(Debug, Clone)]
+pub struct SharedWords {
+    words: Arc<BTreeMap<usize, Word>>,
+}
+
+#[derive(Debug, Default)]
+struct Word {
+    number: AtomicU64,
+    asleep: Queue,
+    /// Whether every sleep with an end is over.
+    time_is_over: AtomicBool,
+}
+
+impl SharedWords {
+    /// Words of these numbers, all of them 0.
+    pub fn in_memory(indexes: impl IntoIterator<Item = usize>) -> Self {
+        SharedWords { words: Arc::new(indexes.into_iter().map(|index| (index, Word::default())).collect()) }
+    }
+
+    /// A file is not explored.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn of_file(_file: &File, _count: usize) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// A word.
+    ///
+    /// # Panics
+    /// When the test has named no such word.
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        &self.named(index).number
+    }
+
+    /// Sleeps until the word is woken; not at all when its lower 32 bits are not `expected` any more. Its end comes with
+    /// [`SharedWords::end_sleeps`].
+    ///
+    /// # Panics
+    /// When the test has named no such word.
+    pub fn wait(&self, index: usize, expected: u32, at_most: Option<Duration>) {
+        let word = self.named(index);
+        let is_over = || at_most.is_some() && word.time_is_over.load(Ordering::Acquire);
+        word.asleep.wait(|| !is_over() && word.number.load(Ordering::Relaxed) as u32 == expected);
+        if is_over() {
+            // Who looks again and again has the others go on.
+            yield_now();
+        }
+    }
+
+    /// From now on the time of whoever sleeps on a word is always over.
+    ///
+    /// # Panics
+    /// When the test has named no such word.
+    pub fn end_sleeps(&self, index: usize) {
+        self.named(index).time_is_over.store(true, Ordering::Release);
+        self.wake(index, u32::MAX);
+    }
+
+    /// Wakes at most so many threads that sleep on a word: 1, or any number for all.
+    ///
+    /// # Panics
+    /// When the test has named no such word.
+    pub fn wake(&self, index: usize, count: u32) {
+        self.named(index).asleep.wake(count);
+    }
+
+    fn named(&self, index: usize) -> &Word {
+        self.words.get(&index).unwrap_or_else(|| panic!("the test has to name word {index}"))
+    }
+}

@@ -1,0 +1,53 @@
+//! That what is explored is neither more nor less than what the orderings promise.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{AtomicU64, Futex, Ordering};
+
+/// Two threads that each store to a word of their own and look at the other's.
+fn store_and_look(store: Ordering, load: Ordering) {
+    loom::model(move || {
+        let words: Arc<[AtomicU64; 2]> = Arc::default();
+        let other = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || {
+                words[1].store(1, store);
+                words[0].load(load)
+            })
+        };
+        words[0].store(1, store);
+        let seen = words[1].load(load) + other.join().unwrap();
+        assert!(seen > 0, "each missed the other's store");
+    });
+}
+
+#[test]
+fn of_two_who_store_and_look_in_one_order_of_all_one_sees_the_other() {
+    store_and_look(Ordering::SeqCst, Ordering::SeqCst);
+}
+
+#[test]
+#[should_panic(expected = "each missed the other's store")]
+fn of_two_who_store_and_look_without_such_an_order_both_may_miss_it() {
+    store_and_look(Ordering::Release, Ordering::Acquire);
+}
+
+#[test]
+fn who_sleeps_is_woken_and_who_is_about_to_sleep_sees_that_the_number_has_changed() {
+    loom::model(|| {
+        let futex = Arc::<Futex>::default();
+        let sleeps = {
+            let futex = Arc::clone(&futex);
+            thread::spawn(move || {
+                while futex.load(Ordering::Acquire) == 0 {
+                    futex.wait(0);
+                }
+            })
+        };
+        futex.fetch_add(1, Ordering::Release);
+        futex.wake(1);
+        sleeps.join().unwrap();
+    });
+}
