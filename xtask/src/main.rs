@@ -27,7 +27,7 @@ The chores of Quire.
 
 Usage: cargo xtask <CHORE>
 
-  test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, chaos, doc, kafka
+  test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, loom, chaos, doc, kafka
   tidy [--bless]                          check the rules about the source that no compiler checks;
                                           --bless: the format page was reviewed and says what the code does
   proto                                   generate the gRPC messages and services from the files in proto/

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ chaos ─▶ doc ─▶ kafka
+//! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All building steps use
@@ -31,7 +31,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "no lint warns", run: clippy },
     Step {
@@ -40,6 +40,7 @@ const STEPS: [Step; 7] = [
         run: |workspace| tidy::run(workspace, false),
     },
     Step { name: "test", what: "unit, property, integration, crash and doc tests", run: tests },
+    Step { name: "loom", what: "the lock-free parts, in every order of their steps", run: loom },
     Step {
         name: "chaos",
         what: "real processes, killed, stopped and starved",
@@ -150,6 +151,17 @@ fn tests(workspace: &Workspace) -> Result<(), String> {
     succeed(&mut in_root(workspace, &["test", "--workspace", "--profile", PROFILE]))
 }
 
+/// Runs the tests that a model checker carries out, in a build of their own: see `crates/threads`.
+fn loom(workspace: &Workspace) -> Result<(), String> {
+    let mut command =
+        in_root(workspace, &["test", "-p", "quire-threads", "-p", "quire-log", "--lib", "--profile", PROFILE]);
+    command.env("CARGO_TARGET_DIR", workspace.target.join("loom"));
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{flags} --cfg loom -D warnings"));
+    // One that fails may end the process before what it said was passed on.
+    succeed(command.args(["--", "explored::", "--nocapture"]))
+}
+
 /// Documents the libraries. The binary shares the name `quire` with the library, and with it the page.
 fn document(workspace: &Workspace) -> Result<(), String> {
     let mut command = in_root(workspace, &["doc", "--workspace", "--no-deps", "--lib", "--profile", PROFILE]);
@@ -194,8 +206,8 @@ mod tests {
 
     #[test]
     fn flags_choose_the_steps() {
-        assert_eq!(wanted(&[]), Ok(vec!["fmt", "clippy", "tidy", "test", "chaos", "doc", "kafka"]));
-        assert_eq!(wanted(&["--skip-python"]), Ok(vec!["fmt", "clippy", "tidy", "test", "chaos", "doc"]));
+        assert_eq!(wanted(&[]), Ok(vec!["fmt", "clippy", "tidy", "test", "loom", "chaos", "doc", "kafka"]));
+        assert_eq!(wanted(&["--skip-python"]), Ok(vec!["fmt", "clippy", "tidy", "test", "loom", "chaos", "doc"]));
         assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
     }
 

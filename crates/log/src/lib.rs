@@ -31,12 +31,15 @@ mod deadline;
 mod directory;
 mod draft;
 mod error;
+#[cfg(all(test, loom))]
+mod explored;
 mod follow;
 mod gather;
 mod hearing;
 mod identity;
 pub mod inspect;
 mod log;
+mod newest;
 mod packed;
 mod prepare;
 mod publish;

@@ -86,8 +86,8 @@ impl Drop for Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(shared: &Shared, limit: Position) -> Self {
-        let (segments, store) = (shared.segments(), Arc::clone(shared.store()));
+    pub(crate) fn new(shared: &Shared, limit: Position, segments: Arc<Segments>) -> Self {
+        let store = Arc::clone(shared.store());
         Reader { segments, store, pins: Pins::default(), limit, seed: shared.seed() }
     }
 

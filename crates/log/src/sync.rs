@@ -8,11 +8,11 @@
 //!
 //! A failed sync is final: the kernel may have dropped the pages, so a second try could succeed without them ("fsyncgate").
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use quire_model::Position;
+use quire_threads::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 use crate::control::Control;
 use crate::directory::Directory;
@@ -31,6 +31,7 @@ pub(crate) struct Syncer {
     durability: Durability,
     /// The last record appended. A segment is among `unsynced` before a record in it is counted here.
     appended: AtomicU64,
+    /// The last record synced, by anyone. In a `sync` log it is published before it is counted here: whoever sees it here is answered.
     durable: AtomicU64,
     syncs: AtomicU64,
     counters: Arc<Counters>,
@@ -103,6 +104,10 @@ impl Syncer {
         if others <= self.durable() {
             return Woken::default();
         }
+        let woken = match self.durability {
+            Durability::Sync => published.publish_at_least(others),
+            Durability::Os => Woken::default(),
+        };
         let mut state = self.lock();
         self.durable.fetch_max(others.get(), Ordering::AcqRel);
         // Of the segments all of whose records are synced none is needed but the last.
@@ -110,11 +115,7 @@ impl Syncer {
         if !state.rounds.running() {
             state.unsynced.drain(..synced);
         }
-        drop(state);
-        match self.durability {
-            Durability::Sync => published.publish_at_least(others),
-            Durability::Os => Woken::default(),
-        }
+        woken
     }
 
     /// Returns once every record up to `position` is on the disk: by a sync of its own or by somebody else's.
@@ -134,8 +135,12 @@ impl Syncer {
         assert!(position <= self.last_appended(), "record {position} was not appended, and can't be synced");
         drop(self.adopt(control, published));
         let mut state = self.lock();
+        let mut is_to_lead = false;
         loop {
             if self.durable() >= position {
+                if is_to_lead {
+                    state.rounds.pass_on(&self.cohorts);
+                }
                 return Ok(());
             }
             if control.has_failed() && state.failed.is_none() {
@@ -149,12 +154,10 @@ impl Syncer {
                 let sleeper = state.rounds.join(position, &self.cohorts);
                 drop(state);
                 let has_ended = self.cohorts.sleep(&sleeper);
-                if self.durable() >= position {
-                    if !has_ended {
-                        self.lock().rounds.pass_on(&self.cohorts);
-                    }
+                if has_ended && self.durable() >= position {
                     return Ok(());
                 }
+                is_to_lead = !has_ended;
                 state = self.lock();
                 continue;
             }
@@ -187,12 +190,12 @@ impl Syncer {
                     // The last of them may take more records; the others are full.
                     state.unsynced.drain(..segments.len() - 1);
                     // Commit point of a `sync` log: everything up to the target is on the disk.
-                    let before = self.durable.fetch_max(target.get(), Ordering::AcqRel);
                     control.raise_durable(target);
                     if self.durability == Durability::Sync {
                         woken = published.publish_at_least(target);
                         control.tell_others();
                     }
+                    let before = self.durable.fetch_max(target.get(), Ordering::AcqRel);
                     let records = target.get().saturating_sub(before);
                     // Whoever waits without a thread comes back by way of some queue, for which a sync does not wait.
                     state.gathering.answered(records, ended.answered, self.last_appended(), begun + took_ns, took_ns);

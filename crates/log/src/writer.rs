@@ -51,7 +51,7 @@ pub struct Appended {
 impl Writer {
     pub(crate) fn new(log: Log, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
         let shared = Arc::clone(log.shared());
-        let reader = Reader::new(&shared, Position::MAX);
+        let reader = Reader::new(&shared, Position::MAX, shared.segments());
         let core = Core {
             shared,
             active,
@@ -138,7 +138,7 @@ impl Writer {
 
     /// The reader that sees every appended record, published or not.
     pub fn reader(&self) -> Reader {
-        Reader::new(&self.core.shared, Position::MAX)
+        Reader::new(&self.core.shared, Position::MAX, self.core.shared.segments())
     }
 
     /// The last appended record: what a checkpoint of the state now belongs to.

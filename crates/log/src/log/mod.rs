@@ -76,9 +76,8 @@ impl Log {
     /// A view of the log up to the published tail as it is now.
     pub fn reader(&self) -> Reader {
         let shared = self.shared();
-        // The limit first: a segment that comes later holds nothing below it.
-        let limit = shared.published.position();
-        Reader::new(shared, limit)
+        let (limit, segments) = shared.newest.published(&shared.published);
+        Reader::new(shared, limit, segments)
     }
 
     /// The position of the last published record.

@@ -1,8 +1,8 @@
 //! Opening a log: alone, it is recovered; beside others, what they have published is taken in.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use quire_model::Position;
 
@@ -17,6 +17,7 @@ use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::newest::Newest;
 use crate::prepare::{Preparer, is_spare_name, spare_name};
 use crate::publish::Published;
 use crate::reader::Store;
@@ -98,8 +99,7 @@ impl Log {
             preparer: Preparer::new(spare, settings.segment_bytes, settings.durability, background),
             syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
             published: Published::new(Position::ZERO, Arc::clone(&control)),
-            generation: AtomicU64::new(found.segments.generation),
-            segments: RwLock::new(Arc::new(found.segments)),
+            newest: Newest::new(found.segments),
             counters,
             sealing: Mutex::default(),
             sealer,

@@ -1,7 +1,7 @@
 //! What the writer, the readers and the threads of a log share. It wires the components together and decides nothing.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quire_model::{Position, Timestamp};
 
@@ -12,6 +12,7 @@ use crate::control::Control;
 use crate::directory::{Directory, LockedFile};
 use crate::error::Result;
 use crate::identity::Identity;
+use crate::newest::Newest;
 use crate::prepare::{Prepared, Preparer};
 use crate::publish::{Published, Woken};
 use crate::reader::{Reader, Store};
@@ -36,9 +37,7 @@ pub(crate) struct Shared {
     pub(super) clock: SteadyClock,
     pub(super) directory: Arc<Directory>,
     pub(super) control: Arc<Control>,
-    pub(super) segments: RwLock<Arc<Segments>>,
-    /// That of the newest list of segments; to be looked at without the lock.
-    pub(super) generation: AtomicU64,
+    pub(super) newest: Newest,
     /// Sealed segments, and what it takes to read them.
     pub(super) store: Arc<Store>,
     /// Held while a segment is sealed.
@@ -83,12 +82,12 @@ impl Shared {
     }
 
     pub(crate) fn segments(&self) -> Arc<Segments> {
-        Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
+        self.newest.segments()
     }
 
     /// The generation of the newest list of segments.
     pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.newest.generation()
     }
 
     /// To be locked while segments are sealed or compacted.
@@ -119,9 +118,7 @@ impl Shared {
 
     /// Puts another list in the place of the newest.
     pub(crate) fn change_segments(&self, change: impl FnOnce(&Segments) -> Segments) {
-        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
-        *segments = Arc::new(change(&segments));
-        self.generation.store(segments.generation, Ordering::Release);
+        self.newest.change(change);
     }
 
     /// Seals the oldest segment that is full and synced; says whether there was one.
@@ -217,7 +214,7 @@ impl Shared {
         if mark.position == Position::ZERO {
             return mark.chain == self.identity.chain();
         }
-        let reader = Reader::new(self, Position::MAX);
+        let reader = Reader::new(self, Position::MAX, self.segments());
         // A checkpoint after a record that can't be read is passed over, as one of another past is.
         reader.chain(mark.position).is_ok_and(|chain| chain == Some(mark.chain))
     }

@@ -1,0 +1,57 @@
+//! Processes that have a log open: threads, each with a seat and a control file of its own over the same words. A death lets go of the
+//! locks, as the kernel does, and of nothing else.
+
+use std::mem;
+use std::path::Path;
+use std::sync::Arc;
+
+use quire_mapped::SharedWords;
+
+use super::files::{Files, Volume};
+use crate::control::{Control, TURN};
+use crate::directory::Directory;
+use crate::seat;
+
+const SHARD: &str = "shard";
+
+/// What the processes have in common.
+#[derive(Debug)]
+pub(super) struct Machine {
+    words: SharedWords,
+    pub(super) volume: Arc<Volume>,
+}
+
+/// One that has the log open.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) control: Arc<Control>,
+    pub(super) directory: Directory,
+}
+
+impl Machine {
+    /// One on which so many processes can have the log open at a time.
+    pub(super) fn new(seats: usize) -> Self {
+        let words = SharedWords::in_memory(Control::explored_words(seats));
+        Machine { words, volume: Arc::new(Volume::new(Path::new(SHARD))) }
+    }
+
+    pub(super) fn open(&self) -> Process {
+        let directory = Directory::open(Arc::new(Files(Arc::clone(&self.volume))), Path::new(SHARD)).unwrap();
+        let control = Arc::new(Control::explored(self.words.clone(), &directory));
+        Process { control, directory }
+    }
+
+    /// From now on whoever waits for the turn looks every now and then whether its holder is alive.
+    pub(super) fn time_passes(&self) {
+        self.words.end_sleeps(TURN);
+    }
+}
+
+impl Process {
+    /// Ends as by SIGKILL.
+    pub(super) fn die(self, machine: &Machine) {
+        let seat = self.directory.path_of(&seat::name(self.control.seat()));
+        mem::forget(self);
+        machine.volume.unlock(&seat);
+    }
+}

@@ -1,0 +1,235 @@
+//! Who waits and who publishes: nobody who looked before a publish sleeps through it, and who sees the tail sees what was done before
+//! it moved.
+
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::time::Duration;
+
+use loom::thread;
+use quire_mapped::Appender;
+use quire_model::Position;
+use quire_threads::{AtomicBool, AtomicU64, Ordering};
+
+use super::in_every_order;
+use super::process::{Machine, Process};
+use crate::bell::Bell;
+use crate::deadline::Deadline;
+use crate::publish::{Published, Slept};
+
+const FIRST: Position = Position::new(1);
+
+/// What is done before a record is published, without an order of its own.
+#[derive(Debug, Default)]
+struct Record(AtomicU64);
+
+impl Record {
+    fn write(&self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+
+    fn check(&self) {
+        assert_eq!(self.0.load(Ordering::Relaxed), 1, "who sees the tail sees the record");
+    }
+}
+
+fn published(process: &Process) -> Arc<Published> {
+    Arc::new(Published::new(Position::ZERO, Arc::clone(&process.control)))
+}
+
+/// A process's waiters, and a record that is published to them.
+fn waiters() -> (Process, Arc<Published>, Arc<Record>) {
+    let process = Machine::new(1).open();
+    let published = published(&process);
+    (process, published, Arc::default())
+}
+
+#[test]
+fn whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look() {
+    in_every_order(3, || {
+        let (bell, done) = (Arc::<Bell>::default(), Arc::<AtomicBool>::default());
+        let sleepers = [(); 2].map(|()| {
+            let (bell, done) = (Arc::clone(&bell), Arc::clone(&done));
+            thread::spawn(move || {
+                loop {
+                    let heard = bell.rings();
+                    if done.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    bell.sleep(heard);
+                }
+            })
+        });
+        done.store(true, Ordering::Relaxed);
+        bell.ring();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+#[test]
+fn whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record() {
+    in_every_order(3, || {
+        let (_process, published, record) = waiters();
+        let waiting = [(); 2].map(|()| {
+            let (published, record) = (Arc::clone(&published), Arc::clone(&record));
+            thread::spawn(move || {
+                published.wait(FIRST, || {}).unwrap();
+                record.check();
+            })
+        });
+        record.write();
+        drop(published.publish(FIRST));
+        waiting.into_iter().for_each(|waiting| waiting.join().unwrap());
+    });
+}
+
+#[test]
+fn whoever_spins_sees_the_record_when_it_sees_the_tail() {
+    in_every_order(3, || {
+        let (process, published, record) = waiters();
+        let control = Arc::clone(&process.control);
+        let reader = {
+            let (published, record, control) = (Arc::clone(&published), Arc::clone(&record), Arc::clone(&control));
+            thread::spawn(move || {
+                if published.position() >= FIRST || control.tail_is(FIRST) {
+                    record.check();
+                }
+            })
+        };
+        record.write();
+        control.set_tail(FIRST);
+        drop(published.publish(FIRST));
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn whoever_reads_below_the_settled_mark_sees_the_bytes() {
+    in_every_order(3, || {
+        let mut appender = Appender::in_memory(64).unwrap();
+        let (view, record) = (appender.view(), Arc::<Record>::default());
+        let reader = {
+            let record = Arc::clone(&record);
+            thread::spawn(move || {
+                if view.bytes(0..1).is_some() {
+                    record.check();
+                }
+            })
+        };
+        record.write();
+        appender.settle(1);
+        reader.join().unwrap();
+    });
+}
+
+/// A waker that says that it was woken.
+#[derive(Debug, Default)]
+struct Told(AtomicBool);
+
+impl Wake for Told {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_waker_is_woken_unless_its_poll_saw_the_publish() {
+    in_every_order(3, || {
+        let (_process, published, record) = waiters();
+        let polls = {
+            let (published, record) = (Arc::clone(&published), Arc::clone(&record));
+            thread::spawn(move || {
+                let (told, mut key) = (Arc::<Told>::default(), None);
+                let poll = published.poll(FIRST, &Waker::from(Arc::clone(&told)), &mut key);
+                if poll.is_ready() {
+                    record.check();
+                }
+                (poll.is_ready(), told)
+            })
+        };
+        record.write();
+        drop(published.publish(FIRST));
+        let (is_ready, told) = polls.join().unwrap();
+        assert!(is_ready || told.0.load(Ordering::Relaxed), "a future is forgotten");
+    });
+}
+
+#[test]
+fn whoever_waits_is_told_when_nothing_more_is_published() {
+    in_every_order(3, || {
+        let (_process, published, _) = waiters();
+        let waits = {
+            let published = Arc::clone(&published);
+            thread::spawn(move || published.wait(FIRST, || {}).unwrap_err())
+        };
+        let sleeps = {
+            let published = Arc::clone(&published);
+            thread::spawn(move || published.sleep(FIRST, Deadline::after(Duration::MAX), || false).unwrap_err())
+        };
+        drop(published.fail("the disk is gone"));
+        for told in [waits.join().unwrap(), sleeps.join().unwrap()] {
+            assert!(told.to_string().contains("the disk is gone"), "{told}");
+        }
+    });
+}
+
+#[test]
+fn whoever_sleeps_is_woken_by_a_publish_in_its_own_process() {
+    in_every_order(3, || {
+        let (_process, published, record) = waiters();
+        let sleeps = {
+            let (published, record) = (Arc::clone(&published), Arc::clone(&record));
+            thread::spawn(move || {
+                let slept = published.sleep(FIRST, Deadline::after(Duration::MAX), || false).unwrap();
+                assert_eq!(slept, Slept::Published);
+                record.check();
+            })
+        };
+        record.write();
+        drop(published.publish(FIRST));
+        sleeps.join().unwrap();
+    });
+}
+
+#[test]
+fn whoever_sleeps_is_woken_by_a_publish_in_another_process() {
+    in_every_order(3, || {
+        let machine = Machine::new(2);
+        let (publishes, sleeps) = (machine.open(), machine.open());
+        let record = Arc::<Record>::default();
+        let here = published(&publishes);
+        let asleep = {
+            let (published, record) = (published(&sleeps), Arc::clone(&record));
+            thread::spawn(move || {
+                let control = &sleeps.control;
+                let is_behind = || control.tail_is(FIRST);
+                let slept = published.sleep(FIRST, Deadline::after(Duration::MAX), is_behind).unwrap();
+                assert_eq!(slept, Slept::Behind);
+                record.check();
+            })
+        };
+        record.write();
+        publishes.control.set_tail(FIRST);
+        drop(here.publish(FIRST));
+        publishes.control.tell_others();
+        asleep.join().unwrap();
+    });
+}
+
+#[test]
+fn a_registration_that_ends_beside_a_publish_leaves_nobody_counted() {
+    in_every_order(3, || {
+        let (_process, published, _) = waiters();
+        let gives_up = {
+            let published = Arc::clone(&published);
+            thread::spawn(move || {
+                let mut key = None;
+                let poll = published.poll(FIRST, Waker::noop(), &mut key);
+                assert!(matches!(poll, Poll::Pending | Poll::Ready(Ok(()))));
+                key.into_iter().for_each(|key| published.forget(key));
+            })
+        };
+        drop(published.publish(FIRST));
+        gives_up.join().unwrap();
+        assert!(!published.has_waiters());
+    });
+}

@@ -1,0 +1,101 @@
+//! The newest list of segments: who sees a record published finds its segment, and of two who change the list neither is lost.
+
+use std::sync::Arc;
+
+use loom::thread;
+use quire_mapped::Appender;
+use quire_model::Position;
+
+use super::in_every_order;
+use super::process::{Machine, Process};
+use crate::newest::Newest;
+use crate::publish::Published;
+use crate::segment::{Segment, SegmentIndex};
+use crate::segments::Segments;
+
+/// A log whose first segment is full.
+#[derive(Debug)]
+struct Listed {
+    process: Process,
+    newest: Newest,
+    published: Published,
+}
+
+impl Listed {
+    fn new() -> Arc<Self> {
+        let process = Machine::new(1).open();
+        let published = Published::new(Position::new(1), Arc::clone(&process.control));
+        let newest = Newest::new(Segments::new(Vec::new(), vec![segment(&process, 1)]));
+        Arc::new(Listed { process, newest, published })
+    }
+
+    fn roll(&self, first: u64) {
+        let segment = segment(&self.process, first);
+        self.newest.change(|segments| segments.with_active(segment));
+    }
+}
+
+fn segment(process: &Process, first: u64) -> Arc<Segment> {
+    let first = Position::new(first);
+    let file = process.directory.open_segment("segment").unwrap();
+    let view = Appender::in_memory(64).unwrap().view();
+    Arc::new(Segment::new(first, file, view, SegmentIndex::new(first)))
+}
+
+fn holds(segments: &Segments, position: Position) -> bool {
+    segments.live.iter().any(|segment| segment.first == position)
+}
+
+#[test]
+fn whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it() {
+    in_every_order(3, || {
+        let log = Listed::new();
+        let next = Position::new(2);
+        let reads = {
+            let log = Arc::clone(&log);
+            thread::spawn(move || {
+                let (limit, segments) = log.newest.published(&log.published);
+                assert!(limit < next || holds(&segments, next), "record {limit} is published, and in no segment");
+            })
+        };
+        log.roll(2);
+        drop(log.published.publish(next));
+        reads.join().unwrap();
+    });
+}
+
+#[test]
+fn a_list_of_the_newest_generation_holds_what_is_published() {
+    in_every_order(3, || {
+        let log = Listed::new();
+        let next = Position::new(2);
+        let goes_on = {
+            let log = Arc::clone(&log);
+            thread::spawn(move || {
+                let mine = log.newest.segments();
+                if log.published.position() >= next && log.newest.generation() == mine.generation {
+                    assert!(holds(&mine, next), "an old list is taken for the newest");
+                }
+            })
+        };
+        log.roll(2);
+        drop(log.published.publish(next));
+        goes_on.join().unwrap();
+    });
+}
+
+#[test]
+fn of_two_who_change_the_list_neither_change_is_lost() {
+    in_every_order(3, || {
+        let log = Listed::new();
+        let other = {
+            let log = Arc::clone(&log);
+            thread::spawn(move || log.roll(3))
+        };
+        log.roll(2);
+        other.join().unwrap();
+        let segments = log.newest.segments();
+        assert!(holds(&segments, Position::new(2)) && holds(&segments, Position::new(3)));
+        assert_eq!((segments.generation, log.newest.generation()), (2, 2));
+    });
+}

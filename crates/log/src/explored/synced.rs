@@ -1,0 +1,142 @@
+//! Group commit: whoever is answered has its record on the disk and published, whoever waits is answered, and a failure is everybody's.
+
+use std::sync::Arc;
+
+use loom::thread;
+use quire_mapped::Appender;
+use quire_model::{Position, Timestamp};
+
+use super::in_every_order;
+use super::process::{Machine, Process};
+use crate::clock::ManualClock;
+use crate::error::Result;
+use crate::publish::Published;
+use crate::segment::{Segment, SegmentIndex};
+use crate::settings::Durability;
+use crate::statistics::Counters;
+use crate::sync::Syncer;
+
+/// A `sync` log that several threads of one process append to.
+#[derive(Debug)]
+struct Group {
+    machine: Machine,
+    process: Process,
+    syncer: Syncer,
+    published: Published,
+    appended: quire_threads::Mutex<u64>,
+}
+
+impl Group {
+    /// One to which so many records are appended.
+    fn new(machine: Machine, appended: u64) -> Arc<Self> {
+        let process = machine.open();
+        let counters = Arc::new(Counters::explored(Arc::new(ManualClock::new(Timestamp::from_millis(1)))));
+        let syncer = Syncer::new(Durability::Sync, Position::ZERO, counters, Arc::default());
+        let file = process.directory.open_segment("segment").unwrap();
+        let view = Appender::in_memory(64).unwrap().view();
+        let first = Position::new(1);
+        syncer.begin_segment(Arc::new(Segment::new(first, file, view, SegmentIndex::new(first))));
+        let published = Published::new(Position::ZERO, Arc::clone(&process.control));
+        let group = Group { machine, process, syncer, published, appended: quire_threads::Mutex::new(0) };
+        (0..appended).for_each(|_| _ = group.append());
+        Arc::new(group)
+    }
+
+    fn append(&self) -> Position {
+        let mut appended = self.appended.lock().unwrap();
+        *appended += 1;
+        self.machine.volume.write(*appended);
+        self.syncer.appended(Position::new(*appended));
+        Position::new(*appended)
+    }
+
+    /// Waits until a record is synced, and checks what it is told.
+    fn sync(&self, position: Position) -> Result<()> {
+        self.syncer.sync_to(position, &self.process.directory, &self.process.control, &self.published)?;
+        assert!(self.machine.volume.kept() >= position.get(), "record {position} is answered, and not on the disk");
+        assert!(self.published.position() >= position, "record {position} is answered, and not to be read");
+        Ok(())
+    }
+
+    /// A thread that appends a record and waits for it.
+    fn commits(self: &Arc<Self>) -> thread::JoinHandle<Result<()>> {
+        let group = Arc::clone(self);
+        thread::spawn(move || group.sync(group.append()))
+    }
+}
+
+#[test]
+fn everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it() {
+    in_every_order(2, || {
+        let group = Group::new(Machine::new(1), 0);
+        let others = [(); 2].map(|()| group.commits());
+        group.sync(group.append()).unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap().unwrap());
+        assert_eq!(group.published.position(), Position::new(3));
+    });
+}
+
+#[test]
+fn a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it() {
+    in_every_order(2, || {
+        let group = Group::new(Machine::new(1), 0);
+        let others = [(); 2].map(|()| group.commits());
+        group.machine.volume.fail();
+        let told = group.sync(group.append());
+        let told = [told].into_iter().chain(others.map(|other| other.join().unwrap()));
+        let answered = told.filter(Result::is_ok).count() as u64;
+        assert!(answered < 3 && answered <= group.machine.volume.kept(), "{answered} are answered");
+        assert!(group.process.control.has_failed() && group.published.check().is_err());
+    });
+}
+
+#[test]
+fn what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody() {
+    in_every_order(2, || {
+        let machine = Machine::new(2);
+        let other = machine.open();
+        let group = Group::new(machine, 1);
+        // A sync takes so long that the others come too late for the first.
+        group.machine.volume.sync_takes(2);
+        let waiting = [(); 2].map(|()| group.commits());
+        group.sync(Position::new(1)).unwrap();
+        // The other process has synced the same file as far as the second record.
+        group.machine.volume.keep(2);
+        other.control.raise_durable(Position::new(2));
+        drop(group.syncer.adopt(&group.process.control, &group.published));
+        waiting.into_iter().for_each(|waiting| waiting.join().unwrap().unwrap());
+    });
+}
+
+#[test]
+fn whoever_asks_for_a_sync_without_waiting_gets_it_from_the_thread_behind() {
+    in_every_order(2, || {
+        let group = Group::new(Machine::new(1), 0);
+        let syncs = {
+            let group = Arc::clone(&group);
+            let interval = std::time::Duration::MAX;
+            thread::spawn(move || {
+                let Group { process, syncer, published, .. } = &*group;
+                syncer.run(interval, &process.directory, &process.control, published);
+            })
+        };
+        let position = group.append();
+        group.syncer.request(position);
+        group.published.wait(position, || {}).unwrap();
+        assert_eq!(group.machine.volume.kept(), 1);
+        group.syncer.stop();
+        syncs.join().unwrap();
+    });
+}
+
+#[test]
+fn a_durable_mark_only_rises() {
+    in_every_order(3, || {
+        let machine = Machine::new(2);
+        let (one, other) = (machine.open(), machine.open());
+        let raises = thread::spawn(move || other.control.raise_durable(Position::new(2)));
+        one.control.raise_durable(Position::new(1));
+        raises.join().unwrap();
+        assert_eq!(one.control.durable(), Some(Position::new(2)));
+    });
+}
