@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use quire_threads::Ordering;
+use quire_threads::{Ordering, fence};
 
 use crate::control::Control;
 use crate::seat::SEATS;
@@ -24,9 +24,11 @@ pub(crate) const ARRIVALS: usize = 40;
 pub(crate) const ALARMS: usize = 192;
 
 impl Control {
-    /// From now on a publication of another is told by [`Control::await_arrival`].
+    /// From now on a publication of another is told by [`Control::await_arrival`]. Whoever looks at the tail now sees what came before.
     pub(crate) fn listen(&self) {
         self.word(LISTENING).fetch_or(self.bit(), Ordering::SeqCst);
+        // The look is at another word: without a fence a processor may take it first.
+        fence(Ordering::SeqCst);
     }
 
     /// Ends what [`Control::listen`] began.

@@ -4,6 +4,7 @@
 //! turn          whose turn it is, of several processes, of which one dies
 //! published     who waits and who publishes, in one process and in two
 //! synced        group commit: who syncs for whom, whom a failure reaches, what another process has synced
+//! listened      a thread that hears for those who wait what another process does
 //! segments      the newest list of segments, and what is published of it
 //! asked         what a compaction asks of others, and what they take it for
 //! ```
@@ -12,6 +13,7 @@
 
 mod asked;
 mod files;
+mod listened;
 mod process;
 mod published;
 mod segments;

@@ -50,7 +50,7 @@ fn waits(process: Process, done: &Arc<Done>) -> thread::JoinHandle<()> {
 
 #[test]
 fn one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it() {
-    in_every_order(2, || {
+    in_every_order(3, || {
         let (machine, done) = (Machine::new(3), Arc::<Done>::default());
         let [one, other, own] = [(); 3].map(|()| machine.open());
         let threads = [waits(one, &done), waits(other, &done)];
@@ -62,7 +62,7 @@ fn one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it() {
 
 #[test]
 fn when_the_holder_dies_one_of_those_who_wait_takes_over_and_the_others_follow() {
-    in_every_order(2, || {
+    in_every_order(3, || {
         let (machine, done) = (Machine::new(3), Arc::<Done>::default());
         let [dies, one, other] = [(); 3].map(|()| machine.open());
         has_the_turn(&dies, &done);
@@ -93,7 +93,7 @@ fn a_seat_that_is_taken_again_does_not_hide_that_its_holder_died() {
 
 #[test]
 fn a_turn_that_was_left_is_taken_over_by_one() {
-    in_every_order(2, || {
+    in_every_order(3, || {
         let (machine, done) = (Machine::new(3), Arc::<Done>::default());
         let [leaves, one, other] = [(); 3].map(|()| machine.open());
         has_the_turn(&leaves, &done);

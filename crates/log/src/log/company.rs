@@ -1,30 +1,16 @@
 //! Others that have the log open: what they publish is taken in and told here, and what concerns all is done by one of them.
 
-use std::sync::atomic::Ordering;
-
 use quire_model::Position;
 
 use super::Log;
 use super::shared::Shared;
 use crate::error::Result;
+use crate::listener::{self, Heard, Listened};
 use crate::publish::Woken;
 use crate::settings::Durability;
 
 /// Locked by whoever carries out the duties for all who have the log open.
 const DUTIES: &str = "duties";
-
-/// What [`Log::listen`](crate::Log::listen) heard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// Others have published what somebody here waits for: it is to be followed.
-    Published,
-    /// Others have opened the log, or the last of them has closed it.
-    Company,
-    /// Somebody is to rewrite segments, or has done so: [`Log::attend`](crate::Log::attend) says what to do.
-    Compaction,
-    /// [`Log::stop_listening`](crate::Log::stop_listening) was called.
-    Stop,
-}
 
 impl Log {
     /// Whether others have published what is not taken in here: [`Writer::follow`](crate::Writer::follow) does that.
@@ -36,40 +22,19 @@ impl Log {
     /// [`Log::has_company`](crate::Log::has_company). For a thread that does nothing else.
     pub fn listen(&self, company: bool) -> Heard {
         let shared = self.shared();
-        let mut seen = shared.control.arrivals();
-        loop {
-            if !shared.listening.load(Ordering::SeqCst) {
-                return Heard::Stop;
-            }
-            if shared.has_news_of_round() {
-                return Heard::Compaction;
-            }
-            if shared.control.has_company() != company {
-                return Heard::Company;
-            }
-            if shared.published.has_waiters() {
-                shared.control.listen();
-                if shared.is_behind() {
-                    shared.control.heard();
-                    return Heard::Published;
-                }
-            } else {
-                shared.control.heard();
-                // Who came since then may have begun to listen before that.
-                if shared.published.has_waiters() {
-                    continue;
-                }
-            }
-            shared.control.await_arrival(seen);
-            seen = shared.control.arrivals();
-        }
+        shared.listener.hear(&Listened {
+            control: &shared.control,
+            published: &shared.published,
+            is_behind: &|| shared.is_behind(),
+            has_news_of_round: &|| shared.has_news_of_round(),
+            company,
+        })
     }
 
     /// Ends [`Log::listen`](crate::Log::listen).
     pub fn stop_listening(&self) {
         let shared = self.shared();
-        shared.listening.store(false, Ordering::SeqCst);
-        shared.control.arrive();
+        shared.listener.stop(&shared.control);
     }
 
     /// Whether others may have the log open.
@@ -127,12 +92,7 @@ impl Shared {
 
     /// Somebody here waits for what others may publish. It counts among those who wait already.
     pub(super) fn listen(&self) {
-        if self.control.has_company() {
-            self.control.listen();
-            if self.is_behind() {
-                self.control.arrive();
-            }
-        }
+        listener::begin_to_wait(&self.control, || self.is_behind());
     }
 
     /// Whether a record is taken in here.

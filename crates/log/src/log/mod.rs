@@ -22,7 +22,6 @@ use crate::steady::SteadyClock;
 use crate::writer::segment_name;
 use threads::Threads;
 
-pub use company::Heard;
 pub use opening::Opened;
 pub use publication::Publication;
 pub(crate) use shared::{SEALING, Shared};

@@ -1,7 +1,6 @@
 //! Opening a log: alone, it is recovered; beside others, what they have published is taken in.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use quire_model::Position;
@@ -17,6 +16,7 @@ use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::listener::Listener;
 use crate::newest::Newest;
 use crate::prepare::{Preparer, is_spare_name, spare_name};
 use crate::publish::Published;
@@ -107,7 +107,7 @@ impl Log {
             rounds: Rounds::default(),
             background,
             store,
-            listening: AtomicBool::new(true),
+            listener: Listener::default(),
             duties: OnceLock::new(),
             directory,
             control,

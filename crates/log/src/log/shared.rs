@@ -1,6 +1,5 @@
 //! What the writer, the readers and the threads of a log share. It wires the components together and decides nothing.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quire_model::{Position, Timestamp};
@@ -12,6 +11,7 @@ use crate::control::Control;
 use crate::directory::{Directory, LockedFile};
 use crate::error::Result;
 use crate::identity::Identity;
+use crate::listener::Listener;
 use crate::newest::Newest;
 use crate::prepare::{Prepared, Preparer};
 use crate::publish::{Published, Woken};
@@ -50,8 +50,7 @@ pub(crate) struct Shared {
     pub(super) background: Background,
     pub(super) counters: Arc<Counters>,
     pub(super) rounds: Rounds,
-    /// Whether [`Log::listen`](crate::Log::listen) is to go on.
-    pub(super) listening: AtomicBool,
+    pub(super) listener: Listener,
     /// The lock on [`DUTIES`], once it was had.
     pub(super) duties: OnceLock<LockedFile>,
 }

@@ -1,0 +1,94 @@
+//! The thread that listens: whoever waits is told of what another process publishes, however the two come to it.
+
+use std::sync::Arc;
+
+use loom::thread;
+use quire_model::Position;
+
+use super::in_every_order;
+use super::process::{Machine, Process};
+use crate::listener::{self, Heard, Listened, Listener};
+use crate::publish::Published;
+
+const FIRST: Position = Position::new(1);
+
+/// A process with a thread that listens for those who wait in it, and takes in what it is told of.
+#[derive(Debug)]
+struct Listening {
+    process: Process,
+    published: Published,
+    listener: Listener,
+}
+
+impl Listening {
+    fn new(process: Process) -> Arc<Self> {
+        let published = Published::new(Position::ZERO, Arc::clone(&process.control));
+        Arc::new(Listening { process, published, listener: Listener::default() })
+    }
+
+    fn is_behind(&self) -> bool {
+        self.process.control.tail() > self.published.position()
+    }
+
+    fn listen(&self) {
+        let control = &self.process.control;
+        let mut company = control.has_company();
+        loop {
+            let (is_behind, has_news_of_round) = (&|| self.is_behind(), &|| false);
+            let to = Listened { control, published: &self.published, is_behind, has_news_of_round, company };
+            match self.listener.hear(&to) {
+                Heard::Published => drop(self.published.publish(control.tail())),
+                Heard::Company => company = control.has_company(),
+                Heard::Compaction => unreachable!("there is none"),
+                Heard::Stop => return,
+            }
+        }
+    }
+
+    fn wait(&self) {
+        let begin = || listener::begin_to_wait(&self.process.control, || self.is_behind());
+        self.published.wait(FIRST, begin).unwrap();
+    }
+}
+
+fn machine_and_process(seats: usize) -> (Machine, Process) {
+    let machine = Machine::new(seats);
+    let process = machine.open();
+    process.control.set_tail(Position::ZERO);
+    (machine, process)
+}
+
+#[test]
+fn whoever_waits_is_told_of_what_another_process_publishes() {
+    in_every_order(3, || {
+        let (machine, publishes) = machine_and_process(2);
+        let here = Listening::new(machine.open());
+        let [listens, waits] = [Listening::listen, Listening::wait].map(|run| {
+            let here = Arc::clone(&here);
+            thread::spawn(move || run(&here))
+        });
+        publishes.control.set_tail(FIRST);
+        publishes.control.tell_others();
+        waits.join().unwrap();
+        here.listener.stop(&here.process.control);
+        listens.join().unwrap();
+    });
+}
+
+#[test]
+fn whoever_began_to_wait_before_there_was_another_process_is_told_of_what_that_publishes() {
+    in_every_order(3, || {
+        let (machine, process) = machine_and_process(2);
+        let here = Listening::new(process);
+        let [listens, waits] = [Listening::listen, Listening::wait].map(|run| {
+            let here = Arc::clone(&here);
+            thread::spawn(move || run(&here))
+        });
+        let publishes = machine.open();
+        publishes.control.set_tail(FIRST);
+        publishes.control.tell_others();
+        waits.join().unwrap();
+        here.listener.stop(&here.process.control);
+        listens.join().unwrap();
+    });
+}
