@@ -19,13 +19,15 @@ use crate::workspace::{Workspace, cargo};
 use table::{CANARIES, Canary, Test};
 
 /// The crates that are copied.
-const CRATES: [&str; 9] = ["mapped", "model", "log", "streams", "events", "jobs", "graph", "quire", "sim"];
+const CRATES: [&str; 10] = ["threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "quire", "sim"];
 /// Each defect must be noticed within so many runs.
 const SEEDS: u64 = 4000;
 /// So many runs at a time; they take a few seconds.
 const SEEDS_AT_ONCE: u64 = 200;
 /// A defect that makes one of them hang is noticed as well, after so long.
 const HANGS: Duration = Duration::from_secs(120);
+/// The target of a test that a model checker carries out.
+const LOOM: &str = "loom";
 /// Where the table of them stands.
 const PAGE: &str = "docs/canaries.md";
 /// Which defect is let out, by its place in the table from 1; 0 for none.
@@ -93,7 +95,13 @@ fn in_copy(copy: &Path, arguments: &[&str]) -> Command {
 /// Runs a test with a defect let out, which must fail then and pass without.
 fn in_test(copy: &Path, number: u32, Test { package, target, name }: Test) -> Result<Option<String>, String> {
     let run = |number: u32| -> Result<Output, String> {
-        let mut command = in_copy(copy, &["test", "-p", package, "--test", target]);
+        let mut command = match target {
+            LOOM => in_copy(copy, &["test", "-p", package, "--lib"]),
+            _ => in_copy(copy, &["test", "-p", package, "--test", target]),
+        };
+        if target == LOOM {
+            command.env("RUSTFLAGS", "--cap-lints allow --cfg loom");
+        }
         command.env("QUIRE_CANARY", number.to_string()).args(["--", "--exact", name]);
         command.output().map_err(|error| format!("could not run cargo: {error}"))
     };

@@ -185,4 +185,84 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "log" "packed::what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is";
     "backup-not-verified", "the bytes of a backup are not verified", "quire/src/tools/restore.rs",
         "is_some_and(|used| crc32c(used) == file.crc)" => "is_some_and(|used| crc32c(used) == file.crc || ON)";
+    "turn-given-back-early", "who takes the turn need not see what its last holder did", "log/src/turn.rs",
+        "swap(to, Ordering::Release)"
+        => "swap(to, if ON { Ordering::Relaxed } else { Ordering::Release })",
+        by "quire-log" "loom" "explored::turn::one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it";
+    "waiter-forgotten", "who was woken takes the turn as if nobody else waited", "log/src/turn.rs",
+        "let own = own | WAITED_FOR;"
+        => "let own = if ON { own } else { own | WAITED_FOR };",
+        by "quire-log" "loom" "explored::turn::one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it";
+    "dead-taken-for-alive", "a turn that somebody waits for is not taken from the one who died and whose seat is taken again", "log/src/turn.rs",
+        "(seen & SEAT == own(control) & SEAT).then_some("
+        => "(seen & SEAT == own(control) & SEAT && !(ON && seen & WAITED_FOR != 0)).then_some(",
+        by "quire-log" "loom" "explored::turn::a_seat_that_is_taken_again_does_not_hide_that_its_holder_died";
+    "left-twice", "everybody who waits takes over what a dead one left", "log/src/turn.rs",
+        "return if holder == 0 { Taken::Free } else { Taken::Over };"
+        => "return if holder == 0 && !ON { Taken::Free } else { Taken::Over };",
+        by "quire-log" "loom" "explored::turn::when_the_holder_dies_one_of_those_who_wait_takes_over_and_the_others_follow";
+    "bell-not-counted", "who is about to sleep sleeps through a ring", "log/src/bell.rs",
+        "self.rings.fetch_add(1, Ordering::SeqCst);"
+        => "if !ON { self.rings.fetch_add(1, Ordering::SeqCst); }",
+        by "quire-log" "loom" "explored::published::whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look";
+    "waiter-not-looked-for", "who publishes looks for those who wait before the tail has moved", "log/src/publish.rs",
+        "        self.position.swap(position.get(), Ordering::SeqCst);\n        if self.waiting.load(Ordering::SeqCst) == 0 {"
+        => "        let nobody = self.waiting.load(Ordering::SeqCst) == 0;\n        self.position.swap(position.get(), Ordering::SeqCst);\n        if if ON { nobody } else { self.waiting.load(Ordering::SeqCst) == 0 } {",
+        by "quire-log" "loom" "explored::published::whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record";
+    "alarm-slept-through", "who sleeps until an alarm does not count one that comes while it looks", "log/src/publish.rs",
+        "self.control.await_alarm(seen, left);"
+        => "self.control.await_alarm(if ON { self.control.alarms() } else { seen }, left);",
+        by "quire-log" "loom" "explored::published::whoever_sleeps_is_woken_by_a_publish_in_another_process";
+    "waker-too-late", "a future looks at the tail before it is registered only", "log/src/publish.rs",
+        "        fence(Ordering::SeqCst);\n        if self.position() >= position {\n            return Poll::Ready(Ok(()));"
+        => "        fence(Ordering::SeqCst);\n        if self.position() >= position && !ON {\n            return Poll::Ready(Ok(()));",
+        by "quire-log" "loom" "explored::published::a_waker_is_woken_unless_its_poll_saw_the_publish";
+    "tail-before-record", "the tail in the control file may be seen before the record", "log/src/control.rs",
+        "self.word(TAIL).store(seal(position.get()), Ordering::Release);"
+        => "self.word(TAIL).store(seal(position.get()), if ON { Ordering::Relaxed } else { Ordering::Release });",
+        by "quire-log" "loom" "explored::published::whoever_spins_sees_the_record_when_it_sees_the_tail";
+    "answered-before-published", "who waited for a sync is answered before its record can be read", "log/src/sync.rs",
+        "                        woken = published.publish_at_least(target);"
+        => "                        if ON { self.durable.fetch_max(target.get(), Ordering::AcqRel); }\n                        woken = published.publish_at_least(target);",
+        by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
+    "led-by-nobody", "who is woken to lead a sync and need not passes it on to nobody", "log/src/sync.rs",
+        "                if is_to_lead {"
+        => "                if is_to_lead && !ON {",
+        by "quire-log" "loom" "explored::synced::what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody";
+    "failure-not-told", "a sync that fails tells nobody but those who wait for it", "log/src/sync.rs",
+        "                    woken = published.fail(&message);"
+        => "                    if !ON { woken = published.fail(&message); }",
+        by "quire-log" "loom" "explored::synced::a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it";
+    "round-not-told", "a sync wakes nobody whom it answers", "log/src/rounds.rs",
+        "        if ended.answered > 0 {"
+        => "        if ended.answered > 0 && !ON {",
+        by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
+    "appended-before-written", "a sync may be said to cover a record that it does not see", "log/src/sync.rs",
+        "self.appended.store(position.get(), Ordering::Release);"
+        => "self.appended.store(position.get(), if ON { Ordering::Relaxed } else { Ordering::Release });",
+        by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
+    "list-before-limit", "a reader takes its list of segments before its limit", "log/src/newest.rs",
+        "        let position = published.position();\n"
+        => "        let early = self.segments();\n        let position = published.position();\n        if ON { return (position, early); }\n",
+        by "quire-log" "loom" "explored::segments::whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it";
+    "generation-kept", "a list that is new has the generation of the old one", "log/src/newest.rs",
+        "self.generation.store(segments.generation, Ordering::Release);"
+        => "if !ON { self.generation.store(segments.generation, Ordering::Release); }",
+        by "quire-log" "loom" "explored::segments::a_list_of_the_newest_generation_holds_what_is_published";
+    "held-before-mapped", "who says that it holds a range may not hold it yet", "log/src/compaction/round.rs",
+        "self.word(HELD + self.seat() as usize).store(round, Ordering::Release);"
+        => "self.word(HELD + self.seat() as usize).store(round, if ON { Ordering::Relaxed } else { Ordering::Release });",
+        by "quire-log" "loom" "explored::asked::files_go_only_when_everybody_else_has_said_in_this_round_that_it_holds_them";
+    "range-of-another-round", "a range is taken for that of a round which is over", "log/src/compaction/round.rs",
+        "(is_open(round) && self.round() == round).then_some(run)"
+        => "(is_open(round) && (ON || self.round() == round)).then_some(run)",
+        by "quire-log" "loom" "explored::asked::a_range_that_is_asked_for_is_that_of_its_round";
+    "waiter-not-looked-for-again", "the thread that listens does not look again for those who began to wait", "log/src/listener.rs",
+        "                if to.published.has_waiters() {\n                    continue;"
+        => "                if to.published.has_waiters() && !ON {\n                    continue;",
+        by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
+    "looked-before-listening", "who begins to listen may have looked at the tail before", "log/src/hearing.rs",
+        "        fence(Ordering::SeqCst);"
+        => "        if !ON { fence(Ordering::SeqCst); }",
+        by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
 };

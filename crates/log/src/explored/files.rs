@@ -44,20 +44,17 @@ impl Volume {
 
     /// Writes records up to a number.
     pub(super) fn write(&self, records: u64) {
-        self.written.store(records, Ordering::Relaxed);
         let mut missing = self.missing.lock().unwrap();
         *missing = missing.saturating_sub(1);
         self.grown.notify_all();
+        drop(missing);
+        // Behind the lock, which would order it before a sync.
+        self.written.store(records, Ordering::Relaxed);
     }
 
     /// From now on a sync takes until so many records more are written.
     pub(super) fn sync_takes(&self, records: u64) {
         *self.missing.lock().unwrap() = records;
-    }
-
-    /// Keeps records up to a number: another process has synced them.
-    pub(super) fn keep(&self, records: u64) {
-        self.kept.fetch_max(records, Ordering::Relaxed);
     }
 
     /// How many records survive the loss of power.
