@@ -4,6 +4,7 @@ mod bench;
 mod calendar;
 mod demo;
 mod failure;
+mod kafka;
 mod latencies;
 mod opening;
 mod profile;

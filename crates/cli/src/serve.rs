@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quire::{Database, Recovery};
-use quire_kafka::{Advertised, Settings};
 
 use crate::failure::Result;
+use crate::kafka::Kafka;
 use crate::opening::open;
 use crate::profile::Profile;
 use crate::promise::Promise;
@@ -22,16 +22,8 @@ pub(crate) struct Serve {
     data: PathBuf,
     #[command(flatten)]
     addresses: Addresses,
-    /// Where Kafka clients are told to connect to, when they reach this server by another address than it listens on [default:
-    /// the address through which a client came]
-    #[arg(long, value_name = "HOST:PORT", value_parser = advertised)]
-    kafka_advertised: Option<Advertised>,
-    /// Whether a topic that a Kafka client asks about is created, if the client allows it
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
-    kafka_auto_create_topics: bool,
-    /// How many partitions such a topic gets
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    kafka_auto_create_partitions: u32,
+    #[command(flatten)]
+    kafka: Kafka,
     /// When a commit counts as kept
     #[arg(long, value_enum, default_value = "sync")]
     durability: Promise,
@@ -52,6 +44,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let kafka = self.kafka.settings()?;
         self.addresses.check()?;
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
         let builder = match self.graph_memory {
@@ -67,12 +60,6 @@ impl Serve {
             None => builder,
         })?;
         let database = opening.database;
-        let kafka = Settings {
-            advertised: self.kafka_advertised,
-            auto_create_topics: self.kafka_auto_create_topics,
-            auto_create_partitions: self.kafka_auto_create_partitions,
-            ..Settings::default()
-        };
         let servers = Servers::start(&database, self.addresses, kafka)?;
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &opening.recovery)?;
@@ -88,13 +75,6 @@ impl Serve {
         stopped?;
         Ok(writeln!(out, "stopped after {}", counted(commits, "commit"))?)
     }
-}
-
-/// Reads `HOST:PORT`, where the host is whatever its clients know.
-fn advertised(text: &str) -> Result<Advertised, String> {
-    let (host, port) = text.rsplit_once(':').ok_or("there is no port: HOST:PORT")?;
-    let port = port.parse().map_err(|error| format!("the port: {error}"))?;
-    Ok(Advertised { host: host.trim_matches(['[', ']']).to_owned(), port })
 }
 
 /// What opening the database found.

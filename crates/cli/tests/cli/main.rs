@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod events;
 mod help;
+mod kafka;
 mod produce;
 mod readme;
 mod serve;

@@ -1,8 +1,7 @@
 //! The server: it stops cleanly, keeps what it acknowledged, and says clearly why it can't start.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
@@ -147,13 +146,7 @@ fn metadata(server: &Server, topics: &[&str]) -> Vec<u8> {
         request.extend((topic.len() as u16).to_be_bytes());
         request.extend(topic.as_bytes());
     }
-    let mut stream = TcpStream::connect(&server.kafka).expect("a connection");
-    stream.write_all(&[&(request.len() as u32).to_be_bytes()[..], &request].concat()).expect("taken");
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).expect("an answer");
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer).expect("an answer");
-    answer
+    server.ask_kafka(&request)
 }
 
 #[test]

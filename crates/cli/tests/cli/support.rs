@@ -148,6 +148,18 @@ impl Server {
         (self.child.wait().expect("it can be waited for").code(), printed)
     }
 
+    /// Its answer to a request of the Kafka protocol, from the request's number on.
+    #[track_caller]
+    pub(crate) fn ask_kafka(&self, request: &[u8]) -> Vec<u8> {
+        let mut stream = TcpStream::connect(&self.kafka).expect("a connection");
+        stream.write_all(&[&(request.len() as u32).to_be_bytes()[..], request].concat()).expect("taken");
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).expect("an answer");
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut answer).expect("an answer");
+        answer
+    }
+
     /// The status and the body of its answer to a request.
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, serde_json::Value) {
