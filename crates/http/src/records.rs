@@ -156,8 +156,11 @@ impl Taking {
     /// Takes the records of a batch that are asked for, and were not read before.
     fn batch(&mut self, stored: &Stored<'_>) -> Result<ControlFlow<()>, Met> {
         let base = stored.base_offset;
-        let problem =
-            |error: &dyn Display| Met::Problem(Problem::invalid(format!("in the batch at offset {base}, {error}")));
+        let problem = |error: &dyn Display| {
+            let problem = Problem::invalid(format!("in the batch at offset {base}, {error}"));
+            // Who wants to go on passes over the whole batch.
+            Met::Problem(problem.fact("offset", base.get()).fact("next_offset", stored.next_offset().get()))
+        };
         if stored.batch.codec() == Codec::None {
             return self.opened(stored, stored.batch.records_bytes()).map_err(|error| problem(&error));
         }

@@ -33,6 +33,14 @@ impl Client {
         self.get_bytes(path).and_then(|body| self.json(&body))
     }
 
+    /// The answer to a GET, or the problem that the server tells of, with its facts.
+    ///
+    /// # Errors
+    /// When the server can't be asked.
+    pub(super) fn try_get(&self, path: &Path) -> Result<Result<Value, Value>> {
+        self.try_ask("GET", path, b"")
+    }
+
     /// The answer to a GET of something that is not JSON.
     ///
     /// # Errors
@@ -62,8 +70,12 @@ impl Client {
     /// # Errors
     /// When the server can't be asked.
     pub(super) fn try_post(&self, path: &Path, body: &Value) -> Result<Result<Value, Value>> {
+        self.try_ask("POST", path, exact::text(body).as_bytes())
+    }
+
+    fn try_ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Result<Value, Value>> {
         let mut answer = Vec::new();
-        let read = self.send("POST", path, exact::text(body).as_bytes())?.read_to_end(&mut answer);
+        let read = self.send(method, path, body)?.read_to_end(&mut answer);
         read.map_err(|error| Failure::at(format_args!("ask the server at {}", self.address), error))?;
         match parse(&answer) {
             Ok(body) => self.json(&body).map(Ok),

@@ -12,7 +12,7 @@ use super::client::{Client, Path};
 use super::exact;
 use super::place::Place;
 use super::print::{Form, bytes, list, time, word};
-use crate::failure::Result;
+use crate::failure::{Failure, Result, aside};
 
 /// The most that one request asks for.
 const PAGE: u64 = 1_000;
@@ -40,6 +40,10 @@ pub(crate) struct Consume {
     /// At most so many messages [default: all there are]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    /// Pass over batches that can't be read, since their producer wrote no messages that can be, and say so on standard error [default:
+    /// end at the first]
+    #[arg(long)]
+    skip_unreadable: bool,
     /// Go on with messages that are yet to come, until it is interrupted or has as many as it is to
     #[arg(long)]
     follow: bool,
@@ -51,7 +55,7 @@ pub(crate) struct Consume {
 
 impl Consume {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let Consume { topic, partition, offset, from_time, values, limit, follow, place, form } = self;
+        let Consume { topic, partition, offset, from_time, values, limit, skip_unreadable, follow, place, form } = self;
         place.visit(|client| {
             let mut left = limit.unwrap_or(u64::MAX);
             // Where each partition goes on.
@@ -69,8 +73,8 @@ impl Consume {
                         (None, Some(time_ms)) => offset_at_time(client, &topic, number, time_ms)?,
                         (None, None) => offset.or(start).unwrap_or_default(),
                     };
-                    let range = Range { from, limit: left };
-                    let (read, next) = consume(client, &topic, number, range, |records| match values {
+                    let range = Range { topic: &topic, partition: number, from, limit: left };
+                    let (read, next) = consume(client, range, skip_unreadable, |records| match values {
                         true => records.iter().try_for_each(|record| print_value(out, record)),
                         false => form.print(out, records, |record| line(number, record)),
                     })?;
@@ -86,16 +90,18 @@ impl Consume {
                 described = client.get(&path)?;
             }
             // The server says what is wrong with a partition that is not there.
-            match partition.filter(|_| left == limit.unwrap_or(u64::MAX)) {
-                Some(asked) => records(client, &topic, asked, offset.unwrap_or_default(), 1).map(|_| ()),
+            match partition.filter(|asked| !places.contains_key(asked)) {
+                Some(asked) => client.get(&records(&topic, asked, offset.unwrap_or_default(), 1)).map(|_| ()),
                 None => Ok(()),
             }
         })
     }
 }
 
-/// Which messages of a partition to read.
-struct Range {
+/// Which messages to read.
+struct Range<'t> {
+    topic: &'t str,
+    partition: u64,
     from: u64,
     limit: u64,
 }
@@ -103,15 +109,27 @@ struct Range {
 /// Reads page after page until the partition ends; says how many messages there were, and where it goes on.
 fn consume(
     client: &Client,
-    topic: &str,
-    partition: u64,
-    range: Range,
+    range: Range<'_>,
+    skip_unreadable: bool,
     mut print: impl FnMut(&[Value]) -> Result,
 ) -> Result<(u64, u64)> {
-    let Range { mut from, limit } = range;
+    let Range { topic, partition, mut from, limit } = range;
     let mut read = 0;
     while read < limit {
-        let answer = records(client, topic, partition, from, (limit - read).min(PAGE))?;
+        let answer = match client.try_get(&records(topic, partition, from, (limit - read).min(PAGE)))? {
+            Ok(answer) => answer,
+            Err(problem) => {
+                let message = problem["message"].as_str().unwrap_or_default();
+                from = match problem["next_offset"].as_u64().filter(|behind| *behind > from) {
+                    Some(behind) if skip_unreadable => behind,
+                    behind => return Err(stopped(topic, partition, from, message, behind)),
+                };
+                let passed =
+                    format_args!("quire: warning: partition {partition}, passed over up to offset {from}: {message}");
+                aside(passed);
+                continue;
+            }
+        };
         let records = list(&answer, "records");
         print(records)?;
         read += records.len() as u64;
@@ -124,9 +142,19 @@ fn consume(
     Ok((read, from))
 }
 
-fn records(client: &Client, topic: &str, partition: u64, from: u64, limit: u64) -> Result<Value> {
-    let path = Path::new(&["topics", topic, &partition.to_string(), "records"]);
-    client.get(&path.with("offset", from).with("limit", limit))
+/// Why nothing more is read, and how to go on where that is known: of a batch that can't be read it is known what is behind it.
+fn stopped(topic: &str, partition: u64, from: u64, message: &str, behind: Option<u64>) -> Failure {
+    let how = behind.map_or_else(String::new, |behind| {
+        format!(
+            "; go on behind it with --partition {partition} --offset {behind}, or pass over all such batches with --skip-unreadable"
+        )
+    });
+    Failure::new(format!("stopped in partition {partition} of {topic} at offset {from}: {message}{how}"))
+}
+
+/// Where messages of a partition are asked for.
+fn records(topic: &str, partition: u64, from: u64, limit: u64) -> Path {
+    Path::new(&["topics", topic, &partition.to_string(), "records"]).with("offset", from).with("limit", limit)
 }
 
 /// Where the first message of a partition stands that is not earlier, or the end.

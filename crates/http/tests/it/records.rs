@@ -86,6 +86,7 @@ fn a_batch_is_opened_as_far_as_an_answer_takes() {
             message.starts_with("in the batch at offset 0, the records have more than 268435456 bytes"),
             "{message}"
         );
+        assert_eq!((&problem["offset"], &problem["next_offset"]), (&json!(0), &json!(4)));
     }
     assert_eq!(offsets(&served.read("/v1/topics/t/0/records?offset=4")), (vec![4], 5));
 }

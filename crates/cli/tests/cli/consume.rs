@@ -1,0 +1,49 @@
+//! `quire consume` where a producer wrote what nobody can read: it says where it stopped and how to go on.
+
+use std::path::Path;
+
+use quire::streams::wire::{Batch, BatchBuilder, HEADER_BYTES};
+use quire::streams::{Command, TopicRef};
+use quire::{Commit, Database, Durability, Message, Part};
+
+use crate::support::run_on;
+
+/// Two batches, between them one of three records that says it is compressed with gzip, around bytes that gzip never wrote.
+fn written(data: &Path) {
+    let database = Database::builder(data).durability(Durability::Os).open().expect("a new database");
+    let produce = |value| database.topic("t").produce(&Message::new(value)).expect("produced");
+    produce("before");
+    let mut builder = BatchBuilder::new();
+    (0..3).for_each(|_| builder.add(None, Some(b"lost"), &[], 1000).expect("room"));
+    let mut garbage = builder.finish().expect("records").bytes().to_vec();
+    garbage[22] = 1;
+    garbage.truncate(HEADER_BYTES);
+    garbage.extend_from_slice(b"gzip never wrote this");
+    let batch = Batch::stored(&garbage);
+    let command = Command::Produce { topic: TopicRef::Name("t"), partition: 0, batch, create_partitions: None };
+    database.commit(&Commit::new().part(Part::Streams(command))).expect("no error").committed().expect("taken");
+    produce("behind");
+}
+
+#[test]
+fn a_batch_that_nobody_can_read_is_named_with_how_to_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    written(folder.path());
+    let stopped = run_on(folder.path(), &["consume", "t", "--values"]);
+    assert_eq!((stopped.status, &*stopped.stdout), (Some(1), "before\n"), "{stopped:?}");
+    for part in [
+        "stopped in partition 0 of t at offset 1: in the batch at offset 1, the records can't be decompressed with gzip",
+        "go on behind it with --partition 0 --offset 4, or pass over all such batches with --skip-unreadable",
+    ] {
+        assert!(stopped.stderr.contains(part), "{stopped:?}");
+    }
+    let behind = run_on(folder.path(), &["consume", "t", "--values", "--partition", "0", "--offset", "4"]);
+    assert_eq!(behind.succeeded(), "behind\n");
+    for (offset, expected) in [("0", "before\nbehind\n"), ("2", "behind\n")] {
+        let from = ["consume", "t", "--values", "--skip-unreadable", "--partition", "0", "--offset", offset];
+        let all = run_on(folder.path(), &from);
+        let warning = "quire: warning: partition 0, passed over up to offset 4: in the batch at offset 1, ";
+        assert!(all.stderr.contains(warning), "{all:?}");
+        assert_eq!(all.succeeded(), expected);
+    }
+}
