@@ -3,6 +3,7 @@
 //! A reader is a fixed list of segments and a limit: it sees the log as it stood when it was made, however long it
 //! lives, and keeps the segments it needs alive. Of the sealed ones it keeps open what it has touched.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Tag};
@@ -31,6 +32,8 @@ impl Sifted {
         if !(self.begin..self.end).contains(&at) {
             let stretch = &sealed[at..sealed.len().min(at + u32::BITS as usize)];
             (self.begin, self.end, self.rejected) = (at, at + stretch.len(), 0);
+            // A few instructions each, so that the processor waits for the memory of all at the same time.
+            black_box(stretch.iter().fold(0, |sum, sealed| sum ^ sealed.touch(*hash)));
             for (bit, sealed) in stretch.iter().enumerate() {
                 self.rejected |= u32::from(sealed.may_hold(*hash) == Some(false)) << bit;
             }

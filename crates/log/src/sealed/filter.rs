@@ -60,6 +60,12 @@ impl Filter {
         all & 1 == 1
     }
 
+    /// Has the processor fetch what [`Filter::may_hold`] looks at; what it gives means nothing.
+    #[inline]
+    pub(super) fn touch(&self, tag: TagHash) -> u32 {
+        self.blocks.get(block_of(tag.get(), self.blocks.len())).map_or(0, |block| block.0[0])
+    }
+
     /// Its kind, and the blocks.
     pub(super) fn encode(&self) -> Vec<u8> {
         let words = self.blocks.iter().flat_map(|block| block.0);

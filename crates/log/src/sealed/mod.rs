@@ -87,6 +87,12 @@ impl Sealed {
         self.filter.get().map(|filter| filter.may_hold(tag))
     }
 
+    /// Has the processor fetch what [`Sealed::may_hold`] looks at; what it gives means nothing.
+    #[inline]
+    pub(crate) fn touch(&self, tag: TagHash) -> u32 {
+        self.filter.get().map_or(0, |filter| filter.touch(tag))
+    }
+
     /// The bytes of memory that it takes while it is closed.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.filter.get().map_or(0, Filter::bytes)
