@@ -255,7 +255,8 @@ fn check_company_once(durability: Durability, compacts: bool, seed: u64) {
     }
     let (found, left_out) = verify(directory.path(), durability);
     assert!(promised > 100 && found >= promised);
-    assert!((left_out > promised / 10) == compacts, "{left_out} of {found} records are gone");
+    // How much is gone depends on how often those who compact had a processor.
+    assert_eq!(left_out > 0, compacts, "{left_out} of {found} records are gone");
 }
 
 #[test]
