@@ -173,8 +173,9 @@ impl Reader {
                 if sealed.first() > self.limit {
                     return Ok(None);
                 }
-                // Where the walk begins it most often ends; those behind are looked at many at a time.
-                if at > begin && sifted.rejects(at, &self.segments.sealed, hashes) {
+                // A walk that goes on within a segment most often ends there; those behind are looked at many at a time.
+                let goes_on = at == begin && from.position > sealed.first();
+                if !goes_on && sifted.rejects(at, &self.segments.sealed, hashes) {
                     continue;
                 }
                 if !self.may_hold(sealed, hashes)? {

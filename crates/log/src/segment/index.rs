@@ -228,7 +228,11 @@ impl SegmentIndex {
         'search: loop {
             for tag in tags {
                 let list = self.postings.get(*tag);
-                let found = list[..list.partition_point(|ordinal| *ordinal <= candidate)].last().copied()?;
+                // Mostly the newest is looked for.
+                let found = match list.last() {
+                    Some(last) if *last <= candidate => *last,
+                    _ => list[..list.partition_point(|ordinal| *ordinal <= candidate)].last().copied()?,
+                };
                 if found < candidate {
                     candidate = found;
                     continue 'search;
