@@ -10,16 +10,17 @@
 //! were read ahead are held.
 
 use std::collections::VecDeque;
+use std::future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::api;
 use crate::api::produce::Produce;
@@ -31,13 +32,19 @@ use crate::sessions::Session;
 /// How many produce requests of a connection may wait for their durability.
 const PENDING_MAX: usize = 128;
 
-/// How much is read ahead while a request is handled, to notice that the client goes: until there are so many bytes, the
-/// last frame whole.
+/// How much is read ahead while a request is handled: until there are so many bytes, the last frame whole.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// How long is gone on with what a producer sent that wants no answer, when it has gone: it has no reason to stay until all is
+/// How long is gone on with all that a producer sent that wants no answer, when it has gone: it has no reason to stay until all is
 /// unpacked, and whoever sends what takes longer than that is owed nothing.
 const LEFT_BEHIND: Duration = Duration::from_secs(5);
+
+/// What is told of a connection when the client closes it, also while something that it sent is not read. Linux tells nothing else
+/// under this name: what comes out of band is not asked for. Elsewhere it is told together with what is to be read.
+#[cfg(target_os = "linux")]
+const CLOSING: Interest = Interest::PRIORITY;
+#[cfg(not(target_os = "linux"))]
+const CLOSING: Interest = Interest::READABLE;
 
 /// Why a connection is at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +85,7 @@ pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(),
         },
         session: None,
         pending: VecDeque::new(),
+        left_behind: None,
         output,
     };
     connection.run().await
@@ -101,6 +109,8 @@ struct Connection<'b> {
     session: Option<Session>,
     /// Committed and not answered, in order.
     pending: VecDeque<api::produce::Pending>,
+    /// Until when is gone on with what a client sent that has gone and wants no answer.
+    left_behind: Option<Instant>,
     output: OwnedWriteHalf,
 }
 
@@ -114,19 +124,18 @@ struct Input {
 impl Connection<'_> {
     async fn run(mut self) -> Result<(), Closed> {
         loop {
-            let frame = match self.input.ahead.pop_front() {
-                Some(frame) => Some(frame),
-                None => tokio::select! {
-                    biased;
-                    answer = answer_of_first(&mut self.pending), if !self.pending.is_empty() => {
-                        self.pending.pop_front();
-                        self.send(answer?).await?;
-                        continue;
-                    }
-                    frame = timeout(self.idle, self.input.frames.next()), if self.pending.len() < PENDING_MAX => {
-                        frame.map_err(|_| Closed::Idle)??
-                    }
-                },
+            // What can be answered is, also before what was read ahead: the system of a client that has gone tells so then, even
+            // when the end of its stream can't come through for all that it sent.
+            let frame = tokio::select! {
+                biased;
+                answer = answer_of_first(&mut self.pending), if !self.pending.is_empty() => {
+                    self.pending.pop_front();
+                    self.send(answer?).await?;
+                    continue;
+                }
+                frame = timeout(self.idle, self.input.next()), if self.pending.len() < PENDING_MAX => {
+                    frame.map_err(|_| Closed::Idle)??
+                }
             };
             match frame {
                 Some(frame) => self.take(frame).await?,
@@ -140,16 +149,13 @@ impl Connection<'_> {
         let request = Request::read(frame)?;
         self.broker.counters().request();
         if request.api == Api::Produce {
-            if self.pending.len() >= PENDING_MAX {
-                self.answer_pending().await?;
-            }
             self.start(Produce::read(request)?).await?;
             return Ok(());
         }
         self.answer_pending().await?;
         let answer = {
             let mut handled = pin!(api::handle(self.broker, self.ends, &mut self.session, request));
-            self.input.meanwhile(handled.as_mut()).await?.ok_or(Closed::ByClient)??
+            self.input.meanwhile(&self.output, handled.as_mut()).await?.ok_or(Closed::ByClient)??
         };
         // The memory of a large answer is given back when the client has taken it.
         let Frame { bytes, held: _held } = answer;
@@ -160,10 +166,13 @@ impl Connection<'_> {
     async fn start(&mut self, produce: Produce) -> Result<(), Closed> {
         let wants_answer = produce.wants_answer();
         let mut started = pin!(produce.start(self.broker));
-        let pending = match self.input.meanwhile(started.as_mut()).await? {
+        let pending = match self.input.meanwhile(&self.output, started.as_mut()).await? {
             Some(pending) => pending,
             None if wants_answer => return Err(Closed::ByClient),
-            None => timeout(LEFT_BEHIND, started).await.map_err(|_| Closed::ByClient)?,
+            None => {
+                let until = *self.left_behind.get_or_insert_with(|| Instant::now() + LEFT_BEHIND);
+                timeout_at(until, started).await.map_err(|_| Closed::ByClient)?
+            }
         };
         self.pending.push_back(pending);
         Ok(())
@@ -186,13 +195,28 @@ impl Connection<'_> {
 }
 
 impl Input {
+    /// The next frame; as [`Frames::next`].
+    async fn next(&mut self) -> Result<Option<Frame>, Closed> {
+        match self.ahead.pop_front() {
+            Some(frame) => Ok(Some(frame)),
+            None => self.frames.next().await,
+        }
+    }
+
     /// Waits for this, and reads ahead meanwhile; `None` when the client goes before.
-    async fn meanwhile<T>(&mut self, mut handled: Pin<&mut impl Future<Output = T>>) -> Result<Option<T>, Closed> {
+    async fn meanwhile<T>(
+        &mut self,
+        output: &OwnedWriteHalf,
+        mut handled: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<Option<T>, Closed> {
+        let mut closed = pin!(closed(output));
         let mut ahead_bytes: usize = self.ahead.iter().map(|frame| frame.bytes.len()).sum();
         loop {
             tokio::select! {
                 biased;
                 handled = &mut handled => return Ok(Some(handled)),
+                // The end of the stream stands behind whatever was sent before it, and not all of that is read ahead.
+                () = &mut closed => return Ok(None),
                 frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES => match frame? {
                     Some(frame) => {
                         ahead_bytes += frame.bytes.len();
@@ -202,6 +226,15 @@ impl Input {
                 },
             }
         }
+    }
+}
+
+/// Waits until the client has closed its end.
+async fn closed(output: &OwnedWriteHalf) {
+    let ready = output.ready(CLOSING).await;
+    if ready.is_ok_and(|ready| !ready.is_read_closed()) {
+        // There is something to read, and whether the client goes is asked again with its next request.
+        future::pending::<()>().await;
     }
 }
 

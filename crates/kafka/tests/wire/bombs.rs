@@ -191,3 +191,57 @@ async fn a_producer_that_wants_no_answer_need_not_stay_until_it_is_unpacked() {
     world.counted(|statistics| statistics.requests > 0 && statistics.connections_open == 0).await;
     assert_eq!(written(&world), 20);
 }
+
+/// How many batches the topic took.
+fn taken(world: &World) -> u64 {
+    world.database.topic("t").statistics().expect("a topic").partitions.iter().map(|it| it.next.get()).sum()
+}
+
+#[tokio::test]
+async fn what_a_producer_sent_ahead_is_not_unpacked_any_more_once_it_has_gone() {
+    let world = compacting(1).await;
+    let mut client = world.client().await;
+    // More than is read ahead: the end of the stream stands behind what is not read.
+    let request = producing("t", 0, &bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2));
+    for _ in 0..40 {
+        client.send(9, &request).await;
+    }
+    drop(client);
+    world.counted(|statistics| statistics.requests > 0 && statistics.connections_open == 0).await;
+    let mut other = world.client().await;
+    assert_eq!(other.produce("t", &bomb(Some(b'k'), BLOCK_BYTES)).await.error_code, 0);
+    assert!(taken(&world) < 10, "{} batches", taken(&world));
+}
+
+#[tokio::test]
+async fn what_producers_that_want_no_answer_left_behind_is_not_given_the_same_time_for_each_request() {
+    const PRODUCERS: u64 = 20;
+    const REQUESTS: u64 = 40;
+    let world = compacting(1).await;
+    // A request takes less than what is granted to who has gone, and all of them many times more.
+    let request = producing("t", 0, &bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2)).with_acks(0);
+    for _ in 0..PRODUCERS {
+        let mut client = world.client().await;
+        for _ in 0..REQUESTS {
+            client.send(9, &request).await;
+        }
+    }
+    world.counted(|statistics| statistics.requests >= PRODUCERS && statistics.connections_open == 0).await;
+    assert!(taken(&world) < PRODUCERS * REQUESTS, "{} batches", taken(&world));
+}
+
+#[tokio::test]
+async fn a_producer_that_sent_more_than_can_come_through_is_answered_between_and_seen_to_have_gone() {
+    let world = compacting(1).await;
+    let mut client = world.client().await;
+    // So much that the end of the stream does not come through before most of it is read: an answer tells that nobody takes it.
+    let request = producing("t", 0, &bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2));
+    for _ in 0..100 {
+        client.send(9, &request).await;
+    }
+    drop(client);
+    world.counted(|statistics| statistics.requests > 0 && statistics.connections_open == 0).await;
+    let mut other = world.client().await;
+    assert_eq!(other.produce("t", &bomb(Some(b'k'), BLOCK_BYTES)).await.error_code, 0);
+    assert!(taken(&world) < 20, "{} batches", taken(&world));
+}
