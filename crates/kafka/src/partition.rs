@@ -51,6 +51,14 @@ impl Partition {
         }
     }
 
+    /// The bytes of the tag that it is changed under, where that is another: records deleted, the topic deleted.
+    pub(crate) fn topic_tag(&self) -> Option<Box<[u8]>> {
+        match self {
+            Partition::Stream(partition) => Some(partition.tag().topic().tag().as_bytes().into()),
+            Partition::Events(_) | Partition::Jobs(_) => None,
+        }
+    }
+
     /// The bytes of the tag that it is written under.
     pub(crate) fn tag(&self) -> Option<Box<[u8]>> {
         match self {

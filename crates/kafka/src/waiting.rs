@@ -4,6 +4,9 @@
 //! publication ──▶ one task: the records since the last ──▶ the first tag of each entry ──▶ the fetches that wait for it
 //! ```
 //!
+//! An entry that takes no numbers adds nothing to what it stands under, but changes it: records go, or the topic does. It wakes
+//! whoever waits for that topic, however many bytes they wait for.
+//!
 //! So a commit wakes one task and the fetches of what it wrote to, however many wait for something else. While none waits, the
 //! task sleeps. It reads the log, not what this server wrote: whoever commits, in any process, wakes whoever waits.
 
@@ -20,6 +23,9 @@ const RECORDS_AT_ONCE: u64 = 256;
 /// What an entry may take in an answer besides its bytes in the log: an event becomes a record with headers. An entry of a queue is as many events
 /// as it takes numbers.
 const ENTRY_BYTES: u64 = 512;
+
+/// More than any fetch waits for: who is to look in any case.
+const ENOUGH: u64 = u32::MAX as u64;
 
 /// Who waits, and for what.
 #[derive(Debug, Default)]
@@ -118,10 +124,17 @@ impl Waiting {
             match history.record(Position::new(position)) {
                 Ok(Some(entries)) => {
                     let registry = self.lock();
-                    for entry in entries.filter(|entry| entry.sequence.is_some()) {
+                    for entry in entries {
+                        // Of what takes no numbers, only what happens to topics is a fetch's to hear of.
+                        if entry.sequence.is_none() && entry.kind.model != ModelId::STREAMS {
+                            continue;
+                        }
                         let Some(tag) = entry.tags.first() else { continue };
                         let events = if entry.kind.model == ModelId::JOBS { u64::from(entry.count) } else { 1 };
-                        let bytes = entry.body.len() as u64 + ENTRY_BYTES * events;
+                        let bytes = match entry.sequence {
+                            Some(_) => entry.body.len() as u64 + ENTRY_BYTES * events,
+                            None => ENOUGH,
+                        };
                         for arrived in registry.by_tag.get(tag.as_bytes()).into_iter().flat_map(HashMap::values) {
                             arrived.add(bytes);
                         }
@@ -139,7 +152,7 @@ impl Waiting {
 
     fn wake_all(&self) {
         for arrived in self.lock().by_tag.values().flat_map(HashMap::values) {
-            arrived.add(u64::from(u32::MAX));
+            arrived.add(ENOUGH);
         }
     }
 
@@ -158,6 +171,11 @@ impl Arrived {
 }
 
 impl Waiter<'_> {
+    /// What it waits for.
+    pub(crate) fn tags(&self) -> &[Box<[u8]>] {
+        &self.tags
+    }
+
     /// How many bytes came so far: asked before a look, so that nothing is counted that the look does not see.
     pub(crate) fn bytes(&self) -> u64 {
         self.arrived.bytes.load(Ordering::SeqCst)

@@ -96,4 +96,4 @@ pub use reply::{MemberJoined, OffsetCommitted, Produced, RecordsDeleted, Reply, 
 pub use retention::Retained;
 pub use settings::{Cleanup, TopicChanges, TopicSettings};
 pub use state::Streams;
-pub use tag::{PartitionTag, partition_tag};
+pub use tag::{PartitionTag, TopicTag, partition_tag};

@@ -22,6 +22,25 @@ impl PartitionTag {
     }
 }
 
+/// The tag of a topic, owned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TopicTag([u8; 6]);
+
+impl TopicTag {
+    /// The tag.
+    pub fn tag(&self) -> Tag<'_> {
+        Tag::new(&self.0)
+    }
+}
+
+impl PartitionTag {
+    /// The tag of the partition's topic, that its changes and its end stand under: what to wait on for records that go.
+    pub fn topic(&self) -> TopicTag {
+        let (topic, _) = partition_of(self.tag()).expect("the tag of a partition");
+        TopicTag(topic_tag(topic))
+    }
+}
+
 /// The tag that a partition's batches stand under: what to walk, and what to wait on for new records.
 pub fn partition_tag(topic: TopicId, partition: u32) -> PartitionTag {
     let [t0, t1, t2, t3] = topic.get().to_le_bytes();

@@ -1,5 +1,7 @@
 //! Fetch: stored batches, as they are, with their offsets set. A fetch that finds too little waits for the next commit.
 //!
+//! Each look begins with the names: what a fetch is answered with was there when it was answered, not when it began to wait.
+//!
 //! What a session is stands in `sessions.rs`, and how a fetch waits in `waiting.rs`.
 
 use std::time::Duration;
@@ -91,43 +93,43 @@ pub(crate) async fn handle(
         Ok(asked) => asked,
         Err(code) => return Ok((FetchResponse::default().with_error_code(code.code()), None)),
     };
-    let fetch = Fetch {
-        partitions: resolve(broker, &asked.wanted).map_err(|_| Closed::Failed)?,
-        asked,
-        bytes_max: bytes_max.min(broker.settings.fetch_bytes_max),
-        is_read_committed,
-    };
-    let mut waiter = None;
+    let bytes_max = bytes_max.min(broker.settings.fetch_bytes_max);
+    let mut fetch = Fetch { partitions: Vec::new(), asked, bytes_max, is_read_committed };
+    let mut waiter: Option<Waiter<'_>> = None;
+    let mut is_last = wait_ms == 0;
     let (found, held) = loop {
         // Asked before the look, so that what is published during it counts.
         let arrived = waiter.as_ref().map_or(0, Waiter::bytes);
+        // Records, or the topic, may have been deleted while it waited, and another have its name.
+        fetch.partitions = resolve(broker, &fetch.asked.wanted).map_err(|_| Closed::Failed)?;
         let held = broker.memory.take_up_to(fetch.bytes_max);
         let memory_bytes = held.as_ref().map_or(0, Held::bytes);
         let found = fetch.look(&broker.database.history(), memory_bytes);
         let held = held.and_then(|held| held.shrink(found.bytes));
         // Where memory is short, nobody holds some while waiting for more.
         let is_short = memory_bytes < fetch.bytes_max && found.bytes > 0;
-        if found.bytes >= bytes_min || found.is_failed || is_short || fetch.partitions.is_empty() {
+        if found.bytes >= bytes_min || found.is_failed || is_short || fetch.partitions.is_empty() || is_last {
             break (found, held);
         }
-        let Some(waiter) = &waiter else {
-            if wait_ms == 0 {
-                break (found, held);
-            }
+        // It is looked for anew.
+        let missing = (bytes_min - found.bytes) as u64;
+        drop((found, held));
+        let tags = fetch.tags();
+        let Some(waiter) = waiter.as_ref().filter(|waiter| waiter.tags() == tags) else {
             // Once more, for what was published in between.
-            waiter = Some(broker.waiting.join(&broker.database, fetch.tags()));
+            waiter = Some(broker.waiting.join(&broker.database, tags));
             continue;
         };
-        match timeout_at(deadline, waiter.until(arrived + (bytes_min - found.bytes) as u64)).await {
+        match timeout_at(deadline, waiter.until(arrived + missing)).await {
             Ok(true) => broker.counters().woken(),
             Ok(false) => return Err(Closed::Failed),
-            Err(_) => break (found, held),
+            Err(_) => is_last = true,
         }
     };
     Ok((fetch.answer(found, session.as_mut()), held))
 }
 
-/// A fetch, its partitions looked up once.
+/// A fetch, with its partitions as they were looked up last.
 struct Fetch {
     asked: Asked,
     /// Those that are asked for.
@@ -171,9 +173,14 @@ fn resolve(broker: &Broker, wanted: &[(u64, Wanted)]) -> quire::Result<Vec<Resul
 }
 
 impl Fetch {
-    /// What the partitions are written under.
+    /// What the partitions are written and changed under.
     fn tags(&self) -> Vec<Box<[u8]>> {
-        self.partitions.iter().flatten().filter_map(Partition::tag).collect()
+        let there = || self.partitions.iter().flatten();
+        let mut tags: Vec<_> = there().filter_map(Partition::topic_tag).collect();
+        // Partitions of one topic mostly come one behind the other.
+        tags.dedup();
+        tags.extend(there().filter_map(Partition::tag));
+        tags
     }
 
     /// Takes what is there, in the order in which it was asked for, until there is no room any more.

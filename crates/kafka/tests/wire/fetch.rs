@@ -8,13 +8,13 @@ use quire_kafka::Settings;
 use crate::support::{Client, World, batch, fetching, values};
 
 /// Sends a fetch, and goes on when the server has taken everything before it.
-async fn wait_for(client: &mut Client, request: &FetchRequest) {
+pub(crate) async fn wait_for(client: &mut Client, request: &FetchRequest) {
     client.send(3, &ApiVersionsRequest::default()).await;
     client.send(12, request).await;
     client.receive::<ApiVersionsResponse>(3).await;
 }
 
-fn patient(topic: &str, offset: i64, min_bytes: i32) -> FetchRequest {
+pub(crate) fn patient(topic: &str, offset: i64, min_bytes: i32) -> FetchRequest {
     fetching(topic, offset).with_max_wait_ms(600_000).with_min_bytes(min_bytes)
 }
 

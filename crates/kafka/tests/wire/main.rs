@@ -8,6 +8,7 @@ mod bombs;
 mod compacted;
 mod corpus;
 mod damage;
+mod deleted_meanwhile;
 mod event_topics;
 mod fetch;
 mod full;
