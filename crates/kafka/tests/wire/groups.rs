@@ -226,6 +226,42 @@ async fn a_static_member_comes_back_unnoticed_and_fences_its_elder_off_also_afte
     assert_eq!(client.leave("", Some("i")).await, Some(UnknownMemberId));
 }
 
+/// Before version 9 there is no way to tell a leader that it is to share nothing out: so it is not told that it leads (KIP-345).
+#[tokio::test]
+async fn a_static_leader_of_an_older_version_comes_back_unnoticed_too() {
+    let world = World::with(quick()).await;
+    let (mut a, mut b) = (world.client().await, world.client().await);
+    a.topic("t").await;
+    let named = |instance: &str, member: &str| joining(member).with_group_instance_id(Some(text(instance)));
+    let first = a.call(5, &named("i", "")).await;
+    let share = syncing(&first, &[(&first.member_id, "all")]).with_group_instance_id(Some(text("i")));
+    assert_eq!(a.call(3, &share).await.error_code, 0);
+    b.send(5, &named("j", "")).await;
+    while a.heartbeat(&first.member_id, 1).await != Some(RebalanceInProgress) {}
+    let leader = a.call(5, &named("i", &first.member_id)).await;
+    let (_, follower): (_, JoinGroupResponse) = b.receive(5).await;
+    assert_eq!((leader.generation_id, &leader.leader), (2, &first.member_id));
+    let shares = [(&*first.member_id, "left"), (&*follower.member_id, "right")];
+    let share = syncing(&leader, &shares).with_group_instance_id(Some(text("i")));
+    assert_eq!(a.call(3, &share).await.error_code, 0);
+
+    let mut again = world.client().await;
+    let back = again.call(5, &named("i", "")).await;
+    assert_eq!((back.error_code, back.generation_id, back.members.len()), (0, 2, 0));
+    assert_ne!(back.member_id, first.member_id);
+    assert_eq!(back.leader, first.member_id, "not its own: it shares nothing out");
+    let synced = again.call(3, &syncing(&back, &[]).with_group_instance_id(Some(text("i")))).await;
+    assert_eq!(assignment(&synced), (0, "left"));
+    assert_eq!(again.heartbeat(&back.member_id, 2).await, None);
+    assert_eq!(b.heartbeat(&follower.member_id, 2).await, None);
+
+    // Who wants something else has the others join again, as ever.
+    let mut other = named("i", "");
+    other.protocols[0].metadata = subscription("u");
+    again.send(5, &other).await;
+    while b.heartbeat(&follower.member_id, 2).await != Some(RebalanceInProgress) {}
+}
+
 #[tokio::test]
 async fn offsets_and_generations_go_on_after_a_restart_and_members_join_anew() {
     let world = World::with(quick()).await;

@@ -51,8 +51,8 @@ impl Membership {
         member.hear(now);
         match self.phase {
             // What it missed is told again.
-            Phase::Syncing { .. } if same => self.tell(&id, answer, false),
-            Phase::Stable if same && !leads => self.tell(&id, answer, false),
+            Phase::Syncing { .. } if same => self.tell(&id, answer),
+            Phase::Stable if same && !leads => self.tell(&id, answer),
             _ => {
                 member.wait_to_join(answer);
                 self.rebalance(now);
@@ -93,7 +93,8 @@ impl Membership {
         let id = join.member.clone();
         let instance = join.instance.clone().expect("only static members are replaced");
         let (same, assignment) = (before.wants_the_same(&join), std::mem::take(&mut before.assignment));
-        let led = self.leader == before.join.member;
+        let leader_before = self.leader.clone();
+        let led = leader_before == before.join.member;
         if led {
             self.leader.clone_from(&id);
         }
@@ -102,12 +103,16 @@ impl Membership {
         let mut member = Member::new(join, now);
         member.assignment = assignment;
         let can_skip = member.join.can_skip;
-        // A leader that can't be told to share nothing out would do it on its own view of things.
-        let quiet = self.phase == Phase::Stable && same && (!led || can_skip);
-        if quiet {
+        if self.phase == Phase::Stable && same {
             member.has_synced = true;
             self.members.insert(id.clone(), member);
-            self.tell(&id, answer, led);
+            match (led, can_skip) {
+                (true, true) => self.tell_as_led_by(&id, &id, answer, true),
+                // A leader that can't be told to share nothing out would do it, and nobody would hear of it: so it is told that who
+                // had its place still leads, and asks what it is to read as any other (KIP-345).
+                (true, false) => self.tell_as_led_by(&leader_before, &id, answer, false),
+                (false, _) => self.tell(&id, answer),
+            }
         } else {
             member.wait_to_join(answer);
             self.members.insert(id, member);

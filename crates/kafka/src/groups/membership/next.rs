@@ -101,7 +101,7 @@ impl Membership {
             // A static member that is away keeps its place without an answer, and its time runs on.
             if let Some(answer) = member.joining.take() {
                 member.hear(now);
-                self.tell(&id, answer, false);
+                self.tell(&id, answer);
             }
         }
     }
@@ -127,7 +127,12 @@ impl Membership {
         }
     }
 
-    pub(super) fn tell(&self, id: &str, answer: JoinAnswer, skip_assignment: bool) {
+    pub(super) fn tell(&self, id: &str, answer: JoinAnswer) {
+        self.tell_as_led_by(&self.leader, id, answer, false);
+    }
+
+    /// Tells a member that it is one. Who hears that it leads hears who everyone is.
+    pub(super) fn tell_as_led_by(&self, leader: &str, id: &str, answer: JoinAnswer, skip_assignment: bool) {
         let everyone = || {
             let members = self.members.iter();
             members.map(|(id, member)| (id.clone(), member.join.instance.clone(), member.metadata(&self.protocol)))
@@ -136,9 +141,9 @@ impl Membership {
             generation: self.generation,
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
-            leader: self.leader.clone(),
+            leader: leader.to_owned(),
             member: id.to_owned(),
-            members: if self.leader == id { everyone().collect() } else { Vec::new() },
+            members: if leader == id { everyone().collect() } else { Vec::new() },
             skip_assignment,
         }));
     }
