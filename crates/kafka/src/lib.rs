@@ -43,6 +43,7 @@ mod event_topics;
 mod job_topics;
 mod partition;
 mod topics;
+mod twice;
 
 mod errors;
 mod read_only;

@@ -17,6 +17,7 @@ use crate::errors::Failure;
 use crate::read_only::{self, Wants};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::twice::Twice;
 
 /// Resources of (type, name, settings of (name, value)), whether only to validate.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -48,11 +49,15 @@ const DELETE: i8 = 1;
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterConfigsResponse, Closed> {
     let decoded: AlterConfigsRequest = request.decode()?;
     let mut responses = Vec::with_capacity(decoded.resources.len());
+    let twice = Twice::of(decoded.resources.iter().map(|it| (it.resource_type, it.resource_name.clone())));
     for resource in decoded.resources {
-        let mut changes = Ok(configs::reset());
+        let named = Twice::of(resource.configs.iter().map(|config| config.name.clone()));
+        let key = (resource.resource_type, resource.resource_name.clone());
+        let mut changes = twice.check(&key, &resource.resource_name).map(|()| configs::reset());
         for config in &resource.configs {
             let change = config.value.as_deref().map_or(Change::Reset, Change::Set);
             changes = changes.and_then(|mut changes| {
+                named.check(&config.name, &config.name)?;
                 configs::change(&mut changes, &config.name, change, configs::batch_bytes_most(&broker.database))?;
                 Ok(changes)
             });
@@ -79,8 +84,11 @@ pub(crate) async fn handle_incremental(
 ) -> Result<IncrementalAlterConfigsResponse, Closed> {
     let decoded: IncrementalAlterConfigsRequest = request.decode()?;
     let mut responses = Vec::with_capacity(decoded.resources.len());
+    let twice = Twice::of(decoded.resources.iter().map(|it| (it.resource_type, it.resource_name.clone())));
     for resource in decoded.resources {
-        let mut changes = Ok(TopicChanges::default());
+        let named = Twice::of(resource.configs.iter().map(|config| config.name.clone()));
+        let key = (resource.resource_type, resource.resource_name.clone());
+        let mut changes = twice.check(&key, &resource.resource_name).map(|()| TopicChanges::default());
         for config in &resource.configs {
             let change = match (config.config_operation, config.value.as_deref()) {
                 (SET, Some(value)) => Ok(Change::Set(value)),
@@ -91,6 +99,7 @@ pub(crate) async fn handle_incremental(
                 }
             };
             changes = changes.and_then(|mut changes| {
+                named.check(&config.name, &config.name)?;
                 configs::change(&mut changes, &config.name, change?, configs::batch_bytes_most(&broker.database))?;
                 Ok(changes)
             });

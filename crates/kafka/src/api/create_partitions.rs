@@ -13,6 +13,7 @@ use crate::errors::Failure;
 use crate::read_only::{self, Wants};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::twice::Twice;
 
 /// Topics of (name, count, assignments of (brokers)), timeout, whether only to validate.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -30,9 +31,14 @@ static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Numbers(4))]);
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreatePartitionsResponse, Closed> {
     let decoded: CreatePartitionsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.topics.len());
+    let twice = Twice::of(decoded.topics.iter().map(|topic| topic.name.clone()));
     for topic in decoded.topics {
         let result = CreatePartitionsTopicResult::default().with_error_message(None);
-        let result = match create(broker, &topic, decoded.validate_only).await {
+        let created = match twice.check(&topic.name, &topic.name) {
+            Ok(()) => create(broker, &topic, decoded.validate_only).await,
+            Err(failure) => Err(failure),
+        };
+        let result = match created {
             Ok(()) => result,
             Err(failure) => result
                 .with_error_code(failure.code.code())

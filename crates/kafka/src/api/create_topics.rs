@@ -14,6 +14,7 @@ use crate::errors::Failure;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics;
+use crate::twice::Twice;
 
 /// Topics of (name, partitions, replicas, assignments of (partition, brokers), settings of (name, value)), timeout, whether
 /// only to validate.
@@ -42,9 +43,14 @@ const ID_FROM: i16 = 7;
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreateTopicsResponse, Closed> {
     let decoded: CreateTopicsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.topics.len());
+    let twice = Twice::of(decoded.topics.iter().map(|topic| topic.name.clone()));
     for topic in decoded.topics {
         let result = CreatableTopicResult::default().with_error_message(None);
-        let result = match create(broker, &topic, decoded.validate_only).await {
+        let created = match twice.check(&topic.name, &topic.name) {
+            Ok(()) => create(broker, &topic, decoded.validate_only).await,
+            Err(failure) => Err(failure),
+        };
+        let result = match created {
             Ok(created) => describe(broker, result, &created, request.version).await?,
             Err(failure) => {
                 let result = result.with_error_code(failure.code.code());

@@ -125,6 +125,55 @@ async fn a_topic_is_created_as_asked_or_only_looked_at() {
 }
 
 #[tokio::test]
+async fn what_is_named_twice_in_a_request_is_refused_and_the_rest_is_done() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    let mut request = creating("t", 1, &[]);
+    for (topic, partitions) in [("u", 1), ("t", 2)] {
+        request.topics.extend(creating(topic, partitions, &[]).topics);
+    }
+    let created = client.call(7, &request).await.topics;
+    let codes: Vec<_> = created.iter().map(|topic| code(topic.error_code)).collect();
+    assert_eq!(codes, [Some(InvalidRequest), None, Some(InvalidRequest)]);
+    assert_eq!((client.partitions("t").await, client.partitions("u").await), (0, 1));
+
+    let more = |count: i32| CreatePartitionsTopic::default().with_name(name("u")).with_count(count);
+    let request = CreatePartitionsRequest::default().with_topics(vec![more(2).with_assignments(None), more(3)]);
+    let results = client.call(3, &request).await.results;
+    assert!(results.iter().all(|result| code(result.error_code) == Some(InvalidRequest)), "{results:?}");
+    assert_eq!(client.partitions("u").await, 1);
+
+    let twice = [(0, "retention.ms", "1000"), (0, "retention.ms", "2000")];
+    assert_eq!(client.alter("u", &twice, false).await, Some(InvalidRequest));
+    let set = |key: &str| incremental::AlterableConfig::default().with_name(text(key)).with_value(Some(text("1000")));
+    let resource = |key: &str| {
+        let of = incremental::AlterConfigsResource::default().with_resource_type(TOPIC);
+        of.with_resource_name(text("u")).with_configs(vec![set(key)])
+    };
+    let resources = vec![resource("retention.ms"), resource("retention.bytes")];
+    let responses =
+        client.call(1, &IncrementalAlterConfigsRequest::default().with_resources(resources)).await.responses;
+    let codes: Vec<_> = responses.iter().map(|response| code(response.error_code)).collect();
+    assert_eq!(codes, [Some(InvalidRequest); 2]);
+
+    let set = |key: &str| plain::AlterableConfig::default().with_name(text(key)).with_value(Some(text("1000")));
+    let resource = |keys: &[&str]| {
+        let of = plain::AlterConfigsResource::default().with_resource_type(TOPIC).with_resource_name(text("u"));
+        of.with_configs(keys.iter().map(|key| set(key)).collect())
+    };
+    for resources in [
+        vec![resource(&["retention.ms"]), resource(&["retention.bytes"])],
+        vec![resource(&["retention.ms", "retention.ms"])],
+    ] {
+        let responses = client.call(2, &AlterConfigsRequest::default().with_resources(resources)).await.responses;
+        assert!(responses.iter().all(|it| code(it.error_code) == Some(InvalidRequest)), "{responses:?}");
+    }
+    for key in ["retention.ms", "retention.bytes"] {
+        assert_eq!(client.config("u", key).await.1, 5, "{key} has its default");
+    }
+}
+
+#[tokio::test]
 async fn a_setting_that_is_changed_does_what_it_says() {
     let world = World::new().await;
     let mut client = world.client().await;
