@@ -11,6 +11,8 @@ use crate::topics::{self, Kind, Topic};
 /// What a client wants of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wants {
+    /// A topic of its own under this name, which would hide it.
+    Create,
     Produce,
     Delete,
     MorePartitions,
@@ -18,12 +20,16 @@ pub(crate) enum Wants {
     FewerRecords,
 }
 
+/// A topic that hides a store or a queue is made by who has the database open and means it, and not by a client.
+const CREATE_INSTEAD: &str = "a topic of its own takes another name";
+
 /// Why a topic that is there does not do that; `None` for a topic of its own.
 pub(crate) fn refusal(topic: &Topic, wants: Wants) -> Option<Failure> {
     let (is, instead) = match &topic.kind {
         Kind::Stream { .. } => return None,
         Kind::Events { store, .. } => {
             let instead = match wants {
+                Wants::Create => CREATE_INSTEAD,
                 Wants::Produce => "append events to it instead",
                 Wants::Delete => "a store is not deleted; `quire events trim` lets go of its events",
                 Wants::MorePartitions => "it has one partition, in which its events are in order",
@@ -34,6 +40,7 @@ pub(crate) fn refusal(topic: &Topic, wants: Wants) -> Option<Failure> {
         }
         Kind::Jobs { queue, .. } => {
             let instead = match wants {
+                Wants::Create => CREATE_INSTEAD,
                 Wants::Produce => "enqueue jobs instead",
                 Wants::MorePartitions => "it has one partition, in which its events are in order",
                 Wants::Delete | Wants::FewerRecords => "what happened is not deleted",
@@ -42,7 +49,11 @@ pub(crate) fn refusal(topic: &Topic, wants: Wants) -> Option<Failure> {
             (format!("topic {} tells what happens in queue {queue}, and is read-only", topic.name), instead)
         }
     };
-    Some(Failure::new(ResponseError::PolicyViolation, format!("{is}; {instead}")))
+    let code = match wants {
+        Wants::Create => ResponseError::TopicAlreadyExists,
+        _ => ResponseError::PolicyViolation,
+    };
+    Some(Failure::new(code, format!("{is}; {instead}")))
 }
 
 /// A failure of a command on a topic of this name, or why it could not be, when the name is that of a store or a queue.

@@ -11,6 +11,7 @@ use crate::broker::{BROKER_ID, Broker};
 use crate::configs::{self, Change};
 use crate::connection::Closed;
 use crate::errors::Failure;
+use crate::read_only::{self, Wants};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics;
@@ -83,6 +84,11 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
     let settings = TopicSettings::default().changed(changes);
     let name = topic.name.to_string();
     let partitions = partitions(broker, topic)?;
+    let database = broker.database.id();
+    let there = broker.database.read_published(|view| topics::named(database, view, &name))?;
+    if let Some(failure) = there.and_then(|topic| read_only::refusal(&topic, Wants::Create)) {
+        return Err(failure);
+    }
     let command = Command::CreateTopic { name: &name, partitions, settings };
     match broker.commit_or_try(command, only_validate).await? {
         Reply::TopicCreated(_) => Ok(Created { name, partitions, settings }),

@@ -47,13 +47,14 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     let mut results = Vec::with_capacity(decoded.resources.len());
     for resource in decoded.resources {
         let result = match shown(broker, &resource).await? {
-            Ok(shown) => {
+            Ok((shown, read_only)) => {
                 let wanted = |shown: &Shown| {
                     let keys = resource.configuration_keys.as_deref();
                     keys.is_none_or(|keys| keys.is_empty() || keys.iter().any(|key| key.as_str() == shown.name))
                 };
                 let told = Told {
                     of: resource.resource_type,
+                    read_only,
                     version: request.version,
                     synonyms: decoded.include_synonyms,
                     documentation: decoded.include_documentation,
@@ -70,23 +71,28 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     Ok(DescribeConfigsResponse::default().with_results(results))
 }
 
-async fn shown(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Result<Vec<Shown>, Failure>, Closed> {
+/// The settings of a resource, and whether none of them can be changed.
+async fn shown(
+    broker: &Broker,
+    resource: &DescribeConfigsResource,
+) -> Result<Result<(Vec<Shown>, bool), Failure>, Closed> {
     let name = resource.resource_name.as_str();
     Ok(match resource.resource_type {
         TOPIC => {
             let settings = broker.read(|database, view| {
                 let topic = topics::named(database, view, name)?;
                 Some(match topic.kind {
-                    Kind::Stream { id, .. } => view.streams.topic(id)?.settings,
-                    Kind::Events { .. } | Kind::Jobs { .. } => TopicSettings::default(),
+                    Kind::Stream { id, .. } => (view.streams.topic(id)?.settings, false),
+                    Kind::Events { .. } | Kind::Jobs { .. } => (TopicSettings::default(), true),
                 })
             });
             let most = configs::batch_bytes_most(&broker.database);
-            settings.await?.map(|settings| configs::of_topic(&settings, most)).ok_or_else(Failure::unknown_topic)
+            let shown = |(settings, read_only)| (configs::of_topic(&settings, most), read_only);
+            settings.await?.map(shown).ok_or_else(Failure::unknown_topic)
         }
-        BROKER if name == BROKER_ID.to_string() => Ok(configs::of_broker(&broker.settings)),
+        BROKER if name == BROKER_ID.to_string() => Ok((configs::of_broker(&broker.settings), true)),
         // What was set for all brokers while they run: nothing can be.
-        BROKER if name.is_empty() => Ok(Vec::new()),
+        BROKER if name.is_empty() => Ok((Vec::new(), true)),
         BROKER => Err(Failure::new(ResponseError::InvalidRequest, format!("there is no broker {name:?}"))),
         other => {
             let message = format!("only topics and brokers have settings here, and not resources of type {other}");
@@ -98,6 +104,7 @@ async fn shown(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Re
 /// What is to be told of each setting.
 struct Told {
     of: i8,
+    read_only: bool,
     version: i16,
     synonyms: bool,
     documentation: bool,
@@ -121,7 +128,7 @@ impl Told {
         let result = DescribeConfigsResourceResult::default()
             .with_name(text(shown.name))
             .with_value(Some(StrBytes::from_string(value)))
-            .with_read_only(self.of == BROKER)
+            .with_read_only(self.read_only)
             .with_config_source(source)
             .with_synonyms(synonyms.collect());
         match self.version {

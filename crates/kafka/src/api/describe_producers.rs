@@ -10,6 +10,7 @@ use crate::connection::Closed;
 use crate::errors::Failure;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, Kind};
 
 /// Topics of (name, partitions).
 pub(crate) static SCHEMA: Schema = Schema { flexible_from: 0, body: fields(&[Field(0, LAST, Shape::Structs(&TOPIC))]) };
@@ -18,11 +19,11 @@ static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shap
 /// Answers each partition by itself.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeProducersResponse, Closed> {
     let decoded: DescribeProducersRequest = request.decode()?;
-    let topics = broker.read(|_, view| {
+    let topics = broker.read(|database, view| {
         let topics = decoded.topics.iter().map(|topic| {
             let partitions = topic.partition_indexes.iter().map(|&partition| {
                 let response = PartitionResponse::default().with_partition_index(partition);
-                match producers(view, topic.name.as_str(), partition) {
+                match producers(database, view, topic.name.as_str(), partition) {
                     Ok(producers) => response.with_active_producers(producers),
                     Err(failure) => response
                         .with_error_code(failure.code.code())
@@ -36,11 +37,13 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     Ok(DescribeProducersResponse::default().with_topics(topics.await?))
 }
 
-fn producers(view: &View<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, Failure> {
-    let topic = view.streams.topic_named(topic).ok_or_else(Failure::unknown_topic)?;
-    let number = u32::try_from(partition).ok().filter(|number| *number < topic.partitions);
+fn producers(database: u128, view: &View<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, Failure> {
+    let topic = topics::named(database, view, topic).ok_or_else(Failure::unknown_topic)?;
+    let number = u32::try_from(partition).ok().filter(|number| *number < topic.partitions());
     let number = number.ok_or_else(|| Failure::unknown_partition(partition))?;
-    let producers = view.streams.producers_of(topic.id, number).map(|producer| {
+    // To a store or a queue nobody produces.
+    let Kind::Stream { id, .. } = topic.kind else { return Ok(Vec::new()) };
+    let producers = view.streams.producers_of(id, number).map(|producer| {
         ProducerState::default()
             .with_producer_id(i64::try_from(producer.producer.get()).expect("an id has 63 bits").into())
             .with_producer_epoch(i32::from(producer.epoch))

@@ -2,10 +2,14 @@
 
 use kafka_protocol::ResponseError::{self, *};
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_producers_request::TopicRequest;
 use kafka_protocol::messages::{
-    AlterConfigsRequest, CreatePartitionsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
-    IncrementalAlterConfigsRequest, TopicName, alter_configs_request, incremental_alter_configs_request,
+    AlterConfigsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeConfigsRequest, DescribeProducersRequest, IncrementalAlterConfigsRequest, TopicName, alter_configs_request,
+    incremental_alter_configs_request,
 };
 use kafka_protocol::protocol::StrBytes;
 use quire::events::NewEvent;
@@ -89,5 +93,48 @@ async fn what_is_done_to_topics_is_refused_of_stores_and_queues_with_what_to_use
     }
     for (what, code, message) in changes(&mut client, "nowhere").await {
         assert_eq!(code, Some(UnknownTopicOrPartition), "{what}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn no_client_hides_a_store_or_a_queue_by_a_topic_of_its_name() {
+    let world = World::new().await;
+    world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
+    world.database.queue("air/delays").enqueue(NewJob::new(b"late")).expect("a job");
+    let mut client = world.client().await;
+    for (topic, is) in [
+        ("air.flights", "is the event store air/flights"),
+        ("jobs.air.delays", "tells what happens in queue air/delays"),
+    ] {
+        for only_validate in [true, false] {
+            let created =
+                CreatableTopic::default().with_name(name(topic)).with_num_partitions(2).with_replication_factor(1);
+            let request = CreateTopicsRequest::default().with_topics(vec![created]).with_validate_only(only_validate);
+            let result = client.call(7, &request).await.topics.remove(0);
+            assert_eq!(ResponseError::try_from_code(result.error_code), Some(TopicAlreadyExists));
+            assert!(result.error_message.as_deref().expect("words").contains(is), "{:?}", result.error_message);
+        }
+        assert_eq!(client.topic(topic).await.partitions.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_store_and_a_queue_have_no_producers_and_settings_that_are_read_only() {
+    let world = World::new().await;
+    world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
+    world.database.queue("air/delays").enqueue(NewJob::new(b"late")).expect("a job");
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for (topic, read_only) in [("air.flights", true), ("jobs.air.delays", true), ("t", false)] {
+        let asked = TopicRequest::default().with_name(name(topic)).with_partition_indexes(vec![0, 1]);
+        let told = client.call(0, &DescribeProducersRequest::default().with_topics(vec![asked])).await;
+        let partitions = &told.topics[0].partitions;
+        assert_eq!((partitions[0].error_code, partitions[0].active_producers.len()), (0, 0), "{topic}");
+        assert_eq!(ResponseError::try_from_code(partitions[1].error_code), Some(UnknownTopicOrPartition));
+        let resource = DescribeConfigsResource::default().with_resource_type(TOPIC).with_resource_name(text(topic));
+        let request = DescribeConfigsRequest::default().with_resources(vec![resource.with_configuration_keys(None)]);
+        let told = client.call(4, &request).await.results.remove(0);
+        assert!(!told.configs.is_empty());
+        assert!(told.configs.iter().all(|config| config.read_only == read_only), "{topic}");
     }
 }
