@@ -4,6 +4,7 @@ use kafka_protocol::ResponseError::{self, OffsetOutOfRange, UnknownTopicId, Unkn
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::{DeleteRecordsRequest, DeleteTopicsRequest, FetchResponse, TopicName};
+use quire::events::{EventPosition, NewEvent};
 use quire::streams::{Command, TopicRef, TopicSettings};
 use quire::{Commit, Outcome, Part};
 
@@ -98,4 +99,16 @@ async fn a_fetch_by_name_goes_on_with_the_topic_that_has_the_name_now() {
     let told = answer(&mut reader, 12).await;
     assert_eq!((error(&told), told.high_watermark), (None, 2));
     assert_eq!(values(&told).first(), Some(&(0, "new".to_owned())));
+}
+
+#[tokio::test]
+async fn a_fetch_is_not_answered_with_events_that_were_let_go_of_while_it_waited() {
+    let world = World::new().await;
+    let store = world.database.events("s");
+    store.append(["A", "B", "C"].map(NewEvent::new)).expect("events");
+    let mut reader = world.client().await;
+    wait_for(&mut reader, &patient("s", 1, MANY)).await;
+    store.trim(EventPosition::new(2)).expect("trimmed");
+    store.append([NewEvent::new("D").data(&[b'x'; MANY as usize])]).expect("an event");
+    assert_eq!(error(&answer(&mut reader, 12).await), Some(OffsetOutOfRange));
 }
