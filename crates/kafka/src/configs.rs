@@ -166,8 +166,7 @@ pub(crate) fn change(
         ("retention.bytes", Change::Set(value)) => changes.retention_bytes = Some(limit(value)?),
         ("retention.bytes", Change::Reset) => changes.retention_bytes = Some(default.retention_bytes),
         ("cleanup.policy", Change::Set(value)) => {
-            let wrong = || invalid(format!("{name} is delete, compact or both, and can't be {value:?}"));
-            changes.cleanup = Some(Cleanup::of_name(value).ok_or_else(wrong)?);
+            changes.cleanup = Some(cleanup(name, value)?);
         }
         ("cleanup.policy", Change::Reset) => changes.cleanup = Some(default.cleanup),
         ("delete.retention.ms", Change::Set(value)) => {
@@ -198,6 +197,55 @@ pub(crate) fn change(
         },
     }
     Ok(())
+}
+
+/// How what a list holds is to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListChange {
+    /// What is missing is appended.
+    Append,
+    /// What is there is taken out.
+    Subtract,
+}
+
+/// Adds a change of a topic's list to others: `cleanup.policy` is the only one, and this the topic's.
+///
+/// # Errors
+/// When the setting is not a list, or there is no such policy as it would come to.
+pub(crate) fn change_list(
+    changes: &mut TopicChanges,
+    name: &str,
+    change: ListChange,
+    values: &str,
+    now: Cleanup,
+) -> Result<(), Failure> {
+    if name != "cleanup.policy" {
+        let verb = match change {
+            ListChange::Append => "append to",
+            ListChange::Subtract => "subtract from",
+        };
+        let message = format!("can't {verb} {name}, which is not a list");
+        return Err(Failure::new(ResponseError::InvalidConfig, message));
+    }
+    let now = now.to_string();
+    let mut list: Vec<&str> = now.split(',').collect();
+    for value in values.split(',').map(str::trim) {
+        match change {
+            ListChange::Append if list.contains(&value) => {}
+            ListChange::Append => list.push(value),
+            ListChange::Subtract => list.retain(|&there| there != value),
+        }
+    }
+    changes.cleanup = Some(cleanup(name, &list.join(","))?);
+    Ok(())
+}
+
+fn cleanup(name: &str, value: &str) -> Result<Cleanup, Failure> {
+    let wrong = || {
+        let message = format!("{name} is delete, compact or both, and can't be {value:?}");
+        Failure::new(ResponseError::InvalidConfig, message)
+    };
+    Cleanup::of_name(value).ok_or_else(wrong)
 }
 
 /// Changes that set everything to its default.

@@ -2,16 +2,17 @@
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::alter_configs_response::AlterConfigsResourceResponse;
+use kafka_protocol::messages::incremental_alter_configs_request as incremental_request;
 use kafka_protocol::messages::incremental_alter_configs_response as incremental;
 use kafka_protocol::messages::{
     AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
 };
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::{Command, TopicChanges, TopicRef};
+use quire::streams::{Cleanup, Command, TopicChanges, TopicRef};
 
 use super::describe_configs::TOPIC;
 use crate::broker::Broker;
-use crate::configs::{self, Change};
+use crate::configs::{self, Change, ListChange};
 use crate::connection::Closed;
 use crate::errors::Failure;
 use crate::read_only::{self, Wants};
@@ -44,6 +45,8 @@ static CHANGED_CONFIG: Struct =
 /// What is to be done with a setting, by Kafka's numbers.
 const SET: i8 = 0;
 const DELETE: i8 = 1;
+const APPEND: i8 = 2;
+const SUBTRACT: i8 = 3;
 
 /// Sets the settings of each topic: those that are not named get their defaults.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterConfigsResponse, Closed> {
@@ -88,23 +91,15 @@ pub(crate) async fn handle_incremental(
     for resource in decoded.resources {
         let named = Twice::of(resource.configs.iter().map(|config| config.name.clone()));
         let key = (resource.resource_type, resource.resource_name.clone());
-        let mut changes = twice.check(&key, &resource.resource_name).map(|()| TopicChanges::default());
+        let name = resource.resource_name.as_str();
+        let mut changes = twice.check(&key, name).map(|()| TopicChanges::default());
         for config in &resource.configs {
-            let change = match (config.config_operation, config.value.as_deref()) {
-                (SET, Some(value)) => Ok(Change::Set(value)),
-                (DELETE, _) => Ok(Change::Reset),
-                (operation, _) => {
-                    let message = format!("{} can be set or deleted, and not by operation {operation}", config.name);
-                    Err(Failure::new(ResponseError::InvalidConfig, message))
-                }
-            };
             changes = changes.and_then(|mut changes| {
                 named.check(&config.name, &config.name)?;
-                configs::change(&mut changes, &config.name, change?, configs::batch_bytes_most(&broker.database))?;
+                change(broker, name, &mut changes, config)?;
                 Ok(changes)
             });
         }
-        let name = resource.resource_name.as_str();
         let altered = alter(broker, resource.resource_type, name, changes, decoded.validate_only).await;
         let response = incremental::AlterConfigsResourceResponse::default();
         let response = match altered {
@@ -117,6 +112,42 @@ pub(crate) async fn handle_incremental(
         responses.push(response.with_resource_name(resource.resource_name));
     }
     Ok(IncrementalAlterConfigsResponse::default().with_responses(responses))
+}
+
+/// Adds a change of one of this topic's settings to others.
+fn change(
+    broker: &Broker,
+    topic: &str,
+    changes: &mut TopicChanges,
+    config: &incremental_request::AlterableConfig,
+) -> Result<(), Failure> {
+    let name = config.name.as_str();
+    let change = match (config.config_operation, config.value.as_deref()) {
+        (SET, Some(value)) => Change::Set(value),
+        (DELETE, _) => Change::Reset,
+        (APPEND, Some(values)) => {
+            return configs::change_list(changes, name, ListChange::Append, values, cleanup(broker, topic)?);
+        }
+        (SUBTRACT, Some(values)) => {
+            return configs::change_list(changes, name, ListChange::Subtract, values, cleanup(broker, topic)?);
+        }
+        (SET | APPEND | SUBTRACT, None) => {
+            let message = format!("{name} has no value, which only its deletion needs not");
+            return Err(Failure::new(ResponseError::InvalidRequest, message));
+        }
+        (operation, _) => {
+            let message =
+                format!("operation {operation} on {name} is none of 0 (set), 1 (delete), 2 (append), 3 (subtract)");
+            return Err(Failure::new(ResponseError::InvalidRequest, message));
+        }
+    };
+    configs::change(changes, name, change, configs::batch_bytes_most(&broker.database))
+}
+
+/// How the records of this topic go. Of what is no topic of its own the commit tells.
+fn cleanup(broker: &Broker, topic: &str) -> Result<Cleanup, Failure> {
+    let settings = broker.database.read_published(|view| view.streams.settings_of(TopicRef::Name(topic)))?;
+    Ok(settings.map_or(Cleanup::default(), |settings| settings.cleanup))
 }
 
 async fn alter(

@@ -186,7 +186,6 @@ async fn a_setting_that_is_changed_does_what_it_says() {
     assert_eq!(client.alter("t", &[(1, "max.message.bytes", "")], false).await, None);
     assert_eq!(client.produce("t", &large).await.error_code, 0);
     assert_eq!(client.config("t", "retention.ms").await, (String::from("1000"), 1));
-    assert_eq!(client.alter("t", &[(2, "cleanup.policy", "compact")], false).await, Some(InvalidConfig));
     assert_eq!(client.alter("nowhere", &[(0, "retention.ms", "1")], false).await, Some(UnknownTopicOrPartition));
 
     // The older way sets all: what is not named gets its default.
@@ -204,6 +203,39 @@ async fn a_setting_that_is_changed_does_what_it_says() {
     let of_broker = resource.with_resource_type(BROKER).with_resource_name(text("0"));
     let request = AlterConfigsRequest::default().with_resources(vec![of_broker]);
     assert_eq!(code(client.call(2, &request).await.responses[0].error_code), Some(InvalidRequest));
+}
+
+#[tokio::test]
+async fn a_list_is_appended_to_and_subtracted_from_as_long_as_it_can_be() {
+    const APPEND: i8 = 2;
+    const SUBTRACT: i8 = 3;
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for (operation, values, met, policy) in [
+        (APPEND, "delete", None, "delete"),
+        (SUBTRACT, "compact", None, "delete"),
+        (SUBTRACT, "delete", Some(InvalidConfig), "delete"),
+        (APPEND, "compact", None, "compact,delete"),
+        (APPEND, "delete, compact", None, "compact,delete"),
+        (APPEND, "tidy", Some(InvalidConfig), "compact,delete"),
+        (SUBTRACT, "compact,delete", Some(InvalidConfig), "compact,delete"),
+        (SUBTRACT, "delete,tidy", None, "compact"),
+        (4, "delete", Some(InvalidRequest), "compact"),
+    ] {
+        for validate in [true, false] {
+            let changes = [(operation, "cleanup.policy", values)];
+            assert_eq!(client.alter("t", &changes, validate).await, met, "{operation} {values}");
+        }
+        assert_eq!(client.config("t", "cleanup.policy").await.0, policy, "{operation} {values}");
+    }
+    for operation in [APPEND, SUBTRACT] {
+        for name in ["retention.ms", "compression.type", "no.such.setting"] {
+            assert_eq!(client.alter("t", &[(operation, name, "1")], false).await, Some(InvalidConfig), "{name}");
+        }
+        let unknown = client.alter("nowhere", &[(operation, "cleanup.policy", "compact")], false).await;
+        assert_eq!(unknown, Some(UnknownTopicOrPartition));
+    }
 }
 
 #[tokio::test]
