@@ -59,12 +59,9 @@ async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: b
     done.map(|_| ()).map_err(|failure| read_only::explained(broker, &topic.name, Wants::MorePartitions, failure))
 }
 
-/// Who says which broker has each new partition says so of every one.
+/// Who says which broker has each new partition says so of every one: an empty list is none of them, and not the same as no list.
 fn check_assignments(broker: &Broker, topic: &CreatePartitionsTopic, partitions: u32) -> Result<(), Failure> {
-    let assignments = topic.assignments.as_deref().unwrap_or_default();
-    if assignments.is_empty() {
-        return Ok(());
-    }
+    let Some(assignments) = &topic.assignments else { return Ok(()) };
     let known = broker.database.read_published(|view| {
         let topic = view.streams.topic_named(topic.name.as_str());
         topic.map(|topic| topic.partitions)
@@ -75,6 +72,9 @@ fn check_assignments(broker: &Broker, topic: &CreatePartitionsTopic, partitions:
     if here && added.is_none_or(|added| assignments.len() == added as usize) {
         return Ok(());
     }
-    let message = format!("every partition that is added is on broker {BROKER_ID}, the only one");
+    let message = format!(
+        "each partition that is added is on broker {BROKER_ID}, the only one; {} assignments are not that",
+        assignments.len()
+    );
     Err(Failure::new(ResponseError::InvalidReplicaAssignment, message))
 }

@@ -401,7 +401,8 @@ async fn partitions_are_added_where_every_one_of_them_is_said_to_be_here() {
     let mut client = world.client().await;
     client.topic("t").await;
     for (brokers, expected) in [
-        (&[0][..], Some(InvalidReplicaAssignment)),
+        (&[][..], Some(InvalidReplicaAssignment)),
+        (&[0], Some(InvalidReplicaAssignment)),
         (&[0, 0, 0], Some(InvalidReplicaAssignment)),
         (&[0, 1], Some(InvalidReplicaAssignment)),
         (&[0, 0], None),
