@@ -136,6 +136,7 @@ impl From<BatchError> for Failure {
             BatchError::Checksum { .. } => ResponseError::CorruptMessage,
             BatchError::Magic { .. } => ResponseError::UnsupportedForMessageFormat,
             BatchError::Codec { .. } => ResponseError::UnsupportedCompressionType,
+            BatchError::AppendTime => ResponseError::InvalidTimestamp,
             BatchError::TooShort { .. }
             | BatchError::Length { .. }
             | BatchError::DeleteHorizon

@@ -82,6 +82,7 @@ async fn what_a_producer_did_wrong_has_a_code_that_says_so() {
         (with(16, &[1]), ResponseError::UnsupportedForMessageFormat),
         (with(16, &[0]), ResponseError::UnsupportedForMessageFormat),
         (with(22, &[5]), ResponseError::UnsupportedCompressionType),
+        (with(22, &[0x08]), ResponseError::InvalidTimestamp),
         (with(22, &[0x20]), ResponseError::InvalidRecord),
         (with(22, &[0x10]), ResponseError::InvalidTxnState),
         (with(43, &[0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0]), ResponseError::UnknownProducerId),

@@ -67,6 +67,9 @@ impl<'a> Batch<'a> {
         if self.attributes().has_delete_horizon() {
             return Err(BatchError::DeleteHorizon);
         }
+        if self.attributes().is_append_time() {
+            return Err(BatchError::AppendTime);
+        }
         let count = i32::from_be_bytes(field(self.bytes, RECORD_COUNT));
         let last_offset_delta = i32::from_be_bytes(field(self.bytes, LAST_OFFSET_DELTA));
         if count < 1 || last_offset_delta != count - 1 {
@@ -311,6 +314,8 @@ pub enum BatchError {
     },
     /// It says when its records may go, which is for brokers to say.
     DeleteHorizon,
+    /// It says that its time is that of its append, which is for brokers to say.
+    AppendTime,
     /// There is no record, or the offsets are not one a record.
     Count {
         /// How many records the header states.
@@ -346,6 +351,12 @@ impl fmt::Display for BatchError {
             }
             BatchError::Codec { number } => write!(f, "compression codec {number} is unknown"),
             BatchError::DeleteHorizon => write!(f, "producers can't set the delete horizon of a batch"),
+            BatchError::AppendTime => {
+                write!(
+                    f,
+                    "producers can't set the timestamp type of a batch to LogAppendTime: its time is the producer's"
+                )
+            }
             BatchError::Count { count, last_offset_delta } => {
                 write!(f, "{count} records can't end at offset delta {last_offset_delta}")
             }
