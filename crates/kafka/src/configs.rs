@@ -79,7 +79,8 @@ const FIXED: [Fixed; 3] = [
 /// What a commit takes beside a batch, at most: its header, and the entry's with its tag.
 const BESIDE_A_BATCH_BYTES: u64 = 256;
 
-/// The most bytes that a record batch can have in a database whatever its topic allows: it is in one commit.
+/// The most bytes that a record batch can have in a database whatever its topic allows: it is in one commit. A commit may take a few more,
+/// as it is by its records how much of [`BESIDE_A_BATCH_BYTES`] one needs; what is shown to clients is what they are held to.
 pub(crate) fn batch_bytes_most(database: &Database) -> u32 {
     u32::try_from(database.commit_bytes_max().saturating_sub(BESIDE_A_BATCH_BYTES)).unwrap_or(u32::MAX)
 }

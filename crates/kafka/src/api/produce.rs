@@ -18,6 +18,7 @@ use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
 use uuid::Uuid;
 
 use crate::broker::Broker;
+use crate::configs;
 use crate::connection::Closed;
 use crate::errors::Failure;
 use crate::read_only::{self, Wants};
@@ -163,6 +164,7 @@ async fn submit(
     let partition = u32::try_from(data.index).map_err(|_| Failure::unknown_partition(data.index))?;
     let records = data.records.clone().unwrap_or_default();
     let came = batches(&records)?;
+    check_sizes(&came, configs::batch_bytes_most(&broker.database))?;
     if came.iter().all(|batch| batch.codec() == Codec::None) || !compacts(broker, topic)? {
         return commit(broker, topic, partition, &came);
     }
@@ -219,6 +221,14 @@ fn batches(mut records: &[u8]) -> Result<Vec<Batch<'_>>, Failure> {
         return Err(Failure::new(ResponseError::InvalidRecord, "there are no records"));
     }
     Ok(batches)
+}
+
+/// What a topic takes by its own settings is the commit's to tell.
+fn check_sizes(batches: &[Batch<'_>], bytes_most: u32) -> Result<(), Failure> {
+    match batches.iter().map(|batch| batch.bytes().len()).find(|bytes| *bytes > bytes_most as usize) {
+        Some(bytes) => Err(Failure::from(Refusal::BatchTooLarge { bytes, bytes_max: bytes_most })),
+        None => Ok(()),
+    }
 }
 
 /// Walks the records of an uncompressed batch once: one that can't be read would stop every consumer that comes to it.

@@ -249,6 +249,9 @@ async fn no_topic_is_told_to_take_larger_batches_than_a_commit_does() {
     // The lengths within are a byte longer or not; what is told holds to the byte or nearly so.
     assert!((most - 8..=most).contains(&largest.len()), "{} of {most}", largest.len());
     assert_eq!(client.produce("t", &largest).await.error_code, 0);
+    // What nobody set is held to, too: a commit would take a few bytes more.
+    let larger = batch(&[&"x".repeat(most - beside + 9)]);
+    assert_eq!(code(client.produce("t", &larger).await.error_code), Some(MessageTooLarge));
     let (told, more) = (most.to_string(), (most + 1).to_string());
     assert_eq!(client.alter("t", &[(0, "max.message.bytes", &told)], false).await, None);
     assert_eq!(client.alter("t", &[(0, "max.message.bytes", &more)], false).await, Some(InvalidConfig));
