@@ -158,8 +158,8 @@ pub(crate) fn change(
     let default = TopicSettings::default();
     let limit = |value: &str| match value.parse::<i64>() {
         Ok(-1) => Ok(None),
-        Ok(limit @ 1..) => Ok(Some(limit as u64)),
-        _ => Err(invalid(format!("{name} is -1 for none or at least 1, and can't be {value:?}"))),
+        Ok(limit @ 0..) => Ok(Some(limit as u64)),
+        _ => Err(invalid(format!("{name} is -1 for no limit or at least 0, and can't be {value:?}"))),
     };
     match (name, change) {
         ("retention.ms", Change::Set(value)) => changes.retention_ms = Some(limit(value)?),

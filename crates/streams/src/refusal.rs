@@ -72,7 +72,7 @@ pub enum Refusal {
         /// How many it has.
         current: u32,
     },
-    /// A topic can't be set to keep no byte, or to take no batch.
+    /// A topic can't be set to take no batch.
     InvalidSettings {
         /// Which setting.
         setting: &'static str,

@@ -21,6 +21,8 @@ pub struct Retained {
     partition: Partition,
     /// Records before this offset are more than the topic keeps.
     start: Sequence,
+    /// The topic keeps no bytes: every record is more than that.
+    keeps_no_bytes: bool,
     /// Records that are earlier have been kept long enough.
     keep_from_ms: Option<i64>,
     /// Records of commits before this one are more than the database keeps.
@@ -63,11 +65,22 @@ impl Streams {
                 let bytes = settings.retention_bytes.filter(|_| !found.has_holes);
                 let within = bytes.and_then(|bytes| written.samples.offset_with_bytes_behind(bytes));
                 let start = written.start.max(within.unwrap_or_default());
+                // The samples know where batches begin, and nothing begins at the end.
+                let keeps_no_bytes = settings.retention_bytes == Some(0);
                 let partition = Partition::new(topic, number, written.start, found.has_holes);
                 let read = |group: &&Group| group.offsets.get(&(topic, number)).map(|committed| committed.offset);
                 let groups = protecting.get(&topic).into_iter().flatten();
                 let unread = groups.map(|group| read(group).unwrap_or_default()).min();
-                retained.push(Retained { topic, number, partition, start, keep_from_ms, keep_from, unread });
+                retained.push(Retained {
+                    topic,
+                    number,
+                    partition,
+                    start,
+                    keeps_no_bytes,
+                    keep_from_ms,
+                    keep_from,
+                    unread,
+                });
             }
         }
         retained
@@ -81,6 +94,9 @@ impl Retained {
     /// When the log can't be read.
     pub fn plan(&self, history: &dyn History) -> Result<Option<Command<'static>>, ReadError> {
         let mut start = self.start;
+        if self.keeps_no_bytes {
+            start = self.partition.offsets(history)?.next;
+        }
         if let Some(keep_from_ms) = self.keep_from_ms {
             start = self.partition.first_batch_at(history, start, keep_from_ms)?;
         }

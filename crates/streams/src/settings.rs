@@ -9,10 +9,10 @@ use crate::wire::{BATCH_BYTES_MAX, Codec};
 /// The settings of a topic. The defaults keep everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicSettings {
-    /// For how many milliseconds a record is kept, by its own time; `None`: for ever. Kafka's `retention.ms`.
+    /// For how many milliseconds a record is kept, by its own time; `None`: for ever; 0: until it is looked for. Kafka's `retention.ms`.
     pub retention_ms: Option<u64>,
-    /// How many bytes of batches each partition keeps at least, once it has so many; `None`: all. Kafka's
-    /// `retention.bytes`.
+    /// How many bytes of batches each partition keeps at least, once it has so many; `None`: all; 0: none, once they are looked for.
+    /// Kafka's `retention.bytes`.
     pub retention_bytes: Option<u64>,
     /// The most bytes of a record batch. Default: as much as a batch can have. Kafka's `max.message.bytes`.
     pub batch_bytes_max: u32,

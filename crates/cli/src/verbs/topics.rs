@@ -75,10 +75,10 @@ pub(crate) enum Topics {
 /// What a topic keeps and takes.
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
-    /// For how many milliseconds messages are kept; `none` for ever
+    /// For how many milliseconds messages are kept; `none` for ever, 0 until they are looked for, once a minute
     #[arg(long, value_name = "MS", value_parser = limit)]
     retention_ms: Option<Limit>,
-    /// How many bytes each partition keeps at least; `none` for all
+    /// How many bytes each partition keeps at least; `none` for all, 0 for none once they are looked for
     #[arg(long, value_name = "BYTES", value_parser = limit)]
     retention_bytes: Option<Limit>,
     /// The most bytes of a batch of messages; `none` for the default

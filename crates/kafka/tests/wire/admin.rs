@@ -259,6 +259,22 @@ async fn no_topic_is_told_to_take_larger_batches_than_a_commit_does() {
 }
 
 #[tokio::test]
+async fn a_topic_may_keep_nothing_longer_than_it_has_to() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    assert_eq!(client.create(&creating("t", 1, &[("retention.ms", "0")])).await, None);
+    assert_eq!(client.alter("t", &[(0, "retention.bytes", "0")], false).await, None);
+    for (name, value) in [("retention.ms", "-2"), ("retention.bytes", "some")] {
+        assert_eq!(client.alter("t", &[(0, name, value)], false).await, Some(InvalidConfig));
+    }
+    let world = world.restart().await;
+    let mut client = world.client().await;
+    for name in ["retention.ms", "retention.bytes"] {
+        assert_eq!(client.config("t", name).await, (String::from("0"), 1));
+    }
+}
+
+#[tokio::test]
 async fn a_topic_that_compacts_says_so_and_takes_no_record_without_a_key() {
     let world = World::new().await;
     let mut client = world.client().await;

@@ -112,15 +112,10 @@ pub(super) fn check_shape(shape: &TopicShape) -> Result<(), Refusal> {
     if !(1..=PARTITIONS_MAX).contains(&partitions) {
         return Err(Refusal::InvalidPartitionCount { partitions });
     }
-    let invalid = [
-        (settings.retention_ms == Some(0), "the retention in milliseconds"),
-        (settings.retention_bytes == Some(0), "the retention in bytes"),
-        (settings.batch_bytes_max == 0, "the most bytes of a batch"),
-    ];
-    match invalid.iter().find(|(is_invalid, _)| *is_invalid) {
-        Some((_, setting)) => Err(Refusal::InvalidSettings { setting }),
-        None => Ok(()),
+    if settings.batch_bytes_max == 0 {
+        return Err(Refusal::InvalidSettings { setting: "the most bytes of a batch" });
     }
+    Ok(())
 }
 
 pub(super) fn check_partition(topic: TopicId, partition: u32, partitions: u32) -> Result<(), Refusal> {

@@ -152,3 +152,51 @@ fn a_partition_keeps_at_least_so_many_bytes() {
          69",
     );
 }
+
+#[test]
+fn who_keeps_no_time_or_no_bytes_keeps_nothing_that_is_looked_at() {
+    check(
+        "create a 1 ms=0
+         produce a/0 x@1000
+         produce a/0 y@90000
+         later 1500
+         retain
+         offsets a/0
+         later 100000
+         retain
+         offsets a/0
+         retain
+         create b 1 bytes=0
+         produce b/0 x
+         produce b/0 y
+         retain
+         offsets b/0
+         retain
+         produce b/0 z
+         offsets b/0
+         retain
+         alter b bytes=none
+         produce b/0 z
+         retain",
+        "topic 0 has 1
+         #0/0 0..=0
+         #0/0 1..=1
+         #0/0 from 1
+         1..2
+         #0/0 from 2
+         2..2
+         all stays
+         topic 1 has 1
+         #1/0 0..=0
+         #1/0 1..=1
+         #1/0 from 2
+         2..2
+         all stays
+         #1/0 2..=2
+         2..3
+         #1/0 from 3
+         topic 1 has 1
+         #1/0 3..=3
+         all stays",
+    );
+}

@@ -206,10 +206,11 @@ fn retain(world: &mut World<Streams>, time_ms: u64) -> String {
 fn changes(chosen: &[&str]) -> TopicChanges {
     let mut changes = TopicChanges::default();
     for (name, value) in chosen.iter().map(|chosen| chosen.split_once('=').unwrap()) {
-        let value: u64 = value.parse().unwrap();
+        let limit = (value != "none").then(|| value.parse().unwrap());
+        let value: u64 = limit.unwrap_or_default();
         match name {
-            "ms" => changes.retention_ms = Some((value > 0).then_some(value)),
-            "bytes" => changes.retention_bytes = Some((value > 0).then_some(value)),
+            "ms" => changes.retention_ms = Some(limit),
+            "bytes" => changes.retention_bytes = Some(limit),
             "batch" => changes.batch_bytes_max = Some(value as u32),
             "cleanup" => changes.cleanup = Some(Cleanup::ALL[value as usize]),
             "tombstones" => changes.delete_retention_ms = Some(value),

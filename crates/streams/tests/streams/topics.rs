@@ -80,7 +80,7 @@ fn settings_are_changed_one_by_one() {
         "create a 1 ms=5000 bytes=100 cleanup=2
          settings a
          alter a batch=69
-         alter a ms=0 codec=4 cleanup=0 tombstones=7
+         alter a ms=none codec=4 cleanup=0 tombstones=7
          settings a
          produce a/0 x
          produce a/0 xy
