@@ -4,6 +4,7 @@
 //! for decisions, which see every appended record; what a reader may know of the head comes from its own history
 //! ([`Reading::head`](crate::Reading::head)).
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,7 +14,7 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Place, Po
 
 use crate::codec::{
     EVENT_APPENDED, FORGOTTEN, PROJECTION_DROPPED, PROJECTION_SAVED, RETENTION_SET, Role, STORE_CREATED,
-    SUBSCRIPTION_DROPPED, SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, TRIMMED, UPSTREAM_READ, label_of, store_of,
+    SUBSCRIPTION_DROPPED, SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, TRIMMED, TagList, UPSTREAM_READ, label_of, store_of,
 };
 use crate::decide::Decision;
 use crate::gone::Gone;
@@ -33,6 +34,12 @@ impl StoreNumber {
     /// The number.
     pub const fn get(self) -> u32 {
         self.0
+    }
+
+    /// The bytes of the tag that the store's creation, what it lets go of, and for how long it keeps events stand under: to wait
+    /// on for that.
+    pub fn changes_tag(self) -> Box<[u8]> {
+        TagList::of(Role::Name, self, b"").first().as_bytes().into()
     }
 }
 

@@ -12,7 +12,7 @@
 //! unless a single event is.
 
 use bytes::BytesMut;
-use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection};
+use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection, StoreNumber};
 use quire::streams::wire::{BatchBuilder, Header};
 use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
 use quire::{Error, History, Sequence, View};
@@ -29,14 +29,20 @@ const HEADER_BYTES: usize = 16;
 /// An event store to be read as a topic.
 #[derive(Debug)]
 pub(crate) struct EventTopic {
+    number: StoreNumber,
     selection: Selection,
 }
 
 impl EventTopic {
     /// Looks a store up that is there.
-    pub(crate) fn of(view: &View<'_>, store: &str) -> Result<Self, Failure> {
+    pub(crate) fn of(view: &View<'_>, store: &str, number: StoreNumber) -> Result<Self, Failure> {
         let selection = view.events.select(store, &Query::all()).map_err(|_| Failure::unknown_topic())?;
-        Ok(EventTopic { selection })
+        Ok(EventTopic { number, selection })
+    }
+
+    /// The bytes of the tag that it is noted under what of it goes.
+    pub(crate) fn changes_tag(&self) -> Box<[u8]> {
+        self.number.changes_tag()
     }
 
     /// The bytes of the tag that its events stand under.

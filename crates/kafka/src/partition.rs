@@ -45,17 +45,21 @@ impl Partition {
         let number = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
         match &topic.kind {
             Kind::Stream { id, .. } => Ok(Partition::Stream(view.streams.partition(*id, number)?)),
-            Kind::Events { store, .. } if number == 0 => Ok(Partition::Events(EventTopic::of(view, store)?)),
+            Kind::Events { store, number: of } if number == 0 => {
+                Ok(Partition::Events(EventTopic::of(view, store, *of)?))
+            }
             Kind::Jobs { queue, .. } if number == 0 => Ok(Partition::Jobs(JobTopic::of(view, queue)?)),
             Kind::Events { .. } | Kind::Jobs { .. } => Err(Failure::unknown_partition(partition)),
         }
     }
 
-    /// The bytes of the tag that it is changed under, where that is another: records deleted, the topic deleted.
-    pub(crate) fn topic_tag(&self) -> Option<Box<[u8]>> {
+    /// The bytes of the tag that it is changed under, which is another: records deleted, the topic deleted, events let go of. Of a
+    /// queue nothing goes.
+    pub(crate) fn changes_tag(&self) -> Option<Box<[u8]>> {
         match self {
             Partition::Stream(partition) => Some(partition.tag().topic().tag().as_bytes().into()),
-            Partition::Events(_) | Partition::Jobs(_) => None,
+            Partition::Events(topic) => Some(topic.changes_tag()),
+            Partition::Jobs(_) => None,
         }
     }
 

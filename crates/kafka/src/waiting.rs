@@ -4,8 +4,8 @@
 //! publication ──▶ one task: the records since the last ──▶ the first tag of each entry ──▶ the fetches that wait for it
 //! ```
 //!
-//! An entry that takes no numbers adds nothing to what it stands under, but changes it: records go, or the topic does. It wakes
-//! whoever waits for that topic, however many bytes they wait for.
+//! An entry that takes no numbers adds nothing to what it stands under, but changes it: records or events go, or the topic does. It
+//! wakes whoever waits for that topic, however many bytes they wait for.
 //!
 //! So a commit wakes one task and the fetches of what it wrote to, however many wait for something else. While none waits, the
 //! task sleeps. It reads the log, not what this server wrote: whoever commits, in any process, wakes whoever waits.
@@ -125,8 +125,8 @@ impl Waiting {
                 Ok(Some(entries)) => {
                     let registry = self.lock();
                     for entry in entries {
-                        // Of what takes no numbers, only what happens to topics is a fetch's to hear of.
-                        if entry.sequence.is_none() && entry.kind.model != ModelId::STREAMS {
+                        // Of a queue nothing goes.
+                        if entry.sequence.is_none() && entry.kind.model == ModelId::JOBS {
                             continue;
                         }
                         let Some(tag) = entry.tags.first() else { continue };

@@ -176,7 +176,7 @@ impl Fetch {
     /// What the partitions are written and changed under.
     fn tags(&self) -> Vec<Box<[u8]>> {
         let there = || self.partitions.iter().flatten();
-        let mut tags: Vec<_> = there().filter_map(Partition::topic_tag).collect();
+        let mut tags: Vec<_> = there().filter_map(Partition::changes_tag).collect();
         // Partitions of one topic mostly come one behind the other.
         tags.dedup();
         tags.extend(there().filter_map(Partition::tag));
