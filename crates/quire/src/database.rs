@@ -220,13 +220,21 @@ impl Database {
                 None => break ticket,
             }
         };
-        Ok(ticket.map(|verdict| match verdict {
-            Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),
-            Err(mut refused) => {
-                refused.part = part_of(commit.parts(), &refused);
-                Outcome::Refused(refused)
-            }
-        }))
+        Ok(ticket.map(|verdict| outcome(commit, verdict)))
+    }
+
+    /// As [`Database::submit`], unless a compressed batch would have to be unpacked for it, as it is in a topic that compacts, for the keys
+    /// of its records: then `None`, and nothing was done. For who has threads of its own for what takes so long.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn submit_as_packed(&self, commit: &Commit<'_>) -> Result<Option<Ticket<Outcome>>> {
+        let now = self.now();
+        let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
+        let sorted = Sorted::by_model(commit.parts(), &mut encoded, |_| Ok(()))?;
+        let ticket = self.decide_at(now, sorted.commands())?;
+        let asks_for_keys = ticket.untold().as_ref().err().and_then(Refused::asks_for_keys).is_some();
+        Ok((!asks_for_keys).then(|| ticket.map(|verdict| outcome(commit, verdict))))
     }
 
     /// Looks something up in the state after the last commit. The answer is told once all it may rest on is durable.
@@ -419,6 +427,17 @@ impl Database {
         let decided = self.shared.commit(now, commands, replies)?;
         self.shared.log.wait(decided.rests_on)?;
         Ok(decided.verdict)
+    }
+}
+
+/// What a verdict tells about the parts of a commit.
+fn outcome(commit: &Commit<'_>, verdict: std::result::Result<(quire_model::At, Replies), Refused>) -> Outcome {
+    match verdict {
+        Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),
+        Err(mut refused) => {
+            refused.part = part_of(commit.parts(), &refused);
+            Outcome::Refused(refused)
+        }
     }
 }
 

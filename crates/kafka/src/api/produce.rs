@@ -12,7 +12,7 @@ use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProdu
 use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::wire::{Batch, Codec};
+use quire::streams::wire::Batch;
 use quire::streams::{Command, Refusal, Reply as StreamReply, TopicRef};
 use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
 use uuid::Uuid;
@@ -155,7 +155,8 @@ fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRe
     }
 }
 
-/// Commits the batches of one partition, when it is their turn if they are to be unpacked.
+/// Commits the batches of one partition, when it is their turn if they are to be unpacked: which the commit itself tells, so that no topic
+/// comes to be compacted in between.
 async fn submit(
     broker: &Arc<Broker>,
     topic: TopicRef<'_>,
@@ -165,43 +166,35 @@ async fn submit(
     let records = data.records.clone().unwrap_or_default();
     let came = batches(&records)?;
     check_sizes(&came, configs::batch_bytes_most(&broker.database))?;
-    if came.iter().all(|batch| batch.codec() == Codec::None) || !compacts(broker, topic)? {
-        return commit(broker, topic, partition, &came);
+    let packed = broker.database.submit_as_packed(&commit(topic, partition, &came)).map_err(failure)?;
+    if let Some(ticket) = packed {
+        return Ok(ticket);
     }
     let (name, id) = match topic {
         TopicRef::Name(name) => (name.to_owned(), None),
         TopicRef::Id(id) => (String::new(), Some(id)),
         TopicRef::Outside(_) => unreachable!("a client names a topic of ours"),
     };
-    let (committing, records) = (Arc::clone(broker), records.clone());
+    let (theirs, records) = (Arc::clone(broker), records.clone());
     let committed = move || {
         let topic = id.map_or(TopicRef::Name(&name), TopicRef::Id);
-        commit(&committing, topic, partition, &batches(&records)?)
+        theirs.database.submit(&commit(topic, partition, &batches(&records)?)).map_err(failure)
     };
     broker.unpacking.run(committed).await
 }
 
-fn compacts(broker: &Broker, topic: TopicRef<'_>) -> Result<bool, Failure> {
-    let settings = broker.database.read_published(|view| view.streams.settings_of(topic))?;
-    Ok(settings.is_some_and(|settings| settings.cleanup.compacts()))
+fn commit<'c>(topic: TopicRef<'c>, partition: u32, batches: &[Batch<'c>]) -> Commit<'c> {
+    let produce =
+        |&batch: &Batch<'c>| Part::Streams(Command::Produce { topic, partition, batch, create_partitions: None });
+    batches.iter().map(produce).fold(Commit::new(), Commit::part)
 }
 
-fn commit(
-    broker: &Broker,
-    topic: TopicRef<'_>,
-    partition: u32,
-    batches: &[Batch<'_>],
-) -> Result<Ticket<Outcome>, Failure> {
-    let mut commit = Commit::new();
-    for &batch in batches {
-        let command = Command::Produce { topic, partition, batch, create_partitions: None };
-        commit = commit.part(Part::Streams(command));
-    }
-    broker.database.submit(&commit).map_err(|error| match error.kind() {
+fn failure(error: quire::Error) -> Failure {
+    match error.kind() {
         // Of what a client sends, only records that are to be unpacked and can't be are no commit.
         ErrorKind::Invalid => Failure::new(ResponseError::InvalidRecord, error),
         _ => error.into(),
-    })
+    }
 }
 
 /// The batches that the records of a partition are, each as it came.

@@ -67,6 +67,33 @@ fn a_commit_that_has_a_topic_compacted_is_held_to_it() {
     }
 }
 
+#[test]
+fn what_would_have_to_be_unpacked_is_left_to_who_has_the_time() {
+    let place = Place::new();
+    let database = place.open(Durability::Os);
+    let (keyless, keyed) = (compressed(None), compressed(Some(b"k")));
+    let submitted = |commit: Commit<'_>| {
+        let ticket = database.submit_as_packed(&commit).expect("no error");
+        ticket.map(|ticket| ticket.wait().expect("no error"))
+    };
+    submitted(Commit::new().part(create(Cleanup::Delete))).expect("nothing to unpack").committed().expect("created");
+    let is_taken = |outcome: Option<Outcome>| matches!(outcome, Some(Outcome::Committed(_)));
+    assert!(is_taken(submitted(Commit::new().part(produce(&keyless)))));
+    // Also where the topic comes to be compacted only with the batch.
+    assert!(submitted(Commit::new().part(alter(Cleanup::Compact)).part(produce(&keyed))).is_none());
+    assert!(is_taken(submitted(Commit::new().part(produce(&keyless)))), "nothing was done");
+    assert!(is_taken(submitted(Commit::new().part(alter(Cleanup::Compact)))));
+    for batch in [&keyless, &keyed] {
+        assert!(submitted(Commit::new().part(produce(batch))).is_none());
+    }
+    let mut builder = BatchBuilder::new();
+    builder.add(None, Some(b"value"), &[], 1000).expect("room");
+    let refused = submitted(Commit::new().part(produce(builder.finish().expect("a record").bytes())));
+    assert!(is_missing_key(&refused.expect("it is as it is")));
+    assert_eq!(database.statistics().refusals, 1, "what is not decided is not refused");
+    assert_eq!(database.topic("t").offsets(0).expect("a topic").next.get(), 2);
+}
+
 /// Has the topic compacted and not compacted in turns; the positions between which it was.
 fn take_turns(database: &Database, turns: usize) -> Vec<Range<u64>> {
     let alter = |cleanup| {
