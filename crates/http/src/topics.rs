@@ -61,8 +61,8 @@ struct SettingsReply {
 
 impl From<TopicSettings> for SettingsReply {
     fn from(settings: TopicSettings) -> Self {
-        let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression, cleanup, delete_retention_ms } =
-            settings;
+        let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression, .. } = settings;
+        let TopicSettings { cleanup, delete_retention_ms, .. } = settings;
         let (compression, cleanup) = (compression.to_string(), cleanup.to_string());
         SettingsReply { retention_ms, retention_bytes, batch_bytes_max, compression, cleanup, delete_retention_ms }
     }

@@ -2,7 +2,7 @@
 
 use kafka_protocol::ResponseError;
 use quire::Database;
-use quire::streams::{Cleanup, TopicChanges, TopicSettings};
+use quire::streams::{Cleanup, Setting, SettingSet, TopicChanges, TopicSettings};
 
 use crate::Settings;
 use crate::errors::Failure;
@@ -16,14 +16,10 @@ pub(crate) struct Shown {
     pub(crate) value: String,
     /// What it is when nothing is said.
     pub(crate) default: String,
+    /// Whether somebody chose it, be it as it is by default. Of the broker's, only one that differs is known to be chosen.
+    pub(crate) is_said: bool,
     pub(crate) kind: Kind,
     pub(crate) documentation: &'static str,
-}
-
-impl Shown {
-    pub(crate) fn is_default(&self) -> bool {
-        self.value == self.default
-    }
 }
 
 /// What a value is, by Kafka's numbers.
@@ -50,6 +46,7 @@ struct Fixed {
     value: &'static str,
     kind: Kind,
     documentation: &'static str,
+    setting: Setting,
 }
 
 const FIXED: [Fixed; 3] = [
@@ -59,6 +56,7 @@ const FIXED: [Fixed; 3] = [
         value: "producer",
         kind: Kind::Text,
         documentation: "Batches are stored as their producers compressed them.",
+        setting: Setting::CompressionType,
     },
     Fixed {
         name: "message.timestamp.type",
@@ -66,6 +64,7 @@ const FIXED: [Fixed; 3] = [
         value: "CreateTime",
         kind: Kind::Text,
         documentation: "Records have the times that their producers gave them.",
+        setting: Setting::TimestampType,
     },
     Fixed {
         name: "min.insync.replicas",
@@ -73,6 +72,7 @@ const FIXED: [Fixed; 3] = [
         value: "1",
         kind: Kind::Int,
         documentation: "There is one copy.",
+        setting: Setting::MinInsyncReplicas,
     },
 ];
 
@@ -96,6 +96,7 @@ pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<S
             of_broker: "log.cleanup.policy",
             value: settings.cleanup.to_string(),
             default: default.cleanup.to_string(),
+            is_said: settings.is_said(Setting::Cleanup),
             kind: Kind::List,
             documentation: "Whether records go by age and size (delete), when their key has a newer one (compact), or by both.",
         },
@@ -104,6 +105,7 @@ pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<S
             of_broker: "log.cleaner.delete.retention.ms",
             value: settings.delete_retention_ms.to_string(),
             default: default.delete_retention_ms.to_string(),
+            is_said: settings.is_said(Setting::DeleteRetentionMs),
             kind: Kind::Long,
             documentation: "For how long a compacted topic tells that a key is gone.",
         },
@@ -112,6 +114,7 @@ pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<S
             of_broker: "message.max.bytes",
             value: most(settings.batch_bytes_max),
             default: most(default.batch_bytes_max),
+            is_said: settings.is_said(Setting::BatchBytesMax),
             kind: Kind::Int,
             documentation: "The most bytes of a record batch; no more than a commit of the database takes, which is the default.",
         },
@@ -120,6 +123,7 @@ pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<S
             of_broker: "log.retention.bytes",
             value: or_none(settings.retention_bytes),
             default: or_none(default.retention_bytes),
+            is_said: settings.is_said(Setting::RetentionBytes),
             kind: Kind::Long,
             documentation: "How many bytes each partition keeps at least; -1: all.",
         },
@@ -128,15 +132,17 @@ pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<S
             of_broker: "log.retention.ms",
             value: or_none(settings.retention_ms),
             default: or_none(default.retention_ms),
+            is_said: settings.is_said(Setting::RetentionMs),
             kind: Kind::Long,
             documentation: "For how many milliseconds records are kept; -1: for ever.",
         },
     ];
-    shown.extend(FIXED.map(|Fixed { name, of_broker, value, kind, documentation }| Shown {
+    shown.extend(FIXED.map(|Fixed { name, of_broker, value, kind, documentation, setting }| Shown {
         name,
         of_broker,
         value: value.to_owned(),
         default: value.to_owned(),
+        is_said: settings.is_said(setting),
         kind,
         documentation,
     }));
@@ -155,29 +161,36 @@ pub(crate) fn change(
     batch_bytes_most: u32,
 ) -> Result<(), Failure> {
     let invalid = |message: String| Failure::new(ResponseError::InvalidConfig, message);
-    let default = TopicSettings::default();
-    let limit = |value: &str| match value.parse::<i64>() {
+    let fixed = FIXED.iter().find(|fixed| fixed.name == name);
+    let setting = match (fixed, name) {
+        (Some(fixed), _) => fixed.setting,
+        (None, "cleanup.policy") => Setting::Cleanup,
+        (None, "delete.retention.ms") => Setting::DeleteRetentionMs,
+        (None, "max.message.bytes") => Setting::BatchBytesMax,
+        (None, "retention.bytes") => Setting::RetentionBytes,
+        (None, "retention.ms") => Setting::RetentionMs,
+        _ => return Err(invalid(format!("topics have no setting {name} here"))),
+    };
+    let Change::Set(value) = change else {
+        changes.reset = changes.reset.with(setting);
+        return Ok(());
+    };
+    let limit = || match value.parse::<i64>() {
         Ok(-1) => Ok(None),
         Ok(limit @ 0..) => Ok(Some(limit as u64)),
         _ => Err(invalid(format!("{name} is -1 for no limit or at least 0, and can't be {value:?}"))),
     };
-    match (name, change) {
-        ("retention.ms", Change::Set(value)) => changes.retention_ms = Some(limit(value)?),
-        ("retention.ms", Change::Reset) => changes.retention_ms = Some(default.retention_ms),
-        ("retention.bytes", Change::Set(value)) => changes.retention_bytes = Some(limit(value)?),
-        ("retention.bytes", Change::Reset) => changes.retention_bytes = Some(default.retention_bytes),
-        ("cleanup.policy", Change::Set(value)) => {
-            changes.cleanup = Some(cleanup(name, value)?);
-        }
-        ("cleanup.policy", Change::Reset) => changes.cleanup = Some(default.cleanup),
-        ("delete.retention.ms", Change::Set(value)) => {
+    match (setting, fixed) {
+        (Setting::RetentionMs, _) => changes.retention_ms = Some(limit()?),
+        (Setting::RetentionBytes, _) => changes.retention_bytes = Some(limit()?),
+        (Setting::Cleanup, _) => changes.cleanup = Some(cleanup(name, value)?),
+        (Setting::DeleteRetentionMs, _) => {
             let ms = value.parse::<i64>().ok().and_then(|ms| u64::try_from(ms).ok());
             let wrong = || invalid(format!("{name} is at least 0, and can't be {value:?}"));
             changes.delete_retention_ms = Some(ms.ok_or_else(wrong)?);
         }
-        ("delete.retention.ms", Change::Reset) => changes.delete_retention_ms = Some(default.delete_retention_ms),
-        ("max.message.bytes", Change::Set(value)) => {
-            let most = default.batch_bytes_max.min(batch_bytes_most);
+        (Setting::BatchBytesMax, _) => {
+            let most = TopicSettings::default().batch_bytes_max.min(batch_bytes_most);
             let bytes = value.parse::<u32>().ok().filter(|bytes| (1..=most).contains(bytes));
             let wrong = || {
                 invalid(format!(
@@ -186,16 +199,10 @@ pub(crate) fn change(
             };
             changes.batch_bytes_max = Some(bytes.ok_or_else(wrong)?);
         }
-        ("max.message.bytes", Change::Reset) => changes.batch_bytes_max = Some(default.batch_bytes_max),
-        (name, change) => match FIXED.iter().find(|fixed| fixed.name == name) {
-            Some(fixed) => match change {
-                Change::Set(value) if value != fixed.value => {
-                    return Err(invalid(format!("{name} is {} here, and can't be {value:?}", fixed.value)));
-                }
-                _ => {}
-            },
-            None => return Err(invalid(format!("topics have no setting {name} here"))),
-        },
+        (_, Some(fixed)) if value != fixed.value => {
+            return Err(invalid(format!("{name} is {} here, and can't be {value:?}", fixed.value)));
+        }
+        (_, _) => changes.said = changes.said.with(setting),
     }
     Ok(())
 }
@@ -249,18 +256,9 @@ fn cleanup(name: &str, value: &str) -> Result<Cleanup, Failure> {
     Cleanup::of_name(value).ok_or_else(wrong)
 }
 
-/// Changes that set everything to its default.
+/// Changes that have nothing be said of any of Kafka's settings. What embedded producers compress with is none of these.
 pub(crate) fn reset() -> TopicChanges {
-    let default = TopicSettings::default();
-    TopicChanges {
-        retention_ms: Some(default.retention_ms),
-        retention_bytes: Some(default.retention_bytes),
-        batch_bytes_max: Some(default.batch_bytes_max),
-        cleanup: Some(default.cleanup),
-        delete_retention_ms: Some(default.delete_retention_ms),
-        // What embedded producers do is none of Kafka's settings.
-        compression: None,
-    }
+    TopicChanges { reset: SettingSet::all().without(Setting::Compression), ..TopicChanges::default() }
 }
 
 /// The settings of the broker.
@@ -268,7 +266,8 @@ pub(crate) fn of_broker(settings: &Settings) -> Vec<Shown> {
     let default = Settings::default();
     let shown = |name, value: &dyn ToString, default: &dyn ToString, kind, documentation| {
         let (value, default) = (value.to_string(), default.to_string());
-        Shown { name, of_broker: name, value, default, kind, documentation }
+        let is_said = value != default;
+        Shown { name, of_broker: name, value, default, is_said, kind, documentation }
     };
     vec![
         shown(

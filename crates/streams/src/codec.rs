@@ -22,8 +22,8 @@
 //!
 //! A leader epoch that is not known is all ones. Settings are those that differ from their defaults, each a number u8 and a
 //! value v: 1 retention in ms, 2 retention in bytes, 3 bytes of a batch at most, 4 codec, 5 cleanup (1 compact, 2 compact and delete),
-//! 6 for how many ms a record without a value is kept. What is on the produce and commit paths has
-//! a fixed part, made on the stack, and the rest, which the log copies from where it lies.
+//! 6 for how many ms a record without a value is kept, 7 which of them were said to be as by default (bit n for number n). What is
+//! on the produce and commit paths has a fixed part, made on the stack, and the rest, which the log copies from where it lies.
 
 use alloc::vec::Vec;
 

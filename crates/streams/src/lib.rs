@@ -53,6 +53,7 @@ mod command;
 mod ids;
 mod refusal;
 mod reply;
+mod said;
 mod settings;
 
 mod added;
@@ -94,6 +95,7 @@ pub use refusal::{
 };
 pub use reply::{MemberJoined, OffsetCommitted, Produced, RecordsDeleted, Reply, TopicAltered, TopicCreated};
 pub use retention::Retained;
+pub use said::{Setting, SettingSet};
 pub use settings::{Cleanup, TopicChanges, TopicSettings};
 pub use state::Streams;
 pub use tag::{PartitionTag, TopicTag, partition_tag};

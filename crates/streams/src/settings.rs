@@ -4,6 +4,7 @@ use core::fmt;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
+use crate::said::{Setting, SettingSet};
 use crate::wire::{BATCH_BYTES_MAX, Codec};
 
 /// The settings of a topic. The defaults keep everything.
@@ -23,6 +24,9 @@ pub struct TopicSettings {
     /// For how many milliseconds a compacted topic keeps a record without a value once it is the only one of its key: who reads
     /// the topic in less sees that the key is gone. Default: a day. Kafka's `delete.retention.ms`.
     pub delete_retention_ms: u64,
+    /// The settings that were said with the values that they have by default. It changes nothing but what [`TopicSettings::is_said`]
+    /// tells.
+    pub said_as_default: SettingSet,
 }
 
 /// How the records of a topic go.
@@ -85,11 +89,12 @@ impl Default for TopicSettings {
             compression: Codec::None,
             cleanup: Cleanup::Delete,
             delete_retention_ms: DELETE_RETENTION_MS,
+            said_as_default: SettingSet::NONE,
         }
     }
 }
 
-/// Settings that are to be other than they are; `None` leaves one as it is.
+/// Settings that are to be other than they are; `None` leaves one as it is, unless it is reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TopicChanges {
     /// See [`TopicSettings::retention_ms`].
@@ -104,6 +109,25 @@ pub struct TopicChanges {
     pub cleanup: Option<Cleanup>,
     /// See [`TopicSettings::delete_retention_ms`].
     pub delete_retention_ms: Option<u64>,
+    /// What is said of those that have one value.
+    pub said: SettingSet,
+    /// What is to be as when nothing was said, before anything else is done.
+    pub reset: SettingSet,
+}
+
+impl TopicChanges {
+    /// The settings that are said.
+    fn said(&self) -> SettingSet {
+        let said = [
+            (Setting::RetentionMs, self.retention_ms.is_some()),
+            (Setting::RetentionBytes, self.retention_bytes.is_some()),
+            (Setting::BatchBytesMax, self.batch_bytes_max.is_some()),
+            (Setting::Compression, self.compression.is_some()),
+            (Setting::Cleanup, self.cleanup.is_some()),
+            (Setting::DeleteRetentionMs, self.delete_retention_ms.is_some()),
+        ];
+        said.into_iter().filter(|(_, is_said)| *is_said).fold(self.said, |said, (setting, _)| said.with(setting))
+    }
 }
 
 impl TopicSettings {
@@ -114,20 +138,46 @@ impl TopicSettings {
     /// These settings after the changes.
     #[must_use]
     pub fn changed(self, changes: TopicChanges) -> Self {
-        TopicSettings {
-            retention_ms: changes.retention_ms.unwrap_or(self.retention_ms),
-            retention_bytes: changes.retention_bytes.unwrap_or(self.retention_bytes),
-            batch_bytes_max: changes.batch_bytes_max.unwrap_or(self.batch_bytes_max),
-            compression: changes.compression.unwrap_or(self.compression),
-            cleanup: changes.cleanup.unwrap_or(self.cleanup),
-            delete_retention_ms: changes.delete_retention_ms.unwrap_or(self.delete_retention_ms),
+        let default = TopicSettings::default();
+        let before = |setting| if changes.reset.contains(setting) { &default } else { &self };
+        let ms = before(Setting::DeleteRetentionMs).delete_retention_ms;
+        let mut settings = TopicSettings {
+            retention_ms: changes.retention_ms.unwrap_or(before(Setting::RetentionMs).retention_ms),
+            retention_bytes: changes.retention_bytes.unwrap_or(before(Setting::RetentionBytes).retention_bytes),
+            batch_bytes_max: changes.batch_bytes_max.unwrap_or(before(Setting::BatchBytesMax).batch_bytes_max),
+            compression: changes.compression.unwrap_or(before(Setting::Compression).compression),
+            cleanup: changes.cleanup.unwrap_or(before(Setting::Cleanup).cleanup),
+            delete_retention_ms: changes.delete_retention_ms.unwrap_or(ms),
+            said_as_default: SettingSet::NONE,
+        };
+        let said = changes.said();
+        let is_said = |setting| said.contains(setting) || before(setting).said_as_default.contains(setting);
+        let said = Setting::ALL.into_iter().filter(|setting| is_said(*setting) && !settings.differs(*setting));
+        settings.said_as_default = said.fold(SettingSet::NONE, SettingSet::with);
+        settings
+    }
+
+    /// Whether somebody chose this setting, be it as it is by default.
+    pub fn is_said(&self, setting: Setting) -> bool {
+        self.differs(setting) || self.said_as_default.contains(setting)
+    }
+
+    fn differs(&self, setting: Setting) -> bool {
+        let default = TopicSettings::default();
+        match setting {
+            Setting::RetentionMs => self.retention_ms != default.retention_ms,
+            Setting::RetentionBytes => self.retention_bytes != default.retention_bytes,
+            Setting::BatchBytesMax => self.batch_bytes_max != default.batch_bytes_max,
+            Setting::Compression => self.compression != default.compression,
+            Setting::Cleanup => self.cleanup != default.cleanup,
+            Setting::DeleteRetentionMs => self.delete_retention_ms != default.delete_retention_ms,
+            Setting::CompressionType | Setting::TimestampType | Setting::MinInsyncReplicas => false,
         }
     }
 
-    /// How many bytes they are, and each that differs from its default: its number and its value. What a later version
-    /// adds gets numbers of its own.
+    /// How many bytes they are, and each that differs from its default: its number and its value. Then which of the others were said. What
+    /// a later version adds gets numbers of its own.
     pub(crate) fn encode(&self, out: &mut Encoder) {
-        let default = TopicSettings::default();
         let mut fields = Encoder::new();
         if let Some(ms) = self.retention_ms {
             fields.u8(RETENTION_MS).varint(ms);
@@ -135,17 +185,20 @@ impl TopicSettings {
         if let Some(bytes) = self.retention_bytes {
             fields.u8(RETENTION_BYTES).varint(bytes);
         }
-        if self.batch_bytes_max != default.batch_bytes_max {
+        if self.differs(Setting::BatchBytesMax) {
             fields.u8(BATCH_BYTES).varint(self.batch_bytes_max.into());
         }
-        if self.compression != default.compression {
+        if self.differs(Setting::Compression) {
             fields.u8(COMPRESSION).varint(self.compression as u64);
         }
-        if self.cleanup != default.cleanup {
+        if self.differs(Setting::Cleanup) {
             fields.u8(CLEANUP).varint(self.cleanup as u64);
         }
-        if self.delete_retention_ms != default.delete_retention_ms {
+        if self.differs(Setting::DeleteRetentionMs) {
             fields.u8(DELETE_RETENTION).varint(self.delete_retention_ms);
+        }
+        if !self.said_as_default.is_empty() {
+            fields.u8(SAID).varint(self.said_as_default.bits());
         }
         out.bytes(fields.as_slice());
     }
@@ -170,6 +223,12 @@ impl TopicSettings {
                     settings.cleanup = *cleanup.ok_or(unknown)?;
                 }
                 DELETE_RETENTION => settings.delete_retention_ms = fields.varint()?,
+                SAID => {
+                    let said = SettingSet::of_bits(fields.varint()?);
+                    let unknown =
+                        CodecError { expected: "settings that were said", bytes_left: fields.clone().rest().len() };
+                    settings.said_as_default = said.ok_or(unknown)?;
+                }
                 _ => return Err(CodecError { expected: "a topic's setting", bytes_left: fields.rest().len() }),
             }
         }
@@ -177,9 +236,40 @@ impl TopicSettings {
     }
 }
 
-const RETENTION_MS: u8 = 1;
-const RETENTION_BYTES: u8 = 2;
-const BATCH_BYTES: u8 = 3;
-const COMPRESSION: u8 = 4;
-const CLEANUP: u8 = 5;
-const DELETE_RETENTION: u8 = 6;
+const RETENTION_MS: u8 = Setting::RetentionMs as u8;
+const RETENTION_BYTES: u8 = Setting::RetentionBytes as u8;
+const BATCH_BYTES: u8 = Setting::BatchBytesMax as u8;
+const COMPRESSION: u8 = Setting::Compression as u8;
+const CLEANUP: u8 = Setting::Cleanup as u8;
+const DELETE_RETENTION: u8 = Setting::DeleteRetentionMs as u8;
+const SAID: u8 = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(settings: &TopicSettings) -> Encoder {
+        let mut out = Encoder::new();
+        settings.encode(&mut out);
+        out
+    }
+
+    #[test]
+    fn what_was_said_comes_back_and_takes_no_byte_when_it_was_nothing() {
+        assert_eq!(encoded(&TopicSettings::default()).as_slice(), [0]);
+        let mut settings = TopicSettings { retention_ms: Some(0), ..TopicSettings::default() };
+        assert_eq!(encoded(&settings).as_slice(), [2, 1, 0]);
+        for setting in Setting::ALL {
+            settings.said_as_default = settings.said_as_default.with(setting);
+            let out = encoded(&settings);
+            assert_eq!(TopicSettings::decode(&mut Decoder::new(out.as_slice())), Ok(settings));
+        }
+        for bits in [1u64, 1 << 7, 1 << 11, 1 << 16] {
+            let mut fields = Encoder::new();
+            fields.u8(SAID).varint(bits);
+            let mut out = Encoder::new();
+            out.bytes(fields.as_slice());
+            TopicSettings::decode(&mut Decoder::new(out.as_slice())).expect_err("no such setting");
+        }
+    }
+}

@@ -130,7 +130,7 @@ async fn describe(
     let shown = configs::of_topic(&created.settings, most).into_iter().map(|shown| {
         CreatableTopicConfigs::default()
             .with_name(StrBytes::from_static_str(shown.name))
-            .with_config_source(if shown.is_default() { 5 } else { 1 })
+            .with_config_source(if shown.is_said { 1 } else { 5 })
             .with_value(Some(StrBytes::from_string(shown.value)))
     });
     let result = result

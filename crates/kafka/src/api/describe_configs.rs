@@ -116,7 +116,7 @@ impl Told {
         let text = StrBytes::from_static_str;
         // Where a value may come from, the nearest first: the one that counts.
         let mut values = Vec::with_capacity(2);
-        if !shown.is_default() {
+        if shown.is_said {
             values.push((shown.name, shown.value, own));
         }
         values.push((shown.of_broker, shown.default, DEFAULT));

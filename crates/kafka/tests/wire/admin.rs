@@ -259,6 +259,46 @@ async fn no_topic_is_told_to_take_larger_batches_than_a_commit_does() {
 }
 
 #[tokio::test]
+async fn who_says_a_default_has_said_it_and_is_told_so() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("u").await;
+    let most = client.config("u", "max.message.bytes").await.0;
+    let said = [
+        ("cleanup.policy", "delete"),
+        ("compression.type", "producer"),
+        ("delete.retention.ms", "86400000"),
+        ("max.message.bytes", &*most),
+        ("message.timestamp.type", "CreateTime"),
+        ("min.insync.replicas", "1"),
+        ("retention.bytes", "-1"),
+        ("retention.ms", "-1"),
+    ];
+    assert_eq!(client.create(&creating("t", 1, &said)).await, None);
+    let set = said.map(|(name, value)| (0, name, value));
+    assert_eq!(client.alter("u", &set, false).await, None);
+    let world = world.restart().await;
+    let mut client = world.client().await;
+    for (name, value) in said {
+        for topic in ["t", "u"] {
+            assert_eq!(client.config(topic, name).await, (value.to_owned(), 1), "{name}");
+        }
+        // What is deleted is said no longer, and nothing else is.
+        assert_eq!(client.alter("t", &[(1, name, "")], false).await, None);
+        assert_eq!(client.config("t", name).await.1, 5, "{name}");
+    }
+    // The older way to alter sets all: what is not named is not said.
+    let config = plain::AlterableConfig::default().with_name(text("retention.ms")).with_value(Some(text("-1")));
+    let of = plain::AlterConfigsResource::default().with_resource_type(TOPIC).with_resource_name(text("u"));
+    let request = AlterConfigsRequest::default().with_resources(vec![of.with_configs(vec![config])]);
+    assert_eq!(client.call(2, &request).await.responses[0].error_code, 0);
+    for (name, _) in said {
+        let source = if name == "retention.ms" { 1 } else { 5 };
+        assert_eq!(client.config("u", name).await.1, source, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_topic_may_keep_nothing_longer_than_it_has_to() {
     let world = World::new().await;
     let mut client = world.client().await;

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::Arc;
 
 use quire::streams::wire::Codec;
-use quire::streams::{Cleanup, TopicChanges, TopicSettings};
+use quire::streams::{Cleanup, SettingSet, TopicChanges, TopicSettings};
 use quire::{
     Background, Builder, ConsumerSettings, Database, Durability, Duty, ErrorKind, ManualClock, Message, Record,
     Sequence, Timestamp,
@@ -24,6 +24,7 @@ const SETTINGS: TopicSettings = TopicSettings {
     compression: Codec::None,
     cleanup: Cleanup::Compact,
     delete_retention_ms: TOLD_MS,
+    said_as_default: SettingSet::NONE,
 };
 
 fn clock() -> Arc<ManualClock> {

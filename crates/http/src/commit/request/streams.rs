@@ -1,7 +1,9 @@
 //! The commands of topics as a client writes them.
 
 use quire::streams::wire::Codec;
-use quire::streams::{Cleanup, Command, Committer, Despite, TopicChanges, TopicRef, TopicSettings};
+use quire::streams::{
+    Cleanup, Command, Committer, Despite, Setting, SettingSet, TopicChanges, TopicRef, TopicSettings,
+};
 use quire::{Message, Part, Sequence};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -204,15 +206,26 @@ impl CreateTopic<'_> {
 }
 
 impl SettingsRequest {
+    /// What is null is as when nothing was said.
     fn changes(&self) -> TopicChanges {
-        let default = TopicSettings::default();
+        let null = [
+            (Setting::RetentionMs, self.retention_ms == Some(None)),
+            (Setting::RetentionBytes, self.retention_bytes == Some(None)),
+            (Setting::BatchBytesMax, self.batch_bytes_max == Some(None)),
+            (Setting::Compression, matches!(self.compression, Some(None))),
+            (Setting::Cleanup, matches!(self.cleanup, Some(None))),
+            (Setting::DeleteRetentionMs, self.delete_retention_ms == Some(None)),
+        ];
+        let null = null.into_iter().filter(|(_, is_null)| *is_null);
         TopicChanges {
-            retention_ms: self.retention_ms,
-            retention_bytes: self.retention_bytes,
-            batch_bytes_max: self.batch_bytes_max.map(|bytes| bytes.unwrap_or(default.batch_bytes_max)),
-            compression: self.compression.map(|codec| codec.map_or(Codec::None, |name| name.0)),
-            cleanup: self.cleanup.map(|cleanup| cleanup.map_or(default.cleanup, |name| name.0)),
-            delete_retention_ms: self.delete_retention_ms.map(|ms| ms.unwrap_or(default.delete_retention_ms)),
+            retention_ms: self.retention_ms.filter(Option::is_some),
+            retention_bytes: self.retention_bytes.filter(Option::is_some),
+            batch_bytes_max: self.batch_bytes_max.flatten(),
+            compression: self.compression.flatten().map(|name| name.0),
+            cleanup: self.cleanup.flatten().map(|name| name.0),
+            delete_retention_ms: self.delete_retention_ms.flatten(),
+            reset: null.fold(SettingSet::NONE, |reset, (setting, _)| reset.with(setting)),
+            ..TopicChanges::default()
         }
     }
 }
