@@ -16,6 +16,7 @@ pub struct Counters {
     unacknowledged: AtomicU64,
     surplus: AtomicU64,
     accept_failures: AtomicU64,
+    looks: AtomicU64,
     woken: AtomicU64,
     failed: AtomicU64,
 }
@@ -40,6 +41,8 @@ pub struct Statistics {
     pub closed_unacknowledged: u64,
     /// Connections closed because there were as many as the settings allow.
     pub closed_surplus: u64,
+    /// How often the partitions of a fetch were looked at.
+    pub fetch_looks: u64,
     /// How often a fetch that waited for records looked again.
     pub fetches_woken: u64,
     /// How often the system gave no connection, out of file handles most likely.
@@ -65,6 +68,7 @@ impl Counters {
             closed_unacknowledged: get(&self.unacknowledged),
             closed_surplus: get(&self.surplus),
             accept_failures: get(&self.accept_failures),
+            fetch_looks: get(&self.looks),
             fetches_woken: get(&self.woken),
             closed_failed: get(&self.failed),
         }
@@ -76,6 +80,10 @@ impl Counters {
 
     pub(crate) fn accept_failed(&self) {
         self.accept_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn look(&self) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn woken(&self) {

@@ -7,6 +7,9 @@
 //! An entry that takes no numbers adds nothing to what it stands under, but changes it: records or events go, or the topic does. It
 //! wakes whoever waits for that topic, however many bytes they wait for.
 //!
+//! Who waits says up to where it has looked. What was published since, and is gone through already, it is told as it joins, so that it
+//! need not look again only because it began to wait.
+//!
 //! So a commit wakes one task and the fetches of what it wrote to, however many wait for something else. While none waits, the
 //! task sleeps. It reads the log, not what this server wrote: whoever commits, in any process, wakes whoever waits.
 
@@ -14,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quire::{Database, ModelId, Position};
+use quire::{Database, Entry, ModelId, Position};
 use tokio::sync::Notify;
 
 /// How many records are gone through before other tasks have a turn.
@@ -39,7 +42,7 @@ pub(crate) struct Waiting {
 
 #[derive(Debug, Default)]
 struct Registry {
-    /// What is published up to here was looked at, or was there before anybody who waits now.
+    /// What is published up to here was gone through, or had been looked at by everybody who waits now.
     looked: Position,
     /// By tag, then by number of the waiting fetch.
     by_tag: HashMap<Box<[u8]>, HashMap<u64, Arc<Arrived>>>,
@@ -68,14 +71,15 @@ pub(crate) struct Waiter<'w> {
 }
 
 impl Waiting {
-    /// Waits, from now on, for what is published under these tags. Whoever looks behind this misses nothing.
-    pub(crate) fn join(&self, database: &Database, tags: Vec<Box<[u8]>>) -> Waiter<'_> {
+    /// Waits for what is published under these tags behind a position: what was published when their partitions were looked at.
+    pub(crate) fn join(&self, database: &Database, tags: Vec<Box<[u8]>>, seen: Position) -> Waiter<'_> {
         let arrived = Arc::<Arrived>::default();
         let mut registry = self.lock();
         if registry.count == 0 {
-            registry.looked = database.published();
+            registry.looked = seen;
             self.somebody.notify_one();
         }
+        let looked = registry.looked;
         let number = registry.next;
         registry.next += 1;
         registry.count += 1;
@@ -83,7 +87,9 @@ impl Waiting {
             registry.by_tag.entry(tag.clone()).or_default().insert(number, Arc::clone(&arrived));
         }
         drop(registry);
-        Waiter { waiting: self, number, tags, arrived }
+        let waiter = Waiter { waiting: self, number, tags, arrived };
+        waiter.catch_up(database, seen, looked);
+        waiter
     }
 
     /// Wakes who waits, for as long as the database goes on.
@@ -124,18 +130,8 @@ impl Waiting {
             match history.record(Position::new(position)) {
                 Ok(Some(entries)) => {
                     let registry = self.lock();
-                    for entry in entries {
-                        // Of a queue nothing goes.
-                        if entry.sequence.is_none() && entry.kind.model == ModelId::JOBS {
-                            continue;
-                        }
-                        let Some(tag) = entry.tags.first() else { continue };
-                        let events = if entry.kind.model == ModelId::JOBS { u64::from(entry.count) } else { 1 };
-                        let bytes = match entry.sequence {
-                            Some(_) => entry.body.len() as u64 + ENTRY_BYTES * events,
-                            None => ENOUGH,
-                        };
-                        for arrived in registry.by_tag.get(tag.as_bytes()).into_iter().flat_map(HashMap::values) {
+                    for (tag, bytes) in entries.filter_map(|entry| told(&entry)) {
+                        for arrived in registry.by_tag.get(tag).into_iter().flat_map(HashMap::values) {
                             arrived.add(bytes);
                         }
                     }
@@ -161,6 +157,18 @@ impl Waiting {
     }
 }
 
+/// The tag under which an entry is heard of, and as how many bytes.
+fn told<'e>(entry: &Entry<'e>) -> Option<(&'e [u8], u64)> {
+    let is_of_jobs = entry.kind.model == ModelId::JOBS;
+    let bytes = match entry.sequence {
+        Some(_) => entry.body.len() as u64 + ENTRY_BYTES * if is_of_jobs { u64::from(entry.count) } else { 1 },
+        // Of a queue nothing goes.
+        None if is_of_jobs => return None,
+        None => ENOUGH,
+    };
+    Some((entry.tags.first()?.as_bytes(), bytes))
+}
+
 impl Arrived {
     fn add(&self, bytes: u64) {
         let bytes = self.bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
@@ -171,12 +179,34 @@ impl Arrived {
 }
 
 impl Waiter<'_> {
+    /// Takes what was published behind `seen` and gone through, up to `looked`, before this was among those who wait.
+    fn catch_up(&self, database: &Database, seen: Position, looked: Position) {
+        if looked.get() > seen.get() + RECORDS_AT_ONCE {
+            return self.arrived.add(ENOUGH);
+        }
+        let history = database.history();
+        for position in seen.get() + 1..=looked.get() {
+            match history.record(Position::new(position)) {
+                Ok(Some(entries)) => {
+                    let registry = self.waiting.lock();
+                    for (tag, bytes) in entries.filter_map(|entry| told(&entry)) {
+                        if registry.by_tag.get(tag).is_some_and(|waiters| waiters.contains_key(&self.number)) {
+                            self.arrived.add(bytes);
+                        }
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => self.arrived.add(ENOUGH),
+            }
+        }
+    }
+
     /// What it waits for.
     pub(crate) fn tags(&self) -> &[Box<[u8]>] {
         &self.tags
     }
 
-    /// How many bytes came so far: asked before a look, so that nothing is counted that the look does not see.
+    /// How many bytes came so far: asked before a look, so that nothing is taken for seen that the look does not see.
     pub(crate) fn bytes(&self) -> u64 {
         self.arrived.bytes.load(Ordering::SeqCst)
     }
@@ -206,5 +236,43 @@ impl Drop for Waiter<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire::Message;
+
+    use super::*;
+
+    #[test]
+    fn who_begins_to_wait_is_told_what_was_gone_through_since_it_looked() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::open(directory.path()).expect("a database");
+        let tags = |topic: &str| {
+            let found = database.read_published(|view| {
+                let id = view.streams.topic_named(topic).expect("a topic").id;
+                view.streams.partition(id, 0).expect("a partition").tag().tag().as_bytes().into()
+            });
+            vec![found.expect("no error")]
+        };
+        for topic in ["t", "u"] {
+            database.topic(topic).create(1).expect("created");
+        }
+        let waiting = Waiting::default();
+        let other = waiting.join(&database, tags("u"), database.published());
+        let seen = database.published();
+        database.topic("t").produce(&Message::new("value")).expect("produced");
+        assert!(!waiting.look(&database, database.published()), "all is gone through");
+        let waits =
+            [waiting.join(&database, tags("t"), seen), waiting.join(&database, tags("t"), database.published())];
+        assert!(waits[0].bytes() >= 5);
+        assert_eq!((waits[1].bytes(), other.bytes()), (0, 0));
+        for _ in 0..RECORDS_AT_ONCE {
+            database.topic("u").produce(&Message::new("value")).expect("produced");
+        }
+        while waiting.look(&database, database.published()) {}
+        let late = waiting.join(&database, tags("t"), seen);
+        assert_eq!(late.bytes(), ENOUGH, "what is too much to go through is to be looked at");
     }
 }

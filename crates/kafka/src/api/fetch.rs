@@ -1,6 +1,7 @@
 //! Fetch: stored batches, as they are, with their offsets set. A fetch that finds too little waits for the next commit.
 //!
-//! Each look begins with the names: what a fetch is answered with was there when it was answered, not when it began to wait.
+//! Each look begins with the names: what a fetch is answered with was there when it was answered, not when it began to wait. A fetch for
+//! which nothing comes looks once, however long it waits.
 //!
 //! What a session is stands in `sessions.rs`, and how a fetch waits in `waiting.rs`.
 
@@ -99,9 +100,11 @@ pub(crate) async fn handle(
     let mut is_last = wait_ms == 0;
     let (found, held) = loop {
         // Asked before the look, so that what is published during it counts.
+        let seen = broker.database.published();
         let arrived = waiter.as_ref().map_or(0, Waiter::bytes);
         // Records, or the topic, may have been deleted while it waited, and another have its name.
         fetch.partitions = resolve(broker, &fetch.asked.wanted).map_err(|_| Closed::Failed)?;
+        broker.counters().look();
         let held = broker.memory.take_up_to(fetch.bytes_max);
         let memory_bytes = held.as_ref().map_or(0, Held::bytes);
         let found = fetch.look(&broker.database.history(), memory_bytes);
@@ -111,19 +114,22 @@ pub(crate) async fn handle(
         if found.bytes >= bytes_min || found.is_failed || is_short || fetch.partitions.is_empty() || is_last {
             break (found, held);
         }
-        // It is looked for anew.
+        drop(held);
         let missing = (bytes_min - found.bytes) as u64;
-        drop((found, held));
+        // Records are looked for anew; that there are none is still so when nothing came.
+        let nothing = (found.bytes == 0).then_some(found);
         let tags = fetch.tags();
-        let Some(waiter) = waiter.as_ref().filter(|waiter| waiter.tags() == tags) else {
-            // Once more, for what was published in between.
-            waiter = Some(broker.waiting.join(&broker.database, tags));
-            continue;
+        let (waiter, arrived) = match waiter.take().filter(|waiter| waiter.tags() == tags) {
+            Some(known) => (waiter.insert(known), arrived),
+            None => (waiter.insert(broker.waiting.join(&broker.database, tags, seen)), 0),
         };
         match timeout_at(deadline, waiter.until(arrived + missing)).await {
             Ok(true) => broker.counters().woken(),
             Ok(false) => return Err(Closed::Failed),
-            Err(_) => is_last = true,
+            Err(_) => match nothing.filter(|_| waiter.bytes() == arrived) {
+                Some(nothing) => break (nothing, None),
+                None => is_last = true,
+            },
         }
     };
     Ok((fetch.answer(found, session.as_mut()), held))

@@ -53,6 +53,25 @@ async fn a_fetch_that_waits_is_not_woken_by_what_is_written_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_fetch_for_which_nothing_comes_looks_once_however_much_is_written_elsewhere() {
+    let world = World::new().await;
+    let (mut reader, mut writer) = (world.client().await, world.client().await);
+    for topic in ["t", "u"] {
+        writer.topic(topic).await;
+    }
+    let looks = || world.counters.statistics().fetch_looks;
+    let waiting = fetching("t", 0).with_max_wait_ms(100).with_min_bytes(1);
+    assert_eq!(values(&reader.call(12, &waiting).await.responses[0].partitions[0]), []);
+    assert_eq!(looks(), 1);
+    wait_for(&mut reader, &waiting).await;
+    for _ in 0..10 {
+        writer.produce("u", &batch(&["a"])).await;
+    }
+    assert_eq!(values(&reader.receive::<FetchResponse>(12).await.1.responses[0].partitions[0]), []);
+    assert_eq!(looks(), 2);
+}
+
+#[tokio::test]
 async fn a_fetch_waits_for_as_many_bytes_as_it_asks_for() {
     let world = World::new().await;
     let (mut reader, mut writer) = (world.client().await, world.client().await);
