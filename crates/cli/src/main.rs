@@ -4,6 +4,7 @@ mod bench;
 mod calendar;
 mod demo;
 mod failure;
+mod http;
 mod kafka;
 mod latencies;
 mod opening;

@@ -7,6 +7,7 @@ use clap::Args;
 use quire::{Database, Recovery};
 
 use crate::failure::Result;
+use crate::http::Http;
 use crate::kafka::Kafka;
 use crate::opening::open;
 use crate::profile::Profile;
@@ -24,6 +25,8 @@ pub(crate) struct Serve {
     addresses: Addresses,
     #[command(flatten)]
     kafka: Kafka,
+    #[command(flatten)]
+    http: Http,
     /// When a commit counts as kept
     #[arg(long, value_enum, default_value = "sync")]
     durability: Promise,
@@ -44,7 +47,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let kafka = self.kafka.settings()?;
+        let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
         self.addresses.check()?;
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
         let builder = match self.graph_memory {
@@ -60,7 +63,7 @@ impl Serve {
             None => builder,
         })?;
         let database = opening.database;
-        let servers = Servers::start(&database, self.addresses, kafka)?;
+        let servers = Servers::start(&database, self.addresses, kafka, http)?;
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &opening.recovery)?;
         writeln!(out, "durability  {}", database.durability())?;

@@ -66,12 +66,17 @@ impl Servers {
     ///
     /// # Errors
     /// When one of the addresses can't be listened on; then none runs.
-    pub(crate) fn start(database: &Database, wanted: Addresses, kafka: quire_kafka::Settings) -> Result<Self> {
+    pub(crate) fn start(
+        database: &Database,
+        wanted: Addresses,
+        kafka: quire_kafka::Settings,
+        http: quire_http::Settings,
+    ) -> Result<Self> {
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = Stop::on_signals(&runtime)?;
         let kafka = runtime.block_on(quire_kafka::Server::bind_with(database.clone(), wanted.kafka, kafka));
         let kafka = kafka.map_err(|error| not_bound(wanted.kafka, "--kafka", &error))?;
-        let http = runtime.block_on(quire_http::Server::bind(database.clone(), wanted.http));
+        let http = runtime.block_on(quire_http::Server::bind_with(database.clone(), wanted.http, http));
         let http = http.map_err(|error| not_bound(wanted.http, "--http", &error))?;
         let grpc = runtime.block_on(quire_grpc::Server::bind(database.clone(), wanted.grpc));
         let grpc = grpc.map_err(|error| not_bound(wanted.grpc, "--grpc", &error))?;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use quire::Database;
 use tokio::sync::watch;
 
+use crate::Settings;
+use crate::memory::Memory;
 use crate::requests::Requests;
 use crate::unpacking::Unpacking;
 
@@ -14,13 +16,15 @@ pub(crate) struct App {
     pub(crate) database: Database,
     pub(crate) requests: Requests,
     pub(crate) unpacking: Unpacking,
+    pub(crate) memory: Memory,
     /// Whether the server is about to stop: long polls end then.
     closed: watch::Receiver<bool>,
 }
 
 impl App {
-    pub(crate) fn new(database: Database, closed: watch::Receiver<bool>) -> Arc<Self> {
-        Arc::new(App { database, requests: Requests::default(), unpacking: Unpacking::default(), closed })
+    pub(crate) fn new(database: Database, settings: &Settings, closed: watch::Receiver<bool>) -> Arc<Self> {
+        let memory = Memory::new(settings.memory_bytes_max);
+        Arc::new(App { database, requests: Requests::default(), unpacking: Unpacking::default(), memory, closed })
     }
 
     /// Waits until the server is about to stop.

@@ -42,7 +42,7 @@ impl<S: Send + Sync> FromRequest<S> for Body {
         match tokio::time::timeout(Duration::from_secs(BODY_S_MAX), Bytes::from_request(request, state)).await {
             Ok(Ok(bytes)) => Ok(Body(bytes)),
             Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                Err(Problem::body_too_large("the body is larger than the server takes: split the commit"))
+                Err(Problem::too_large("the body is larger than the server takes: split the commit"))
             }
             Ok(Err(error)) => Err(Problem::invalid(error.body_text())),
             Err(_) => Err(Problem::timeout(format!("the body did not arrive within {BODY_S_MAX} s"))),

@@ -42,7 +42,7 @@ pub(crate) async fn begin(State(app): State<Arc<App>>, body: Body) -> Result<Ans
         let bulk: Bulk<'_> = body.parse()?;
         submit(&app.database, &[PartRequest::Bulk(Box::new(bulk))])?
     };
-    Ok(Answer::of(&CommitReply::of(&committed(ticket.await?)?)))
+    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }
 
 /// `GET /v1/bulk`: those under way, and the last that are done.
@@ -50,7 +50,7 @@ pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result
     params.end()?;
     let all =
         |view: &quire::View<'_>| view.jobs.bulks().map(|(bulk, progress)| BulkReply::of(bulk, progress)).collect();
-    Ok(Answer::of(&Bulks { bulks: app.database.read(all)?.await? }))
+    Answer::of(&app.memory, &Bulks { bulks: app.database.read(all)?.await? })
 }
 
 /// `GET /v1/bulk/{bulk}`: how far one has come.
@@ -63,5 +63,5 @@ pub(crate) async fn bulk(
     let bulk: BulkId = parse("the id of a bulk change", &bulk)?;
     let progress = app.database.read(|view| view.jobs.bulk(bulk))?.await?;
     let progress = progress.ok_or_else(|| Problem::not_found(format!("there is no bulk change {bulk}")))?;
-    Ok(Answer::of(&BulkReply::of(bulk, progress)))
+    Answer::of(&app.memory, &BulkReply::of(bulk, progress))
 }

@@ -32,6 +32,11 @@ impl Problem {
         Problem { status, code, message: message.into(), facts: Map::new() }
     }
 
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// With a fact that was met.
     pub(crate) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.facts.insert(name.to_owned(), value.into());
@@ -68,7 +73,7 @@ impl Problem {
         problem.fact("line", error.line()).fact("column", error.column())
     }
 
-    pub(crate) fn body_too_large(message: impl Into<String>) -> Self {
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
         Problem::new(of_error(ErrorKind::TooLarge), message)
     }
 
@@ -86,6 +91,10 @@ impl Problem {
 
     pub(crate) fn stalled(message: impl Into<String>) -> Self {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stalled"), message)
+    }
+
+    pub(crate) fn short_of_memory(message: impl Into<String>) -> Self {
+        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "short_of_memory"), message)
     }
 
     pub(crate) fn stopping() -> Self {

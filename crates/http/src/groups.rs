@@ -125,7 +125,7 @@ pub(crate) async fn groups(State(app): State<Arc<App>>, params: Params) -> Resul
         };
         view.streams.groups().map(group).collect()
     })?;
-    Ok(Answer::of(&Groups { groups: groups.await? }))
+    Answer::of(&app.memory, &Groups { groups: groups.await? })
 }
 
 /// How many members of a group have a lease.
@@ -144,14 +144,17 @@ pub(crate) async fn group(
     aside(move || {
         let found = app.database.group(&group).describe()?;
         let found = found.ok_or_else(|| Problem::not_found(format!("there is no group {group:?}")))?;
-        Ok(Answer::of(&GroupWithOffsets {
-            generation: found.generation,
-            protocol: found.protocol,
-            members: found.members.into_iter().map(MemberReply::from).collect(),
-            protected_in: found.protected_in,
-            offsets: found.offsets.into_iter().map(OffsetReply::from).collect(),
-            group,
-        }))
+        Answer::of(
+            &app.memory,
+            &GroupWithOffsets {
+                generation: found.generation,
+                protocol: found.protocol,
+                members: found.members.into_iter().map(MemberReply::from).collect(),
+                protected_in: found.protected_in,
+                offsets: found.offsets.into_iter().map(OffsetReply::from).collect(),
+                group,
+            },
+        )
     })
     .await
 }
@@ -190,7 +193,7 @@ pub(crate) async fn position(
     let PositionRequest { offset } = body.parse()?;
     aside(move || {
         app.database.group(&group).commit_position(&store, EventPosition::new(offset))?;
-        Ok(Answer::of(&PositionReply { group, store, offset }))
+        Answer::of(&app.memory, &PositionReply { group, store, offset })
     })
     .await
 }
@@ -211,7 +214,7 @@ pub(crate) async fn event(
     };
     aside(move || {
         let offset = app.database.group(&group).commit_in_queue(&queue, next)?.get();
-        Ok(Answer::of(&EventReply { group, queue, offset }))
+        Answer::of(&app.memory, &EventReply { group, queue, offset })
     })
     .await
 }

@@ -33,5 +33,5 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Proble
     }
     let durability = app.database.durability().to_string();
     let failing = FailingStats::all(&app.database);
-    Ok(Answer::of(&Health { status: "ok", version: env!("CARGO_PKG_VERSION"), durability, failing }))
+    Answer::of(&app.memory, &Health { status: "ok", version: env!("CARGO_PKG_VERSION"), durability, failing })
 }

@@ -192,7 +192,7 @@ pub(crate) async fn job(
         let found = found.wait()??;
         let (job, page) = found.ok_or_else(|| Problem::not_found(format!("there is no job {id}")))?;
         let history = page.steps.into_iter().rev().map(Step::from).collect();
-        Ok(Answer::of(&JobWithHistory { job: job.into(), history, more: page.older.is_some() }))
+        Answer::of(&app.memory, &JobWithHistory { job: job.into(), history, more: page.older.is_some() })
     })
     .await
 }
@@ -229,7 +229,7 @@ pub(crate) async fn change(
         let change = request.change(app.database.now())?;
         app.database.submit(&Commit::new().part(Part::Jobs(Command::Change { job, change })))?
     };
-    Ok(Answer::of(&CommitReply::of(&committed(ticket.await?)?)))
+    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }
 
 /// `GET /v1/jobs`: jobs by what they are and where they stand.
@@ -253,7 +253,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> R
             attempts_min,
             error: error.as_deref(),
         };
-        found(&app.database, &filter, after, limit)
+        found(&app, &filter, after, limit)
     })
     .await
 }
@@ -270,16 +270,11 @@ fn states(params: &mut Params) -> Result<States, Problem> {
 }
 
 /// The jobs that a filter matches, as an answer.
-pub(crate) fn found(
-    database: &Database,
-    filter: &Filter<'_>,
-    after: Option<Cursor>,
-    limit: usize,
-) -> Result<Answer, Problem> {
-    let page = database.read(|view| view.jobs.search(view.history, filter, after, limit))?.wait()?;
+pub(crate) fn found(app: &App, filter: &Filter<'_>, after: Option<Cursor>, limit: usize) -> Result<Answer, Problem> {
+    let page = app.database.read(|view| view.jobs.search(view.history, filter, after, limit))?.wait()?;
     let page = page.map_err(quire::Error::from)?;
-    let jobs = views(database, &page.jobs)?;
-    Ok(Answer::of(&JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) }))
+    let jobs = views(&app.database, &page.jobs)?;
+    Answer::of(&app.memory, &JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) })
 }
 
 #[derive(Debug, Serialize)]
@@ -301,5 +296,5 @@ async fn on_job<'r, C: OnJob + Deserialize<'r>>(
         command.name_job(parse("a job's id", id)?)?;
         submit(&app.database, &[part(command)])?
     };
-    Ok(Answer::of(&CommitReply::of(&committed(ticket.await?)?)))
+    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }

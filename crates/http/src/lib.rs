@@ -23,10 +23,14 @@
 //! # What it is not
 //! A gateway: there is no TLS, no authentication and no HTTP/2 here. Bind it to loopback, or put a proxy in front.
 
+mod settings;
+
 mod connection;
+mod patient;
 mod server;
 
 mod app;
+mod memory;
 mod requests;
 mod routes;
 mod unpacking;
@@ -56,3 +60,4 @@ mod metrics;
 mod stats;
 
 pub use server::Server;
+pub use settings::Settings;

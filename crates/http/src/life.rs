@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::answer::{Answer, aside};
+use crate::answer::{aside, text_of};
 use crate::app::App;
 use crate::bytes::Shown;
 use crate::error::Problem;
@@ -164,7 +164,7 @@ async fn follow(mut events: LifeEvents, sender: &mpsc::Sender<Message>) -> Resul
             let mut messages = Vec::new();
             let look = events.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
                 let (after, name) = (event.after.to_string(), word(event.step.event));
-                let data = Answer::of(&EventReply::from(event)).into_text();
+                let data = text_of(&EventReply::from(event));
                 messages.push(Sent::default().id(after).event(name).data(data));
             });
             look.map(|progress| (events, messages, progress)).map_err(Problem::from)
@@ -172,7 +172,7 @@ async fn follow(mut events: LifeEvents, sender: &mpsc::Sender<Message>) -> Resul
         let (next, messages, progress) = match aside(look).await {
             Ok(found) => found,
             Err(problem) => {
-                let data = Answer::of(&problem).into_text();
+                let data = text_of(&problem);
                 let _ = sender.send(Ok(Sent::default().event("error").data(data))).await;
                 return Err(problem);
             }

@@ -109,7 +109,7 @@ pub(crate) fn of_view(view: &View<'_>, name: &str, stats: QueueStats) -> QueueRe
 /// `GET /v1/queues`: the queues.
 pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
     params.end()?;
-    Ok(Answer::of(&Queues { queues: all(&app).await? }))
+    Answer::of(&app.memory, &Queues { queues: all(&app).await? })
 }
 
 /// `GET /v1/queues/{queue}`: one queue.
@@ -121,7 +121,7 @@ pub(crate) async fn queue(
     params.end()?;
     let reply = app.database.read(|view| view.jobs.queue_stats(&queue).map(|stats| of_view(view, &queue, stats)))?;
     let reply = reply.await?.ok_or_else(|| Problem::not_found(format!("there is no queue {queue:?}")))?;
-    Ok(Answer::of(&reply))
+    Answer::of(&app.memory, &reply)
 }
 
 /// `POST /v1/queues/{queue}/settings`: changes some of its settings, all or none.
@@ -138,7 +138,7 @@ pub(crate) async fn set(
         }
         app.database.submit(&commit)?
     };
-    Ok(Answer::of(&CommitReply::of(&committed(ticket.await?)?)))
+    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }
 
 /// `POST /v1/queues/{queue}/clear`: cancels what nobody works on.
@@ -154,7 +154,8 @@ pub(crate) async fn destroy(app: State<Arc<App>>, Named(queue): Named<String>) -
 /// A commit of one command on a queue.
 fn whole(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result<Answer, Problem>> + use<>, Problem> {
     let ticket = app.database.submit(&Commit::new().part(Part::Jobs(command)))?;
-    Ok(async move { Ok(Answer::of(&CommitReply::of(&committed(ticket.await?)?))) })
+    let memory = app.memory.clone();
+    Ok(async move { Ok(Answer::of_done(&memory, &CommitReply::of(&committed(ticket.await?)?))) })
 }
 
 /// `GET /v1/queues/{queue}/jobs`: the jobs in a state.
@@ -169,7 +170,7 @@ pub(crate) async fn jobs(
     params.end()?;
     aside(move || {
         let filter = Filter { queue: Some(&queue), states: States::of([state]), ..Filter::default() };
-        found(&app.database, &filter, after, limit)
+        found(&app, &filter, after, limit)
     })
     .await
 }
@@ -181,7 +182,7 @@ pub(crate) async fn fetch(
     body: Body,
 ) -> Result<Answer, Problem> {
     let jobs = fetch_waiting(&app, &queue, body.parse()?).await?;
-    Ok(Answer::of(&FetchReply { jobs: jobs.iter().map(fetched).collect() }))
+    Ok(Answer::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
 }
 
 /// Leases jobs of a queue, and waits for some when there are none: as long as is asked for, and not when the server is about to stop.
@@ -196,6 +197,8 @@ pub(crate) async fn fetch_waiting(
     let give_up = tokio::time::sleep(wait);
     tokio::pin!(give_up);
     loop {
+        // What is leased is answered, so nothing is when there is no room for an answer.
+        app.memory.check()?;
         let jobs = fetch_now(app, &part).await?;
         if !jobs.is_empty() || wait.is_zero() {
             return Ok(jobs);

@@ -18,6 +18,7 @@ use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::bytes::Shown;
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::{Named, Params, within};
 use crate::topics::unknown_topic;
 
@@ -79,11 +80,11 @@ pub(crate) async fn records(
     };
     let read = Read { topic, partition, from, limit, bytes_max };
     let (theirs, asked) = (Arc::clone(&app), read.clone());
-    match aside(move || asked.answer(&theirs.database, OPENED_BYTES_FREE)).await? {
+    match aside(move || asked.answer(&theirs, OPENED_BYTES_FREE)).await? {
         Some(answer) => Ok(answer),
         None => {
             let theirs = Arc::clone(&app);
-            let answer = app.unpacking.aside(move || read.answer(&theirs.database, OPENED_BYTES_MAX)).await?;
+            let answer = app.unpacking.aside(move || read.answer(&theirs, OPENED_BYTES_MAX)).await?;
             Ok(answer.expect("who may open all of a batch need not open more"))
         }
     }
@@ -108,15 +109,17 @@ struct Read {
 
 impl Read {
     /// The answer, opening no batch further than that; `None` when there is no record to answer with for that reason.
-    fn answer(self, database: &Database, opened_bytes_max: usize) -> Result<Option<Answer>, Problem> {
+    fn answer(self, app: &App, opened_bytes_max: usize) -> Result<Option<Answer>, Problem> {
         let Read { topic, partition, from, limit, bytes_max } = self;
+        let database = &app.database;
         let found = database.read_published(|view| {
             let found = view.streams.topic_named(&topic)?;
             Some(view.streams.partition(found.id, partition))
         })?;
         let found: Partition = found.ok_or_else(|| unknown_topic(&topic))?.map_err(unreadable)?;
         let records = Records { records: Vec::new(), next_offset: from.get() };
-        let mut taking = Taking { records, limit, bytes_left: bytes_max, opened_bytes_max };
+        let claim = app.memory.claim();
+        let mut taking = Taking { records, limit, bytes_left: bytes_max, opened_bytes_max, claim, refused: None };
         let mut problem = None;
         let visited = found.fetch(&database.history(), from, bytes_max, &mut |stored| match taking.batch(&stored) {
             Ok(flow) => flow,
@@ -126,13 +129,16 @@ impl Read {
             }
         });
         visited.map_err(unreadable)?;
+        if let Some(refused) = taking.refused {
+            return Err(refused);
+        }
         match problem {
             // What stands before a batch that can't be shown can be; the next read begins at that batch and tells.
             Some(met) if taking.records.records.is_empty() => match met {
                 Met::Problem(problem) => Err(problem),
                 Met::Closed => Ok(None),
             },
-            _ => Ok(Some(Answer::of(&taking.records))),
+            _ => Answer::within(taking.claim, &taking.records).map(Some),
         }
     }
 }
@@ -150,6 +156,9 @@ struct Taking {
     limit: usize,
     bytes_left: usize,
     opened_bytes_max: usize,
+    claim: Claim,
+    /// Why there is no room for the first record.
+    refused: Option<Problem>,
 }
 
 impl Taking {
@@ -193,6 +202,10 @@ impl Taking {
             let bytes = record_bytes(&record);
             let is_first = self.records.records.is_empty();
             if self.records.records.len() == self.limit || (bytes > self.bytes_left && !is_first) {
+                return Ok(ControlFlow::Break(()));
+            }
+            if let Err(problem) = self.claim.grow(bytes) {
+                self.refused = is_first.then_some(problem);
                 return Ok(ControlFlow::Break(()));
             }
             self.bytes_left = self.bytes_left.saturating_sub(bytes);

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::Settings;
 use crate::app::App;
 use crate::{connection, routes};
 
@@ -29,6 +30,7 @@ pub struct Server {
     database: Database,
     listener: TcpListener,
     address: SocketAddr,
+    settings: Settings,
 }
 
 impl Server {
@@ -37,10 +39,22 @@ impl Server {
     /// # Errors
     /// When the address can't be listened on; the message names it.
     pub async fn bind(database: Database, address: SocketAddr) -> io::Result<Server> {
+        Server::bind_with(database, address, Settings::default()).await
+    }
+
+    /// The same with settings of one's own.
+    ///
+    /// # Errors
+    /// As [`Server::bind`], and with kind `InvalidInput` when there are settings that can't be; the message names each.
+    pub async fn bind_with(database: Database, address: SocketAddr, settings: Settings) -> io::Result<Server> {
+        let problems = settings.problems();
+        if !problems.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
+        }
         let named = |error: io::Error| io::Error::new(error.kind(), format!("can't listen on {address}: {error}"));
         let listener = TcpListener::bind(address).await.map_err(named)?;
         let address = listener.local_addr().map_err(named)?;
-        Ok(Server { database, listener, address })
+        Ok(Server { database, listener, address, settings })
     }
 
     /// The address it listens on, with the real port.
@@ -55,7 +69,7 @@ impl Server {
     /// None so far: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let (closing, closed) = watch::channel(false);
-        let router = routes::router(App::new(self.database, closed.clone()));
+        let router = routes::router(App::new(self.database, &self.settings, closed.clone()));
         let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         tokio::pin!(shutdown);

@@ -85,7 +85,7 @@ pub(crate) struct TopicStats {
 /// Answers with them.
 pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
     params.end()?;
-    Ok(Answer::of(&collect(&app).await?))
+    Answer::of(&app.memory, &collect(&app).await?)
 }
 
 /// Looks all of it up.

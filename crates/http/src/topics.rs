@@ -88,7 +88,7 @@ struct GroupReply {
 pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
     params.end()?;
     let topics = names(&app.database)?.into_iter().map(|(topic, partitions)| TopicReply { topic, partitions });
-    Ok(Answer::of(&Topics { topics: topics.collect() }))
+    Answer::of(&app.memory, &Topics { topics: topics.collect() })
 }
 
 /// Every topic with the number of its partitions.
@@ -128,12 +128,12 @@ pub(crate) async fn topic(
         let (theirs, name) = (Arc::clone(&app), topic.clone());
         let described = aside(move || describe(&theirs.database, name)).await?;
         if wait_ms == 0 || known.is_some_and(|known| described.written > known) {
-            return Ok(Answer::of(&described));
+            return Answer::of(&app.memory, &described);
         }
         tokio::select! {
             arrived = app.database.arrival_after(seen) => arrived?,
-            () = tokio::time::sleep_until(deadline) => return Ok(Answer::of(&described)),
-            () = app.closing() => return Ok(Answer::of(&described)),
+            () = tokio::time::sleep_until(deadline) => return Answer::of(&app.memory, &described),
+            () = app.closing() => return Answer::of(&app.memory, &described),
         }
     }
 }
@@ -172,7 +172,7 @@ pub(crate) async fn group(
         Some(offset.collect::<Vec<_>>())
     })?;
     let offsets = offsets.await?.ok_or_else(|| unknown_topic(&topic))?;
-    Ok(Answer::of(&GroupReply { topic, group, offsets }))
+    Answer::of(&app.memory, &GroupReply { topic, group, offsets })
 }
 
 pub(crate) fn unknown_topic(topic: &str) -> Problem {

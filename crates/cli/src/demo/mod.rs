@@ -75,7 +75,12 @@ impl Demo {
             let message = format!("{} holds a database already; the demo wants a new or empty folder", data.display());
             return Err(Failure::new(message));
         }
-        let servers = Servers::start(&database, self.addresses, quire_kafka::Settings::default())?;
+        let servers = Servers::start(
+            &database,
+            self.addresses,
+            quire_kafka::Settings::default(),
+            quire_http::Settings::default(),
+        )?;
         writeln!(out, "data        {}", data.display())?;
         tell_addresses(out, servers.addresses())?;
         out.flush()?;

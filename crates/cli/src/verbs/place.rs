@@ -80,7 +80,10 @@ impl Served {
         let runtime = threads::start(1)?;
         let failed = |error| Failure::at("serve the database to this process", error);
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = runtime.block_on(quire_http::Server::bind(database, any_port)).map_err(failed)?;
+        // Who serves itself has nobody to share memory with.
+        let settings = quire_http::Settings { memory_bytes_max: quire_http::Settings::MEMORY_BYTES_MOST };
+        let server = quire_http::Server::bind_with(database, any_port, settings);
+        let server = runtime.block_on(server).map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let address = server.address();
         let task = runtime.spawn(server.run(async {

@@ -22,10 +22,11 @@ pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Commits, and answers once it is durable.
 pub(crate) async fn commit(State(app): State<Arc<App>>, body: Body) -> Result<Answer, Problem> {
     let short = body.len() <= INLINE_BYTES_MAX;
-    let begin = move || submit(&app.database, &body.parse::<CommitRequest<'_>>()?.parts);
+    let theirs = Arc::clone(&app);
+    let begin = move || submit(&theirs.database, &body.parse::<CommitRequest<'_>>()?.parts);
     let ticket = if short { begin()? } else { aside(begin).await? };
     let committed = committed(ticket.await?)?;
-    Ok(Answer::of(&CommitReply::of(&committed)))
+    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed)))
 }
 
 /// Hands the parts to the database. What they borrow is free again when this returns.

@@ -124,11 +124,12 @@ struct Stores {
 /// `GET /v1/events`: the stores.
 pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
     params.end()?;
+    let theirs = Arc::clone(&app);
     let stores = aside(move || {
-        let stores = heads(&app.database)?;
+        let stores = heads(&theirs.database)?;
         Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect())
     });
-    Ok(Answer::of(&Stores { stores: stores.await? }))
+    Answer::of(&app.memory, &Stores { stores: stores.await? })
 }
 
 /// Every store with the position of its last event.
@@ -150,7 +151,7 @@ pub(crate) async fn head(
 ) -> Result<Answer, Problem> {
     params.end()?;
     let head = app.database.events(&store).head()?.get();
-    Ok(Answer::of(&StoreReply { store, head }))
+    Answer::of(&app.memory, &StoreReply { store, head })
 }
 
 /// `GET /v1/events/{store}/stats`: what there is of a store.
@@ -162,16 +163,19 @@ pub(crate) async fn stats(
     params.end()?;
     aside(move || {
         let stats = app.database.events(&store).statistics()?;
-        Ok(Answer::of(&StatsReply {
-            head: stats.head.get(),
-            trimmed: stats.trimmed.get(),
-            forgotten: stats.forgotten,
-            retention_ms: stats.retention_ms,
-            sources: stats.sources,
-            subscriptions: stats.subscriptions,
-            projections: stats.projections,
-            store,
-        }))
+        Answer::of(
+            &app.memory,
+            &StatsReply {
+                head: stats.head.get(),
+                trimmed: stats.trimmed.get(),
+                forgotten: stats.forgotten,
+                retention_ms: stats.retention_ms,
+                sources: stats.sources,
+                subscriptions: stats.subscriptions,
+                projections: stats.projections,
+                store,
+            },
+        )
     })
     .await
 }
@@ -188,7 +192,7 @@ pub(crate) async fn sources(
         sources.map(|(source, position)| SourceReply { source: source.to_owned(), position }).collect()
     })?;
     let sources = ticket.await?;
-    Ok(Answer::of(&Sources { store, sources }))
+    Answer::of(&app.memory, &Sources { store, sources })
 }
 
 /// `GET /v1/events/{store}`: events of any of the types that carry all of the tags.
@@ -207,7 +211,7 @@ pub(crate) async fn list(
     };
     let limit = params.limit()?;
     params.end()?;
-    aside(move || page(&app.database, &store, &query, options, limit)).await
+    aside(move || page(&app, &store, &query, options, limit)).await
 }
 
 /// Events of any of the types that carry all of the tags.
@@ -227,20 +231,24 @@ pub(crate) async fn append(
     body: Body,
 ) -> Result<Answer, Problem> {
     let short = body.len() <= INLINE_BYTES_MAX;
+    let theirs = Arc::clone(&app);
     let begin = move || {
         let request: AppendRequest<'_> = body.parse()?;
         let (append, upstream) = request.to(&store);
         let parts = append.map(PartRequest::Append).into_iter().chain(upstream.map(PartRequest::Upstream));
-        submit(&app.database, &parts.collect::<Vec<_>>())
+        submit(&theirs.database, &parts.collect::<Vec<_>>())
     };
     let ticket = if short { begin() } else { aside(begin).await };
     let committed = committed(ticket.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
     match committed.replies.first() {
-        Some(Reply::Events(appended)) => Ok(Answer::of(&AppendReply {
-            first: appended.first.map(EventPosition::get),
-            last: appended.last.map(EventPosition::get),
-            duplicate: appended.duplicate,
-        })),
+        Some(Reply::Events(appended)) => Ok(Answer::of_done(
+            &app.memory,
+            &AppendReply {
+                first: appended.first.map(EventPosition::get),
+                last: appended.last.map(EventPosition::get),
+                duplicate: appended.duplicate,
+            },
+        )),
         other => unreachable!("an append is answered by events, not by {other:?}"),
     }
 }
@@ -261,21 +269,15 @@ pub(crate) async fn read(
             backwards: request.backwards,
             limit: None,
         };
-        page(&app.database, &store, &query, options, limit(request.limit)?)
+        page(&app, &store, &query, options, limit(request.limit)?)
     })
     .await
 }
 
-fn page(
-    database: &Database,
-    store: &str,
-    query: &Query<'_>,
-    options: ReadOptions,
-    limit: usize,
-) -> Result<Answer, Problem> {
-    let selection = database.read_published(|view| view.events.select(store, query))?;
+fn page(app: &App, store: &str, query: &Query<'_>, options: ReadOptions, limit: usize) -> Result<Answer, Problem> {
+    let selection = app.database.read_published(|view| view.events.select(store, query))?;
     let selection = selection.map_err(|refusal| Problem::invalid(refusal.to_string()))?;
-    let history = database.history();
+    let history = app.database.history();
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
     let mut page = Page { events: Vec::new(), head: reading.head().get(), more: false };
     let mut bytes = 0;
@@ -298,7 +300,7 @@ fn page(
         }
         page.events.push(shown(&event));
     }
-    Ok(Answer::of(&page))
+    Answer::of(&app.memory, &page)
 }
 
 fn shown<'h>(event: &EventView<'h>) -> EventReply<'h> {

@@ -146,7 +146,7 @@ pub(crate) async fn project(
             None => Err(Problem::invalid(format!("the sum {name:?} is greater than any number that JSON has"))),
         });
         let states = states.collect::<Result<_, _>>()?;
-        Ok(Answer::of(&ProjectReply { states, head: head.get(), condition: as_request(&condition) }))
+        Answer::of(&app.memory, &ProjectReply { states, head: head.get(), condition: as_request(&condition) })
     })
     .await
 }

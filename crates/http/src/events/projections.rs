@@ -39,14 +39,15 @@ pub(crate) async fn projections(
     params: Params,
 ) -> Result<Answer, Problem> {
     params.end()?;
-    let saved = aside(move || Ok(app.database.events(&store).projections()?)).await?;
+    let theirs = Arc::clone(&app);
+    let saved = aside(move || Ok(theirs.database.events(&store).projections()?)).await?;
     let reply = saved.iter().map(|(name, saved)| ProjectionReply {
         name,
         version: saved.version,
         position: saved.position.get(),
         state: None,
     });
-    Ok(Answer::of(&Projections { projections: reply.collect() }))
+    Answer::of(&app.memory, &Projections { projections: reply.collect() })
 }
 
 /// `GET /v1/events/{store}/projections/{name}`: one of them, with its state.
@@ -61,7 +62,10 @@ pub(crate) async fn projection(
         let missing = || Problem::not_found(format!("{store:?} has no saved projection {name:?}"));
         let (saved, state) = loaded.ok_or_else(missing)?;
         let (version, position) = (saved.version, saved.position.get());
-        Ok(Answer::of(&ProjectionReply { name: &name, version, position, state: Some(Shown::value("state", state)) }))
+        Answer::of(
+            &app.memory,
+            &ProjectionReply { name: &name, version, position, state: Some(Shown::value("state", state)) },
+        )
     })
     .await
 }
@@ -77,7 +81,7 @@ pub(crate) async fn save_projection(
         app.database.submit(&Commit::new().part(Part::Events(request.command()?)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(Answer::of(&json!({})))
+    Ok(Answer::of_done(&app.memory, &json!({})))
 }
 
 /// `DELETE /v1/events/{store}/projections/{name}`: removes one, so that it is folded anew.
@@ -92,5 +96,5 @@ pub(crate) async fn remove_projection(
         app.database.submit(&Commit::new().part(Part::Events(drop)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(Answer::of(&json!({})))
+    Ok(Answer::of_done(&app.memory, &json!({})))
 }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{query_of, shown};
-use crate::answer::{Answer, aside};
+use crate::answer::{aside, text_of};
 use crate::app::App;
 use crate::commit::request::QueryRequest;
 use crate::error::Problem;
@@ -80,7 +80,7 @@ async fn follow(mut subscription: Subscription, sender: &mpsc::Sender<Sent>) -> 
         let look = move || {
             let mut events = Vec::new();
             let look = subscription.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
-                let data = Answer::of(&shown(&event)).into_text();
+                let data = text_of(&shown(&event));
                 events.push(Event::default().id(event.position.to_string()).event("event").data(data));
             });
             look.map(|progress| (subscription, events, progress)).map_err(Problem::from)
@@ -88,7 +88,7 @@ async fn follow(mut subscription: Subscription, sender: &mpsc::Sender<Sent>) -> 
         let (next, events, progress) = match aside(look).await {
             Ok(found) => found,
             Err(problem) => {
-                let data = Answer::of(&problem).into_text();
+                let data = text_of(&problem);
                 let _ = sender.send(Ok(Event::default().event("error").data(data))).await;
                 return Err(problem);
             }

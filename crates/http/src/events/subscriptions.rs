@@ -106,7 +106,7 @@ pub(crate) async fn subscriptions(
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
         own.map(|(name, found)| SubscriptionReply::of(view, name, found)).collect()
     })?;
-    Ok(Answer::of(&Subscriptions { subscriptions: ticket.await? }))
+    Answer::of(&app.memory, &Subscriptions { subscriptions: ticket.await? })
 }
 
 /// `GET /v1/events/{store}/subscriptions/{name}`: one of them.
@@ -116,7 +116,7 @@ pub(crate) async fn subscription(
     params: Params,
 ) -> Result<Answer, Problem> {
     params.end()?;
-    Ok(Answer::of(&found(&app, &store, &name).await?))
+    Answer::of(&app.memory, &found(&app, &store, &name).await?)
 }
 
 async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, Problem> {
@@ -139,7 +139,7 @@ pub(crate) async fn put(
         app.database.submit(&quire::Commit::new().part(Part::Events(request.command())))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(Answer::of(&found(&app, &store, &name).await?))
+    Answer::of(&app.memory, &found(&app, &store, &name).await?)
 }
 
 /// `DELETE /v1/events/{store}/subscriptions/{name}`: removes one; what it delivered stays in its queue.
@@ -155,7 +155,7 @@ pub(crate) async fn remove(
         app.database.submit(&quire::Commit::new().part(Part::Events(drop)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(Answer::of(&serde_json::json!({})))
+    Ok(Answer::of_done(&app.memory, &serde_json::json!({})))
 }
 
 /// `POST /v1/events/{store}/subscriptions/{name}/fetch`: leases what was delivered to a member, and waits for some when there is none.
@@ -173,7 +173,7 @@ pub(crate) async fn fetch(
             let event = event.map(|event| to_raw_value(&shown_event(&event)).expect("an event has strings for keys"));
             events.push(Delivered { job: fetched(job), event });
         }
-        Ok(Answer::of(&DeliveredReply { events }))
+        Ok(Answer::of_done(&app.memory, &DeliveredReply { events }))
     })
     .await
 }

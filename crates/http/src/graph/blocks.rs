@@ -13,6 +13,7 @@ use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::bytes::Shown;
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::{Named, Params};
 
 /// How long a list looks for blocks before it gives what it has.
@@ -38,6 +39,15 @@ pub(super) struct BlockReply {
 }
 
 impl BlockReply {
+    /// Copies a block, in the room that there is for it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(super) fn within(claim: &mut Claim, block: &Block<'_>) -> Result<Self, Problem> {
+        claim.grow(block.metadata.len() + block.content.len())?;
+        Ok(BlockReply::of(block))
+    }
+
     pub(super) fn of(block: &Block<'_>) -> Self {
         BlockReply {
             id: block.id.to_string(),
@@ -103,8 +113,9 @@ pub(crate) async fn block(
     let at = position(&mut params)?;
     params.end()?;
     aside(move || {
-        let found = snapshot(&app.database, &graph, at)?.block(id, BlockReply::of)?;
-        Ok(Answer::of(&found.ok_or_else(|| unknown_block(&graph, &block))?))
+        let mut claim = app.memory.claim();
+        let found = snapshot(&app.database, &graph, at)?.block(id, |block| BlockReply::within(&mut claim, block))?;
+        Answer::within(claim, &found.ok_or_else(|| unknown_block(&graph, &block))??)
     })
     .await
 }
@@ -122,18 +133,21 @@ pub(crate) async fn versions(
     aside(move || {
         let snapshot = snapshot(&app.database, &graph, None)?;
         let before = before.unwrap_or_else(|| snapshot.at().next());
-        let versions = snapshot.look(|graph| {
+        let mut claim = app.memory.claim();
+        let versions: Result<_, Problem> = snapshot.look(|graph| {
             let changes = graph.versions(snapshot.history(), id, Place::new(before, 0), limit)?;
             let version = |change: &quire::graph::Change<'_>| {
                 let position = change.place.position.get();
-                match &change.what {
-                    Changed::BlockPut(block) => VersionReply::Put { position, block: Box::new(BlockReply::of(block)) },
+                Ok(match &change.what {
+                    Changed::BlockPut(block) => {
+                        VersionReply::Put { position, block: Box::new(BlockReply::within(&mut claim, block)?) }
+                    }
                     _ => VersionReply::Deleted { position, time_ms: change.time.as_millis() },
-                }
+                })
             };
             Ok(changes.iter().map(version).collect())
         })?;
-        Ok(Answer::of(&Versions { versions }))
+        Answer::within(claim, &Versions { versions: versions? })
     })
     .await
 }
@@ -160,20 +174,29 @@ pub(crate) async fn list(
     }
     aside(move || {
         let snapshot = snapshot(&app.database, &graph, at)?;
-        let mut blocks = Vec::new();
+        let (mut blocks, mut claim, mut refused) = (Vec::new(), app.memory.claim(), None);
         let next = asked.with(|filter| {
             let plan = ListPlan { filter, source_prefix: &source_prefix };
             snapshot.list(&plan, from, Some(LIST_TIME_MAX), |block| {
-                blocks.push(BlockReply::of(block));
+                match BlockReply::within(&mut claim, block) {
+                    Ok(block) => blocks.push(block),
+                    Err(problem) => {
+                        refused = Some(problem);
+                        return Wants::Break(());
+                    }
+                }
                 if blocks.len() == limit { Wants::Break(()) } else { Wants::Continue(()) }
             })
         })?;
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
         let position = snapshot.at().get();
         let shown = |next: ListCursor| {
             let Place { position: at, index } = next.place;
             format!("{position}-{}-{at}-{index}", next.kind)
         };
-        Ok(Answer::of(&List { position, blocks, next: next.map(shown) }))
+        Answer::within(claim, &List { position, blocks, next: next.map(shown) })
     })
     .await
 }
@@ -216,7 +239,7 @@ pub(crate) async fn missing(
         }
         let more = blocks.len() > limit;
         blocks.truncate(limit);
-        Ok(Answer::of(&Missing { blocks, more }))
+        Answer::of(&app.memory, &Missing { blocks, more })
     })
     .await
 }

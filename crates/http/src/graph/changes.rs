@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::blocks::BlockReply;
-use crate::answer::{Answer, aside};
+use crate::answer::{Answer, aside, text_of};
 use crate::app::App;
 use crate::bytes::Shown;
 use crate::error::Problem;
@@ -91,12 +91,12 @@ pub(crate) async fn changes(
         let page = aside(move || page(&app_aside, &graph, from, limit)).await?;
         let arrival = app.database.arrival_after(seen);
         if !page.changes.is_empty() || wait_ms == 0 {
-            return Ok(Answer::of(&page));
+            return Answer::of(&app.memory, &page);
         }
         tokio::select! {
             arrived = arrival => arrived?,
-            () = tokio::time::sleep_until(deadline) => return Ok(Answer::of(&page)),
-            () = app.closing() => return Ok(Answer::of(&page)),
+            () = tokio::time::sleep_until(deadline) => return Answer::of(&app.memory, &page),
+            () = app.closing() => return Answer::of(&app.memory, &page),
         }
     }
 }
@@ -134,7 +134,7 @@ async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, Look), Problem
     aside(move || {
         let mut events = Vec::new();
         let is_all = changes.visit_next(|change| {
-            let data = Answer::of(&shown(change)).into_text();
+            let data = text_of(&shown(change));
             events.push(Event::default().id(told(change.place.after())).event("change").data(data));
             if events.len() == BATCH_MAX { Wants::Break(()) } else { Wants::Continue(()) }
         })?;
@@ -169,7 +169,7 @@ async fn follow(changes: GraphChanges, first: Look, sender: &mpsc::Sender<Sent>)
         match look(changes).await {
             Ok(found) => (changes, (events, is_all)) = found,
             Err(problem) => {
-                let data = Answer::of(&problem).into_text();
+                let data = text_of(&problem);
                 let _ = sender.send(Ok(Event::default().event("error").data(data))).await;
                 return Err(problem);
             }

@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::commit::request::BlockRequest;
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::{Named, Params};
 
 /// The most blocks that one request asks for.
@@ -52,13 +53,13 @@ pub(crate) async fn get(
     params: Params,
     body: Body,
 ) -> Result<Answer, Problem> {
-    read(app, graph, params, &body, |snapshot, ids| {
+    read(app, graph, params, &body, |snapshot, ids, claim| {
         let mut bytes = 0;
         let mut blocks = Vec::with_capacity(ids.len());
         for id in ids {
             let block = snapshot.block(id, |block| {
                 bytes += block.metadata.len() + block.content.len();
-                if bytes > ANSWER_BYTES_MAX { Err(too_large()) } else { Ok(BlockReply::of(block)) }
+                if bytes > ANSWER_BYTES_MAX { Err(too_large()) } else { BlockReply::within(claim, block) }
             })?;
             blocks.push(block.transpose()?);
         }
@@ -74,7 +75,7 @@ pub(crate) async fn exists(
     params: Params,
     body: Body,
 ) -> Result<Answer, Problem> {
-    read(app, graph, params, &body, |snapshot, ids| {
+    read(app, graph, params, &body, |snapshot, ids, _| {
         let exists = ids.into_iter().map(|id| snapshot.contains(id)).collect::<Result<_, _>>()?;
         Ok(What::Exists(exists))
     })
@@ -86,7 +87,7 @@ async fn read(
     graph: String,
     params: Params,
     body: &Body,
-    look: impl FnOnce(&GraphSnapshot<'_>, Vec<BlockId>) -> Result<What, Problem> + Send + 'static,
+    look: impl FnOnce(&GraphSnapshot<'_>, Vec<BlockId>, &mut Claim) -> Result<What, Problem> + Send + 'static,
 ) -> Result<Answer, Problem> {
     params.end()?;
     let request: Request<'_> = body.parse()?;
@@ -98,12 +99,13 @@ async fn read(
     let at = request.at.map(Position::new);
     aside(move || {
         let snapshot = snapshot(&app.database, &graph, at)?;
-        let found = look(&snapshot, ids)?;
-        Ok(Answer::of(&Found { position: snapshot.at().get(), found }))
+        let mut claim = app.memory.claim();
+        let found = look(&snapshot, ids, &mut claim)?;
+        Answer::within(claim, &Found { position: snapshot.at().get(), found })
     })
     .await
 }
 
 fn too_large() -> Problem {
-    Problem::body_too_large(format!("these blocks have more than {ANSWER_BYTES_MAX} bytes; ask for fewer at once"))
+    Problem::too_large(format!("these blocks have more than {ANSWER_BYTES_MAX} bytes; ask for fewer at once"))
 }

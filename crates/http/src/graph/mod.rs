@@ -89,7 +89,7 @@ fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
 /// `GET /v1/graphs`: the graphs.
 pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
     params.end()?;
-    Ok(Answer::of(&Graphs { graphs: all(&app).await? }))
+    Answer::of(&app.memory, &Graphs { graphs: all(&app).await? })
 }
 
 /// `GET /v1/graph/{graph}`: how large a graph is.
@@ -113,7 +113,7 @@ pub(crate) async fn graph(
             position,
         })
     })?;
-    Ok(Answer::of(&found.await?.ok_or_else(|| unknown_graph(&graph))?))
+    Answer::of(&app.memory, &found.await?.ok_or_else(|| unknown_graph(&graph))?)
 }
 
 /// The graph as of the parameter `at`, or as it is.

@@ -71,7 +71,7 @@ pub(crate) async fn neighbours(
             Ok(NeighbourReply { id: block.to_string(), name: name(&snapshot, block)?, edge_type, end: shown(end) })
         };
         let neighbours = found.into_iter().map(reply).collect::<Result<_, Problem>>()?;
-        Ok(Answer::of(&Neighbours { position: snapshot.at().get(), neighbours, next }))
+        Answer::of(&app.memory, &Neighbours { position: snapshot.at().get(), neighbours, next })
     })
     .await
 }

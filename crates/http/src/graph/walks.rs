@@ -168,7 +168,7 @@ pub(crate) async fn walk(
             walked.edges().map(reply).collect()
         });
         let (bound, position) = (walked.bound().map(bound), walked.at().get());
-        Ok(Answer::of(&WalkReply { visits, edges, bound, position }))
+        Answer::of(&app.memory, &WalkReply { visits, edges, bound, position })
     })
     .await
 }
@@ -214,7 +214,7 @@ pub(crate) async fn paths(
         };
         let way = |way: Vec<Visit>| way.into_iter().map(|visit| names.visit(visit)).collect::<Result<_, Problem>>();
         let paths = found.into_iter().map(way).collect::<Result<_, _>>()?;
-        Ok(Answer::of(&PathsReply { paths, bound: bound.map(self::bound), position }))
+        Answer::of(&app.memory, &PathsReply { paths, bound: bound.map(self::bound), position })
     })
     .await
 }
@@ -229,7 +229,7 @@ pub(crate) async fn order(
         let found = walked.topological_order();
         let (bound, position) = (walked.bound().map(bound), walked.at().get());
         let cycles = found.cycles.into_iter().map(|cycle| names.blocks(cycle)).collect::<Result<_, _>>()?;
-        Ok(Answer::of(&OrderReply { order: names.blocks(found.order)?, cycles, bound, position }))
+        Ok(OrderReply { order: names.blocks(found.order)?, cycles, bound, position })
     })
     .await
 }
@@ -244,17 +244,17 @@ pub(crate) async fn components(
         let (bound, position) = (walked.bound().map(bound), walked.at().get());
         let components =
             walked.components().into_iter().map(|blocks| names.blocks(blocks)).collect::<Result<_, _>>()?;
-        Ok(Answer::of(&ComponentsReply { components, bound, position }))
+        Ok(ComponentsReply { components, bound, position })
     })
     .await
 }
 
 /// Walks from the starts with edges, and makes something of it.
-async fn analyse(
+async fn analyse<T: Serialize>(
     app: Arc<App>,
     graph: String,
     mut params: Params,
-    make: impl FnOnce(&Walk, &mut Names<'_>) -> Result<Answer, Problem> + Send + 'static,
+    make: impl FnOnce(&Walk, &mut Names<'_>) -> Result<T, Problem> + Send + 'static,
 ) -> Result<Answer, Problem> {
     let asked = Asked::of(&mut params, DEPTH.1)?;
     let starts = params.all("start");
@@ -274,7 +274,7 @@ async fn analyse(
             let plan = WalkPlan { with_edges: true, order: Order::BreadthFirst, ..plan };
             snapshot.walk(&ids, plan, Some(asked.time))
         })?;
-        make(&walked, &mut Names::of(&snapshot)?)
+        Answer::of(&app.memory, &make(&walked, &mut Names::of(&snapshot)?)?)
     })
     .await
 }

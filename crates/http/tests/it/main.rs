@@ -7,6 +7,7 @@ mod life;
 mod page;
 mod reads;
 mod records;
+mod room;
 mod served;
 mod server;
 mod workers;

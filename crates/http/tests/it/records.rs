@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::served::Served;
 
 /// How many zeros a block of Zstandard that takes four bytes stands for.
-const BLOCK_BYTES: usize = 128 << 10;
+pub(crate) const BLOCK_BYTES: usize = 128 << 10;
 
 fn varint(out: &mut Vec<u8>, number: usize) {
     let mut zigzag = number << 1;
@@ -33,7 +33,7 @@ fn head(index: usize, zeros: usize) -> Vec<u8> {
 }
 
 /// A batch of records whose values are so many times [`BLOCK_BYTES`] zeros, compressed with Zstandard.
-fn batch(values: &[usize]) -> Vec<u8> {
+pub(crate) fn batch(values: &[usize]) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
     values.iter().for_each(|_| builder.add(None, None, &[], 1000).expect("room"));
     let mut batch = builder.finish().expect("a record").bytes()[..HEADER_BYTES].to_vec();
@@ -54,7 +54,7 @@ fn batch(values: &[usize]) -> Vec<u8> {
 }
 
 impl Served {
-    fn produce(&self, topic: &str, batch: &[u8]) {
+    pub(crate) fn produce(&self, topic: &str, batch: &[u8]) {
         let batch = Batch::stored(batch);
         let command =
             Command::Produce { topic: TopicRef::Name(topic), partition: 0, batch, create_partitions: Some(1) };

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 
 use quire::{Builder, Database, Durability};
-use quire_http::Server;
+use quire_http::{Server, Settings};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -42,6 +42,11 @@ impl Served {
 
     /// A server over a database that is opened like this.
     pub(crate) fn with(settings: impl FnOnce(Builder) -> Builder) -> Self {
+        Served::with_settings(Settings::default(), settings)
+    }
+
+    /// A server with settings of its own.
+    pub(crate) fn with_settings(server: Settings, settings: impl FnOnce(Builder) -> Builder) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let builder =
             Database::builder(directory.path().join("data")).durability(Durability::Os).segment_bytes(1 << 20);
@@ -49,7 +54,7 @@ impl Served {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
         let any = "127.0.0.1:0".parse().expect("an address");
-        let server = runtime.block_on(Server::bind(database.clone(), any)).expect("a port");
+        let server = runtime.block_on(Server::bind_with(database.clone(), any, server)).expect("a port");
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {

@@ -67,7 +67,7 @@ pub(super) fn import(
                 ordered.len(),
                 batches.len()
             );
-            return Err(Problem::body_too_large(message));
+            return Err(Problem::too_large(message));
         }
         if !allow_missing {
             check_ends(database, graph, &ordered)?;

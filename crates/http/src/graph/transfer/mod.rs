@@ -15,6 +15,7 @@ use std::convert::Infallible;
 use std::io::Write as _;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -25,11 +26,11 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{position, snapshot};
-use crate::answer::{Answer, aside};
+use crate::answer::{aside, text_of};
 use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Named, Params};
-use commit::{Progress, Terms};
+use commit::{Imported, Progress, Terms};
 use item::{BlockItem, EdgeItem, EndItem, Item};
 
 /// The most bytes of an import.
@@ -74,29 +75,28 @@ pub(crate) async fn import(
             Format::CsvEdges => csv::read_edges(&body)?,
             Format::GraphMl => graphml::read(&body)?,
         };
-        let imported = commit::import(&app.database, &graph, &items, terms, progress)?;
-        Ok(Answer::of(&imported))
+        commit::import(&app.database, &graph, &items, terms, progress)
     };
-    if tells { told(import).await } else { Ok(aside(move || import(&mut |_| ())).await?.into_response()) }
+    if tells { told(import).await } else { Ok(Json(aside(move || import(&mut |_| ())).await?).into_response()) }
 }
 
 /// Answers line by line how far an import has come, and then how it went: as it would be answered otherwise, the problem too once the first
 /// line is out.
 async fn told(
-    import: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Answer, Problem> + Send + 'static,
+    import: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Imported, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
     // As many lines as there are commits: none of them is waited for, and a client that has left stops nothing.
     let (sender, mut lines) = mpsc::unbounded_channel::<Bytes>();
-    let line = |answer: Answer| Bytes::from(answer.into_text() + "\n");
+    let line = |text: String| Bytes::from(text + "\n");
     let importing = tokio::task::spawn_blocking(move || {
         let mut begun = false;
         let done = import(&mut |progress| {
             begun = true;
-            let _ = sender.send(line(Answer::of(&progress)));
+            let _ = sender.send(line(text_of(&progress)));
         });
         let last = match done {
-            Ok(answer) => answer,
-            Err(problem) if begun => Answer::of(&problem),
+            Ok(imported) => text_of(&imported),
+            Err(problem) if begun => text_of(&problem),
             Err(problem) => return Err(problem),
         };
         let _ = sender.send(line(last));

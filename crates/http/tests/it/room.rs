@@ -1,0 +1,87 @@
+//! The memory that large answers have together: who reads slowly holds some, and who comes when there is none is told to come again.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use quire_http::Settings;
+use serde_json::json;
+
+use crate::records::{BLOCK_BYTES, batch};
+use crate::served::Served;
+
+/// A record of zeros, which JSON writes in six bytes each: more than the system takes of an answer that nobody reads.
+const BLOCKS: usize = 64;
+const PATH: &str = "/v1/topics/t/0/records";
+
+fn with_room(bytes: u64) -> Served {
+    let served = Served::with_settings(Settings { memory_bytes_max: bytes }, |builder| builder);
+    served.produce("t", &batch(&[BLOCKS]));
+    served
+}
+
+/// Asks for the record, and reads no more than the status.
+fn ask_and_stall(served: &Served) -> (String, TcpStream) {
+    let mut stream = TcpStream::connect(served.address).expect("it listens");
+    write!(stream, "GET {PATH} HTTP/1.1\r\nHost: test\r\n\r\n").expect("taken");
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).expect("an answer");
+    (String::from_utf8_lossy(&status[9..]).into_owned(), stream)
+}
+
+#[test]
+fn an_answer_of_many_pieces_is_whole_and_says_how_long_it_is() {
+    let served = with_room(Settings::default().memory_bytes_max);
+    let answer = served.get(PATH);
+    assert!(answer.head.contains(&format!("content-length: {}", answer.text.len())), "{}", answer.head);
+    let json = answer.json();
+    let value = json["records"][0]["value_text"].as_str().expect("text");
+    assert!(value == "\0".repeat(BLOCKS * BLOCK_BYTES), "as it was produced");
+}
+
+#[test]
+fn however_many_read_slowly_answers_take_no_more_than_they_may_and_others_are_told_when_to_ask() {
+    let served = with_room(160 << 20);
+    // Each answer takes 56 MiB while it is put together, and 48 until it is read.
+    let mut slow = Vec::new();
+    let refused = loop {
+        let (status, stream) = ask_and_stall(&served);
+        if status != "200" {
+            break status;
+        }
+        slow.push(stream);
+        assert!(slow.len() < 10, "more than there is room for");
+    };
+    assert_eq!((refused.as_str(), slow.len() >= 2), ("503", true));
+    let problem = served.fails("GET", PATH, "", 503, "short_of_memory");
+    assert_eq!(problem["retry_after_ms"], json!(1_000));
+    assert!(served.get(PATH).head.contains("retry-after: 1"), "in seconds");
+    // What is small is answered.
+    assert_eq!(served.read("/v1/topics")["topics"].as_array().map(Vec::len), Some(1));
+    drop(slow);
+    // The server notices by and by that they have gone.
+    let is_read = (0..10_000).any(|_| served.get(PATH).status == 200);
+    assert!(is_read, "what they held is there again");
+}
+
+#[test]
+fn an_answer_that_alone_takes_more_than_all_may_is_refused_for_good() {
+    let served = with_room(1 << 20);
+    let problem = served.fails("GET", PATH, "", 413, "too_large");
+    let message = problem["message"].as_str().expect("a message");
+    assert!(message.contains("more than 1048576 bytes") && message.contains("--http-memory-bytes-max"), "{message}");
+    served.write("/v1/commit", json!({"parts": [{"produce": {"topic": "t", "value": "x".repeat(100 << 10)}}]}));
+    assert_eq!(served.read(&format!("{PATH}?offset=1"))["next_offset"], 2);
+    let block =
+        json!({"put_block": {"graph": "g", "block": "b", "kind": "k", "content_text": "\u{1}".repeat(300 << 10)}});
+    served.write("/v1/commit", json!({ "parts": [block] }));
+    served.fails("GET", "/v1/graph/g/blocks/b", "", 413, "too_large");
+}
+
+#[test]
+fn room_that_can_not_be_is_refused() {
+    for bytes in [0, (1 << 20) - 1, Settings::MEMORY_BYTES_MOST + 1] {
+        let problems = Settings { memory_bytes_max: bytes }.problems();
+        assert_eq!(problems.len(), 1, "{bytes}");
+    }
+    assert_eq!(Settings::default().problems(), Vec::<String>::new());
+}
