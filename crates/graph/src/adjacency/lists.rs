@@ -19,6 +19,9 @@ use super::runs::{RUN_MAX, Runs};
 use crate::BlockId;
 use crate::memory::Source;
 
+/// What memory is fetched by.
+const CACHE_LINE: usize = 64;
+
 /// The edges of one block in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct List {
@@ -131,15 +134,18 @@ impl<const WORDS: usize> Lists<WORDS> {
         &self.long[list.at as usize]
     }
 
-    /// Has the processor fetch the first elements of a list; what it gives means nothing.
+    /// Has the processor fetch the first elements of a list, so many; what it gives means nothing.
     #[inline]
-    pub(super) fn touch(&self, list: List) -> u32 {
+    pub(super) fn touch(&self, list: List, count: usize) -> u32 {
         let (at, length) = match Self::is_long(list) {
             true => (self.chunks(list)[0].at, self.chunks(list)[0].length),
             false => (list.at, list.length),
         };
-        let run = self.runs.get(at, length as usize);
-        run.first().zip(run.last()).map_or(0, |(first, last)| first[0] ^ last[0])
+        let run = self.runs.get(at, count.min(length as usize));
+        // The first and the last word, and between them one in each line.
+        let lines =
+            run.iter().step_by(CACHE_LINE / size_of::<[u32; WORDS]>()).fold(0, |touched, element| touched ^ element[0]);
+        lines ^ run.last().map_or(0, |last| last[WORDS - 1])
     }
 
     /// Where the edge stands, or else where it would.

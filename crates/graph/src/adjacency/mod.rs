@@ -180,19 +180,25 @@ impl Adjacency {
         Hops { edges, last }
     }
 
-    /// Has the processor fetch the node in a slot; what it gives means nothing.
+    /// Has the processor fetch the id of the block in a slot; what it gives means nothing.
     #[inline]
-    pub(crate) fn touch_node(&self, slot: u32) -> u32 {
-        self.nodes.get(slot)[0]
+    pub(crate) fn touch_id(&self, slot: u32) -> u32 {
+        node::touch_id(self.nodes.get(slot))
     }
 
-    /// Has the processor fetch the first edges of a node; what it gives means nothing.
+    /// Has the processor fetch what a node says of its edges; what it gives means nothing.
     #[inline]
-    pub(crate) fn touch_edges(&self, slot: u32, end: End) -> u32 {
+    pub(crate) fn touch_lists(&self, slot: u32) -> u32 {
+        node::touch_lists(self.nodes.get(slot))
+    }
+
+    /// Has the processor fetch the first edges of a node, so many; what it gives means nothing.
+    #[inline]
+    pub(crate) fn touch_edges(&self, slot: u32, end: End, count: usize) -> u32 {
         let node = self.nodes.node(slot);
         match end {
-            End::Target => self.outgoing.touch(node.outgoing),
-            End::Source => self.incoming.touch(node.incoming),
+            End::Target => self.outgoing.touch(node.outgoing, count),
+            End::Source => self.incoming.touch(node.incoming, count),
         }
     }
 

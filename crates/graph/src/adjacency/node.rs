@@ -207,6 +207,18 @@ pub(super) fn is_of(words: &[u32; NODE_WORDS], id: BlockId) -> bool {
     u64::from(words[8]) & IS_USED != 0 && id_of(words) == id
 }
 
+/// Looks at both ends of a node's id, which may be in two lines of the cache; what it gives means nothing.
+#[inline]
+pub(super) fn touch_id(words: &[u32; NODE_WORDS]) -> u32 {
+    words[0] ^ words[3]
+}
+
+/// Looks at both ends of what a node says of its edges and their change; what it gives means nothing.
+#[inline]
+pub(super) fn touch_lists(words: &[u32; NODE_WORDS]) -> u32 {
+    words[8] ^ words[NODE_WORDS - 1]
+}
+
 /// Sets the outgoing edges of the node that these words are.
 #[inline]
 pub(super) fn set_outgoing(words: &mut [u32; NODE_WORDS], list: List) {

@@ -2,7 +2,8 @@
 //!
 //! The blocks of a large graph lie all over memory. Looked at one after the other, each is waited for; a processor that is asked
 //! for several places that do not depend on each other waits for all of them about as long as for one. So the blocks that come
-//! next are touched in rounds: their nodes, then where their edges begin, then what is known of the blocks at the other ends.
+//! next are touched in rounds: their nodes, then their edges, then what is known of the blocks at the other ends, then the ids of those
+//! that are new. Within a round nothing is asked of what is still on its way: a guess that proves wrong when it comes costs all of the wait.
 //! Nothing is remembered of it, and nothing depends on it.
 
 use core::hint::black_box;
@@ -32,14 +33,25 @@ impl Walker<'_> {
         let ends = self.plan.direction.ends();
         let mut touched = 0;
         for slot in slots() {
-            touched ^= adjacency.touch_node(slot);
+            touched ^= adjacency.touch_lists(slot);
         }
-        for (slot, end) in slots().flat_map(|slot| ends.iter().map(move |end| (slot, *end))) {
-            touched ^= adjacency.touch_edges(slot, end);
-        }
-        for (slot, end) in slots().flat_map(|slot| ends.iter().map(move |end| (slot, *end))) {
-            for hop in adjacency.hops(slot, end, (u16::MIN, u16::MAX), None).take(EDGES) {
-                touched ^= self.tokens.of_slot(hop.far).unwrap_or_else(|| adjacency.touch_node(hop.far));
+        for end in ends {
+            for slot in slots() {
+                touched ^= adjacency.touch_edges(slot, *end, EDGES);
+            }
+            let mut far = [0; BLOCKS * EDGES];
+            let mut count = 0;
+            for slot in slots() {
+                for hop in adjacency.hops(slot, *end, (u16::MIN, u16::MAX), None).take(EDGES) {
+                    far[count] = hop.far;
+                    count += 1;
+                    touched ^= self.tokens.touch(hop.far);
+                }
+            }
+            for slot in &far[..count] {
+                if self.tokens.of_slot(*slot).is_none() {
+                    touched ^= adjacency.touch_id(*slot);
+                }
             }
         }
         black_box(touched);

@@ -49,6 +49,15 @@ impl Tokens {
         }
     }
 
+    /// Has the processor fetch what is known of a slot; what it gives means nothing.
+    #[inline]
+    pub(super) fn touch(&self, slot: u32) -> u32 {
+        match self {
+            Tokens::Many(numbers) => numbers.get(slot as usize).copied().unwrap_or(NONE),
+            Tokens::Few(_) | Tokens::ById(_) => NONE,
+        }
+    }
+
     /// The number of the block with this id, when blocks are known by their ids.
     pub(super) fn of_id(&self, id: BlockId, met: &[Met], adjacency: &Adjacency) -> Option<u32> {
         match self {
