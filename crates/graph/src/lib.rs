@@ -78,7 +78,7 @@ pub use find::{ListCursor, ListPlan, Wants};
 pub use history::{Change, Changed};
 pub use id::{BlockId, ParseBlockIdError, Version};
 pub use looked::Looked;
-pub use memory::{Lender, Memory, Piece};
+pub use memory::{Lender, Memory, Piece, Slabs};
 pub use neighbours::{Direction, End, Neighbour};
 pub use read::{Block, Edge};
 pub use refusal::{Limit, Refusal};

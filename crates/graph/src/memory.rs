@@ -1,11 +1,11 @@
-//! Where the large arrays of graphs are kept: on the heap up to a bound, and beyond it where whoever opened the database says.
+//! Where the large arrays of graphs are kept: on the heap up to a bound, and beyond it where whoever opened the database says; who
+//! opened it may also have better memory than the heap's, up to the bound.
 //!
 //! Invariant: all states that share a [`Memory`] together hold no more than its bound on the heap, as long as it has pieces to
 //! lend; when it has none (a full disk) the heap is gone on with, for what was appended has to be taken in.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,14 +17,24 @@ pub trait Piece: Send + Sync {
     fn words_mut(&mut self) -> &mut [u32];
 }
 
-/// Lends pieces of exactly so many words, all zero; `None` when it has none.
+/// Lends pieces of exactly so many words, all zero; `None` when it has none of this size.
 pub type Lender = dyn Fn(usize) -> Option<Box<dyn Piece>> + Send + Sync;
+
+/// What is asked for large arrays that are kept in memory, before the heap is.
+pub trait Slabs: Send + Sync {
+    /// So many words, all zero, for as long as they are not given back; `None` to have the heap asked.
+    fn take(&self, words: usize) -> Option<&'static mut [u32]>;
+    /// Takes back what was taken here.
+    fn give(&self, words: &'static mut [u32]);
+}
 
 /// A bound on what graphs keep on the heap, and what is used beyond it. See the module.
 pub struct Memory {
     heap_bytes_max: usize,
     heap_bytes: AtomicUsize,
     lent_bytes: AtomicUsize,
+    /// Within the bound.
+    slabs: Option<Box<dyn Slabs>>,
     lender: Box<Lender>,
 }
 
@@ -32,10 +42,16 @@ impl Memory {
     /// At most so many bytes on the heap, and pieces of this lender beyond.
     pub fn bounded(heap_bytes_max: usize, lender: Box<Lender>) -> Self {
         let (heap_bytes, lent_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Memory { heap_bytes_max, heap_bytes, lent_bytes, lender }
+        Memory { heap_bytes_max, heap_bytes, lent_bytes, slabs: None, lender }
     }
 
-    /// How many bytes of arrays are on the heap.
+    /// Asks these slabs before the heap, within the same bound: what they give counts as if it were on the heap.
+    #[must_use]
+    pub fn with_slabs(self, slabs: Box<dyn Slabs>) -> Self {
+        Memory { slabs: Some(slabs), ..self }
+    }
+
+    /// How many bytes of arrays are on the heap, or of slabs.
     pub fn heap_bytes(&self) -> usize {
         self.heap_bytes.load(Ordering::Relaxed)
     }
@@ -67,19 +83,23 @@ pub(crate) struct Words {
 }
 
 enum Store {
-    Heap(Vec<u32>),
+    Heap(Box<[u32]>),
+    Slab(&'static mut [u32]),
     Lent(Box<dyn Piece>),
 }
 
 impl Words {
     /// So many words.
     pub(crate) fn new(count: usize, source: &Source) -> Self {
-        let heap = || Store::Heap(alloc::vec![0; count]);
+        let heap = || Store::Heap(alloc::vec![0; count].into_boxed_slice());
         let Some(memory) = source else { return Words { store: heap(), source: None } };
         let bytes = count * size_of::<u32>();
         let before = memory.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes <= memory.heap_bytes_max {
-            return Words { store: heap(), source: Some(Arc::clone(memory)) };
+            let part = memory.slabs.as_ref().and_then(|slabs| slabs.take(count));
+            assert!(part.as_ref().is_none_or(|part| part.len() == count), "a part has as many words as were asked for");
+            let store = part.map_or_else(heap, Store::Slab);
+            return Words { store, source: Some(Arc::clone(memory)) };
         }
         let store = match (memory.lender)(count) {
             Some(piece) => {
@@ -98,6 +118,7 @@ impl Words {
     pub(crate) fn get(&self) -> &[u32] {
         match &self.store {
             Store::Heap(words) => words,
+            Store::Slab(words) => words,
             Store::Lent(piece) => piece.words(),
         }
     }
@@ -107,6 +128,7 @@ impl Words {
     pub(crate) fn get_mut(&mut self) -> &mut [u32] {
         match &mut self.store {
             Store::Heap(words) => words,
+            Store::Slab(words) => words,
             Store::Lent(piece) => piece.words_mut(),
         }
     }
@@ -126,16 +148,23 @@ impl Drop for Words {
     fn drop(&mut self) {
         let Some(memory) = &self.source else { return };
         let counter = match &self.store {
-            Store::Heap(_) => &memory.heap_bytes,
+            Store::Heap(_) | Store::Slab(_) => &memory.heap_bytes,
             Store::Lent(_) => &memory.lent_bytes,
         };
         counter.fetch_sub(self.bytes(), Ordering::Relaxed);
+        if let (Store::Slab(words), Some(slabs)) = (&mut self.store, &memory.slabs) {
+            slabs.give(core::mem::take(words));
+        }
     }
 }
 
 impl fmt::Debug for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if matches!(self.store, Store::Heap(_)) { "heap" } else { "lent" };
+        let place = match self.store {
+            Store::Heap(_) => "heap",
+            Store::Slab(_) => "slab",
+            Store::Lent(_) => "lent",
+        };
         f.debug_struct("Words").field("bytes", &self.bytes()).field("place", &place).finish()
     }
 }

@@ -3,6 +3,7 @@
 //! * [`Appender`] and [`View`]: one mapping that grows a *settled* prefix. The one appender writes above the settled
 //!   mark and moves it; any number of views read below it.
 //! * [`SharedWords`]: a small mapped file seen as atomic 64-bit words.
+//! * [`Slabs`]: memory without a file in large pages, given out in parts.
 //!
 //! # Invariants
 //! Every `SAFETY` comment in this crate rests on one of these.
@@ -13,12 +14,16 @@
 //! * **One appender.** A mapping has one [`Appender`], which is not `Clone` and writes through `&mut self`. So bytes above
 //!   the mark are borrowed by one owner at a time. Of several processes that map the same file, the one whose turn it is writes
 //!   above the tail, and the others look only at what the tail has passed, which they learn by an `Acquire` load.
+//! * **Parts.** No two parts of a slab overlap, as whole pages: what was given out is not given out again. A part is a `&'static mut`, of
+//!   which there is one; who gives it back has no other, and none is left. A slab is unmapped when all its parts were given back.
 //! * **Bounds.** Every range is checked against the mapping's length before a pointer is made of it.
 //! * **Length.** The file is at least as long as its mapping for as long as the mapping lives. Who truncates it from
 //!   outside gets a bus error, as with every mapped file.
 
 mod region;
+mod slabs;
 mod words;
 
 pub use region::{Appender, View};
+pub use slabs::Slabs;
 pub use words::SharedWords;

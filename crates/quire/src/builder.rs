@@ -202,7 +202,10 @@ impl Builder {
 
     /// How many bytes of blocks and edges graphs keep on the heap, all of them together. What is beyond is kept in mapped files
     /// without a name in the database's folder, of which the kernel keeps in memory what it has room for: a graph larger than
-    /// memory works, slower. Default: no bound, and everything is on the heap; a block takes about 62 bytes, an edge 38.
+    /// memory works, slower. Default: no bound, and everything is in memory; a block takes about 62 bytes, an edge 38.
+    ///
+    /// Without a bound, or from 256 MiB on, large arrays are mapped in slabs for which large pages are asked of the system, and count as if
+    /// they were on the heap; what of a slab was not used yet takes no memory.
     ///
     /// A checkpoint of a large state is made beside it and shares the bound. What does not count: the names of graphs, kinds and
     /// edge types, slots that are free, and what a walk remembers, which its own bounds limit.
@@ -326,8 +329,11 @@ impl Builder {
         let identity = Identity { database: meta.database, shard: 0 };
         let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
         let storage = &self.components.storage;
-        let bounded = |bytes| Arc::new(graph_memory::bounded(Arc::clone(storage), &self.path, bytes));
-        let ground = Ground { seed: seed_of(meta.database), graph_memory: self.graph_memory_bytes.map(bounded) };
+        let graph_memory = match self.graph_memory_bytes {
+            Some(bytes) => graph_memory::bounded(Arc::clone(storage), &self.path, bytes),
+            None => graph_memory::unbounded(),
+        };
+        let ground = Ground { seed: seed_of(meta.database), graph_memory: Some(Arc::new(graph_memory)) };
         let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground)? else {
             let message = format!(
                 "{} was compacted up to record {}, and no checkpoint of its state is left from there on; restore it from a backup",

@@ -14,11 +14,21 @@ use quire_graph::{Memory, Piece};
 use quire_log::{Access, Storage};
 use quire_mapped::Appender;
 
+use crate::graph_slabs::LargePages;
+
 /// How the files' names begin, for as long as they have some.
 const PREFIX: &str = "graph-memory-";
 
 /// How many zeros are written at once.
 const ZEROS: usize = 256 << 10;
+
+/// From which bound on graphs take slabs, which are mapped whole: a graph that may have little takes what it needs from the heap.
+const SLABS_FROM: u64 = 256 << 20;
+
+/// Graphs keep everything in memory.
+pub(crate) fn unbounded() -> Memory {
+    Memory::bounded(usize::MAX, Box::new(|_| None)).with_slabs(Box::new(LargePages::new()))
+}
 
 /// Graphs keep so many bytes on the heap, and what is beyond in files that are made in this folder.
 pub(crate) fn bounded(storage: Arc<dyn Storage>, folder: &Path, heap_bytes_max: u64) -> Memory {
@@ -31,7 +41,8 @@ pub(crate) fn bounded(storage: Arc<dyn Storage>, folder: &Path, heap_bytes_max: 
         let piece = Mapped::new(&*storage, &folder, number, words).ok()?;
         Some(Box::new(piece) as Box<dyn Piece>)
     };
-    Memory::bounded(usize::try_from(heap_bytes_max).unwrap_or(usize::MAX), Box::new(lend))
+    let memory = Memory::bounded(usize::try_from(heap_bytes_max).unwrap_or(usize::MAX), Box::new(lend));
+    if heap_bytes_max < SLABS_FROM { memory } else { memory.with_slabs(Box::new(LargePages::new())) }
 }
 
 /// Removes what a process has left that ended between making a file and removing its name. One that does so just now finds its file

@@ -76,6 +76,7 @@ mod compaction;
 mod deliver;
 mod duties;
 mod graph_memory;
+mod graph_slabs;
 mod keys;
 mod meta;
 mod pressure;

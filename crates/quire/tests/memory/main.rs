@@ -55,7 +55,15 @@ fn child() {
         let database = bounded(path).open().expect("opened again");
         look_through(&database);
         database.checkpoint().expect("saved");
+        assert_ne!(asks_for_large_pages(), Some(true), "with so little memory");
     }
+}
+
+/// Whether this process has asked for large pages anywhere; `None` where the system has none to be asked for.
+fn asks_for_large_pages() -> Option<bool> {
+    std::fs::metadata("/sys/kernel/mm/transparent_hugepage").ok()?;
+    let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+    Some(maps.lines().filter_map(|line| line.strip_prefix("VmFlags:")).any(|flags| flags.contains(" hg")))
 }
 
 fn fill(database: &Database) {
@@ -116,5 +124,7 @@ fn a_graph_larger_than_a_limit_on_memory_works_within_it() {
 
     // Without the setting it does not fit; and what the bounded process has written is there without a bound.
     assert!(!run(&folder.path().join("unbounded"), None).status.success(), "the limit would hold all of the graph");
-    look_through(&builder(&path).open().expect("opened"));
+    let database = builder(&path).open().expect("opened");
+    look_through(&database);
+    assert_ne!(asks_for_large_pages(), Some(false), "of a graph that is large and may have everything");
 }
