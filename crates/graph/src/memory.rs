@@ -34,7 +34,7 @@ pub struct Memory {
     heap_bytes: AtomicUsize,
     lent_bytes: AtomicUsize,
     /// Within the bound.
-    slabs: Option<Box<dyn Slabs>>,
+    pub(crate) slabs: Option<Box<dyn Slabs>>,
     lender: Box<Lender>,
 }
 

@@ -355,6 +355,11 @@ impl Adjacency {
         }
     }
 
+    /// What its memory is taken of.
+    pub(crate) fn source(&self) -> &Source {
+        self.nodes.source()
+    }
+
     /// How much of its memory is lent, in bytes.
     pub(crate) fn lent_bytes(&self) -> usize {
         self.index.lent_bytes() + self.nodes.lent_bytes() + self.outgoing.lent_bytes() + self.incoming.lent_bytes()

@@ -107,6 +107,11 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
         }
     }
 
+    /// What their memory is taken of.
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// How much of their memory is lent, in bytes.
     pub(super) fn lent_bytes(&self) -> usize {
         self.pages.iter().map(Words::lent_bytes).sum()

@@ -17,6 +17,7 @@ mod depth;
 mod expand;
 mod met;
 mod plan;
+mod scratch;
 mod tokens;
 
 mod components;
@@ -108,7 +109,7 @@ impl<'p> Walker<'p> {
             missing: None,
             target: None,
             resolved: None,
-            tokens: Tokens::new(0),
+            tokens: Tokens::none(),
             met: Vec::new(),
             order: Vec::new(),
             stack: Vec::new(),
@@ -175,7 +176,7 @@ impl<'p> Walker<'p> {
     /// Meets the starts; names one that is not there.
     fn begin(&mut self, ground: Ground<'_>) -> Result<Option<BlockId>, ReadError> {
         let graph = ground.graph;
-        self.tokens = Tokens::new(graph.adjacency.slots());
+        self.tokens = Tokens::new(&graph.adjacency);
         if graph.adjacency.slots_freed > self.at {
             self.tokens.by_id(&self.met, &graph.adjacency);
         }

@@ -4,18 +4,17 @@
 //! long as slots stay with their blocks; in a hash table while it has met few, in an array once they are many. When a slot
 //! was freed behind the walk's back it knows them by their ids from then on.
 
-use alloc::vec::Vec;
-
 use hashbrown::HashTable;
 
 use super::met::Met;
+use super::scratch::Scratch;
 use crate::BlockId;
 use crate::adjacency::Adjacency;
 
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Up to so many slots the array is there from the start: filling it costs a microsecond.
+/// Up to so many slots the array is there from the start: it costs a microsecond.
 const SMALL: u32 = 1 << 14;
 
 /// See the module.
@@ -23,15 +22,25 @@ const SMALL: u32 = 1 << 14;
 pub(super) enum Tokens {
     /// (slot, number).
     Few(HashTable<(u32, u32)>),
-    /// Numbers by slot.
-    Many(Vec<u32>),
+    /// Numbers by slot, each one more than it is; zero is none.
+    Many(Scratch),
     /// Numbers, by the id of the block.
     ById(HashTable<u32>),
 }
 
 impl Tokens {
-    pub(super) fn new(slots: u32) -> Self {
-        if slots <= SMALL { Tokens::Many(alloc::vec![NONE; slots as usize]) } else { Tokens::Few(HashTable::new()) }
+    pub(super) fn new(adjacency: &Adjacency) -> Self {
+        let slots = adjacency.slots();
+        if slots <= SMALL {
+            Tokens::Many(Scratch::new(slots as usize, adjacency.source()))
+        } else {
+            Tokens::Few(HashTable::new())
+        }
+    }
+
+    /// None, of no graph.
+    pub(super) fn none() -> Self {
+        Tokens::Few(HashTable::new())
     }
 
     /// Whether blocks are known by their slots.
@@ -44,7 +53,7 @@ impl Tokens {
     pub(super) fn of_slot(&self, slot: u32) -> Option<u32> {
         match self {
             Tokens::Few(table) => table.find(hash(slot), |entry| entry.0 == slot).map(|entry| entry.1),
-            Tokens::Many(numbers) => numbers.get(slot as usize).copied().filter(|number| *number != NONE),
+            Tokens::Many(numbers) => numbers.get().get(slot as usize).and_then(|number| number.checked_sub(1)),
             Tokens::ById(_) => None,
         }
     }
@@ -53,7 +62,7 @@ impl Tokens {
     #[inline]
     pub(super) fn touch(&self, slot: u32) -> u32 {
         match self {
-            Tokens::Many(numbers) => numbers.get(slot as usize).copied().unwrap_or(NONE),
+            Tokens::Many(numbers) => numbers.get().get(slot as usize).copied().unwrap_or(NONE),
             Tokens::Few(_) | Tokens::ById(_) => NONE,
         }
     }
@@ -75,18 +84,18 @@ impl Tokens {
             Tokens::Few(table) => {
                 table.insert_unique(hash(slot), (slot, number), |entry| hash(entry.0));
                 if met.len() > adjacency.slots() as usize / 16 {
-                    let mut numbers = alloc::vec![NONE; adjacency.slots() as usize];
+                    let mut numbers = Scratch::new(adjacency.slots() as usize, adjacency.source());
                     for (slot, number) in table.iter() {
-                        numbers[*slot as usize] = *number;
+                        numbers.get_mut()[*slot as usize] = *number + 1;
                     }
                     *self = Tokens::Many(numbers);
                 }
             }
             Tokens::Many(numbers) => {
-                if numbers.len() <= slot as usize {
-                    numbers.resize(adjacency.slots() as usize, NONE);
+                if numbers.get().len() <= slot as usize {
+                    numbers.grow(adjacency.slots() as usize);
                 }
-                numbers[slot as usize] = number;
+                numbers.get_mut()[slot as usize] = number + 1;
             }
             Tokens::ById(table) => {
                 table.insert_unique(adjacency.hash(id), number, |number| adjacency.hash(met[*number as usize].id));
