@@ -197,8 +197,10 @@ impl Syncer {
                     }
                     let before = self.durable.fetch_max(target.get(), Ordering::AcqRel);
                     let records = target.get().saturating_sub(before);
-                    // Whoever waits without a thread comes back by way of some queue, for which a sync does not wait.
-                    state.gathering.answered(records, ended.answered, self.last_appended(), begun + took_ns, took_ns);
+                    // Those who slept, and this caller. Whoever waits without a thread comes back by way of some queue, for which a
+                    // sync does not wait.
+                    let callers = ended.answered + 1;
+                    state.gathering.answered(records, callers, self.last_appended(), begun + took_ns, took_ns);
                 }
                 Err(error) => {
                     self.counters.error();
