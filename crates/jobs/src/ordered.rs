@@ -20,12 +20,12 @@ const CHUNK: usize = 64;
 const JOINED: usize = CHUNK * 3 / 4;
 
 /// Of an emptied map, memory of so many entries is kept for those that come next.
-const KEPT: usize = 8;
+const KEPT: usize = 16;
 
 /// What a map is ordered by.
 pub(crate) trait Key: Ord + Copy {
-    /// A guess of how many keys lie between this one and one that is not greater: keys that are given one after the other are found
-    /// by it. It may be wrong; without one, a key is searched for.
+    /// A guess of how many keys of a chunk stand before this one, whose first is `first`: keys that are given one after the other
+    /// are found by it. It may be wrong, and is where the first is greater; a key that it does not find is searched for.
     fn ahead_of(&self, first: &Self) -> usize {
         let _ = first;
         0
@@ -63,21 +63,21 @@ impl<K: Key, V: Eq> Eq for Ordered<K, V> {}
 /// Where a key stands in a chunk, or would stand.
 #[inline]
 fn find<K: Key, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
-    let Some((last, _)) = chunk.back() else { return Err(0) };
-    if last < key {
-        return Err(chunk.len());
+    let Some((first, _)) = chunk.front() else { return Err(0) };
+    // Most are found by it, as far as they are there, and the first is as well.
+    let guess = key.ahead_of(first);
+    match chunk.get(guess) {
+        Some((own, _)) if own == key => Ok(guess),
+        _ => search(chunk, key),
     }
-    let first = &chunk[0].0;
-    if first < key {
-        // Most are found by it, as far as they are there.
-        let guess = key.ahead_of(first);
-        if chunk.get(guess).is_some_and(|(own, _)| own == key) {
-            return Ok(guess);
-        }
-    } else {
-        return if first == key { Ok(0) } else { Err(0) };
+}
+
+#[inline(never)]
+fn search<K: Key, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
+    match chunk.back() {
+        Some((last, _)) if last < key => Err(chunk.len()),
+        _ => chunk.binary_search_by(|(own, _)| own.cmp(key)),
     }
-    chunk.binary_search_by(|(own, _)| own.cmp(key))
 }
 
 #[inline]
@@ -130,11 +130,21 @@ impl<K: Key, V> Ordered<K, V> {
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let is_last = self.last.back().map_or(self.bound.is_none(), |(last, _)| *last < key);
         if is_last && self.last.len() < CHUNK {
+            if self.last.len() == self.last.capacity() {
+                self.make_room();
+            }
             self.count += 1;
             self.last.push_back((key, value));
             return None;
         }
         self.insert_anywhere(key, value)
+    }
+
+    /// Makes room in the last chunk for four times what it holds: what fills it has it soon.
+    #[cold]
+    fn make_room(&mut self) {
+        let held = self.last.len();
+        self.last.reserve_exact((held * 4).clamp(4, CHUNK) - held);
     }
 
     #[inline(never)]
@@ -193,7 +203,7 @@ impl<K: Key, V> Ordered<K, V> {
         self.count -= 1;
         let taken = take(&mut self.last, at);
         if self.last.is_empty() && self.last.capacity() > KEPT {
-            self.last = VecDeque::new();
+            self.last = VecDeque::with_capacity(KEPT);
         }
         Some(taken)
     }
@@ -358,7 +368,7 @@ mod tests {
 
     impl Key for u32 {
         fn ahead_of(&self, first: &Self) -> usize {
-            (self - first) as usize
+            self.wrapping_sub(*first) as usize
         }
     }
 

@@ -204,7 +204,8 @@ impl Control {
     /// Whether this is the last record appended by anyone.
     #[inline]
     pub(crate) fn tail_is(&self, position: Position) -> bool {
-        self.word(TAIL).load(Ordering::Acquire) == seal(position.get())
+        // Whoever finds another number verifies it.
+        number(self.word(TAIL).load(Ordering::Acquire)) == position.get()
     }
 
     /// Notes the last record appended.
@@ -235,7 +236,7 @@ impl Control {
     /// Whether the segment that takes records begins at this position; to be asked and set by whoever has the turn.
     #[inline]
     pub(crate) fn active_is(&self, first: Position) -> bool {
-        self.word(ACTIVE).load(Ordering::Relaxed) == seal(first.get())
+        number(self.word(ACTIVE).load(Ordering::Relaxed)) == first.get()
     }
 
     pub(crate) fn set_active(&self, first: Position) {
@@ -364,8 +365,13 @@ fn seal(number: u64) -> u64 {
 }
 
 fn unseal(word: u64) -> Option<u64> {
-    let number = word & ((1 << 48) - 1);
+    let number = number(word);
     (word == number | check(number)).then_some(number)
+}
+
+/// The number that a sealed word would hold, were it whole.
+fn number(word: u64) -> u64 {
+    word & ((1 << 48) - 1)
 }
 
 #[cfg(test)]

@@ -58,9 +58,7 @@ impl<'w> Draft<'w> {
         if whole as u64 > self.core.record_bytes_max() {
             return Err(Error::TooLarge { bytes: whole as u64, bytes_max: self.core.record_bytes_max() });
         }
-        let content = self.bytes;
-        self.room(whole - content).fill(0);
-        let appended = self.core.append(self.at, self.entries, whole, self.buffered)?;
+        let appended = self.core.append(self.at, self.entries, self.bytes..whole, self.buffered)?;
         self.bytes = HEADER_BYTES;
         Ok(appended)
     }

@@ -64,31 +64,43 @@ struct Waiting {
 #[derive(Debug, Default)]
 #[must_use = "whoever waited is woken when this is dropped"]
 pub struct Woken {
-    waiting: Vec<Waiting>,
+    /// `None` of most: every append hands this on, and it takes no more than a word.
+    all: Option<Box<All>>,
 }
+
+#[derive(Debug)]
+struct All(Vec<Waiting>);
 
 impl Woken {
     /// Takes on those that another is to wake.
     #[inline]
     pub fn join(&mut self, mut other: Woken) {
-        if !other.waiting.is_empty() {
-            self.waiting.append(&mut other.waiting);
+        if let Some(others) = other.all.take() {
+            self.take_on(others);
         }
     }
 
     #[cold]
-    fn wake(&mut self) {
-        for waiting in self.waiting.drain(..) {
-            waiting.waker.wake();
+    fn take_on(&mut self, mut others: Box<All>) {
+        match &mut self.all {
+            Some(all) => all.0.append(&mut others.0),
+            None => self.all = Some(others),
         }
+    }
+}
+
+#[cold]
+fn wake(all: All) {
+    for waiting in all.0 {
+        waiting.waker.wake();
     }
 }
 
 impl Drop for Woken {
     #[inline]
     fn drop(&mut self) {
-        if !self.waiting.is_empty() {
-            self.wake();
+        if let Some(all) = self.all.take() {
+            wake(*all);
         }
     }
 }
@@ -247,7 +259,7 @@ impl Published {
         if waiters.sleepers > 0 {
             self.control.alarm(self.control.seat());
         }
-        Woken { waiting }
+        Woken { all: (!waiting.is_empty()).then(|| Box::new(All(waiting))) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {

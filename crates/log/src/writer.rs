@@ -311,8 +311,9 @@ impl Core {
         &mut self.buffer[range]
     }
 
-    /// Appends the record whose entries and padding stand in place or in the buffer.
-    pub(crate) fn append(&mut self, at: At, entries: u32, bytes: usize, buffered: bool) -> Result<Appended> {
+    /// Appends the record whose entries stand in place or in the buffer, and end where its padding begins.
+    pub(crate) fn append(&mut self, at: At, entries: u32, padding: Range<usize>, buffered: bool) -> Result<Appended> {
+        let bytes = padding.end;
         debug_assert!(turn::is_own(self.shared.control()), "a record is appended by who has the turn");
         self.shared.check()?;
         if !self.fits(bytes) {
@@ -338,11 +339,11 @@ impl Core {
         self.to_clear = true;
         let chain = if !buffered {
             let place = self.active.appender.bytes_mut(tail..tail + bytes + terminator);
-            place[bytes..].fill(0);
+            place[padding.start..].fill(0);
             header.seal(&mut place[..bytes], &self.own_parts)
         } else {
             let whole = bytes + terminator;
-            self.buffered(bytes..whole).fill(0);
+            self.buffered(padding.start..whole).fill(0);
             let chain = header.seal(&mut self.buffer[..bytes], &self.own_parts);
             if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer[..whole]) {
                 // Part of it may stand behind the tail, and what the device keeps of it is unknown.

@@ -129,7 +129,7 @@ impl SegmentIndex {
         for (ordinal, (entry_offset, tags_end)) in (first_ordinal..).zip(&record.entries) {
             self.entries.push(EntryAt { offset: narrow(offset) + entry_offset, record: record_number });
             let tags_end = *tags_end as usize;
-            if touched < tags_end {
+            if touched < tags_end && record.tags.len() > 1 {
                 // Each is somewhere else, and would be waited for by itself.
                 let end = (tags_end + TOUCHED_AHEAD).min(record.tags.len());
                 black_box(self.postings.touch(&record.tags[touched..end]));
