@@ -9,6 +9,7 @@ use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};
 
 use crate::checksum::crc32c;
 use crate::error::{Error, Result};
+use crate::reader::Reader;
 use crate::record::{ALIGNMENT, EntryLayout, HEADER_BYTES};
 use crate::writer::{Appended, Core};
 
@@ -23,6 +24,7 @@ const SCRATCH_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Draft<'w> {
     core: &'w mut Core,
+    reader: &'w Reader,
     at: At,
     entries: u32,
     /// Bytes so far, the header's included.
@@ -34,9 +36,14 @@ pub struct Draft<'w> {
 }
 
 impl<'w> Draft<'w> {
-    pub(crate) fn new(core: &'w mut Core, at: At) -> Self {
+    pub(crate) fn new(core: &'w mut Core, reader: &'w Reader, at: At) -> Self {
         let buffered = !(core.writes_in_place() && core.fits(HEADER_BYTES));
-        Draft { core, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered }
+        Draft { core, reader, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered }
+    }
+
+    /// What can be read to decide on the record: every record before it, published or not.
+    pub fn reader(&self) -> &'w Reader {
+        self.reader
     }
 
     /// Whether nothing was pushed: a commit without effects takes no place in the log.

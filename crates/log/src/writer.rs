@@ -91,7 +91,8 @@ impl Writer {
         let now = self.core.shared.clock().now();
         let mut turn = self.turn()?;
         while turn.follow()?.is_some() {}
-        Ok(turn.begin_at(now))
+        let draft = turn.begin_at(now);
+        Ok((draft.reader(), draft))
     }
 
     /// Takes in the next record that somebody else appended, if there is one: from then on it is the last appended one here.
@@ -179,11 +180,11 @@ impl<'w> Turn<'w> {
     }
 
     /// Begins the next record at the time `now`, which was read from the log's clock a moment ago, or at that of the record
-    /// before, when it is later: what can be read to decide on it, and where its entries go. The turn ends with the draft.
+    /// before, when it is later. The turn ends with the draft.
     ///
     /// # Panics
     /// When not everything was followed.
-    pub fn begin_at(mut self, now: Timestamp) -> (&'w Reader, Draft<'w>) {
+    pub fn begin_at(mut self, now: Timestamp) -> Draft<'w> {
         let writer = self.writer.take().expect("the turn is held until it is given away");
         assert!(!writer.core.to_clear, "what others appended is taken in before a record is begun");
         debug_assert_eq!(writer.core.shared.control().tail(), writer.core.mark.position);
@@ -191,7 +192,7 @@ impl<'w> Turn<'w> {
         writer.core.begun = writer.core.shared.counters().begin_append(now);
         let time = now.max(writer.core.time);
         let at = At { position: writer.core.mark.position.next(), time };
-        (&writer.reader, Draft::new(&mut writer.core, at))
+        Draft::new(&mut writer.core, &writer.reader, at)
     }
 }
 

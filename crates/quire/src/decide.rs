@@ -90,8 +90,8 @@ impl State {
             }
         }
         let before = turn.writer().mark().position;
-        let (history, mut draft) = turn.begin_at(now);
-        let at = draft.at();
+        let mut draft = turn.begin_at(now);
+        let (history, at) = (draft.reader(), draft.at());
         replies.clear();
         let help = Help { prepared, looked: &mut self.looked };
         match decide(&self.models, history, at, commands, help, &mut draft, replies) {

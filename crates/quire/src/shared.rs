@@ -183,9 +183,10 @@ impl Shared {
     pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
         self.check_writable()?;
         let prepared = if commands.events.is_empty() { events::Prepared::default() } else { self.prepare(commands)? };
-        let (decided, owed) = {
+        let decided;
+        let owed = {
             let mut state = self.state_mut()?;
-            let decided = state.commit(now, commands, &prepared, replies);
+            decided = state.commit(now, commands, &prepared, replies);
             if !commands.jobs.is_empty() {
                 // Under the lock: told in the order of the commits, the last word is the newest.
                 self.duties.next_due(state.models.jobs.next_due());
@@ -203,7 +204,7 @@ impl Shared {
                 self.duties.retain_at(now);
                 self.asked.note(&state.models.streams);
             }
-            (decided, self.followed(&mut state))
+            self.followed(&mut state)
         };
         drop(owed);
         let decided = decided?;

@@ -45,8 +45,8 @@ pub(crate) fn decide(
         effects,
     };
     for (index, command) in commands.iter().enumerate() {
-        match draft.command(command) {
-            Ok(reply) => replies.push(reply),
+        match draft.command(command, replies) {
+            Ok(()) => {}
             Err(Stop::Refused(refusal)) => return Err(Denied::Refused { command: index, refusal }),
             Err(Stop::Unreadable(error)) => return Err(Denied::Unreadable(error)),
         }
@@ -94,16 +94,17 @@ impl<'c> Draft<'_, 'c> {
         self.added.get_or_insert_default()
     }
 
-    fn command(&mut self, command: &Command<'c>) -> Result<Reply, Stop> {
-        match *command {
+    fn command(&mut self, command: &Command<'c>, replies: &mut Vec<Reply>) -> Result<(), Stop> {
+        let reply = match *command {
+            // Answered where it is decided: the reply is large, and to hand it on takes longer than to look the topic up.
             Command::Produce { topic, partition, batch, create_partitions } => {
-                let (id, shape) = self.topic_or_create(topic, create_partitions)?;
-                check_partition(id, partition, shape.partitions)?;
-                Ok(Reply::Produced(self.produce(id, shape, partition, batch)?))
+                let (id, terms) = self.terms_or_create(topic, create_partitions)?;
+                check_partition(id, partition, terms.partitions)?;
+                return Ok(self.produce(id, terms, partition, batch, replies)?);
             }
             Command::ProduceByKey { topic, key, batch, create_partitions } => {
-                let (id, shape) = self.topic_or_create(topic, create_partitions)?;
-                Ok(Reply::Produced(self.produce(id, shape, partition_for_key(key, shape.partitions), batch)?))
+                let (id, terms) = self.terms_or_create(topic, create_partitions)?;
+                return Ok(self.produce(id, terms, partition_for_key(key, terms.partitions), batch, replies)?);
             }
             Command::CommitOffset { group, topic, partition, offset, leader_epoch, metadata, by } => {
                 let topic = self.committed_in(topic, partition)?;
@@ -183,7 +184,9 @@ impl<'c> Draft<'_, 'c> {
                 self.push_alone(GROUP_DELETED, &group_tag(group), &group.get().to_le_bytes());
                 Ok(Reply::GroupDeleted(group))
             }
-        }
+        };
+        replies.push(reply?);
+        Ok(())
     }
 
     /// Pushes an entry that stands under one tag, and takes no number of it.

@@ -361,10 +361,10 @@ impl Producer<'_> {
                 Err(refused) => return Err(Error::from(*refused)),
             }
         }
-        match self.replies.streams.pop() {
-            Some(Reply::Produced(produced)) => {
+        match &self.replies.streams[..] {
+            [Reply::Produced(produced)] => {
                 self.known = Some((produced.topic, produced.compression));
-                Ok(produced)
+                Ok(*produced)
             }
             other => unreachable!("a batch is answered by its offsets, not by {other:?}"),
         }

@@ -1,15 +1,33 @@
 //! Decides on batches: what a topic takes, and what an idempotent producer sent before. A batch is stored as it came; its offsets
 //! are what the log numbers it by.
 
+use alloc::vec::Vec;
+
 use quire_model::{Covered, NewEntry, Sequence, Sequenced};
 
 use super::Draft;
-use crate::added::TopicShape;
 use crate::codec::{BATCH_PRODUCED, PRODUCER_GIVEN, ProducerBody};
 use crate::producers::{Sent, Stamp, Verdict};
 use crate::tag::{PRODUCERS_TAG, partition_tag};
-use crate::wire::Batch;
-use crate::{Produced, ProducerId, Refusal, Reply, TopicId};
+use crate::wire::{Batch, Codec};
+use crate::{Produced, ProducerId, Refusal, Reply, TopicId, TopicSettings};
+
+/// What a topic asks of batches, and says of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchTerms {
+    pub(super) partitions: u32,
+    bytes_max: u32,
+    compacts: bool,
+    compression: Codec,
+}
+
+impl BatchTerms {
+    #[inline]
+    pub(super) fn of(partitions: u32, settings: &TopicSettings) -> Self {
+        let TopicSettings { batch_bytes_max, cleanup, compression, .. } = *settings;
+        BatchTerms { partitions, bytes_max: batch_bytes_max, compacts: cleanup.compacts(), compression }
+    }
+}
 
 impl<'c> Draft<'_, 'c> {
     pub(super) fn init_producer(&mut self) -> Reply {
@@ -24,22 +42,23 @@ impl<'c> Draft<'_, 'c> {
     pub(super) fn produce(
         &mut self,
         topic: TopicId,
-        shape: TopicShape,
+        terms: BatchTerms,
         partition: u32,
         batch: Batch<'_>,
-    ) -> Result<Produced, Refusal> {
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Refusal> {
         if batch.is_control() {
             return Err(Refusal::ControlBatch);
         }
         if batch.is_transactional() {
             return Err(Refusal::TransactionalBatch);
         }
-        let (bytes, bytes_max) = (batch.bytes().len(), shape.settings.batch_bytes_max);
+        let (bytes, bytes_max) = (batch.bytes().len(), terms.bytes_max);
         if bytes > bytes_max as usize {
             return Err(Refusal::BatchTooLarge { bytes, bytes_max });
         }
         // What has no key would never go. Whoever asks looked whether the topic compacts a moment ago, and that may have changed.
-        if shape.settings.cleanup.compacts() {
+        if terms.compacts {
             if !batch.has_known_keys() {
                 return Err(Refusal::UnreadKeys);
             }
@@ -59,13 +78,14 @@ impl<'c> Draft<'_, 'c> {
                 time,
                 place,
                 is_duplicate,
-                compression: shape.settings.compression,
+                compression: terms.compression,
             }
         };
         if let Some(stamp) = &stamp
             && let Verdict::Duplicate(Sent { base_offset, time, place, .. }) = self.judge(stamp, topic, partition)?
         {
-            return Ok(produced(base_offset, time, place, true));
+            replies.push(Reply::Produced(produced(base_offset, time, place, true)));
+            return Ok(());
         }
         let tag = partition_tag(topic, partition);
         let entry = NewEntry {
@@ -79,17 +99,19 @@ impl<'c> Draft<'_, 'c> {
             None => self.effects.push(entry),
         };
         let base_offset = placed.sequence.expect("the log numbers an entry that asks for it");
-        let produced = produced(base_offset, self.effects.at().time, placed.place, false);
+        let time = self.effects.at().time;
+        replies.push(Reply::Produced(produced(base_offset, time, placed.place, false)));
         if let Some(stamp) = &stamp {
             let state = self.state;
             let window = self.add().windows.entry((stamp.producer, topic, partition));
             let known = || state.producers.window(stamp.producer, (topic, partition)).cloned().unwrap_or_default();
-            window.or_insert_with(known).add(stamp, base_offset, produced.time, placed.place);
+            window.or_insert_with(known).add(stamp, base_offset, time, placed.place);
         }
         if self.asks_for_ends {
-            self.add().ends.insert((topic, partition), Sequence::new(produced.last_offset.get() + 1));
+            let end = Sequence::new(base_offset.get() + u64::from(last_offset_delta) + 1);
+            self.add().ends.insert((topic, partition), end);
         }
-        Ok(produced)
+        Ok(())
     }
 
     /// Whether a batch of an idempotent producer is to be stored, after what this commit has of it already.

@@ -4,6 +4,7 @@ use alloc::string::String;
 
 use quire_model::Sequence;
 
+use super::produce::BatchTerms;
 use super::{Draft, Stop};
 use crate::added::TopicShape;
 use crate::codec::{RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED, TopicBody};
@@ -15,6 +16,12 @@ use crate::{PARTITIONS_MAX, RecordsDeleted, Refusal, Reply, TopicAltered, TopicI
 impl<'c> Draft<'_, 'c> {
     /// The topic's id and what it is like.
     pub(super) fn topic(&self, topic: TopicRef<'c>) -> Option<(TopicId, TopicShape)> {
+        self.of_topic(topic, |partitions, settings| TopicShape { partitions, settings: *settings })
+    }
+
+    /// The topic's id and something of what it is like: all of it takes longer to hand on than to find.
+    #[inline]
+    fn of_topic<T>(&self, topic: TopicRef<'c>, of: impl FnOnce(u32, &TopicSettings) -> T) -> Option<(TopicId, T)> {
         let id = match topic {
             TopicRef::Id(id) => id.get(),
             TopicRef::Name(name) => self.added().topics.id(name, &self.state.topics)?,
@@ -23,15 +30,31 @@ impl<'c> Draft<'_, 'c> {
         if self.added().topics.gone.contains(&id) {
             return None;
         }
-        let known = |topic: &crate::state::Topic| TopicShape { partitions: topic.partitions, settings: topic.settings };
-        let shape = match self.added().altered.get(&TopicId::new(id)) {
-            Some(altered) => *altered,
+        let (partitions, settings) = match self.added().altered.get(&TopicId::new(id)) {
+            Some(altered) => (altered.partitions, &altered.settings),
             None => match self.state.topics.get(id) {
-                Some((_, topic)) => known(topic),
-                None => *self.added().topics.get(id, &self.state.topics)?,
+                Some((_, topic)) => (topic.partitions, &topic.settings),
+                None => {
+                    let created = self.added().topics.get(id, &self.state.topics)?;
+                    (created.partitions, &created.settings)
+                }
             },
         };
-        Some((TopicId::new(id), shape))
+        Some((TopicId::new(id), of(partitions, settings)))
+    }
+
+    /// The topic's id and what it asks of batches; it is created when it is not there.
+    #[inline]
+    pub(super) fn terms_or_create(
+        &mut self,
+        topic: TopicRef<'c>,
+        create_partitions: Option<u32>,
+    ) -> Result<(TopicId, BatchTerms), Refusal> {
+        if let Some(found) = self.of_topic(topic, BatchTerms::of) {
+            return Ok(found);
+        }
+        let (id, shape) = self.topic_or_create(topic, create_partitions)?;
+        Ok((id, BatchTerms::of(shape.partitions, &shape.settings)))
     }
 
     pub(super) fn topic_or_create(

@@ -119,6 +119,7 @@ impl BatchBuilder {
 
     /// Completes the batch for a log that is on this machine and has checksums of its own: the batch's is left to
     /// [`Batch::prefix`], for when it goes out. `None` when no record was added.
+    #[inline]
     pub fn finish_without_checksum(&mut self) -> Option<Batch<'_>> {
         if self.count == 0 {
             return None;
