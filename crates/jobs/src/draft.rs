@@ -167,7 +167,7 @@ impl<'d> Draft<'d> {
             let group = |job: &Job| (job.queue == queue && job.state == JobState::Active).then_some(job.group);
             draft.recount(self.changed.iter().flat_map(|(id, standing)| {
                 let before = state.jobs.get(&id).and_then(group).map(|group| (group, -1));
-                let after = standing.live().as_ref().and_then(group).map(|group| (group, 1));
+                let after = standing.live().and_then(group).map(|group| (group, 1));
                 before.into_iter().chain(after)
             }));
         }
@@ -183,7 +183,7 @@ impl<'d> Draft<'d> {
             stored.filter(|id| !self.changed.contains(*id) && self.state.jobs.get(id).is_some_and(is_left)).count();
         let mut jobs = stored as u64;
         for standing in self.changed.standings_mut() {
-            if standing.live().as_ref().is_some_and(gone) {
+            if standing.live().is_some_and(gone) {
                 *standing = Standing::Finished(JobState::Cancelled);
                 jobs += 1;
             }
@@ -241,11 +241,22 @@ impl<'d> Draft<'d> {
         if let Some(standing) = self.changed.get(id) {
             return Some(*standing);
         }
-        let job = *self.state.jobs.get(&id)?;
-        match self.queues.get(job.queue).filter(|_| self.has_cleared) {
-            Some(draft) if draft.has_taken(&job) => Some(Standing::Finished(JobState::Cancelled)),
-            _ => Some(Standing::Live(job)),
+        let job = self.state.jobs.get(&id)?;
+        Some(if self.is_cleared(job) { Standing::Finished(JobState::Cancelled) } else { Standing::Live(*job) })
+    }
+
+    /// The same when it is live, where it stands.
+    #[inline]
+    pub(crate) fn live(&self, id: JobId) -> Option<&Job> {
+        match self.changed.get(id) {
+            Some(standing) => standing.live(),
+            None => self.state.jobs.get(&id).filter(|job| !self.is_cleared(job)),
         }
+    }
+
+    /// Whether this commit has cleared a job that it has not changed.
+    fn is_cleared(&self, job: &Job) -> bool {
+        self.has_cleared && self.queues.get(job.queue).is_some_and(|draft| draft.has_taken(job))
     }
 
     /// Whether this commit has changed a job.
@@ -383,15 +394,14 @@ impl<'d> Draft<'d> {
     pub(crate) fn take_pending(&mut self, queue: QueueId) -> Option<(JobId, Job)> {
         let (changed, state, now) = (&self.changed, self.state, self.at.time);
         let may_run = |id: JobId, offered: bool| {
-            let stored = || state.jobs.get(&id).copied();
             let job = match changed.get(id) {
                 Some(standing) => standing.live().filter(|job| offered && job.state == JobState::Pending)?,
-                None => stored().filter(|_| !offered)?,
+                None => state.jobs.get(&id).filter(|_| !offered)?,
             };
-            let expires_at = state.extra(id, &job).and_then(|extra| extra.expires_at);
+            let expires_at = state.extra(id, job).and_then(|extra| extra.expires_at);
             expires_at.is_none_or(|time| time > now).then_some(job)
         };
-        draft_queue(&mut self.queues, state, queue).take(now, may_run)
+        draft_queue(&mut self.queues, state, queue).take(now, may_run).map(|(id, job)| (id, *job))
     }
 }
 

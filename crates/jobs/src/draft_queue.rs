@@ -209,11 +209,11 @@ impl<'d> DraftQueue<'d> {
 
     /// Takes the next job. `may_run` gives a job if it may be handed out: one of the state (`false`), or one that became
     /// pending in this commit.
-    pub(crate) fn take(
+    pub(crate) fn take<'j>(
         &mut self,
         now: Timestamp,
-        may_run: impl Fn(JobId, bool) -> Option<Job>,
-    ) -> Option<(JobId, Job)> {
+        may_run: impl Fn(JobId, bool) -> Option<&'j Job>,
+    ) -> Option<(JobId, &'j Job)> {
         let (stored, settings) = (self.stored?, self.settings());
         let active = stored.leased.len() as i64 + self.active;
         let open = |rate| open(&stored.meter, self.fresh_meter, rate, now);
@@ -267,14 +267,14 @@ impl<'d> DraftQueue<'d> {
     }
 
     /// Takes the next job of a group that has its turn. `None` when it has none to give after all: it stands elsewhere then.
-    fn take_of(
+    fn take_of<'j>(
         &mut self,
         stored: &Queue,
         number: u32,
         settings: &QueueSettings,
         now: Timestamp,
-        may_run: impl Fn(JobId, bool) -> Option<Job>,
-    ) -> Option<(JobId, Job)> {
+        may_run: impl Fn(JobId, bool) -> Option<&'j Job>,
+    ) -> Option<(JobId, &'j Job)> {
         let (cleared, fresh) = (self.cleared, self.fresh_group_meters);
         let draft = self.groups.get_mut(number).expect("a touched group");
         let meter = &draft.stored.meter;

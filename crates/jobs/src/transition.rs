@@ -27,8 +27,8 @@ impl Standing {
         }
     }
 
-    pub(crate) fn live(&self) -> Option<Job> {
-        if let Standing::Live(job) = self { Some(*job) } else { None }
+    pub(crate) fn live(&self) -> Option<&Job> {
+        if let Standing::Live(job) = self { Some(job) } else { None }
     }
 }
 

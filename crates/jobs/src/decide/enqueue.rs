@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::{Decision, Stop};
+use super::{Answers, Decision, Stop};
 use crate::apply::{key_end, key_in};
 use crate::codec::{Cause, Effect, To};
 use crate::draft::Next;
@@ -32,7 +32,7 @@ fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
 }
 
 impl Decision<'_, '_> {
-    pub(super) fn enqueue(&mut self, name: &str, job: &NewJob<'_>) -> Result<Reply, Stop> {
+    pub(super) fn enqueue(&mut self, name: &str, job: &NewJob<'_>, answers: &mut Answers<'_>) -> Result<(), Stop> {
         check(job)?;
         let known = self.draft.queue(name);
         let settings = known.map(|queue| self.draft.settings(queue));
@@ -53,7 +53,8 @@ impl Decision<'_, '_> {
             if let Some((key, holder)) = key.and_then(|key| self.draft.key_holder(&key).map(|holder| (key, holder)))
                 && let Some(reply) = self.clash(name, unique.clash, key, holder, job)?
             {
-                return Ok(reply);
+                answers.push(reply);
+                return Ok(());
             }
         }
         let queue = match known {
@@ -69,7 +70,8 @@ impl Decision<'_, '_> {
             let until = key_end(unique.hold, self.now);
             self.draft.take_key(key_in(scope, unique.key), Holder { job: id, until });
         }
-        Ok(Reply::Enqueued { job: id, state, duplicate: false })
+        answers.push(Reply::Enqueued { job: id, state, duplicate: false });
+        Ok(())
     }
 
     /// What becomes of a job whose key another has: `None` when it is enqueued all the same.
@@ -87,7 +89,7 @@ impl Decision<'_, '_> {
             // A key that is held for a time outlives its job, whose end is told by the log alone.
             None => ended(self.history, holder.job)?.map_or(JobState::Completed, |end| end.ended.state),
         };
-        let live = standing.and_then(|standing| standing.live());
+        let live = standing.as_ref().and_then(Standing::live);
         let duplicate = Reply::Enqueued { job: holder.job, state, duplicate: true };
         match (clash, live) {
             (Clash::Reject, _) => Err(Refusal::Duplicate { job: holder.job }.into()),
@@ -99,8 +101,8 @@ impl Decision<'_, '_> {
                 if let Some(queue) = self.draft.queue(name) {
                     self.check_room(queue, name, self.draft.settings(queue).jobs_max, u64::from(queue == held.queue))?;
                 }
-                let to = To::Cancelled(self.draft.epitaph(holder.job, &held));
-                self.draft.step(holder.job, &held, Next::new(Cause::Replaced, to, held.attempt));
+                let to = To::Cancelled(self.draft.epitaph(holder.job, held));
+                self.draft.step(holder.job, held, Next::new(Cause::Replaced, to, held.attempt));
                 Ok(None)
             }
             (Clash::Extend, live) => {
@@ -115,7 +117,7 @@ impl Decision<'_, '_> {
                 if let Some(held) = live.filter(|held| held.state == JobState::Scheduled) {
                     let at = job.run_at.unwrap_or(self.now);
                     let to = if at > self.now { To::Scheduled { at } } else { To::Pending };
-                    self.draft.step(holder.job, &held, Next::new(Cause::Rescheduled, to, held.attempt));
+                    self.draft.step(holder.job, held, Next::new(Cause::Rescheduled, to, held.attempt));
                 }
                 let state = self.draft.job(holder.job).as_ref().and_then(Standing::state).unwrap_or(state);
                 Ok(Some(Reply::Enqueued { job: holder.job, state, duplicate: true }))

@@ -92,12 +92,12 @@ impl Decision<'_, '_> {
 
     /// The job, when this lease holds it still.
     fn held(&mut self, id: JobId, token: LeaseToken) -> Result<Job, Stop> {
-        if let Some(Standing::Live(job)) = self.draft.job(id)
+        if let Some(job) = self.draft.live(id)
             && job.is_held_by(token)
             // A lease that this commit granted or extended can't have run out.
             && (job.until() > self.now || self.draft.has_changed(id))
         {
-            return Ok(job);
+            return Ok(*job);
         }
         if !self.draft.has_changed(id) {
             self.settle([id]);

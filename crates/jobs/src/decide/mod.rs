@@ -61,11 +61,27 @@ struct Decision<'d, 'w> {
     draft: &'w mut Draft<'d>,
 }
 
+/// Where the answers to accepted commands go: to those of the commit, or of the commands that stand and fall by themselves.
+enum Answers<'r> {
+    All(&'r mut Vec<Reply>),
+    Each(&'r mut Vec<Result<Reply, Refusal>>),
+}
+
+impl Answers<'_> {
+    #[inline]
+    fn push(&mut self, reply: Reply) {
+        match self {
+            Answers::All(replies) => replies.push(reply),
+            Answers::Each(answers) => answers.push(Ok(reply)),
+        }
+    }
+}
+
 impl Decision<'_, '_> {
     fn all(&mut self, commands: &[Command<'_>], replies: &mut Vec<Reply>) -> Result<(), Denied<Refusal>> {
         for (command, wanted) in commands.iter().enumerate() {
-            match self.command(wanted) {
-                Ok(reply) => replies.push(reply),
+            match self.command(wanted, &mut Answers::All(replies)) {
+                Ok(()) => {}
                 Err(Stop::Refused(refusal)) => return Err(Denied::Refused { command, refusal }),
                 Err(Stop::Unreadable(error)) => return Err(Denied::Unreadable(error)),
             }
@@ -74,10 +90,11 @@ impl Decision<'_, '_> {
         Ok(())
     }
 
-    fn command(&mut self, command: &Command<'_>) -> Result<Reply, Stop> {
+    fn command(&mut self, command: &Command<'_>, answers: &mut Answers<'_>) -> Result<(), Stop> {
         // By reference: an enqueue is 184 bytes, and a copy that is read at once takes longer than what is done with it.
-        match command {
-            Command::Enqueue { queue, job } => self.enqueue(queue, job),
+        let reply = match command {
+            // So does its reply, if it is handed on.
+            Command::Enqueue { queue, job } => return self.enqueue(queue, job, answers),
             Command::Fetch { queues, order, count, lease_micros, worker } => {
                 Ok(Reply::Fetched(self.fetch(queues, *order, *count, *lease_micros, worker)?))
             }
@@ -94,7 +111,9 @@ impl Decision<'_, '_> {
             Command::Bulk { filter, change } => Ok(self.begin_bulk(*filter, *change)?),
             Command::Each(commands) => self.each(commands),
             Command::Tick => self.tick(),
-        }
+        };
+        answers.push(reply?);
+        Ok(())
     }
 
     fn each(&mut self, commands: &[Command<'_>]) -> Result<Reply, Stop> {
@@ -105,8 +124,8 @@ impl Decision<'_, '_> {
                 answers.push(Err(Refusal::NestedEach));
                 continue;
             }
-            match self.command(command) {
-                Ok(reply) => answers.push(Ok(reply)),
+            match self.command(command, &mut Answers::Each(&mut answers)) {
+                Ok(()) => {}
                 Err(Stop::Refused(refusal)) => answers.push(Err(refusal)),
                 Err(unreadable) => return Err(unreadable),
             }

@@ -51,7 +51,7 @@ impl Decision<'_, '_> {
 
     /// What time has brought to a job.
     fn due_step(&self, id: JobId) -> Option<(Job, Cause, To)> {
-        let job = self.draft.job(id)?.live()?;
+        let job = *self.draft.live(id)?;
         let extra = self.draft.extra(id, &job);
         let (run_until, expires_at) = extra.map_or((None, None), |extra| (extra.run_until, extra.expires_at));
         let is_over = |time: Option<Timestamp>| time.is_some_and(|time| time <= self.now);
