@@ -107,19 +107,30 @@ impl TagList {
     /// Adds a tag, unless it is there.
     pub(crate) fn push(&mut self, role: Role, store: StoreNumber, label: &[u8]) {
         let mut number = store.get();
-        let number_bytes = (u64::BITS - (u64::from(number) | 1).leading_zeros()).div_ceil(7) as usize;
-        let from = self.encoded.len();
-        match Tags::length(2 + number_bytes + label.len()) {
-            [length, 0] => self.encoded.push(length),
-            length => self.encoded.extend_from_slice(&length),
-        }
-        let own = self.encoded.len();
-        self.encoded.extend_from_slice(&[ModelId::EVENTS.get(), role as u8]);
+        // What stands before the label, with room for its length in front.
+        let mut head = [0; LENGTH_BYTES + LABEL_AT_MAX];
+        head[LENGTH_BYTES..LENGTH_BYTES + 2].copy_from_slice(&[ModelId::EVENTS.get(), role as u8]);
+        let mut head_end = LENGTH_BYTES + 2;
         while number >= 0x80 {
-            self.encoded.push(number as u8 | 0x80);
+            head[head_end] = number as u8 | 0x80;
             number >>= 7;
+            head_end += 1;
         }
-        self.encoded.push(number as u8);
+        head[head_end] = number as u8;
+        head_end += 1;
+        let head_begin = match Tags::length(head_end - LENGTH_BYTES + label.len()) {
+            [length, 0] => {
+                head[LENGTH_BYTES - 1] = length;
+                LENGTH_BYTES - 1
+            }
+            length => {
+                head[..LENGTH_BYTES].copy_from_slice(&length);
+                0
+            }
+        };
+        let from = self.encoded.len();
+        self.encoded.extend_from_slice(&head[head_begin..head_end]);
+        let own = from + LENGTH_BYTES - head_begin;
         self.encoded.extend_from_slice(label);
         // Of the other roles there is one of each at most.
         if role == Role::Tag && Tags::from_encoded(&self.encoded[..from]).contains(Tag::new(&self.encoded[own..])) {

@@ -47,15 +47,30 @@ pub(crate) fn check_append(append: &Append<'_>) -> Result<(), Refusal> {
     if append.events.is_empty() && append.conditions.is_empty() {
         return Err(Refusal::NothingAsked);
     }
+    check_counts(append)?;
+    for (index, event) in append.events.iter().enumerate() {
+        check_event(event).map_err(|problem| Refusal::InvalidEvent { event: index, problem })?;
+    }
+    check_queries(append)
+}
+
+/// Checks what is looked up for an append before its turn.
+pub(crate) fn check_looked_up(append: &Append<'_>) -> Result<(), Refusal> {
+    check_counts(append)?;
+    check_queries(append)
+}
+
+fn check_counts(append: &Append<'_>) -> Result<(), Refusal> {
     if append.events.len() > EVENTS_MAX {
         return Err(Refusal::TooManyEvents { events: append.events.len() });
     }
     if append.conditions.len() > CONDITIONS_MAX {
         return Err(Refusal::TooManyConditions { conditions: append.conditions.len() });
     }
-    for (index, event) in append.events.iter().enumerate() {
-        check_event(event).map_err(|problem| Refusal::InvalidEvent { event: index, problem })?;
-    }
+    Ok(())
+}
+
+fn check_queries(append: &Append<'_>) -> Result<(), Refusal> {
     for (index, condition) in append.conditions.iter().enumerate() {
         check_query(Condition::query(condition))
             .map_err(|problem| Refusal::InvalidQuery { condition: index, problem })?;

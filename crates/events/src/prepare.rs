@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use quire_model::{History, Place, Position, ReadError};
 
 use crate::codec::{Role, TagList};
-use crate::limits::check_append;
+use crate::limits::check_looked_up;
 use crate::{Append, Command, Condition, EventPosition, Events, Selection, StoreNumber};
 
 /// What is to be looked up for the commands of a commit.
@@ -86,7 +86,7 @@ impl Events {
     fn ask(&self, append: &Append<'_>) -> Option<Asked> {
         let store = self.store(append.store)?;
         // What can't be is refused when its turn comes.
-        check_append(append).ok()?;
+        check_looked_up(append).ok()?;
         let last = self.last(store);
         let is_new =
             |condition: &Condition<'_>| matches!(condition, Condition::FailIfMatches { after, .. } if *after >= last);
