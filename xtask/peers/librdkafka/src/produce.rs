@@ -91,7 +91,7 @@ impl ProducerContext for Delivered {
 
 /// As fast as the client takes messages, with its defaults: it collects a batch for 5 ms.
 pub(crate) fn open_loop(run: &Run) -> Result<Measured> {
-    first(run)?;
+    drop(first(run)?);
     let delivered = Delivered::default();
     let producer: ThreadedProducer<Delivered> = run.config().create_with_context(delivered.clone())?;
     let payload = [b'q'; MESSAGE_BYTES];
