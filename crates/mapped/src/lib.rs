@@ -15,7 +15,8 @@
 //!   the mark are borrowed by one owner at a time. Of several processes that map the same file, the one whose turn it is writes
 //!   above the tail, and the others look only at what the tail has passed, which they learn by an `Acquire` load.
 //! * **Parts.** No two parts of a slab overlap, as whole pages: what was given out is not given out again. A part is a `&'static mut`, of
-//!   which there is one; who gives it back has no other, and none is left. A slab is unmapped when all its parts were given back.
+//!   which there is one; it is taken back whole only, so who gives it back has no other, and none is left. A slab is unmapped when all its
+//!   parts were given back.
 //! * **Bounds.** Every range is checked against the mapping's length before a pointer is made of it.
 //! * **Length.** The file is at least as long as its mapping for as long as the mapping lives. Who truncates it from
 //!   outside gets a bus error, as with every mapped file.

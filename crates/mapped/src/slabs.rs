@@ -32,8 +32,8 @@ struct Slab {
     raw: MmapRaw,
     /// Up to here it was given out. Only moves up.
     given: usize,
-    /// How many of its parts are out.
-    parts: usize,
+    /// The parts that are out: where each begins, and how many words it has.
+    parts: Vec<(usize, usize)>,
 }
 
 impl Slabs {
@@ -57,11 +57,11 @@ impl Slabs {
     /// Takes back what was taken here.
     ///
     /// # Panics
-    /// When it was taken elsewhere.
+    /// When it was taken elsewhere, or is only some of what was taken: somebody may have the rest.
     pub fn give(&mut self, part: &'static mut [u32]) {
         let index = self.slabs.iter().position(|slab| slab.has(part)).expect("what is given back was taken here");
         self.slabs[index].give(part);
-        if self.slabs[index].parts == 0 {
+        if self.slabs[index].parts.is_empty() {
             // Nobody has anything of it (Parts), so it can be unmapped.
             self.slabs.remove(index);
         }
@@ -89,7 +89,7 @@ impl Slab {
         #[cfg(target_os = "linux")]
         let _ = raw.advise(Advice::HugePage);
         let given = raw.as_ptr().align_offset(LARGE_PAGE_BYTES).min(LARGE_PAGE_BYTES);
-        Some(Slab { raw, given, parts: 0 })
+        Some(Slab { raw, given, parts: Vec::new() })
     }
 
     fn take(&mut self, count: usize) -> Option<&'static mut [u32]> {
@@ -99,24 +99,28 @@ impl Slab {
             return None;
         }
         self.given = end;
-        self.parts += 1;
+        self.parts.push((begin, count));
         let first = self.raw.as_mut_ptr().wrapping_add(begin).cast();
         // SAFETY: So many words were checked to be in the mapping (Bounds), from a page on, which is aligned for words, and are zeroes.
         // Nobody else has them (Parts), and they stay mapped until they are given back, which is the end of this slice.
         Some(unsafe { slice::from_raw_parts_mut(first, count) })
     }
 
-    /// Whether a part is one of this slab.
+    /// Whether a part is one of this slab, and the whole of it.
     fn has(&self, part: &[u32]) -> bool {
-        let begin = self.raw.as_ptr() as usize;
-        (begin..begin + self.raw.len()).contains(&(part.as_ptr() as usize))
+        self.parts.contains(&self.place_of(part))
+    }
+
+    fn place_of(&self, part: &[u32]) -> (usize, usize) {
+        ((part.as_ptr() as usize).wrapping_sub(self.raw.as_ptr() as usize), part.len())
     }
 
     fn give(&mut self, part: &'static mut [u32]) {
-        self.parts -= 1;
+        let place = self.place_of(part);
+        self.parts.retain(|out| *out != place);
         #[cfg(target_os = "linux")]
         {
-            let begin = part.as_ptr() as usize - self.raw.as_ptr() as usize;
+            let begin = place.0;
             let bytes = size_of_val(part) / PAGE_BYTES * PAGE_BYTES;
             // SAFETY: Nobody else has these pages, and nobody has them from here on (Parts): they are whole ones of the part.
             let _ = unsafe { self.raw.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, bytes) };
@@ -160,6 +164,15 @@ mod tests {
             assert_eq!(slabs.bytes(), 0);
         }
         assert!(slabs.take(usize::MAX).is_none() && slabs.take(usize::MAX / 4).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "what is given back was taken here")]
+    fn some_of_what_was_taken_is_not_taken_back() {
+        let mut slabs = Slabs::new(1 << 20);
+        let (first, rest) = slabs.take(100_000).unwrap().split_at_mut(50_000);
+        rest.fill(7);
+        slabs.give(first);
     }
 
     #[test]
