@@ -31,10 +31,11 @@ pub(crate) struct Gathering {
 }
 
 impl Gathering {
-    /// A sync has ended: `records` is how many it covers that none before it did, of whom `callers` at most are answered by it;
-    /// `appended` is the last record by now.
-    pub(crate) fn answered(&mut self, records: u64, callers: usize, appended: Position, ended_ns: u64, took_ns: u64) {
-        self.until = Position::new(appended.get() + records.min(callers as u64));
+    /// A sync has ended: `records` is how many it covers that none before it did, of whom it answers the caller that made it and
+    /// `sleepers` at most; `appended` is the last record by now.
+    pub(crate) fn answered(&mut self, records: u64, sleepers: usize, appended: Position, ended_ns: u64, took_ns: u64) {
+        let callers = sleepers as u64 + 1;
+        self.until = Position::new(appended.get() + records.min(callers));
         let fastest_ns = self.fastest_ns.map_or(took_ns, |fastest| took_ns.min(fastest + fastest / 16 + 1));
         self.fastest_ns = Some(fastest_ns);
         self.end_ns = ended_ns.saturating_add(fastest_ns);
@@ -110,10 +111,10 @@ mod tests {
 
     const TOOK_NS: u64 = 100;
 
-    /// A sync that covered `records` of `callers` has ended at 0, and a record is appended each so many nanoseconds. Says how many
+    /// A sync that covered `records` and woke so many has ended at 0, and a record is appended each so many nanoseconds. Says how many
     /// records are appended when the next sync begins, and how the wait went.
-    fn next_sync(gathering: &mut Gathering, records: u64, callers: usize, each_ns: u64) -> (u64, Option<Outcome>) {
-        gathering.answered(records, callers, Position::ZERO, 0, TOOK_NS);
+    fn next_sync(gathering: &mut Gathering, records: u64, sleepers: usize, each_ns: u64) -> (u64, Option<Outcome>) {
+        gathering.answered(records, sleepers, Position::ZERO, 0, TOOK_NS);
         let now = Cell::new(0);
         let appended = || Position::new(now.get() / each_ns);
         let outcome = gathering.begin().map(|wait| {
@@ -136,7 +137,12 @@ mod tests {
 
     #[test]
     fn records_that_nobody_waits_for_bring_nobody_back() {
-        assert_eq!(next_sync(&mut Gathering::default(), 1_000, 1, 10), (1, Some(Outcome::Back)));
+        assert_eq!(next_sync(&mut Gathering::default(), 1_000, 0, 10), (1, Some(Outcome::Back)));
+    }
+
+    #[test]
+    fn who_made_the_sync_is_waited_for_like_those_it_woke() {
+        assert_eq!(next_sync(&mut Gathering::default(), 8, 7, 10), (8, Some(Outcome::Back)));
     }
 
     #[test]

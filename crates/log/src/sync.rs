@@ -199,8 +199,7 @@ impl Syncer {
                     let records = target.get().saturating_sub(before);
                     // Those who slept, and this caller. Whoever waits without a thread comes back by way of some queue, for which a
                     // sync does not wait.
-                    let callers = ended.answered + 1;
-                    state.gathering.answered(records, callers, self.last_appended(), begun + took_ns, took_ns);
+                    state.gathering.answered(records, ended.answered, self.last_appended(), begun + took_ns, took_ns);
                 }
                 Err(error) => {
                     self.counters.error();
