@@ -59,12 +59,17 @@ struct SettingsReply {
     delete_retention_ms: u64,
 }
 
-impl From<TopicSettings> for SettingsReply {
-    fn from(settings: TopicSettings) -> Self {
-        let TopicSettings { retention_ms, retention_bytes, batch_bytes_max, compression, .. } = settings;
-        let TopicSettings { cleanup, delete_retention_ms, .. } = settings;
-        let (compression, cleanup) = (compression.to_string(), cleanup.to_string());
-        SettingsReply { retention_ms, retention_bytes, batch_bytes_max, compression, cleanup, delete_retention_ms }
+impl SettingsReply {
+    /// These settings, in a database whose batches have so many bytes at most.
+    fn of(settings: TopicSettings, batch_bytes_most: u32) -> Self {
+        SettingsReply {
+            retention_ms: settings.retention_ms,
+            retention_bytes: settings.retention_bytes,
+            batch_bytes_max: settings.batch_bytes_max.min(batch_bytes_most),
+            compression: settings.compression.to_string(),
+            cleanup: settings.cleanup.to_string(),
+            delete_retention_ms: settings.delete_retention_ms,
+        }
     }
 }
 
@@ -150,7 +155,8 @@ fn describe(database: &Database, topic: String) -> Result<TopicWithPartitions, P
         })
         .collect();
     let written = partitions.iter().map(|partition| partition.next).sum();
-    Ok(TopicWithPartitions { topic, settings: settings.into(), protected_for, partitions, written })
+    let settings = SettingsReply::of(settings, database.batch_bytes_max());
+    Ok(TopicWithPartitions { topic, settings, protected_for, partitions, written })
 }
 
 /// `GET /v1/topics/{topic}/groups/{group}`: where a consumer group goes on.

@@ -1,7 +1,6 @@
 //! Settings under Kafka's names: those of topics, which can be changed, and those of the broker, which can be looked at.
 
 use kafka_protocol::ResponseError;
-use quire::Database;
 use quire::streams::{Cleanup, Setting, SettingSet, TopicChanges, TopicSettings};
 
 use crate::Settings;
@@ -76,15 +75,6 @@ const FIXED: [Fixed; 3] = [
     },
 ];
 
-/// What a commit takes beside a batch, at most: its header, and the entry's with its tag.
-const BESIDE_A_BATCH_BYTES: u64 = 256;
-
-/// The most bytes that a record batch can have in a database whatever its topic allows: it is in one commit. A commit may take a few more,
-/// as it is by its records how much of [`BESIDE_A_BATCH_BYTES`] one needs; what is shown to clients is what they are held to.
-pub(crate) fn batch_bytes_most(database: &Database) -> u32 {
-    u32::try_from(database.commit_bytes_max().saturating_sub(BESIDE_A_BATCH_BYTES)).unwrap_or(u32::MAX)
-}
-
 /// The settings of a topic, in a database whose batches have so many bytes at most.
 pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<Shown> {
     let default = TopicSettings::default();
@@ -148,6 +138,15 @@ pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<S
     }));
     shown.sort_unstable_by_key(|shown| shown.name);
     shown
+}
+
+/// What is asked for by this value of a setting, where every setting that is named has one.
+///
+/// # Errors
+/// When it has none; as in Kafka, that does not stand for the default.
+pub(crate) fn set<'v>(name: &str, value: Option<&'v str>) -> Result<Change<'v>, Failure> {
+    let message = || format!("{name} has no value; left out, it has its default");
+    value.map(Change::Set).ok_or_else(|| Failure::new(ResponseError::InvalidConfig, message()))
 }
 
 /// Adds a change of a topic's setting to others.

@@ -25,7 +25,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::api;
 use crate::api::produce::Produce;
 use crate::broker::Broker;
-use crate::frame::{Frame, Frames, Pace};
+use crate::frame::{Frame, Frames};
+use crate::pace::Pace;
 use crate::request::{Api, Request};
 use crate::sessions::Session;
 
@@ -55,7 +56,7 @@ pub(crate) enum Closed {
     Malformed,
     /// What it asked for is not offered.
     Unsupported,
-    /// It said nothing, or took nothing, for too long; or sent slowly what takes memory that others waited for.
+    /// It said nothing, or took nothing, for too long; or sent or took slowly what has memory that others waited for.
     Idle,
     /// A batch was refused and its producer wants no answer.
     Unacknowledged,
@@ -158,8 +159,13 @@ impl Connection<'_> {
             self.input.meanwhile(&self.output, handled.as_mut()).await?.ok_or(Closed::ByClient)??
         };
         // The memory of a large answer is given back when the client has taken it.
-        let Frame { bytes, held: _held } = answer;
-        self.send(Some(bytes)).await
+        match answer {
+            Frame { bytes, held: None } => self.send(Some(bytes)).await,
+            Frame { bytes, held: Some(_held) } => {
+                let written = Pace::USUAL.write(&mut self.output, &bytes, &self.broker.memory);
+                timeout(self.idle, written).await.map_err(|_| Closed::Idle)?
+            }
+        }
     }
 
     /// Commits what is produced. Of what is to be unpacked for that, nothing more is begun when the client has gone.

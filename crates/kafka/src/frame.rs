@@ -1,10 +1,7 @@
 //! Frames: a length of four bytes, most significant first, and so many bytes.
 //!
 //! A length is believed only as far as bytes come in: a frame that claims 100 MiB and sends ten bytes takes ten bytes. Of a
-//! large frame, the rest is read when there is memory for all of it. Whoever has that memory and sends slowly is closed when others
-//! wait for it: else a few connections with half a request each would keep out all large ones.
-
-use std::time::Duration;
+//! large frame, the rest is read when there is memory for all of it; whoever has that memory keeps to a pace (`pace.rs`).
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -12,26 +9,13 @@ use tokio::time::{Instant, timeout};
 
 use crate::connection::Closed;
 use crate::memory::{Held, Memory, SMALL_BYTES};
+use crate::pace::Pace;
 
 /// A request has at least an API key, a version and a correlation id.
 const FRAME_BYTES_MIN: usize = 8;
 
 /// How much room is made for what comes next, at least.
 const READ_BYTES_MIN: usize = 16 << 10;
-
-/// How slowly a large frame may come in while others wait for memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    /// So long it may take whatever comes.
-    pub(crate) grace: Duration,
-    /// Behind that, so much has to have come for each second.
-    pub(crate) bytes_per_s: u64,
-}
-
-impl Pace {
-    /// A megabyte a second, which every network of a data center has a hundred times; five seconds are for what was lost on the way.
-    pub(crate) const USUAL: Pace = Pace { grace: Duration::from_secs(5), bytes_per_s: 1 << 20 };
-}
 
 /// A frame, without its length.
 #[derive(Debug)]
@@ -100,10 +84,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             let read = self.input.read_buf(&mut self.buffer);
             let Some((_, since, before)) = self.held else { return read.await.map_err(|_| Closed::Failed) };
             let read = timeout(self.pace.grace, read).await;
-            let took = since.elapsed();
-            let due = took.saturating_sub(self.pace.grace).as_secs_f64() * self.pace.bytes_per_s as f64;
-            let is_slow = took >= self.pace.grace && ((self.buffer.len() - before) as f64) <= due;
-            if is_slow && self.memory.is_waited_for() {
+            if self.pace.is_behind(since.elapsed(), self.buffer.len() - before) && self.memory.is_waited_for() {
                 return Err(Closed::Idle);
             }
             if let Ok(read) = read {
@@ -115,6 +96,8 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::io::AsyncWriteExt;
 
     use super::*;

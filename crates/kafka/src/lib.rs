@@ -25,6 +25,7 @@ mod broker;
 mod connection;
 mod frame;
 mod memory;
+mod pace;
 
 mod request;
 mod schema;

@@ -20,8 +20,9 @@ pub struct Settings {
     /// The most connections at a time. One more is closed as soon as it is accepted. Default: 10,000; at least 1.
     pub connections_max: usize,
     /// The most bytes that requests and answers to fetches may take together, those of at most 64 KiB aside. A request for which
-    /// there is no memory waits, unread, until others are handled; answers are made smaller, to no less than one batch.
-    /// Default: 1 GiB; at least `frame_bytes_max`, at most 1 TiB.
+    /// there is no memory waits, unread, until others are handled; answers are made smaller, and wait when not even their first batch
+    /// fits. Who has memory that others wait for, and sends or reads slowly, is closed. Default: 1 GiB; at least `frame_bytes_max`, at
+    /// most 1 TiB.
     pub memory_bytes_max: u64,
     /// The shortest and the longest time, in milliseconds, that a member of a group may choose to be silent before it is taken
     /// out. Default: 6,000 and 1,800,000, as in Kafka; at least 1.

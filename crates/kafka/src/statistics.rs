@@ -34,7 +34,8 @@ pub struct Statistics {
     pub closed_malformed: u64,
     /// Connections closed because they asked for an API, or a version of one, that is not offered.
     pub closed_unsupported: u64,
-    /// Connections closed because nothing came, or an answer was not taken, for too long.
+    /// Connections closed because nothing came, or an answer was not taken, for too long; or because either went slowly and took memory
+    /// that others waited for.
     pub closed_idle: u64,
     /// Connections closed because a batch was refused whose producer asked for no answer (`acks=0`): closing is how it
     /// learns that something is wrong.

@@ -28,6 +28,9 @@ use crate::streams::wire::Codec;
 use crate::ticket::Ticket;
 use crate::{events, graph, jobs, streams};
 
+/// What a commit takes beside a record batch, at most: its header, and the entry's with its tag.
+const BESIDE_A_BATCH_BYTES: u64 = 256;
+
 /// A database, opened by this process. Cheap to clone, and closed when the last clone is gone: what was committed is then
 /// synced and the models' state saved. Tickets and futures that are still held keep the directory locked until they are gone.
 ///
@@ -363,6 +366,12 @@ impl Database {
     /// The most bytes that one commit may take in the log.
     pub fn commit_bytes_max(&self) -> u64 {
         self.shared.log.settings().record_bytes_max
+    }
+
+    /// The most bytes that a record batch can have whatever its topic allows: it is in one commit. A commit may take up to 256 more, as it
+    /// is by its records how much it needs beside them; this is what clients are told and held to.
+    pub fn batch_bytes_max(&self) -> u32 {
+        u32::try_from(self.commit_bytes_max().saturating_sub(BESIDE_A_BATCH_BYTES)).unwrap_or(u32::MAX)
     }
 
     /// The time, by the database's clock.

@@ -275,6 +275,7 @@ fn a_topic_is_changed_trimmed_and_deleted() {
     });
     let create = json!({"create_topic": {"name": "t", "partitions": 1, "settings": settings}});
     assert_eq!(part(create), json!({"topic_created": {"partitions": 1}}));
+    assert_eq!(served.read("/v1/topics/t")["settings"]["batch_bytes_max"], 100);
     let produce = json!({"produce": {"topic": "t", "key": "k", "value_base64": "SoVOTr97LwMOqPEJhZDsxTwnEpNuPMpRrBR4j8cTKW0jX2/pIcTBhDGhxrXJ5r8u", "partition": 0}});
     let body = |part: &Value| json!({"parts": [part]}).to_string();
     let refused = served.fails("POST", "/v1/commit", &body(&produce), 409, "batch_too_large");
@@ -294,6 +295,9 @@ fn a_topic_is_changed_trimmed_and_deleted() {
     assert_eq!((&topic["partitions"][0]["start"], &topic["partitions"][0]["next"]), (&json!(1), &json!(2)));
     let settings = &topic["settings"];
     assert_eq!((&settings["retention_ms"], &settings["compression"]), (&json!(60_000), &json!("zstd")));
+    // Whatever is said, or not, a batch is no larger than a commit.
+    let most = served.database.as_ref().expect("it is served").batch_bytes_max();
+    assert_eq!(settings["batch_bytes_max"], most);
     assert_eq!((&settings["cleanup"], &settings["delete_retention_ms"]), (&json!("compact,delete"), &json!(5)));
     let keyless = json!({"produce": {"topic": "t", "value": 1, "partition": 0}});
     let refused = served.fails("POST", "/v1/commit", &body(&keyless), 400, "missing_key");

@@ -58,10 +58,10 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterCo
         let key = (resource.resource_type, resource.resource_name.clone());
         let mut changes = twice.check(&key, &resource.resource_name).map(|()| configs::reset());
         for config in &resource.configs {
-            let change = config.value.as_deref().map_or(Change::Reset, Change::Set);
             changes = changes.and_then(|mut changes| {
                 named.check(&config.name, &config.name)?;
-                configs::change(&mut changes, &config.name, change, configs::batch_bytes_most(&broker.database))?;
+                let change = configs::set(&config.name, config.value.as_deref())?;
+                configs::change(&mut changes, &config.name, change, broker.database.batch_bytes_max())?;
                 Ok(changes)
             });
         }
@@ -141,7 +141,7 @@ fn change(
             return Err(Failure::new(ResponseError::InvalidRequest, message));
         }
     };
-    configs::change(changes, name, change, configs::batch_bytes_most(&broker.database))
+    configs::change(changes, name, change, broker.database.batch_bytes_max())
 }
 
 /// How the records of this topic go. Of what is no topic of its own the commit tells.

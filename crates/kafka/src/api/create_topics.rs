@@ -8,7 +8,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, Reply, TopicChanges, TopicSettings};
 
 use crate::broker::{BROKER_ID, Broker};
-use crate::configs::{self, Change};
+use crate::configs;
 use crate::connection::Closed;
 use crate::errors::Failure;
 use crate::read_only::{self, Wants};
@@ -78,8 +78,8 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
     }
     let mut changes = TopicChanges::default();
     for config in &topic.configs {
-        let change = config.value.as_deref().map_or(Change::Reset, Change::Set);
-        configs::change(&mut changes, &config.name, change, configs::batch_bytes_most(&broker.database))?;
+        let change = configs::set(&config.name, config.value.as_deref())?;
+        configs::change(&mut changes, &config.name, change, broker.database.batch_bytes_max())?;
     }
     let settings = TopicSettings::default().changed(changes);
     let name = topic.name.to_string();
@@ -126,7 +126,7 @@ async fn describe(
     if version < TOPIC_FROM {
         return Ok(result);
     }
-    let most = configs::batch_bytes_most(&broker.database);
+    let most = broker.database.batch_bytes_max();
     let shown = configs::of_topic(&created.settings, most).into_iter().map(|shown| {
         CreatableTopicConfigs::default()
             .with_name(StrBytes::from_static_str(shown.name))

@@ -86,7 +86,7 @@ async fn shown(
                     Kind::Events { .. } | Kind::Jobs { .. } => (TopicSettings::default(), true),
                 })
             });
-            let most = configs::batch_bytes_most(&broker.database);
+            let most = broker.database.batch_bytes_max();
             let shown = |(settings, read_only)| (configs::of_topic(&settings, most), read_only);
             settings.await?.map(shown).ok_or_else(Failure::unknown_topic)
         }

@@ -1,7 +1,8 @@
 //! Fetch: stored batches, as they are, with their offsets set. A fetch that finds too little waits for the next commit.
 //!
 //! Each look begins with the names: what a fetch is answered with was there when it was answered, not when it began to wait. A fetch for
-//! which nothing comes looks once, however long it waits.
+//! which nothing comes looks once, however long it waits. One whose first batch is more than there is memory for lets go of it, waits for
+//! that memory and looks again.
 //!
 //! What a session is stands in `sessions.rs`, and how a fetch waits in `waiting.rs`.
 
@@ -66,6 +67,10 @@ static REPLICA_STATE: Struct = fields(&[Field(0, LAST, Shape::Fixed(4 + 8))]);
 /// From which version on a request has a session, and an answer room for an error that is not a partition's.
 const SESSIONS_FROM: i16 = 7;
 
+/// How long a fetch waits for the memory of its first batch. Behind that the client hears where the partitions end, without records, well
+/// before it takes the server for dead: the Java client does so after 30 s, librdkafka after 60.
+const SHORT_OF_MEMORY: Duration = Duration::from_secs(20);
+
 /// In place of an offset: the client is to go by what it knows.
 const UNKNOWN: i64 = -1;
 
@@ -96,6 +101,8 @@ pub(crate) async fn handle(
     };
     let bytes_max = bytes_max.min(broker.settings.fetch_bytes_max);
     let mut fetch = Fetch { partitions: Vec::new(), asked, bytes_max, is_read_committed };
+    let idle = Duration::from_millis(broker.settings.idle_timeout_ms);
+    let mut memory = broker.memory.turn(SHORT_OF_MEMORY.min(idle));
     let mut waiter: Option<Waiter<'_>> = None;
     let mut is_last = wait_ms == 0;
     let (found, held) = loop {
@@ -105,13 +112,25 @@ pub(crate) async fn handle(
         // Records, or the topic, may have been deleted while it waited, and another have its name.
         fetch.partitions = resolve(broker, &fetch.asked.wanted).map_err(|_| Closed::Failed)?;
         broker.counters().look();
-        let held = broker.memory.take_up_to(fetch.bytes_max);
-        let memory_bytes = held.as_ref().map_or(0, Held::bytes);
-        let found = fetch.look(&broker.database.history(), memory_bytes);
-        let held = held.and_then(|held| held.shrink(found.bytes));
+        let held = memory.take_up_to(fetch.bytes_max);
+        let memory_bytes = held.bytes();
+        let found = fetch.look(&broker.database.history(), memory_bytes, !memory.is_over());
+        let Some(held) = memory.cover(held, found.bytes) else {
+            let bytes = found.bytes;
+            drop(found);
+            memory.wait(bytes).await;
+            continue;
+        };
+        let held = held.shrink(found.bytes);
         // Where memory is short, nobody holds some while waiting for more.
         let is_short = memory_bytes < fetch.bytes_max && found.bytes > 0;
-        if found.bytes >= bytes_min || found.is_failed || is_short || fetch.partitions.is_empty() || is_last {
+        if found.bytes >= bytes_min
+            || found.is_failed
+            || is_short
+            || fetch.partitions.is_empty()
+            || is_last
+            || memory.is_over()
+        {
             break (found, held);
         }
         drop(held);
@@ -189,12 +208,13 @@ impl Fetch {
         tags
     }
 
-    /// Takes what is there, in the order in which it was asked for, until there is no room any more.
-    fn look(&self, history: &dyn History, memory_bytes: usize) -> Found {
+    /// Takes what is there, in the order in which it was asked for, until there is no room any more; one batch also when it is more.
+    fn look(&self, history: &dyn History, memory_bytes: usize, or_one_batch: bool) -> Found {
         let mut found = Found { partitions: Vec::with_capacity(self.partitions.len()), bytes: 0, is_failed: false };
         for ((_, wanted), partition) in self.asked.wanted.iter().zip(&self.partitions) {
             let bytes_left = self.bytes_max.min(memory_bytes).saturating_sub(found.bytes);
-            let room = Room { bytes_max: wanted.bytes_max.min(bytes_left), or_one_batch: found.bytes == 0 };
+            let room =
+                Room { bytes_max: wanted.bytes_max.min(bytes_left), or_one_batch: or_one_batch && found.bytes == 0 };
             let looked = partition.as_ref().map_err(Clone::clone).and_then(|it| fetch(it, history, wanted, room));
             match &looked {
                 Ok(fetched) => found.bytes += fetched.records.len(),

@@ -18,7 +18,6 @@ use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
 use uuid::Uuid;
 
 use crate::broker::Broker;
-use crate::configs;
 use crate::connection::Closed;
 use crate::errors::Failure;
 use crate::read_only::{self, Wants};
@@ -165,7 +164,7 @@ async fn submit(
     let partition = u32::try_from(data.index).map_err(|_| Failure::unknown_partition(data.index))?;
     let records = data.records.clone().unwrap_or_default();
     let came = batches(&records)?;
-    check_sizes(&came, configs::batch_bytes_most(&broker.database))?;
+    check_sizes(&came, broker.database.batch_bytes_max())?;
     let packed = broker.database.submit_as_packed(&commit(topic, partition, &came)).map_err(failure)?;
     if let Some(ticket) = packed {
         return Ok(ticket);

@@ -103,7 +103,10 @@ async fn a_topic_is_created_as_asked_or_only_looked_at() {
     assert_eq!(client.partitions("t").await, 3);
     assert_eq!(client.create(&creating("u", -1, &[])).await, None);
     assert_eq!(client.partitions("u").await, 1);
+    let mut without_value = creating("v", 1, &[("retention.ms", "")]);
+    without_value.topics[0].configs[0].value = None;
     for (request, expected) in [
+        (without_value, InvalidConfig),
         (creating("a/b", 1, &[]), InvalidTopicException),
         (creating("v", 0, &[]), InvalidPartitions),
         (creating("v", -2, &[]), InvalidPartitions),
@@ -198,6 +201,10 @@ async fn a_setting_that_is_changed_does_what_it_says() {
         let request = AlterConfigsRequest::default().with_resources(vec![resource.clone()]);
         assert_eq!(client.call(version, &request).await.responses[0].error_code, 0);
     }
+    let without_value = plain::AlterableConfig::default().with_name(text("retention.ms")).with_value(None);
+    let refused = resource.clone().with_configs(vec![without_value]);
+    let request = AlterConfigsRequest::default().with_resources(vec![refused]);
+    assert_eq!(code(client.call(2, &request).await.responses[0].error_code), Some(InvalidConfig));
     assert_eq!(client.config("t", "retention.bytes").await.0, "5000");
     assert_eq!(client.config("t", "retention.ms").await.0, "-1");
     let of_broker = resource.with_resource_type(BROKER).with_resource_name(text("0"));

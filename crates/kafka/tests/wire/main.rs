@@ -23,4 +23,5 @@ mod read_only;
 mod server;
 mod sessions;
 mod settings;
+mod short_of_memory;
 mod versions;

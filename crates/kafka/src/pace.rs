@@ -1,0 +1,121 @@
+//! How slowly a client may go that has memory which others wait for.
+//!
+//! Without a bound a few connections with half a request each, or with large answers that they don't read, would keep out all large
+//! requests and fetches. With no one waiting everybody may take its time.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
+
+use crate::connection::Closed;
+use crate::memory::Memory;
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// So long it may take whatever comes or goes.
+    pub(crate) grace: Duration,
+    /// Behind that, so much has to have come or gone for each second.
+    pub(crate) bytes_per_s: u64,
+}
+
+impl Pace {
+    /// A megabyte a second, which every network of a data center has a hundred times; five seconds are for what was lost on the way.
+    pub(crate) const USUAL: Pace = Pace { grace: Duration::from_secs(5), bytes_per_s: 1 << 20 };
+
+    /// Whether so many bytes are too few for who has had the memory so long.
+    pub(crate) fn is_behind(&self, took: Duration, bytes: usize) -> bool {
+        let due = took.saturating_sub(self.grace).as_secs_f64() * self.bytes_per_s as f64;
+        took >= self.grace && bytes as f64 <= due
+    }
+
+    /// Writes an answer that has some of the memory.
+    ///
+    /// # Errors
+    /// [`Closed::Idle`] when the client takes it too slowly and others wait for the memory, [`Closed::Failed`] when the connection breaks.
+    pub(crate) async fn write(
+        &self,
+        output: &mut (impl AsyncWrite + Unpin),
+        answer: &[u8],
+        memory: &Memory,
+    ) -> Result<(), Closed> {
+        let since = Instant::now();
+        let mut left = answer;
+        while !left.is_empty() {
+            match timeout(self.grace, output.write(left)).await {
+                Ok(Ok(0) | Err(_)) => return Err(Closed::Failed),
+                Ok(Ok(written)) => left = &left[written..],
+                Err(_) => {}
+            }
+            if self.is_behind(since.elapsed(), answer.len() - left.len()) && memory.is_waited_for() {
+                return Err(Closed::Idle);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_behind_at_once_and_everybody_is_who_moves_less_than_is_due() {
+        let pace = Pace { grace: Duration::from_secs(5), bytes_per_s: 1000 };
+        assert!(!pace.is_behind(Duration::from_millis(4999), 0));
+        assert!(pace.is_behind(Duration::from_secs(5), 0));
+        assert!(pace.is_behind(Duration::from_secs(7), 2000));
+        assert!(!pace.is_behind(Duration::from_secs(7), 2001));
+    }
+
+    #[tokio::test]
+    async fn who_reads_slowly_what_holds_memory_is_closed_when_others_wait_for_it_and_not_before() {
+        let memory = Memory::new(100 << 10);
+        let pace = Pace { grace: Duration::from_millis(20), bytes_per_s: 1 << 20 };
+        let answer = vec![1; 80_000];
+        let (mut output, mut client) = tokio::io::duplex(1 << 10);
+        {
+            let held = memory.take(answer.len()).await;
+            let alone = timeout(5 * pace.grace, pace.write(&mut output, &answer, &memory)).await;
+            assert!(alone.is_err(), "nobody waits: it may take its time");
+            drop(held);
+        }
+        let held = memory.take(answer.len()).await;
+        let (ended, _held) = tokio::join!(
+            async {
+                let ended = pace.write(&mut output, &answer, &memory).await;
+                drop(held);
+                ended
+            },
+            memory.take(answer.len())
+        );
+        assert_eq!(ended, Err(Closed::Idle));
+        drop(output);
+        let mut read = Vec::new();
+        client.read_to_end(&mut read).await.expect("what was written");
+        assert!(read.len() < answer.len());
+    }
+
+    #[tokio::test]
+    async fn who_reads_fast_enough_gets_all_though_others_wait() {
+        let memory = Memory::new(100 << 10);
+        let answer: Vec<u8> = (0..80_000u32).map(|i| i as u8).collect();
+        let (mut output, mut client) = tokio::io::duplex(1 << 10);
+        let held = memory.take(answer.len()).await;
+        let mut read = Vec::new();
+        let (written, ..) = tokio::join!(
+            async {
+                let written = Pace::USUAL.write(&mut output, &answer, &memory).await;
+                drop((held, output));
+                written
+            },
+            memory.take(answer.len()),
+            client.read_to_end(&mut read)
+        );
+        assert_eq!(written, Ok(()));
+        assert_eq!(read, answer);
+    }
+}

@@ -1,0 +1,68 @@
+//! Fetches whose first batch is more than there is memory for.
+
+use kafka_protocol::messages::{FetchResponse, ProduceResponse};
+use quire::{Database, Durability};
+use quire_kafka::Settings;
+
+use crate::support::{Client, World, batch, fetching, patiently, producing, values};
+
+/// More than what systems take for a client that does not read.
+const LARGE_BYTES: usize = 15 << 20;
+
+/// A server with memory for one large request or answer, and a topic with one large batch.
+async fn world(idle_timeout_ms: u64) -> (World, Client) {
+    let settings =
+        Settings { frame_bytes_max: 16 << 20, memory_bytes_max: 20 << 20, idle_timeout_ms, ..Settings::default() };
+    let directory = tempfile::tempdir().expect("a directory");
+    let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(64 << 20);
+    let world = World::over(directory, builder.open().expect("a database"), settings).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let large = batch(&[&"x".repeat(LARGE_BYTES)]);
+    assert_eq!(client.produce("t", &large).await.error_code, 0);
+    (world, client)
+}
+
+#[tokio::test]
+async fn a_fetch_waits_for_the_memory_of_its_first_batch_also_when_that_is_more_than_it_asked_for() {
+    let (world, mut other) = world(600_000).await;
+    let mut unread = world.client().await;
+    unread.send(12, &fetching("t", 0)).await;
+    world.counted(|counts| counts.fetch_looks == 1).await;
+    other.send(12, &fetching("t", 0).with_max_bytes(1)).await;
+    // It looked and found no memory; it looks again when there is some.
+    world.counted(|counts| counts.fetch_looks == 2).await;
+    drop(unread);
+    let (_, answer) = other.receive::<FetchResponse>(12).await;
+    assert_eq!(values(&answer.responses[0].partitions[0])[0].1.len(), LARGE_BYTES);
+    world.counted(|counts| counts.fetch_looks == 3).await;
+}
+
+#[tokio::test]
+async fn who_does_not_read_its_answer_is_closed_when_another_fetch_waits_for_its_memory() {
+    let (world, mut other) = world(600_000).await;
+    let mut unread = world.client().await;
+    unread.send(12, &fetching("t", 0)).await;
+    world.counted(|counts| counts.fetch_looks == 1).await;
+    assert_eq!(values(&other.fetch("t", 0).await)[0].1.len(), LARGE_BYTES);
+    world.counted(|counts| counts.closed_idle == 1).await;
+}
+
+#[tokio::test]
+async fn a_fetch_that_waits_for_the_memory_of_a_request_behind_it_is_answered_without_records() {
+    let (world, mut other) = world(300).await;
+    other.topic("u").await;
+    let mut both = world.client().await;
+    // It waits for more than there is; meanwhile the request behind it is read ahead, and takes most of the memory.
+    both.send(12, &fetching("t", 0).with_max_wait_ms(200).with_min_bytes(i32::MAX)).await;
+    world.counted(|counts| counts.fetch_looks == 1).await;
+    both.send(9, &producing("u", 0, &batch(&[&"y".repeat(LARGE_BYTES)]))).await;
+    let (_, fetched) = both.receive::<FetchResponse>(12).await;
+    let fetched = &fetched.responses[0].partitions[0];
+    assert_eq!((fetched.error_code, fetched.high_watermark, values(fetched).len()), (0, 1, 0));
+    let (_, produced) = patiently(both.receive::<ProduceResponse>(9)).await;
+    assert_eq!(produced.responses[0].partition_responses[0].error_code, 0);
+    // The other has said nothing for too long by now.
+    let mut another = world.client().await;
+    assert_eq!(values(&another.fetch("t", 0).await)[0].1.len(), LARGE_BYTES);
+}
