@@ -45,8 +45,14 @@ pub(crate) struct Serve {
     log_bytes_max: Option<u64>,
 }
 
+/// From how many bytes on memory goes back to the system when it is freed: more than most requests and answers have, and a fraction
+/// of the largest.
+const LARGE_BYTES: usize = 4 << 20;
+
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        // Where it can't be had the server keeps more than it uses, as any other does.
+        let _ = quire_mapped::give_back_large(LARGE_BYTES);
         let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
         self.addresses.check()?;
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());

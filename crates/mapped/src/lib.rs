@@ -4,6 +4,7 @@
 //!   mark and moves it; any number of views read below it.
 //! * [`SharedWords`]: a small mapped file seen as atomic 64-bit words.
 //! * [`Slabs`]: memory without a file in large pages, given out in parts.
+//! * [`give_back_large`]: what becomes of large pieces of memory.
 //!
 //! # Invariants
 //! Every `SAFETY` comment in this crate rests on one of these.
@@ -21,10 +22,12 @@
 //! * **Length.** The file is at least as long as its mapping for as long as the mapping lives. Who truncates it from
 //!   outside gets a bus error, as with every mapped file.
 
+mod allocator;
 mod region;
 mod slabs;
 mod words;
 
+pub use allocator::give_back_large;
 pub use region::{Appender, View};
 pub use slabs::Slabs;
 pub use words::SharedWords;

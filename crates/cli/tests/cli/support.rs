@@ -130,6 +130,14 @@ impl Server {
         server
     }
 
+    /// How many bytes of memory it has, files aside.
+    #[cfg(target_os = "linux")]
+    #[track_caller]
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        number(&status, "RssAnon:") << 10
+    }
+
     /// Sends it a signal, and waits for its end: the status, and what it printed meanwhile.
     #[track_caller]
     pub(crate) fn stop_by(mut self, signal: &str) -> (Option<i32>, String) {
