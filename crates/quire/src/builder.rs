@@ -193,8 +193,8 @@ impl Builder {
     /// How many keys of topics with [`Cleanup::Compact`](crate::streams::Cleanup::Compact) a compaction knows at a time, of all their
     /// partitions together; each takes about 28 bytes while it runs. Default: 1,835,008, which are 52 MiB; at least 1.
     ///
-    /// Of a partition with more keys, each compaction lets go of the older records of a share of them, and the next one of another
-    /// share's. Records that tell that their keys are gone then stay where they stand in one batch with those of another share.
+    /// Of a partition with more keys, a look lets go of the older records of a share of them, and the next one of another
+    /// share's; [`Database::compact`](crate::Database::compact) looks as often as there are shares. Records that tell that their keys are gone then stay where they stand in one batch with those of another share.
     pub fn compact_keys_max(mut self, keys: usize) -> Self {
         self.retention.compact_keys_max = keys;
         self

@@ -6,7 +6,7 @@
 //! ```
 
 use quire_log::{Clock, Compaction, CompactionPlan, Compactor, Reader, Run, Survival, Survives};
-use quire_model::{Entry, ModelId, Timestamp};
+use quire_model::{Entry, ModelId, Position, Timestamp};
 
 use crate::decide::{Commands, Replies};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ const PRESSED_PERCENT_MIN: u8 = 10;
 
 /// How thorough a compaction is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Thoroughness {
+struct Thoroughness {
     /// How many entries of a segment it goes by when it plans.
     samples_max: u32,
     /// How much of a segment has to be of no use before it is rewritten.
@@ -33,7 +33,10 @@ pub(crate) struct Thoroughness {
 
 impl Thoroughness {
     /// Whatever is of no use goes, however little it is.
-    pub(crate) const FULL: Self = Thoroughness { samples_max: u32::MAX, percent_min: 0, looks_at_all: true };
+    const FULL: Self = Thoroughness { samples_max: u32::MAX, percent_min: 0, looks_at_all: true };
+
+    /// The same, of the shares of keys that are yet to be looked at.
+    const REST: Self = Thoroughness { looks_at_all: false, ..Self::FULL };
 }
 
 /// How much of what is worth rewriting was.
@@ -44,14 +47,31 @@ enum Extent {
 }
 
 impl Shared {
-    /// Rewrites the segments of which enough no longer counts.
+    /// Rewrites the segments of which enough no longer counts, unless that is being done.
     pub(crate) fn compact_in_time(&self) -> Result<()> {
+        let Some(_turn) = self.keys.try_turn() else { return Ok(()) };
         let mut percent_min = self.retention.compact_percent_min;
         if self.pressure.is_on() {
             // The space that is asked for is in segments of which perhaps only a part are records of topics.
             percent_min = percent_min.min(PRESSED_PERCENT_MIN);
         }
-        self.compact(Thoroughness { samples_max: SAMPLES, percent_min, looks_at_all: false }).map(|_| ())
+        let scope = (self.log.clock().now(), self.log.compactable_end()?);
+        self.compact(Thoroughness { samples_max: SAMPLES, percent_min, looks_at_all: false }, scope).map(|_| ())
+    }
+
+    /// Rewrites every segment of which anything no longer counts, as of now: share by share, where there are more keys than are known
+    /// at a time, and once more where records went, for then others may be told when they may go.
+    pub(crate) fn compact_whole(&self) -> Result<Compaction> {
+        let _turn = self.keys.turn();
+        // What is written meanwhile is left to the next time, so this comes to an end.
+        let scope = (self.log.clock().now(), self.log.compactable_end()?);
+        let (mut done, mut extent) = self.compact(Thoroughness::FULL, scope)?;
+        while extent == Extent::Whole && self.keys.has_shares_left() {
+            let more;
+            (more, extent) = self.compact(Thoroughness::REST, scope)?;
+            done += more;
+        }
+        Ok(done)
     }
 
     /// Has it looked at what no longer counts after an interval.
@@ -65,12 +85,10 @@ impl Shared {
     ///
     /// The log asks what survives while it keeps others from sealing and compacting; writers go on, but for the moments in
     /// which some entries are looked at.
-    pub(crate) fn compact(&self, thoroughness: Thoroughness) -> Result<Compaction> {
+    fn compact(&self, thoroughness: Thoroughness, (now, end): (Timestamp, Position)) -> Result<(Compaction, Extent)> {
         self.check_writable()?;
-        let now = self.log.clock().now();
         let kept = self.retention.history_ms.saturating_mul(1000);
         let history_from = Timestamp::from_micros(now.as_micros().saturating_sub(kept));
-        let end = self.log.compactable_end()?;
         let compacted = self.state_now()?.models.streams.compacted();
         let looked = self.keys.look(&self.log, &compacted, end, now, thoroughness.looks_at_all);
         for command in looked.too_much {
@@ -79,12 +97,12 @@ impl Shared {
             self.log.request(decided.rests_on);
         }
         let (mut keys, mut failed) = (looked.keys, looked.failed);
-        let rewritten = self.rewrite(thoroughness, history_from, &mut keys, &mut failed);
+        let rewritten = self.rewrite(thoroughness, (history_from, end), &mut keys, &mut failed);
         match rewritten {
             Ok((_, Extent::Whole)) => self.keys.done(&keys),
             Ok((_, Extent::Part)) | Err(_) => self.keys.not_done(&keys),
         }
-        let (done, _) = rewritten?;
+        let done = rewritten?;
         failed.map_or(Ok(done), Err)
     }
 
@@ -92,7 +110,7 @@ impl Shared {
     fn rewrite(
         &self,
         thoroughness: Thoroughness,
-        history_from: Timestamp,
+        (history_from, end): (Timestamp, Position),
         keys: &mut Keys,
         failed: &mut Option<Error>,
     ) -> Result<(Compaction, Extent)> {
@@ -100,10 +118,11 @@ impl Shared {
             // Another process is at it.
             return Ok((Compaction::default(), Extent::Part));
         };
-        let shares = {
+        let mut shares = {
             let mut survives = self.survives(keys, history_from, Purpose::Plan);
             compactor.shares(thoroughness.samples_max, &mut survives)?
         };
+        shares.retain(|share| share.end <= end);
         let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
         let mut survives = self.survives(keys, history_from, Purpose::Rewrite);
         let rewritten = rewrite_runs(&mut compactor, &plan.runs, &mut survives, failed);

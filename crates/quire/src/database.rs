@@ -15,7 +15,6 @@ use quire_model::{Position, Timestamp};
 
 use crate::builder::Builder;
 use crate::commit::Commit;
-use crate::compaction::Thoroughness;
 use crate::compression::{OPENED_BYTES_MAX, opened_within};
 use crate::decide::{Commands, Replies, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -340,7 +339,7 @@ impl Database {
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on.
     pub fn compact(&self) -> Result<Compaction> {
         self.shared.checkpoint()?;
-        self.shared.compact(Thoroughness::FULL)
+        self.shared.compact_whole()
     }
 
     /// What reads found not to be as it was written, since the database was opened. Those reads failed; all else is read.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use quire_log::{Log, Survival};
 use quire_model::{Entry, Position, Timestamp};
@@ -29,6 +29,8 @@ pub(crate) struct KeyLooks {
     seed: u64,
     keys_max: usize,
     rounds: Mutex<BTreeMap<Of, Round>>,
+    /// Held by who looks, until what follows is carried out: the shares of keys are those of one, and so is the room for keys.
+    turn: Mutex<()>,
 }
 
 /// The last look at a partition.
@@ -82,7 +84,27 @@ pub(crate) enum Purpose {
 
 impl KeyLooks {
     pub(crate) fn new(seed: u64, keys_max: usize) -> Self {
-        KeyLooks { seed, keys_max, rounds: Mutex::default() }
+        KeyLooks { seed, keys_max, rounds: Mutex::default(), turn: Mutex::default() }
+    }
+
+    /// Waits for the turn to look.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the turn to look, unless another thread has it.
+    pub(crate) fn try_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(turn)) => Some(turn.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Whether there are partitions of which a share of the keys is yet to be looked at.
+    pub(crate) fn has_shares_left(&self) -> bool {
+        let rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        rounds.values().any(|round| round.turns_left > 0)
     }
 
     /// Looks through the partitions that are due, or all, as long as there is room for their keys. `end` is how far the log can be
