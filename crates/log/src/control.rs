@@ -102,7 +102,14 @@ impl Control {
     pub(crate) fn open(directory: &Directory, identity: Identity, settings: &Settings) -> Result<Entered> {
         let door = Door { _locked: directory.lock_file_in_turn(DOOR)? };
         let in_use = |process| Error::InUse { directory: directory.path().to_owned(), process };
-        let Some((open, alone)) = directory.lock_open(settings.exclusive)? else {
+        let mut locked = directory.lock_open(settings.exclusive)?;
+        if !locked.as_ref().is_some_and(|(_, alone)| *alone) && is_unrecovered(directory) {
+            // Whoever was recovering it has left the door, and so has died: only the lock on the directory is still to go. What it
+            // left is not what anyone can join.
+            drop(locked.take());
+            locked = Some((directory.lock_open_in_turn(settings.exclusive)?, true));
+        }
+        let Some((open, alone)) = locked else {
             return Err(in_use(somebody(directory)));
         };
         if !alone && !directory.names()?.iter().any(|name| name == NAME) {
@@ -120,10 +127,6 @@ impl Control {
             [MAGIC, seal(VERSION), identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
         debug_assert_eq!((DATABASE, SHARD), (2, expected.len() - 1));
         let own = (0..expected.len()).all(|index| word(index) == expected[index]);
-        let mode = |durability| match durability {
-            Durability::Os => seal(0),
-            Durability::Sync => seal(1),
-        };
         let mut durability = settings.durability;
         let mut known = Known::default();
         if own {
@@ -139,7 +142,6 @@ impl Control {
             for (index, value) in expected.into_iter().enumerate() {
                 control.word(index).store(value, Ordering::Release);
             }
-            control.word(DURABILITY).store(mode(durability), Ordering::Release);
         } else if !own || known.tail.is_none() {
             return Err(in_use(None));
         } else if settings.adopts_durability {
@@ -157,6 +159,11 @@ impl Control {
         }
         control.sit_down(directory);
         Ok(Entered { control, known, durability, alone, door })
+    }
+
+    /// The log can be joined from now on: it is recovered. To be called by who is alone, in the door.
+    pub(crate) fn say_recovered(&self, durability: Durability) {
+        self.word(DURABILITY).store(mode(durability), Ordering::Release);
     }
 
     /// Uses the seat from now on.
@@ -328,6 +335,21 @@ fn failed_elsewhere() -> Error {
     Error::Failed { message: "another process could not write or sync; see what it said".to_owned() }
 }
 
+/// How a durability stands in the control file.
+fn mode(durability: Durability) -> u64 {
+    match durability {
+        Durability::Os => seal(0),
+        Durability::Sync => seal(1),
+    }
+}
+
+/// Whether somebody began to recover the log, and did not come to the end of it. To be asked in the door.
+fn is_unrecovered(directory: &Directory) -> bool {
+    let head = directory.read_head(NAME, (DURABILITY + 1) * 8).unwrap_or_default();
+    let word = |index: usize| head.as_chunks::<8>().0.get(index).map(|word| u64::from_le_bytes(*word));
+    (word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))
+}
+
 /// A process that has the log open, when it said so.
 fn somebody(directory: &Directory) -> Option<u64> {
     let bytes = directory.read_head(NAME, WORDS * 8).ok()?;
@@ -376,7 +398,47 @@ fn number(word: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::{fs, thread};
+
     use super::*;
+    use crate::storage::Disk;
+
+    #[test]
+    fn who_finds_a_recovery_cut_off_waits_until_the_dead_are_gone_and_recovers() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = || Directory::open(Arc::new(Disk), place.path()).unwrap();
+        let open = |exclusive| {
+            let identity = Identity { database: 7, shard: 0 };
+            Control::open(&directory(), identity, &Settings { exclusive, ..Settings::default() }).unwrap()
+        };
+        let inode = format!(":{} ", fs::metadata(place.path()).unwrap().ino());
+        let somebody_waits = || {
+            let locks = fs::read_to_string("/proc/locks").unwrap();
+            locks.lines().any(|line| line.contains("-> FLOCK") && line.contains(&inode))
+        };
+        for exclusive in [false, true] {
+            let Entered { control, alone, door, .. } = open(false);
+            assert!(alone);
+            // It dies: the kernel gives back what it had locked in an order of its own.
+            drop(door);
+            thread::scope(|scope| {
+                let next = scope.spawn(|| open(exclusive));
+                while !next.is_finished() && !somebody_waits() {
+                    thread::yield_now();
+                }
+                assert!(!next.is_finished(), "it joined what nobody has recovered");
+                drop(control);
+                assert!(next.join().unwrap().alone);
+            });
+        }
+        let Entered { control, alone, door, .. } = open(false);
+        assert!(alone);
+        control.set_tail(Position::ZERO);
+        control.say_recovered(Durability::default());
+        drop(door);
+        assert!(!open(false).alone, "what is recovered is joined");
+    }
 
     #[test]
     fn a_sealed_word_comes_back_and_no_flipped_bit_is_taken_for_one() {

@@ -248,6 +248,17 @@ impl Directory {
         Ok(locked.then_some((lock, alone)))
     }
 
+    /// The same, for who is alone once everyone has left who has it locked now: waits for that.
+    pub(crate) fn lock_open_in_turn(&self, exclusive: bool) -> Result<LockedFile> {
+        let failed = |error| Error::io("lock", &self.path, error);
+        let lock = LockedFile(Arc::clone(&self.handle));
+        lock.0.lock(Lock::InTurn).map_err(failed)?;
+        if !exclusive {
+            lock.0.lock(Lock::Shared).map_err(failed)?;
+        }
+        Ok(lock)
+    }
+
     /// Makes a file when there is none, and locks it; `None` when somebody has it locked.
     pub(crate) fn lock_file(&self, name: &str) -> Result<Option<LockedFile>> {
         self.locked(name, Access::Create, Lock::Alone)

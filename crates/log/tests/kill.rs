@@ -5,8 +5,9 @@
 //! started holds the locks of the one that starts it for a moment.
 
 use std::io::{BufRead, BufReader, Write, stdout};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use quire_log::{CompactionPlan, Durability, Error, Identity, Log, Opened, Reader, Settings, SystemClock, Writer};
@@ -137,7 +138,7 @@ fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> 
     for line in lines.map_while(Result::ok) {
         note(&line);
     }
-    child.wait().unwrap();
+    check_killed(&mut child);
     last
 }
 
@@ -236,7 +237,7 @@ fn check_company_once(durability: Durability, compacts: bool, seed: u64) {
             .max()
             .unwrap_or_default()
             .max(promised);
-        child.wait().unwrap();
+        check_killed(&mut child);
         if round % 8 == 0 {
             // Somebody who only looks, while the others go on.
             assert!(verify(directory.path(), durability).0 >= promised, "round {round}");
@@ -251,12 +252,18 @@ fn check_company_once(durability: Durability, compacts: bool, seed: u64) {
             .max()
             .unwrap_or_default()
             .max(promised);
-        child.wait().unwrap();
+        check_killed(&mut child);
     }
     let (found, left_out) = verify(directory.path(), durability);
     assert!(promised > 100 && found >= promised);
     // How much is gone depends on how often those who compact had a processor.
     assert_eq!(left_out > 0, compacts, "{left_out} of {found} records are gone");
+}
+
+/// That a child ended by being killed, and not by an error: those would go unseen where another takes its place.
+fn check_killed(child: &mut Child) {
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(9), "a child ended with {status} before it was killed");
 }
 
 #[test]

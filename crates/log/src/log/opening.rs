@@ -147,6 +147,10 @@ impl Log {
         if entered.alone && (checkpoint.is_some() || shared.compacted_end() == Position::ZERO) {
             useless.iter().try_for_each(|name| shared.directory.remove(name))?;
         }
+        if entered.alone {
+            // Commit point: who finds this not said knows that its recovery was cut off.
+            log.shared().control().say_recovered(entered.durability);
+        }
         // From here on somebody else may open the log, too.
         drop(entered.door);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })
