@@ -32,7 +32,7 @@ pub(crate) struct Kafka {
     /// How many bytes of batches an answer to a fetch may have, whatever the client asks for
     #[arg(long = "kafka-fetch-bytes-max", value_name = "BYTES", default_value_t = Settings::default().fetch_bytes_max)]
     fetch_bytes_max: usize,
-    /// How many bytes of memory large requests and answers to fetches may take together
+    /// How many bytes of memory large requests and answers may take together
     #[arg(long = "kafka-memory-bytes-max", value_name = "BYTES", default_value_t = Settings::default().memory_bytes_max)]
     memory_bytes_max: u64,
     /// The shortest time that a member of a group may choose to be silent before it is taken out

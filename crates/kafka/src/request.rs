@@ -43,6 +43,42 @@ pub(crate) enum Api {
     DescribeProducers,
 }
 
+impl Api {
+    /// Whether to handle it once more changes nothing, and answers as well.
+    pub(crate) fn only_reads(self) -> bool {
+        match self {
+            Api::ListOffsets
+            | Api::Metadata
+            | Api::OffsetFetch
+            | Api::FindCoordinator
+            | Api::DescribeGroups
+            | Api::ListGroups
+            | Api::Versions
+            | Api::OffsetForLeaderEpoch
+            | Api::DescribeConfigs
+            | Api::DescribeLogDirs
+            | Api::DescribeCluster
+            | Api::DescribeProducers => true,
+            Api::Produce
+            | Api::Fetch
+            | Api::OffsetCommit
+            | Api::JoinGroup
+            | Api::Heartbeat
+            | Api::LeaveGroup
+            | Api::SyncGroup
+            | Api::InitProducerId
+            | Api::DeleteGroups
+            | Api::OffsetDelete
+            | Api::DeleteRecords
+            | Api::CreateTopics
+            | Api::DeleteTopics
+            | Api::CreatePartitions
+            | Api::AlterConfigs
+            | Api::IncrementalAlterConfigs => false,
+        }
+    }
+}
+
 /// A request of an API and a version that are offered, with a body of the right shape.
 #[derive(Debug)]
 pub(crate) struct Request {

@@ -19,9 +19,9 @@ pub struct Settings {
     pub idle_timeout_ms: u64,
     /// The most connections at a time. One more is closed as soon as it is accepted. Default: 10,000; at least 1.
     pub connections_max: usize,
-    /// The most bytes that requests and answers to fetches may take together, those of at most 64 KiB aside. A request for which
-    /// there is no memory waits, unread, until others are handled; answers are made smaller, and wait when not even their first batch
-    /// fits. Who has memory that others wait for, and sends or reads slowly, is closed. Default: 1 GiB; at least `frame_bytes_max`, at
+    /// The most bytes that requests, and records and other answers, may take together, those of at most 64 KiB aside. A request for
+    /// which there is no memory waits, unread, until others are handled; answers to fetches are made smaller, and wait when not even
+    /// their first batch fits; other answers wait, and are made when there is memory for them. Who has memory that others wait for, and sends or reads slowly, is closed. Default: 1 GiB; at least `frame_bytes_max`, at
     /// most 1 TiB.
     pub memory_bytes_max: u64,
     /// The shortest and the longest time, in milliseconds, that a member of a group may choose to be silent before it is taken

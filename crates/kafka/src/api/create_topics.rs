@@ -77,7 +77,9 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
         return Err(Failure::new(ResponseError::InvalidReplicationFactor, message));
     }
     let mut changes = TopicChanges::default();
+    let twice = Twice::of(topic.configs.iter().map(|config| config.name.clone()));
     for config in &topic.configs {
+        twice.check(&config.name, &config.name)?;
         let change = configs::set(&config.name, config.value.as_deref())?;
         configs::change(&mut changes, &config.name, change, broker.database.batch_bytes_max())?;
     }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::broker::{Broker, LEADER_EPOCH};
 use crate::connection::Closed;
 use crate::errors::Failure;
-use crate::memory::Held;
+use crate::memory::{Held, Turn};
 use crate::partition::{Partition, Room};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, Tagged, fields};
@@ -67,10 +67,6 @@ static REPLICA_STATE: Struct = fields(&[Field(0, LAST, Shape::Fixed(4 + 8))]);
 /// From which version on a request has a session, and an answer room for an error that is not a partition's.
 const SESSIONS_FROM: i16 = 7;
 
-/// How long a fetch waits for the memory of its first batch. Behind that the client hears where the partitions end, without records, well
-/// before it takes the server for dead: the Java client does so after 30 s, librdkafka after 60.
-const SHORT_OF_MEMORY: Duration = Duration::from_secs(20);
-
 /// In place of an offset: the client is to go by what it knows.
 const UNKNOWN: i64 = -1;
 
@@ -82,6 +78,7 @@ pub(crate) async fn handle(
     broker: &Broker,
     session: &mut Option<Session>,
     request: Request,
+    mut memory: Turn<'_>,
 ) -> Result<(FetchResponse, Option<Held>), Closed> {
     let mut decoded: FetchRequest = request.decode()?;
     if request.version < SESSIONS_FROM {
@@ -101,8 +98,6 @@ pub(crate) async fn handle(
     };
     let bytes_max = bytes_max.min(broker.settings.fetch_bytes_max);
     let mut fetch = Fetch { partitions: Vec::new(), asked, bytes_max, is_read_committed };
-    let idle = Duration::from_millis(broker.settings.idle_timeout_ms);
-    let mut memory = broker.memory.turn(SHORT_OF_MEMORY.min(idle));
     let mut waiter: Option<Waiter<'_>> = None;
     let mut is_last = wait_ms == 0;
     let (found, held) = loop {

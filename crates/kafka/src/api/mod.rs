@@ -37,6 +37,7 @@ pub(crate) mod describe_producers;
 pub(crate) mod offset_for_leader_epoch;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
@@ -112,7 +113,12 @@ pub(crate) const OFFERED: &[Offered] = &[
     Offered::new(Api::DescribeProducers, ApiKey::DescribeProducers, 0, 0, &describe_producers::SCHEMA),
 ];
 
-/// Handles a request, and gives the frame of its answer.
+/// How long an answer waits for its memory. Behind that a fetch tells where the partitions end, without records, well before its client
+/// takes the server for dead: the Java client does so after 30 s, librdkafka after 60. To anything else there is no answer without what
+/// it asks for, and the connection is closed.
+const SHORT_OF_MEMORY: Duration = Duration::from_secs(20);
+
+/// Handles a request, and gives the frame of its answer, with the memory that a large one takes.
 ///
 /// # Errors
 /// Why the connection has to be closed instead.
@@ -122,73 +128,93 @@ pub(crate) async fn handle(
     session: &mut Option<Session>,
     request: Request,
 ) -> Result<Frame, Closed> {
-    if request.api != Api::Fetch {
-        return Ok(Frame { bytes: handle_small(broker, ends, request).await?, held: None });
+    let patience = SHORT_OF_MEMORY.min(Duration::from_millis(broker.settings.idle_timeout_ms));
+    let mut memory = broker.memory.turn(patience);
+    if request.api == Api::Fetch {
+        let Request { version, correlation_id, .. } = request;
+        let (response, held) = fetch::handle(broker, session, request, memory).await?;
+        return Ok(Frame { bytes: response::frame(correlation_id, version, &response)?, held });
     }
-    let Request { version, correlation_id, .. } = request;
-    let (response, held) = fetch::handle(broker, session, request).await?;
-    Ok(Frame { bytes: response::frame(correlation_id, version, &response)?, held })
+    loop {
+        let held = memory.take_up_to(0);
+        let bytes = handle_once(broker, ends, &request).await?;
+        let bytes_taken = bytes.len();
+        if let Some(held) = memory.cover(held, bytes_taken) {
+            return Ok(Frame { bytes, held: held.shrink(bytes_taken) });
+        }
+        if memory.is_over() {
+            return Err(Closed::Idle);
+        }
+        // What is read anew does not stand in memory while there is none for it.
+        let done = (!request.api.only_reads()).then_some(bytes);
+        memory.wait(bytes_taken).await;
+        if let Some(bytes) = done {
+            return if memory.is_over() {
+                Err(Closed::Idle)
+            } else {
+                Ok(Frame { bytes, held: Some(memory.take_up_to(0)) })
+            };
+        }
+    }
 }
 
-/// Handles a request whose answer is never large.
-async fn handle_small(broker: &Arc<Broker>, ends: Ends, request: Request) -> Result<Bytes, Closed> {
-    let Request { version, correlation_id, .. } = request;
+/// Handles a request that is no fetch: gives the frame of its answer, however much memory there is for it.
+async fn handle_once(broker: &Arc<Broker>, ends: Ends, request: &Request) -> Result<Bytes, Closed> {
+    let Request { version, correlation_id, .. } = *request;
     match request.api {
         Api::Produce => unreachable!("it is committed when it comes, and answered when that is durable"),
         Api::Fetch => unreachable!("a fetch has a session, and is handled before"),
-        Api::ListOffsets if version == 0 => list_offsets_v0::handle(broker, &request).await,
-        Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, &request).await?),
+        Api::ListOffsets if version == 0 => list_offsets_v0::handle(broker, request).await,
+        Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, request).await?),
         Api::Metadata => {
-            response::frame(correlation_id, version, &metadata::handle(broker, ends.local, &request).await?)
+            response::frame(correlation_id, version, &metadata::handle(broker, ends.local, request).await?)
         }
-        Api::Versions => response::frame(correlation_id, version, &api_versions::handle(&request)),
+        Api::Versions => response::frame(correlation_id, version, &api_versions::handle(request)),
         Api::FindCoordinator => {
-            response::frame(correlation_id, version, &find_coordinator::handle(broker, ends, &request)?)
+            response::frame(correlation_id, version, &find_coordinator::handle(broker, ends, request)?)
         }
-        Api::JoinGroup => response::frame(correlation_id, version, &join_group::handle(broker, ends, &request).await?),
-        Api::SyncGroup => response::frame(correlation_id, version, &sync_group::handle(broker, &request).await?),
-        Api::Heartbeat => response::frame(correlation_id, version, &heartbeat::handle(broker, &request).await?),
-        Api::LeaveGroup => response::frame(correlation_id, version, &leave_group::handle(broker, &request).await?),
+        Api::JoinGroup => response::frame(correlation_id, version, &join_group::handle(broker, ends, request).await?),
+        Api::SyncGroup => response::frame(correlation_id, version, &sync_group::handle(broker, request).await?),
+        Api::Heartbeat => response::frame(correlation_id, version, &heartbeat::handle(broker, request).await?),
+        Api::LeaveGroup => response::frame(correlation_id, version, &leave_group::handle(broker, request).await?),
         Api::OffsetCommit => {
             let version = offset_commit::answered_in(version);
-            response::frame(correlation_id, version, &offset_commit::handle(broker, &request).await?)
+            response::frame(correlation_id, version, &offset_commit::handle(broker, request).await?)
         }
-        Api::OffsetFetch => response::frame(correlation_id, version, &offset_fetch::handle(broker, &request).await?),
-        Api::OffsetDelete => response::frame(correlation_id, version, &offset_delete::handle(broker, &request).await?),
-        Api::ListGroups => response::frame(correlation_id, version, &list_groups::handle(broker, &request).await?),
+        Api::OffsetFetch => response::frame(correlation_id, version, &offset_fetch::handle(broker, request).await?),
+        Api::OffsetDelete => response::frame(correlation_id, version, &offset_delete::handle(broker, request).await?),
+        Api::ListGroups => response::frame(correlation_id, version, &list_groups::handle(broker, request).await?),
         Api::DescribeGroups => {
-            response::frame(correlation_id, version, &describe_groups::handle(broker, &request).await?)
+            response::frame(correlation_id, version, &describe_groups::handle(broker, request).await?)
         }
-        Api::DeleteGroups => response::frame(correlation_id, version, &delete_groups::handle(broker, &request).await?),
+        Api::DeleteGroups => response::frame(correlation_id, version, &delete_groups::handle(broker, request).await?),
         Api::InitProducerId => {
-            response::frame(correlation_id, version, &init_producer_id::handle(broker, &request).await?)
+            response::frame(correlation_id, version, &init_producer_id::handle(broker, request).await?)
         }
-        Api::DeleteRecords => {
-            response::frame(correlation_id, version, &delete_records::handle(broker, &request).await?)
-        }
-        Api::CreateTopics => response::frame(correlation_id, version, &create_topics::handle(broker, &request).await?),
-        Api::DeleteTopics => response::frame(correlation_id, version, &delete_topics::handle(broker, &request).await?),
+        Api::DeleteRecords => response::frame(correlation_id, version, &delete_records::handle(broker, request).await?),
+        Api::CreateTopics => response::frame(correlation_id, version, &create_topics::handle(broker, request).await?),
+        Api::DeleteTopics => response::frame(correlation_id, version, &delete_topics::handle(broker, request).await?),
         Api::CreatePartitions => {
-            response::frame(correlation_id, version, &create_partitions::handle(broker, &request).await?)
+            response::frame(correlation_id, version, &create_partitions::handle(broker, request).await?)
         }
         Api::OffsetForLeaderEpoch => {
-            response::frame(correlation_id, version, &offset_for_leader_epoch::handle(broker, &request)?)
+            response::frame(correlation_id, version, &offset_for_leader_epoch::handle(broker, request)?)
         }
         Api::DescribeConfigs => {
-            response::frame(correlation_id, version, &describe_configs::handle(broker, &request).await?)
+            response::frame(correlation_id, version, &describe_configs::handle(broker, request).await?)
         }
-        Api::AlterConfigs => response::frame(correlation_id, version, &alter_configs::handle(broker, &request).await?),
+        Api::AlterConfigs => response::frame(correlation_id, version, &alter_configs::handle(broker, request).await?),
         Api::IncrementalAlterConfigs => {
-            response::frame(correlation_id, version, &alter_configs::handle_incremental(broker, &request).await?)
+            response::frame(correlation_id, version, &alter_configs::handle_incremental(broker, request).await?)
         }
         Api::DescribeLogDirs => {
-            response::frame(correlation_id, version, &describe_log_dirs::handle(broker, &request).await?)
+            response::frame(correlation_id, version, &describe_log_dirs::handle(broker, request).await?)
         }
         Api::DescribeCluster => {
-            response::frame(correlation_id, version, &describe_cluster::handle(broker, ends, &request)?)
+            response::frame(correlation_id, version, &describe_cluster::handle(broker, ends, request)?)
         }
         Api::DescribeProducers => {
-            response::frame(correlation_id, version, &describe_producers::handle(broker, &request).await?)
+            response::frame(correlation_id, version, &describe_producers::handle(broker, request).await?)
         }
     }
 }

@@ -148,6 +148,8 @@ async fn what_is_named_twice_in_a_request_is_refused_and_the_rest_is_done() {
 
     let twice = [(0, "retention.ms", "1000"), (0, "retention.ms", "2000")];
     assert_eq!(client.alter("u", &twice, false).await, Some(InvalidRequest));
+    let twice = [("retention.ms", "1000"), ("retention.ms", "2000")];
+    assert_eq!(client.create(&creating("w", 1, &twice)).await, Some(InvalidRequest));
     let set = |key: &str| incremental::AlterableConfig::default().with_name(text(key)).with_value(Some(text("1000")));
     let resource = |key: &str| {
         let of = incremental::AlterConfigsResource::default().with_resource_type(TOPIC);

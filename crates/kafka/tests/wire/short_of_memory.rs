@@ -1,6 +1,6 @@
-//! Fetches whose first batch is more than there is memory for.
+//! Answers for which there is no memory: fetches whose first batch is more than there is, and others.
 
-use kafka_protocol::messages::{FetchResponse, ProduceResponse};
+use kafka_protocol::messages::{FetchResponse, MetadataRequest, ProduceResponse};
 use quire::{Database, Durability};
 use quire_kafka::Settings;
 
@@ -9,10 +9,17 @@ use crate::support::{Client, World, batch, fetching, patiently, producing, value
 /// More than what systems take for a client that does not read.
 const LARGE_BYTES: usize = 15 << 20;
 
+const MEMORY_BYTES: usize = 20 << 20;
+const MANY: [&str; 3] = ["many", "more", "most"];
+
 /// A server with memory for one large request or answer, and a topic with one large batch.
 async fn world(idle_timeout_ms: u64) -> (World, Client) {
-    let settings =
-        Settings { frame_bytes_max: 16 << 20, memory_bytes_max: 20 << 20, idle_timeout_ms, ..Settings::default() };
+    let settings = Settings {
+        frame_bytes_max: 16 << 20,
+        memory_bytes_max: MEMORY_BYTES as u64,
+        idle_timeout_ms,
+        ..Settings::default()
+    };
     let directory = tempfile::tempdir().expect("a directory");
     let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(64 << 20);
     let world = World::over(directory, builder.open().expect("a database"), settings).await;
@@ -65,4 +72,21 @@ async fn a_fetch_that_waits_for_the_memory_of_a_request_behind_it_is_answered_wi
     // The other has said nothing for too long by now.
     let mut another = world.client().await;
     assert_eq!(values(&another.fetch("t", 0).await)[0].1.len(), LARGE_BYTES);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_fetch_waits_for_its_memory_too_and_has_it_until_it_is_read() {
+    let (world, mut other) = world(600_000).await;
+    // At least 26 bytes each.
+    let partitions = u32::try_from((MEMORY_BYTES - LARGE_BYTES) / 26 / MANY.len()).expect("a number") + 1;
+    for topic in MANY {
+        world.database.topic(topic).create(partitions).expect("created");
+    }
+    let mut unread = world.client().await;
+    unread.send(12, &fetching("t", 0)).await;
+    world.counted(|counts| counts.fetch_looks == 1).await;
+    // Who reads nothing is closed because it is waited for.
+    let answer = patiently(other.call(4, &MetadataRequest::default().with_topics(None))).await;
+    assert!(answer.topics.iter().any(|topic| topic.partitions.len() == partitions as usize));
+    world.counted(|counts| counts.closed_idle == 1).await;
 }
