@@ -1,7 +1,7 @@
 //! `cargo xtask gate`: whether anything has become slower, next to what the machine can do at that moment.
 //!
 //! A report of some cases is held against the one in `xtask/baseline.jsonl` by `quire bench compare`: each median against the calibration of its
-//! own run (a copy in memory, a write with its sync, a round trip on loopback), so that another machine, or a slow day of this one, does not
+//! own run (small records hashed, looked up and copied, a write with its sync, a round trip on loopback), so that another machine, or a slow day of this one, does not
 //! fail it. What is slower once may have been disturbed: only what is slower each of [`TRIES`] times is a regression. It measures, so it is
 //! no part of `cargo xtask test`.
 
