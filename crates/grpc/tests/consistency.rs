@@ -4,6 +4,7 @@
 //! long. Writers draw what they ask from a seed of their own.
 
 use std::net::SocketAddr;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
@@ -258,25 +259,31 @@ fn positions_only_grow(store: &impl Store) {
     const WRITERS: u64 = 5;
     let appends = 60 * rounds();
     let is_over = AtomicBool::new(false);
+    // The writers wait for the reader, which would otherwise find them gone.
+    let begun = Barrier::new(WRITERS as usize + 1);
     let (_, before) = store.last(&[], 1);
     let never = [(vec![11], vec![])];
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let (mut windows, mut last_head) = (0, 0);
-            while !is_over.load(Ordering::Relaxed) {
+            let mut last_head = 0;
+            begun.wait();
+            loop {
+                let is_last = is_over.load(Ordering::Acquire);
                 let (events, head) = store.last(&[], 6);
                 let positions: Vec<u64> = events.iter().map(|event| event.position).collect();
                 let wanted: Vec<u64> = (1..=head).rev().take(6).collect();
                 assert_eq!(positions, wanted, "the last events are those before the head, without a gap");
                 assert!(head >= last_head, "{head} after {last_head}");
                 last_head = head;
-                windows += 1;
+                if is_last {
+                    return head;
+                }
             }
-            windows
         });
         let write = |writer: u64| {
-            let never = &never;
+            let (never, begun) = (&never, &begun);
             scope.spawn(move || {
+                begun.wait();
                 for append in 0..appends {
                     assert!(store.append((append % 10) as u8, &[writer as u8], b"", never, 0), "unrelated");
                 }
@@ -284,10 +291,9 @@ fn positions_only_grow(store: &impl Store) {
         };
         let writers: Vec<_> = (0..WRITERS).map(write).collect();
         writers.into_iter().for_each(|writer| writer.join().expect("it writes"));
-        is_over.store(true, Ordering::Relaxed);
-        assert!(reader.join().expect("it reads") > 0);
+        is_over.store(true, Ordering::Release);
+        assert_eq!(reader.join().expect("it reads"), before + WRITERS * appends);
     });
-    assert_eq!(store.last(&[], 1).1, before + WRITERS * appends);
 }
 
 /// Writers whose conditions have nothing to do with each other are never refused.
