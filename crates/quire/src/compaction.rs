@@ -27,16 +27,11 @@ struct Thoroughness {
     samples_max: u32,
     /// How much of a segment has to be of no use before it is rewritten.
     percent_min: u8,
-    /// Whether it looks at every compacted partition, or at those that are due.
-    looks_at_all: bool,
 }
 
 impl Thoroughness {
     /// Whatever is of no use goes, however little it is.
-    const FULL: Self = Thoroughness { samples_max: u32::MAX, percent_min: 0, looks_at_all: true };
-
-    /// The same, of the shares of keys that are yet to be looked at.
-    const REST: Self = Thoroughness { looks_at_all: false, ..Self::FULL };
+    const FULL: Self = Thoroughness { samples_max: u32::MAX, percent_min: 0 };
 }
 
 /// How much of what is worth rewriting was.
@@ -56,22 +51,25 @@ impl Shared {
             percent_min = percent_min.min(PRESSED_PERCENT_MIN);
         }
         let scope = (self.log.clock().now(), self.log.compactable_end()?);
-        self.compact(Thoroughness { samples_max: SAMPLES, percent_min, looks_at_all: false }, scope).map(|_| ())
+        self.compact(Thoroughness { samples_max: SAMPLES, percent_min }, scope).map(|_| ())
     }
 
-    /// Rewrites every segment of which anything no longer counts, as of now: share by share, where there are more keys than are known
-    /// at a time, and once more where records went, for then others may be told when they may go.
+    /// Rewrites every segment of which anything no longer counts, as of now: partition by partition and share by share, where there are
+    /// more keys than are known at a time, and once more where records went, for then others may be told when they may go.
     pub(crate) fn compact_whole(&self) -> Result<Compaction> {
         let _turn = self.keys.turn();
         // What is written meanwhile is left to the next time, so this comes to an end.
-        let scope = (self.log.clock().now(), self.log.compactable_end()?);
-        let (mut done, mut extent) = self.compact(Thoroughness::FULL, scope)?;
-        while extent == Extent::Whole && self.keys.has_shares_left() {
-            let more;
-            (more, extent) = self.compact(Thoroughness::REST, scope)?;
+        let (now, end) = (self.log.clock().now(), self.log.compactable_end()?);
+        self.keys.forget();
+        let mut done = Compaction::default();
+        loop {
+            let (more, extent) = self.compact(Thoroughness::FULL, (now, end))?;
             done += more;
+            let compacted = self.state_now()?.models.streams.compacted();
+            if extent == Extent::Part || !self.keys.are_due(&compacted, end, now) {
+                return Ok(done);
+            }
         }
-        Ok(done)
     }
 
     /// Has it looked at what no longer counts after an interval.
@@ -90,7 +88,7 @@ impl Shared {
         let kept = self.retention.history_ms.saturating_mul(1000);
         let history_from = Timestamp::from_micros(now.as_micros().saturating_sub(kept));
         let compacted = self.state_now()?.models.streams.compacted();
-        let looked = self.keys.look(&self.log, &compacted, end, now, thoroughness.looks_at_all);
+        let looked = self.keys.look(&self.log, &compacted, end, now);
         for command in looked.too_much {
             let commands = Commands { streams: &[command], ..Commands::default() };
             let decided = self.commit(now, &commands, &mut Replies::default())?;

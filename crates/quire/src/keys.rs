@@ -101,20 +101,25 @@ impl KeyLooks {
         }
     }
 
-    /// Whether there are partitions of which a share of the keys is yet to be looked at.
-    pub(crate) fn has_shares_left(&self) -> bool {
-        let rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
-        rounds.values().any(|round| round.turns_left > 0)
+    /// Has every partition be due.
+    pub(crate) fn forget(&self) {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Looks through the partitions that are due, or all, as long as there is room for their keys. `end` is how far the log can be
+    /// Whether any of these partitions is due, or a share of its keys.
+    pub(crate) fn are_due(&self, compacted: &[Compacted], end: Position, now: Timestamp) -> bool {
+        let rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        compacted.iter().any(|compacted| is_due(rounds.get(&of(compacted)), compacted, end, now))
+    }
+
+    /// Looks through the partitions that are due, as long as there is room for their keys. `end` is how far the log can be
     /// compacted.
-    pub(crate) fn look(&self, log: &Log, compacted: &[Compacted], end: Position, now: Timestamp, all: bool) -> Looked {
+    pub(crate) fn look(&self, log: &Log, compacted: &[Compacted], end: Position, now: Timestamp) -> Looked {
         let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
         let there: BTreeSet<Of> = compacted.iter().map(of).collect();
         rounds.retain(|of, _| there.contains(of));
         let mut due: Vec<_> =
-            compacted.iter().filter(|of_it| all || is_due(rounds.get(&of(of_it)), of_it, end, now)).collect();
+            compacted.iter().filter(|of_it| is_due(rounds.get(&of(of_it)), of_it, end, now)).collect();
         // Whoever waits longest comes first.
         let number = |of: Of, rounds: &BTreeMap<Of, Round>| rounds.get(&of).map(|round| round.number);
         due.sort_by_key(|compacted| number(of(compacted), &rounds));

@@ -385,6 +385,32 @@ fn who_asks_for_a_compaction_waits_for_each_share_of_the_keys_however_few_a_look
 }
 
 #[test]
+fn who_asks_for_a_compaction_waits_for_each_partition_though_the_keys_of_one_are_as_many_as_a_look_holds() {
+    let place = Place::new();
+    let clock = clock();
+    let database = builder(&place, &clock).compact_keys_max(4).open().expect("opened");
+    for name in ["t", "u"] {
+        database.topic(name).create_with(1, SETTINGS).expect("created");
+        for key in ["a", "b", "c", "d", "last"] {
+            database.topic(name).produce(&Message::new("first").key(key)).expect("accepted");
+        }
+    }
+    // Each time less is written than what makes a partition due.
+    for key in ["a", "b", "last"] {
+        for name in ["t", "u"] {
+            database.topic(name).produce(&Message::new("newer").key(key)).expect("accepted");
+            database.topic(name).produce(&Message::new("stays as it is").key("last")).expect("accepted");
+        }
+        for _ in 0..2 {
+            fill(&database);
+            database.checkpoint().expect("saved");
+        }
+        database.compact().expect("compacted");
+        assert_eq!(["t", "u"].map(|name| read(&database, name).len()), [5; 2], "after {key}");
+    }
+}
+
+#[test]
 fn what_others_did_not_let_go_of_when_it_was_looked_at_goes_the_next_time() {
     let place = Place::new();
     let clock = clock();
