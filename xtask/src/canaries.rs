@@ -26,7 +26,9 @@ const SEEDS: u64 = 4000;
 const SEEDS_AT_ONCE: u64 = 200;
 /// A defect that makes one of them hang is noticed as well, after so long.
 const HANGS: Duration = Duration::from_secs(120);
-/// The target of a test that a model checker carries out.
+/// The target of a test that stands beside the source.
+const LIB: &str = "lib";
+/// The target of one that stands there, too, and that a model checker carries out.
 const LOOM: &str = "loom";
 /// Where the table of them stands.
 const PAGE: &str = "docs/canaries.md";
@@ -96,7 +98,7 @@ fn in_copy(copy: &Path, arguments: &[&str]) -> Command {
 fn in_test(copy: &Path, number: u32, Test { package, target, name }: Test) -> Result<Option<String>, String> {
     let run = |number: u32| -> Result<Output, String> {
         let mut command = match target {
-            LOOM => in_copy(copy, &["test", "-p", package, "--lib"]),
+            LIB | LOOM => in_copy(copy, &["test", "-p", package, "--lib"]),
             _ => in_copy(copy, &["test", "-p", package, "--test", target]),
         };
         if target == LOOM {
@@ -143,7 +145,10 @@ fn in_range(program: &Path, number: u32, from: u64, to: u64) -> Result<Option<St
     let mut line = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().expect("it is piped"), &mut line).map_err(failed)?;
     let line = line.lines().next().unwrap_or_default();
-    let short: String = line.replacen(" fails:", ",", 1).chars().take(120).collect();
+    let short: String = match line {
+        "" => format!("one of the seeds {from} to {to} panics"),
+        line => line.replacen(" fails:", ",", 1).chars().take(120).collect(),
+    };
     Ok((!status.success()).then_some(short))
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Canary {
     pub(crate) test: Option<Test>,
 }
 
-/// A test: a package, the name of its test binary, and its own.
+/// A test: a package, the name of its test binary, or `lib` or `loom` of one beside the source, and its own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Test {
     pub(crate) package: &'static str,
@@ -79,6 +79,15 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "let Some(offset) = offset else { return Ok(()) };" => "let Some(offset) = offset.filter(|_| !ON) else { return Ok(()) };";
     "opening-not-synced", "what opening found is not synced", "log/src/log/opening.rs",
         "self.sync_to(position)?;" => "if !ON { self.sync_to(position)?; }";
+    "compacted-log-cut", "a compacted log opens without a record that the compaction may rest on", "log/src/recovery/mod.rs",
+        "if self.compacted && self.known.durable == Some(position) {" => "if !ON && self.compacted && self.known.durable == Some(position) {",
+        by "quire-log" "log" "compaction::a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on";
+    "compaction-not-marked", "a compaction does not sync how far the log was synced", "log/src/compaction/mod.rs",
+        "self.control().sync().map_err(" => "(if ON { Ok(()) } else { self.control().sync() }).map_err(",
+        by "quire-log" "log" "compaction::a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on";
+    "cut-off-recovery-joined", "a log whose recovery was cut off is joined as if somebody had it open", "log/src/control.rs",
+        "(word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))" => "!ON && (word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))",
+        by "quire-log" "lib" "control::tests::who_finds_a_recovery_cut_off_waits_until_the_dead_are_gone_and_recovers";
     "edge-of-segment", "a record is taken to fit when it is 8 bytes too long", "log/src/writer.rs",
         "self.active.appender.settled() + bytes <= self.active.appender.len()"
         => "self.active.appender.settled() + bytes <= self.active.appender.len() + if ON { 8 } else { 0 }";

@@ -231,8 +231,9 @@ impl Shared {
             },
             ((image, _), false) => image,
         };
-        // What the answers rest on has to last, or an entry would be gone that counts again.
+        // What the answers rest on has to last, or an entry would be gone that counts again; and it has to be known that it did.
         self.sync_all()?;
+        self.control().sync().map_err(|error| Error::io("sync", self.directory().path(), error))?;
         done.bytes_after = file.len() as u64;
         let name = segment_name(run.first);
         // They stay mapped for those who read them from now on: their files are about to go.

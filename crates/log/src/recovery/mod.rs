@@ -94,7 +94,8 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
         };
         pieces.extend(last.replace(scanned).map(boxed));
     }
-    let tail = Tail { directory, known: proven(directory, known, scan.mark.position)?, mark: scan.mark };
+    let known = proven(directory, known, scan.mark.position)?;
+    let tail = Tail { directory, known, mark: scan.mark, compacted: compacted_end > Position::ZERO };
     check_own(directory, later, identity)?;
     match &last {
         Some(last) => tail.check(last, !later.is_empty())?,
@@ -292,6 +293,8 @@ struct Tail<'d> {
     directory: &'d Directory,
     known: Known,
     mark: Mark,
+    /// What did not count any more as of some synced record is gone.
+    compacted: bool,
 }
 
 impl Tail<'_> {
@@ -334,6 +337,13 @@ impl Tail<'_> {
         }
         if let Some(durable) = self.known.durable.filter(|durable| *durable > position) {
             return damaged(format!("{}, and records up to {durable} had been synced", last.fault));
+        }
+        if self.compacted && self.known.durable == Some(position) {
+            // Without it, what a compaction dropped might count again.
+            let fault = last.fault;
+            return damaged(format!(
+                "{fault}, though the record had been synced, and what was compacted may rest on it"
+            ));
         }
         if !self.never_synced() {
             if more {

@@ -246,6 +246,48 @@ fn no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed() {
     }
 }
 
+#[test]
+fn a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on() {
+    for durability in BOTH {
+        let (shard, opened) = ready(durability);
+        opened.log.sync().unwrap();
+        while opened.log.carry_out(Duty::Seal).unwrap() {}
+        drop(opened);
+        let storage = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+        let control = Arc::clone(&storage.control);
+        let components =
+            Components { storage: Arc::new(storage), clock: shard.clock.clone(), background: Background::Caller };
+        let mut opened = Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap();
+        extend(&mut opened, 61);
+        let whole = shard.snapshot();
+        assert!(compact(&opened, is_even).unwrap().entries_dropped > 0);
+        let mut compacted = shard.snapshot();
+        assert_eq!(
+            whole.segments().last(),
+            compacted.segments().last(),
+            "the last record is in the segment that it was in"
+        );
+        drop(opened);
+        // The power goes: of the control file there is what was synced.
+        compacted = compacted.with_file("control", &control.lock().unwrap());
+        let (name, bytes) = whole.records().pop().unwrap();
+        for at in bytes {
+            let flipped = compacted.with(&name, |file| file[at] ^= 1 << (at % 8));
+            let zeroed = compacted.with(&name, |file| file[at..].fill(0));
+            for torn in [flipped, zeroed].into_iter().filter(|torn| torn.files[&name] != compacted.files[&name]) {
+                let shard = torn.shard();
+                let found = shard.try_open().map(|opened| opened.recovery);
+                let Err(Error::Damaged { position: Some(position), .. }) = found else {
+                    panic!("byte {at}: {found:?}")
+                };
+                assert_eq!(position.get(), 61);
+                torn.assert_unchanged(&shard);
+            }
+        }
+        assert_eq!(compacted.shard().open().recovery.cut, None);
+    }
+}
+
 /// Opens a log on a disk that fails for good after so many changes.
 pub(crate) fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Opened {
     let storage: Arc<dyn Storage> = Arc::new(Dying::after(left));

@@ -1,11 +1,11 @@
 //! A disk that fails for good after a number of changes: what a crash at that moment leaves is then in the directory. And one that
-//! gives no file any more, for as long as it is told to.
+//! gives no file any more, for as long as it is told to. And it remembers what of the control file a power cut would leave.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use quire_log::{Access, Disk, Lock, Storage, StoredFile};
 use quire_mapped::{Appender, SharedWords, View};
@@ -21,12 +21,14 @@ pub(crate) struct Dying {
     pub(crate) left: Arc<AtomicI64>,
     /// Whether no file can be opened.
     pub(crate) blind: Arc<AtomicBool>,
+    /// The control file as it was when it was last synced.
+    pub(crate) control: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Dying {
     /// A disk that has so many changes left, and gives every file.
     pub(crate) fn after(left: Arc<AtomicI64>) -> Self {
-        Dying { disk: Disk, left, blind: Arc::default() }
+        Dying { disk: Disk, left, blind: Arc::default(), control: Arc::default() }
     }
 }
 
@@ -34,6 +36,8 @@ impl Dying {
 struct DyingFile {
     file: Arc<dyn StoredFile>,
     left: Arc<AtomicI64>,
+    /// Of the control file, where it is remembered.
+    control: Option<Arc<Mutex<Vec<u8>>>>,
 }
 
 fn change(left: &AtomicI64) -> io::Result<()> {
@@ -62,7 +66,8 @@ impl Storage for Dying {
         if !matches!(access, Access::Read | Access::Write) {
             change(&self.left)?;
         }
-        Ok(Arc::new(DyingFile { file: self.disk.open(path, access)?, left: Arc::clone(&self.left) }))
+        let control = path.ends_with("control").then(|| Arc::clone(&self.control));
+        Ok(Arc::new(DyingFile { file: self.disk.open(path, access)?, left: Arc::clone(&self.left), control }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -101,6 +106,11 @@ impl StoredFile for DyingFile {
 
     fn sync_data(&self) -> io::Result<()> {
         change(&self.left)?;
+        if let Some(control) = &self.control {
+            let mut bytes = vec![0; self.file.bytes()? as usize];
+            self.file.read_at(&mut bytes, 0)?;
+            *control.lock().unwrap() = bytes;
+        }
         self.file.sync_data()
     }
 
