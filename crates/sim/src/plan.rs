@@ -190,9 +190,15 @@ fn fault(random: &mut Rng) -> Action {
         0..15 => Action::Kill,
         15..35 => Action::PowerCut,
         35..45 => Action::KillWithin,
-        45..50 => Action::Full,
-        50..55 => Action::Free,
-        55..80 => {
+        45..49 => Action::Full,
+        49..56 => Action::Free,
+        56..63 => {
+            // What makes something, or makes it longer.
+            const GROWS: &[Operation] = &[Operation::Write, Operation::Create];
+            let operations = *random.choice(&[&[], GROWS]).expect("there are some");
+            Action::Arm(Armed { after: random.u64(0..FAULT_DELAY), operations, effect: Effect::Full })
+        }
+        63..83 => {
             let after = random.bool();
             let effect = if random.bool() { Effect::Kill { after } } else { Effect::PowerCut { after } };
             Action::Arm(Armed { after: random.u64(0..FAULT_DELAY), operations: &[], effect })

@@ -9,7 +9,12 @@ use crate::world;
 
 /// Runs these actions, with 100 different draws for what is random in them.
 fn check(durability: Durability, actions: &[Action]) {
-    for seed in 0..100 {
+    check_with(100, durability, actions);
+}
+
+/// Runs these actions, with so many different draws.
+fn check_with(draws: u64, durability: Durability, actions: &[Action]) {
+    for seed in 0..draws {
         let step = |(number, action): (usize, &Action)| Step {
             number,
             action: action.clone(),
@@ -67,4 +72,27 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
     actions.extend([Action::Duty(Duty::Prepare), Action::Check, Action::Reopen]);
     check(Durability::Os, &actions);
     check(Durability::Sync, &actions);
+}
+
+#[test]
+fn a_disk_that_fills_up_within_a_duty_costs_nothing_and_the_duty_is_done_when_there_is_space() {
+    let mut filled = vec![Action::Commit; 60];
+    filled.push(Action::Sync);
+    let duties = [
+        &[Action::Duty(Duty::Seal), Action::Duty(Duty::Seal)][..],
+        &[Action::Checkpoint],
+        &[Action::Compact],
+        &[Action::Duty(Duty::Prepare), Action::Commit, Action::Commit, Action::Commit],
+        &[Action::Join],
+        &[Action::Kill],
+    ];
+    for duty in duties {
+        for after in 0..6 {
+            let operations = &[Operation::Write, Operation::Create];
+            let full = Action::Arm(Armed { after, operations, effect: Effect::Full });
+            let meanwhile = [Action::Check, Action::Commit, Action::Wait, Action::Free];
+            let then = [Action::Commit, Action::Check, Action::PowerCut, Action::Check];
+            check_with(8, Durability::Os, &[&filled, &[full][..], duty, &meanwhile, duty, &then].concat());
+        }
+    }
 }

@@ -41,6 +41,8 @@ pub(crate) enum Effect {
     /// It fails with an I/O error; a write may have written a part, a sync may have put a part on the device, and what it did
     /// not is never put there by a later one.
     Error,
+    /// The disk is full from this operation on, which goes on as far as there is room for it.
+    Full,
     /// The process dies, before the operation or after it; what it stored and wrote stays in the cache.
     Kill { after: bool },
     /// The power goes, before the operation or after it.
@@ -51,6 +53,7 @@ impl Effect {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Effect::Error => "EIO",
+            Effect::Full => "FULL",
             Effect::Kill { .. } => "KILL",
             Effect::PowerCut { .. } => "POWER",
         }

@@ -69,6 +69,10 @@ impl Process {
                 state.broken += 1;
                 part(&mut state).and(Err(io::Error::from_raw_os_error(5)))
             }
+            Some(Effect::Full) => {
+                state.full = true;
+                whole(&mut state)
+            }
             Some(effect @ (Effect::Kill { after } | Effect::PowerCut { after })) => {
                 if after {
                     unseen = Some(whole(&mut state));
@@ -79,6 +83,7 @@ impl Process {
             }
         };
         let result = match (&effect, &outcome) {
+            (Some(Effect::Full), Err(error)) if error.kind() == io::ErrorKind::StorageFull => "FULL ENOSPC",
             (Some(effect), _) => effect.name(),
             (None, Ok(_)) => "ok",
             (None, Err(error)) if error.kind() == io::ErrorKind::StorageFull => "ENOSPC",
@@ -121,6 +126,9 @@ impl Storage for Process {
         self.operate(Operation::Create, path, 0, nothing, |state| {
             let missing: Vec<_> =
                 path.ancestors().take_while(|path| !state.names.contains_key(*path)).map(Path::to_owned).collect();
+            if state.full && !missing.is_empty() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             for path in missing.into_iter().rev() {
                 state.change(vec![(path, Some(Node::Directory))]);
             }

@@ -50,7 +50,9 @@ impl World<'_> {
                 Ok(())
             }
             Err(error) if self.excused(&error) => {
-                self.maybes.extend(took_position.then(|| vec![after]));
+                // Of what there was no room for, nothing was written.
+                let may_be_there = took_position && error.kind() != ErrorKind::NoSpace;
+                self.maybes.extend(may_be_there.then(|| vec![after]));
                 self.say("COMMIT", &format!("{shown}, {:?}", error.kind()));
                 if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }
             }
