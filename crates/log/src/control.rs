@@ -173,7 +173,7 @@ impl Control {
         // What somebody left who had the seat before, and died.
         self.hears_no_more();
         self.word(HELD + self.seat() as usize).store(0, Ordering::Release);
-        self.word(PROCESSES + self.seat() as usize).store(std::process::id().into(), Ordering::Release);
+        self.word(PROCESSES + self.seat() as usize).store(directory.process_id().into(), Ordering::Release);
         self.count_attached(directory);
         // Whoever was alone so far learns that it is not.
         self.arrive();

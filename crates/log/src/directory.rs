@@ -53,6 +53,11 @@ impl Directory {
         Ok(Directory { storage, path: path.to_owned(), handle })
     }
 
+    /// See [`Storage::process_id`].
+    pub(crate) fn process_id(&self) -> u32 {
+        self.storage.process_id()
+    }
+
     /// Itself, for what needs any file.
     #[cfg(all(test, loom))]
     pub(crate) fn handle(&self) -> Arc<dyn StoredFile> {

@@ -58,6 +58,11 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// As of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// The number by which the process that uses it is known: whoever finds the log in use is told it.
+    fn process_id(&self) -> u32 {
+        std::process::id()
+    }
+
     /// The bytes of a file.
     ///
     /// # Errors
