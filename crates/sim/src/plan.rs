@@ -6,7 +6,7 @@
 use fastrand::Rng;
 use quire::{Durability, Duty};
 
-use crate::disk::{Armed, Effect, Operation};
+use crate::disk::{Armed, Effect, Operation, Pace};
 
 // The fault budget.
 
@@ -23,6 +23,15 @@ const FAULT_DELAY: u64 = 12;
 /// How far the clock jumps, in microseconds, forwards or backwards; and how much time passes at once.
 const CLOCK_JUMP_MICROS: u64 = 20_000_000;
 
+/// Of how many runs one has a slow disk.
+const RUNS_PER_SLOW_DISK: u32 = 8;
+/// Of how many operations on the disk one is slow, on most disks and on a slow one.
+const OPERATIONS_PER_SLOW: u32 = 1000;
+const OPERATIONS_PER_SLOW_ON_A_SLOW_DISK: u32 = 30;
+/// How long a slow one takes, and at most one that is not, in microseconds.
+const SLOW_MICROS: std::ops::RangeInclusive<u64> = 500_000..=3_000_000;
+const QUICK_MICROS_MAX: u64 = 200;
+
 /// A run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -34,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) history_ms: u64,
     /// Whether what is compacted is packed.
     pub(crate) packs: bool,
+    /// How fast the disk is.
+    pub(crate) pace: Pace,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -124,7 +135,8 @@ impl Plan {
         });
         let steps = steps.collect();
         let packs = random.bool();
-        Plan { seed, durability, segment_bytes, checkpoint_bytes, history_ms, packs, steps }
+        let pace = pace(&mut random);
+        Plan { seed, durability, segment_bytes, checkpoint_bytes, history_ms, packs, pace, steps }
     }
 
     /// The same with these of its steps only.
@@ -132,6 +144,16 @@ impl Plan {
         let mut plan = self.clone();
         plan.steps.retain(|step| kept.contains(&step.number));
         plan
+    }
+}
+
+/// How fast the disk of a run is.
+pub(crate) fn pace(random: &mut Rng) -> Pace {
+    let is_slow = random.u32(0..RUNS_PER_SLOW_DISK) == 0;
+    Pace {
+        quick_micros_max: QUICK_MICROS_MAX,
+        slow_micros: random.u64(SLOW_MICROS),
+        operations_per_slow: if is_slow { OPERATIONS_PER_SLOW_ON_A_SLOW_DISK } else { OPERATIONS_PER_SLOW },
     }
 }
 

@@ -1,9 +1,10 @@
 //! Runs that are written down: what random ones once found, kept.
 
+use fastrand::Rng;
 use quire::{Durability, Duty};
 
 use crate::disk::{Armed, Effect, Operation};
-use crate::plan::{Action, Plan, Step};
+use crate::plan::{self, Action, Plan, Step};
 use crate::trace::Trace;
 use crate::world;
 
@@ -21,8 +22,16 @@ fn check_with(draws: u64, durability: Durability, actions: &[Action]) {
             seed: seed * 1000 + number as u64,
         };
         let steps = actions.iter().enumerate().map(step).collect();
-        let plan =
-            Plan { seed, durability, segment_bytes: 4096, checkpoint_bytes: 4096, history_ms: 0, packs: false, steps };
+        let plan = Plan {
+            seed,
+            durability,
+            segment_bytes: 4096,
+            checkpoint_bytes: 4096,
+            history_ms: 0,
+            packs: false,
+            pace: plan::pace(&mut Rng::with_seed(seed)),
+            steps,
+        };
         let trace = Trace::new(true);
         let outcome = world::run(&plan, &trace);
         assert_eq!(outcome, Ok(()), "seed {seed}:\n{}", trace.lines().join("\n"));

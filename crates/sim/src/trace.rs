@@ -1,4 +1,5 @@
-//! What happened in a run, one line an event, and the hash of it all: two runs of one seed have the same.
+//! What happened in a run, one line an event, and the hash of it all: two runs of one seed have the same. The hash covers as well
+//! what has no line: the bytes of each write, and after each step those of every file, with what was stored through mappings.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -44,6 +45,13 @@ impl Trace {
         }
     }
 
+    /// Adds bytes that were stored, which have no line.
+    pub(crate) fn bytes(&self, bytes: &[u8]) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.hash.update(&(bytes.len() as u64).to_le_bytes());
+        inner.hash.update(bytes);
+    }
+
     /// Adds the line of an operation on the disk.
     pub(crate) fn operation(&self, operation: &str, path: &Path, detail: u64, result: &str) {
         let mut line = format!("       | {operation:8} {}", path.display());
@@ -60,5 +68,39 @@ impl Trace {
 
     pub(crate) fn lines(&self) -> Vec<String> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).lines.clone().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quire::{Access, ManualClock, Storage, Timestamp};
+
+    use super::*;
+    use crate::disk::{Disk, Pace};
+
+    /// The hash of a run that writes these bytes and stores these through a mapping, and how many lines it has.
+    fn hash_of(written: &[u8], stored: u64) -> (u64, Vec<String>) {
+        let (trace, path) = (Trace::new(true), Path::new("/file"));
+        let pace = Pace { quick_micros_max: 1, slow_micros: 1, operations_per_slow: 1 };
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(7)));
+        let disk = Disk::new(7, pace, clock, trace.clone());
+        let file = disk.process().open(path, Access::CreateNew).unwrap();
+        file.write_at(written, 0).unwrap();
+        file.set_bytes(4096).unwrap();
+        file.words(8).unwrap().word(3).store(stored, std::sync::atomic::Ordering::Relaxed);
+        disk.trace_contents(false).unwrap();
+        (trace.hash(), trace.lines())
+    }
+
+    #[test]
+    fn the_hash_covers_what_was_written_and_what_was_stored_through_a_mapping() {
+        let (hash, lines) = hash_of(b"abc", 5);
+        assert_eq!(hash_of(b"abc", 5), (hash, lines.clone()));
+        for (other, same_lines) in [hash_of(b"abd", 5), hash_of(b"abc", 6)] {
+            assert_ne!(other, hash);
+            assert_eq!(same_lines, lines);
+        }
     }
 }

@@ -1,4 +1,6 @@
-//! What can be made to happen to an operation of a process.
+//! What can be made to happen to an operation of a process, and how long it takes.
+
+use fastrand::Rng;
 
 /// What a process asks of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,28 @@ impl Effect {
             Effect::Full => "FULL",
             Effect::Kill { .. } => "KILL",
             Effect::PowerCut { .. } => "POWER",
+        }
+    }
+}
+
+/// How long operations take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// At most, when it is not a slow one.
+    pub(crate) quick_micros_max: u64,
+    /// A slow one.
+    pub(crate) slow_micros: u64,
+    /// Of how many operations one is slow.
+    pub(crate) operations_per_slow: u32,
+}
+
+impl Pace {
+    /// How long the next operation takes, in microseconds.
+    pub(super) fn draw(self, random: &mut Rng) -> u64 {
+        if random.u32(0..self.operations_per_slow) == 0 {
+            self.slow_micros
+        } else {
+            random.u64(1..=self.quick_micros_max)
         }
     }
 }

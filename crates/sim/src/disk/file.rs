@@ -41,9 +41,20 @@ impl Inode {
 
     /// What processes see.
     pub(super) fn cached(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(self.cache.metadata()?.len()).expect("small")];
-        self.cache.read_exact_at(&mut bytes, 0)?;
+        let mut bytes = Vec::new();
+        self.cached_into(&mut bytes)?;
         Ok(bytes)
+    }
+
+    /// The same, in place of what these bytes are.
+    pub(super) fn cached_into(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        bytes.resize(usize::try_from(self.cache.metadata()?.len()).expect("small"), 0);
+        self.cache.read_exact_at(bytes, 0)
+    }
+
+    /// What is on the device.
+    pub(super) fn device(&self) -> &[u8] {
+        &self.device
     }
 
     /// Notes that bytes were written through the file: they are dirty again whatever they were.

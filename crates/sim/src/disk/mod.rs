@@ -25,7 +25,7 @@ use quire::{ManualClock, Timestamp};
 
 use crate::trace::Trace;
 pub(crate) use crash::Image;
-pub(crate) use fault::{Armed, Effect, Operation};
+pub(crate) use fault::{Armed, Effect, Operation, Pace};
 use file::Inode;
 pub(crate) use process::Process;
 
@@ -54,6 +54,7 @@ struct Change {
 #[derive(Debug)]
 struct State {
     random: Rng,
+    pace: Pace,
     trace: Trace,
     inodes: Vec<Inode>,
     names: BTreeMap<PathBuf, Node>,
@@ -87,11 +88,12 @@ struct Locked {
 }
 
 impl Disk {
-    pub(crate) fn new(seed: u64, clock: Arc<ManualClock>, trace: Trace) -> Self {
+    pub(crate) fn new(seed: u64, pace: Pace, clock: Arc<ManualClock>, trace: Trace) -> Self {
         let root = PathBuf::from("/");
         let names = BTreeMap::from([(root, Node::Directory)]);
         let state = State {
             random: Rng::with_seed(seed),
+            pace,
             trace,
             inodes: Vec::new(),
             durable: names.clone(),
@@ -176,10 +178,26 @@ impl Disk {
         Ok(files)
     }
 
+    /// Adds to the trace what every process sees in every file that has a name, and with `device` what is on the device as well.
+    pub(crate) fn trace_contents(&self, device: bool) -> io::Result<()> {
+        let state = self.lock();
+        let mut seen = Vec::new();
+        for (path, node) in &state.names {
+            let Node::File(number) = node else { continue };
+            state.inodes[*number].cached_into(&mut seen)?;
+            state.trace.bytes(path.as_os_str().as_encoded_bytes());
+            state.trace.bytes(&seen);
+            if device {
+                state.trace.bytes(state.inodes[*number].device());
+            }
+        }
+        Ok(())
+    }
+
     /// A disk of its own with the same files, all of them safe on its device.
     pub(crate) fn fork(&self) -> io::Result<Disk> {
         let state = self.lock();
-        let fork = Disk::new(0, Arc::new(ManualClock::new(self.now())), Trace::silent());
+        let fork = Disk::new(0, state.pace, Arc::new(ManualClock::new(self.now())), Trace::silent());
         let mut forked = fork.lock();
         forked.names.clone_from(&state.names);
         forked.durable.clone_from(&state.names);

@@ -52,30 +52,31 @@ impl Process {
         part: impl FnOnce(&mut State) -> io::Result<()>,
         whole: impl FnOnce(&mut State) -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut state = self.disk.lock();
+        let mut locked = self.disk.lock();
+        let state = &mut *locked;
         if !state.living.contains(&self.number) {
             return Err(io::Error::other("the process was killed"));
         }
         state.operations += 1;
-        let latency_micros = if state.random.u16(0..1000) == 0 { 1_500_000 } else { state.random.u64(1..200) };
+        let latency_micros = state.pace.draw(&mut state.random);
         self.disk.clock.set(self.disk.now().plus_micros(latency_micros));
         let met = state.armed.iter_mut().position(|armed| armed.meets(operation));
         let effect = met.map(|index| state.armed.swap_remove(index).effect);
         // What the dead process would have got. It is dropped behind the lock, for a handle takes it.
         let mut unseen = None;
         let outcome = match effect {
-            None => whole(&mut state),
+            None => whole(state),
             Some(Effect::Error) => {
                 state.broken += 1;
-                part(&mut state).and(Err(io::Error::from_raw_os_error(5)))
+                part(state).and(Err(io::Error::from_raw_os_error(5)))
             }
             Some(Effect::Full) => {
                 state.full = true;
-                whole(&mut state)
+                whole(state)
             }
             Some(effect @ (Effect::Kill { after } | Effect::PowerCut { after })) => {
                 if after {
-                    unseen = Some(whole(&mut state));
+                    unseen = Some(whole(state));
                 }
                 state.killed = Some(effect);
                 if matches!(effect, Effect::Kill { .. }) { state.kill(self.number) } else { state.cut_power() }
@@ -90,7 +91,7 @@ impl Process {
             (None, Err(_)) => "no",
         };
         state.trace.operation(operation.name(), path, detail, result);
-        drop(state);
+        drop(locked);
         drop(unseen);
         outcome
     }
@@ -107,6 +108,11 @@ fn nothing(_: &mut State) -> io::Result<()> {
 }
 
 impl Storage for Process {
+    /// A number of the world's: that of the real process is another in every run.
+    fn process_id(&self) -> u32 {
+        u32::try_from(self.number).expect("small")
+    }
+
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.operate(Operation::List, directory, 0, nothing, |state| {
             match state.names.get(directory) {
@@ -225,6 +231,8 @@ impl Handle {
         let room = if state.full { length.saturating_sub(offset) } else { u64::MAX };
         let written = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         cache.write_all_at(&bytes[..written], offset)?;
+        state.trace.bytes(&offset.to_le_bytes());
+        state.trace.bytes(&bytes[..written]);
         state.inodes[self.inode()?].note_write(usize::try_from(offset).expect("small"), written);
         if written < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }

@@ -86,7 +86,7 @@ impl<'p> World<'p> {
     pub(crate) fn new(plan: &'p Plan, trace: Trace) -> Self {
         // Some time in 2026.
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_790_000_000_000)));
-        let disk = Disk::new(plan.seed, Arc::clone(&clock), trace.clone());
+        let disk = Disk::new(plan.seed, plan.pace, Arc::clone(&clock), trace.clone());
         let process = disk.process();
         World {
             plan,
@@ -114,6 +114,7 @@ impl<'p> World<'p> {
         for step in &self.plan.steps {
             self.step = step.number;
             self.take(step)?;
+            self.disk.trace_contents(false).map_err(|error| error.to_string())?;
         }
         self.step += 1;
         self.disk.disarm();
@@ -123,7 +124,8 @@ impl<'p> World<'p> {
         self.check()?;
         self.reopen("END")?;
         self.deliver_all()?;
-        self.check()
+        self.check()?;
+        self.disk.trace_contents(true).map_err(|error| error.to_string())
     }
 
     fn take(&mut self, step: &Step) -> Result<(), Failure> {
