@@ -16,6 +16,7 @@ mod book;
 mod check;
 mod disk;
 mod naive;
+mod panics;
 mod plan;
 mod run;
 #[cfg(test)]
@@ -23,4 +24,5 @@ mod scenario;
 mod trace;
 mod world;
 
-pub use run::{Report, run, shrink};
+pub use panics::keep_quiet;
+pub use run::{Report, run, shrink, steps};

@@ -25,6 +25,11 @@ pub fn run(seed: u64, steps: Option<&[usize]>, lines: bool) -> Report {
     run_plan(&steps.map_or(plan.clone(), |steps| plan.with_steps(steps)), lines)
 }
 
+/// How many steps a seed has; they are numbered from 0.
+pub fn steps(seed: u64) -> usize {
+    Plan::of_seed(seed).steps.len()
+}
+
 fn run_plan(plan: &Plan, lines: bool) -> Report {
     let trace = Trace::new(lines);
     let failure = world::run(plan, &trace).err();

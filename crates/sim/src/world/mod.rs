@@ -15,7 +15,6 @@ mod processes;
 mod readers;
 mod retention;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -24,6 +23,7 @@ use quire::{Clock, Database, Durability, Duty, ErrorKind, ManualClock, Outcome, 
 use crate::book::Book;
 use crate::disk::{Disk, Process};
 use crate::naive::{Answer, Naive, Part};
+use crate::panics;
 use crate::plan::{Action, Plan, Step};
 use crate::trace::Trace;
 use backups::Backups;
@@ -337,17 +337,13 @@ impl<'p> World<'p> {
 /// Runs a plan to its end or to what must not be; a panic is one.
 pub(crate) fn run(plan: &Plan, trace: &Trace) -> Result<(), Failure> {
     let mut world = World::new(plan, trace.clone());
-    let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let outcome = panics::caught(plan.seed, || world.run());
     let failure = match outcome {
         Ok(outcome) => outcome,
-        Err(panic) => {
-            let message = panic.downcast_ref::<String>().cloned();
-            let message = message.or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
-            Err(format!("a panic: {}", message.unwrap_or_default()))
-        }
+        Err(panic) => Err(format!("a panic: {}", panics::message(&*panic))),
     };
     let failure = failure.map_err(|failure| format!("step {}: {failure}", world.step));
     // What is left of it goes with nobody watching; a database that panicked may do so again.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
+    let _ = panics::caught(plan.seed, || drop(world));
     failure
 }

@@ -1,0 +1,103 @@
+//! Panics of a run. One is a failure as others are: silent, caught, and told with its run.
+//!
+//! One within another ends the process before anybody can catch it. So the hook itself tells of that one, with the seed.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::thread;
+
+thread_local! {
+    /// What this thread catches the panics of.
+    static CATCHES: RefCell<Option<Catches>> = const { RefCell::new(None) };
+}
+
+#[derive(Debug)]
+struct Catches {
+    seed: u64,
+    /// What the panics said that came so far.
+    said: Vec<String>,
+}
+
+/// From now on a panic within a run says nothing by itself, unless it is the second, which may take the process along: that one
+/// is told on standard output with its seed, and the command that replays it. Those outside of runs are told as before.
+pub fn keep_quiet() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let is_within = CATCHES.with_borrow_mut(|catches| catches.as_mut().map(|catches| note(catches, info)));
+        if is_within.is_none() {
+            before(info);
+        }
+    }));
+}
+
+fn note(catches: &mut Catches, info: &PanicHookInfo<'_>) {
+    let at = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+    catches.said.push(format!("{}{at}", message(info.payload())));
+    if let [first, second] = &catches.said[..] {
+        let (seed, said) = (catches.seed, format!("{second}, while it unwound from: {first}").replace('\n', " "));
+        // The process may end here, and nobody else could tell.
+        let _ = writeln!(
+            io::stdout(),
+            "seed {seed} fails: a panic within a panic: {said}\nreplay it with: quire-sim --seed {seed}"
+        );
+    }
+}
+
+/// Carries out a part of a run of this seed; a panic of it is caught.
+pub(crate) fn caught<T>(seed: u64, part: impl FnOnce() -> T) -> thread::Result<T> {
+    CATCHES.set(Some(Catches { seed, said: Vec::new() }));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(part));
+    CATCHES.set(None);
+    outcome
+}
+
+/// What a panic says.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().cloned();
+    text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    struct PanicsWhenDropped;
+
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            panic!("it is not as it was");
+        }
+    }
+
+    /// Ends the process that runs it.
+    #[test]
+    #[ignore = "ends its process; the test below runs it in one of its own"]
+    fn panics_within_a_panic() {
+        keep_quiet();
+        let _ = caught(17, || {
+            let _dropped = PanicsWhenDropped;
+            panic!("a commit fails");
+        });
+    }
+
+    #[test]
+    fn a_panic_within_a_panic_is_told_with_its_seed_before_it_takes_the_process_along() {
+        let program = std::env::current_exe().unwrap();
+        let name = "panics::tests::panics_within_a_panic";
+        let ran = Command::new(program).args(["--exact", name, "--ignored", "--nocapture"]).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(!ran.status.success());
+        assert!(said.contains("seed 17 fails: a panic within a panic: it is not as it was"), "{said}");
+        assert!(said.contains("a commit fails") && said.contains("quire-sim --seed 17"), "{said}");
+    }
+
+    #[test]
+    fn a_panic_of_a_run_is_caught_and_what_it_says_is_kept() {
+        let caught = caught(3, || panic!("a commit fails")).unwrap_err();
+        assert_eq!(message(&*caught), "a commit fails");
+    }
+}
