@@ -222,7 +222,17 @@ impl Archive {
         Ok(Some(Open::new(image, Index::new(header, blocks))))
     }
 
+    /// Maps a segment that is what it was when the log was opened; that it is not is noted as damage.
     fn map_segment(&self, sealed: &Sealed) -> Result<(Image, SegmentHeader)> {
+        self.map_known(sealed).inspect_err(|error| {
+            if let Error::Damaged { path, offset, position, message } = error {
+                let (path, message) = (path.clone(), message.clone());
+                self.note(Damage { path, offset: *offset, position: *position, message });
+            }
+        })
+    }
+
+    fn map_known(&self, sealed: &Sealed) -> Result<(Image, SegmentHeader)> {
         let name = segment_name(sealed.first());
         let path = self.directory.path_of(&name);
         let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
@@ -340,16 +350,19 @@ impl Archive {
     }
 
     fn damaged(&self, first: Position, bad: &BadRecord) -> Damage {
-        self.note(first, bad.offset, bad.position, bad.fault.to_string())
+        self.note(self.damage_of(first, bad.offset, bad.position, bad.fault.to_string()))
     }
 
     fn damaged_table(&self, first: Position, bad: BadTable) -> Damage {
-        self.note(first, bad.offset, first, bad.message.to_owned())
+        self.note(self.damage_of(first, bad.offset, first, bad.message.to_owned()))
     }
 
-    fn note(&self, first: Position, offset: usize, position: Position, message: String) -> Damage {
+    fn damage_of(&self, first: Position, offset: usize, position: Position, message: String) -> Damage {
         let path: PathBuf = self.directory.path_of(&segment_name(first));
-        let damage = Damage { path, offset: offset as u64, position: Some(position), message };
+        Damage { path, offset: offset as u64, position: Some(position), message }
+    }
+
+    fn note(&self, damage: Damage) -> Damage {
         let mut known = self.damage.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains(&damage) {
             known.push(damage.clone());

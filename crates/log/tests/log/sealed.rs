@@ -292,6 +292,31 @@ fn a_scrub_finds_damage_that_nobody_has_read_and_makes_damaged_indexes_anew() {
 }
 
 #[test]
+fn a_segment_whose_header_is_damaged_while_it_is_closed_is_refused_and_named_by_reads_and_by_a_scrub() {
+    for scrubs in [false, true] {
+        let mut shard = closed(Durability::Sync).shard();
+        // So that the first is closed again when the log is open.
+        shard.settings.segments_open_max = 1;
+        let opened = shard.open();
+        let first = Place::new(Position::new(1), 0);
+        let path = shard.path().join("00000000000000000001.log");
+        let whole = std::fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        damaged[20] ^= 1;
+        std::fs::write(&path, damaged).unwrap();
+        if scrubs {
+            opened.log.scrub();
+        } else {
+            assert_eq!(opened.log.reader().entry(first).unwrap_err().kind, ReadErrorKind::Damaged);
+        }
+        let [damage] = &opened.log.damage()[..] else { panic!("one segment is damaged: {:?}", opened.log.damage()) };
+        assert!(damage.path.ends_with("00000000000000000001.log"), "{damage}");
+        std::fs::write(&path, whole).unwrap();
+        opened.log.reader().entry(first).unwrap();
+    }
+}
+
+#[test]
 fn a_segment_that_the_system_does_not_give_is_told_as_such_and_read_once_it_does() {
     let mut shard = closed(Durability::Sync).shard();
     // So that the first is closed again when the log is open.
