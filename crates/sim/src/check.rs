@@ -54,7 +54,13 @@ fn same<T: PartialEq + fmt::Debug>(what: impl fmt::Display, found: &T, expected:
 /// What is read from the published log alone: event stores and topics.
 /// Messages that were let go of are hidden by the commit that says so, published or not: `seen` is what the process knows of.
 pub(crate) fn published(database: &Database, naive: &Naive, seen: &Naive) -> Result<()> {
-    for (number, name) in NAMES.into_iter().enumerate() {
+    (0..NAMES.len()).try_for_each(|number| published_of(database, naive, seen, number))
+}
+
+/// The same of the store and the topic with this number.
+fn published_of(database: &Database, naive: &Naive, seen: &Naive, number: usize) -> Result<()> {
+    {
+        let name = NAMES[number];
         let (events, seen_events) = (events_of(naive, number), events_of(seen, number));
         let there = (1..).zip(events.iter().zip(seen_events)).filter(|(_, (_, seen))| !seen.gone);
         let numbered: Vec<_> = there.map(|(at, (event, _))| (at, event)).collect();
@@ -81,8 +87,17 @@ pub(crate) fn published(database: &Database, naive: &Naive, seen: &Naive) -> Res
                 &(offsets.start.get(), offsets.next.get()),
                 &(seen.start, next),
             )?;
-            let fetched = database.topic(name).fetch(0, Sequence::new(seen.start), usize::MAX)?;
-            let found = fetched.records.into_iter();
+            // A fetch ends before what can't be read, and the next one tells.
+            let (mut found, mut from) = (Vec::new(), seen.start);
+            loop {
+                let fetched = database.topic(name).fetch(0, Sequence::new(from), usize::MAX)?;
+                found.extend(fetched.records);
+                let begun = std::mem::replace(&mut from, fetched.next_offset.get());
+                if from <= begun || from >= next {
+                    break;
+                }
+            }
+            let found = found.into_iter();
             let found: Vec<_> = found
                 .map(|record| (record.offset.get(), record.key.map(utf8).unwrap_or_default(), record.value.map(utf8)))
                 .collect();
@@ -116,6 +131,38 @@ fn messages(name: &str, found: &[Read], topic: &Topic, seen: &Topic, compacted: 
 
 /// Everything, also what rests on commits that were not published before: they are now.
 pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
+    parts(database, naive, &mut |found| found)
+}
+
+/// As [`everything`], of a database with a damaged file: what can't be read for that is passed over, and all else is as it should be. Says how
+/// much was refused.
+pub(crate) fn all_else(database: &Database, naive: &Naive) -> Result<usize> {
+    let mut refused = 0;
+    parts(database, naive, &mut |found| match found {
+        Err(Found::Error(error)) if error.kind() == quire::ErrorKind::Damaged => {
+            refused += 1;
+            Ok(())
+        }
+        found => found,
+    })?;
+    Ok(refused)
+}
+
+/// Reads all there is part by part; `passes` says of each whether to go on.
+fn parts(database: &Database, naive: &Naive, passes: &mut dyn FnMut(Result<()>) -> Result<()>) -> Result<()> {
+    passes(times(database, naive))?;
+    for number in 0..NAMES.len() {
+        passes(published_of(database, naive, naive, number))?;
+        passes(topic(database, naive, number))?;
+        passes(queue(database, naive, number))?;
+        passes(subscription(database, naive, number))?;
+    }
+    passes(members(database, naive))?;
+    passes(graphs::all(database, naive))
+}
+
+/// The times of all records.
+fn times(database: &Database, naive: &Naive) -> Result<()> {
     let lines = database.read(|view| {
         let (mut last, mut from) = (Timestamp::ZERO, Place::START);
         while let Some(entry) = view.history.next(&[], from).map_err(Unread::Error)? {
@@ -137,9 +184,13 @@ pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
     time.map_or(Ok(()), |time| {
         let expected = if naive.is_time_known { naive.time } else { naive.time.max(time) };
         same("the time of the last record", &time, &expected)
-    })?;
-    published(database, naive, naive)?;
-    for (number, name) in NAMES.into_iter().enumerate() {
+    })
+}
+
+/// Whether a topic is there, and what of it was read by each group.
+fn topic(database: &Database, naive: &Naive, number: usize) -> Result<()> {
+    let name = NAMES[number];
+    {
         if naive.topics.contains_key(&number) {
             for (group, group_name) in NAMES.into_iter().enumerate() {
                 let committed = database.topic(name).committed_offset(group_name, 0)?.map(Sequence::get);
@@ -149,11 +200,8 @@ pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
         } else if database.topic(name).offsets(0).is_ok() {
             return Err(Found::Wrong(format!("topic {name} is there")));
         }
-        queue(database, naive, number)?;
-        subscription(database, naive, number)?;
     }
-    members(database, naive)?;
-    graphs::all(database, naive)
+    Ok(())
 }
 
 fn subscription(database: &Database, naive: &Naive, number: usize) -> Result<()> {

@@ -96,6 +96,8 @@ pub(crate) enum Action {
     BackUp,
     /// A copy in which a file was damaged is opened: it must say so or be right.
     Tamper,
+    /// Sectors of a sealed file change under a database that has it open: it must say so or be right. Then they are put back.
+    Rot,
     /// A fault waits for an operation to come.
     Arm(Armed),
     /// The disk is full from now on.
@@ -220,7 +222,8 @@ fn fault(random: &mut Rng) -> Action {
             let operations = *random.choice(&[&[], GROWS]).expect("there are some");
             Action::Arm(Armed { after: random.u64(0..FAULT_DELAY), operations, effect: Effect::Full })
         }
-        63..83 => {
+        63..67 => Action::Rot,
+        67..83 => {
             let after = random.bool();
             let effect = if random.bool() { Effect::Kill { after } } else { Effect::PowerCut { after } };
             Action::Arm(Armed { after: random.u64(0..FAULT_DELAY), operations: &[], effect })

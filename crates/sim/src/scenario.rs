@@ -84,6 +84,15 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_space() {
 }
 
 #[test]
+fn a_sealed_segment_that_changes_under_an_open_database_is_right_or_refused_and_all_else_is_right() {
+    let mut actions = vec![Action::Commit; 60];
+    actions.extend([Action::Duty(Duty::Seal), Action::Duty(Duty::Seal), Action::Rot, Action::Commit, Action::Rot]);
+    actions.extend([Action::Kill, Action::Rot, Action::PowerCut, Action::Check]);
+    check(Durability::Os, &actions);
+    check(Durability::Sync, &actions);
+}
+
+#[test]
 fn a_disk_that_fills_up_within_a_duty_costs_nothing_and_the_duty_is_done_when_there_is_space() {
     let mut filled = vec![Action::Commit; 60];
     filled.push(Action::Sync);

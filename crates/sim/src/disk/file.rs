@@ -129,6 +129,14 @@ impl Inode {
         self.cache.write_all_at(bytes, 0)
     }
 
+    /// Every process sees this from now on, and it is what the device holds. It is as long as what was there.
+    pub(super) fn rot(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.cache.write_all_at(bytes, 0)?;
+        self.device = bytes.to_vec();
+        self.stale.clear();
+        Ok(())
+    }
+
     /// What processes see from now on is this.
     pub(super) fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.cache = memory(bytes)?;

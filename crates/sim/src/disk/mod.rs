@@ -208,6 +208,15 @@ impl Disk {
         Ok(fork)
     }
 
+    /// Changes what a file holds, as the medium may: processes that have it mapped see it, and so does who comes after a loss of power.
+    /// Nothing is done, and that is said, when it does not hold what it is taken to.
+    pub(crate) fn rot(&self, path: &Path, holds: &[u8], then: &[u8]) -> io::Result<bool> {
+        let mut state = self.lock();
+        let Some(Node::File(number)) = state.names.get(path).copied() else { return Ok(false) };
+        let inode = &mut state.inodes[number];
+        Ok(inode.cached()? == holds && inode.rot(then).map(|()| true)?)
+    }
+
     /// Changes the bytes of a file behind everyone's back; `None` removes it.
     pub(crate) fn tamper(&self, path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
         let mut state = self.lock();

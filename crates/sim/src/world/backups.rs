@@ -90,7 +90,7 @@ impl World<'_> {
             .map_err(|found| format!("what was restored at {position} differs: {found}"))
     }
 
-    fn copy_out(&self, to: &Path) -> std::io::Result<()> {
+    pub(super) fn copy_out(&self, to: &Path) -> std::io::Result<()> {
         for from in [PathBuf::from(DIRECTORY), Path::new(DIRECTORY).join("shard-0000")] {
             for (path, bytes) in self.disk.files(&from)? {
                 let target = to.join(path.strip_prefix(DIRECTORY).expect("it lies there"));

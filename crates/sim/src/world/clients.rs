@@ -50,8 +50,9 @@ impl World<'_> {
                 Ok(())
             }
             Err(error) if self.excused(&error) => {
-                // Of what there was no room for, nothing was written.
-                let may_be_there = took_position && error.kind() != ErrorKind::NoSpace;
+                // Of what there was no room for, or what met damage, nothing was written.
+                let is_clean = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Damaged);
+                let may_be_there = took_position && !is_clean;
                 self.maybes.extend(may_be_there.then(|| vec![after]));
                 self.say("COMMIT", &format!("{shown}, {:?}", error.kind()));
                 if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }

@@ -79,7 +79,7 @@ impl World<'_> {
 }
 
 /// Damages bytes: what was done, and what is left; `None` when nothing is.
-fn damage(bytes: &[u8], random: &mut Rng) -> (&'static str, Option<Vec<u8>>) {
+pub(super) fn damage(bytes: &[u8], random: &mut Rng) -> (&'static str, Option<Vec<u8>>) {
     const SECTOR_BYTES: usize = 512;
     let mut damaged = bytes.to_vec();
     // Where there is something, for most of a file is zeros. To the sector: the last bytes may be of this very process.

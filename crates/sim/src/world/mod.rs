@@ -14,6 +14,7 @@ mod deliveries;
 mod processes;
 mod readers;
 mod retention;
+mod rot;
 
 use std::sync::Arc;
 
@@ -55,6 +56,8 @@ pub(crate) struct World<'p> {
     maybes: Vec<Vec<Naive>>,
     /// The last position that no crash may take back.
     safe: usize,
+    /// Whether the database at work has a damaged file.
+    is_rotten: bool,
     /// Whether a loss of power came after the last opening.
     power_was_lost: bool,
     book: Book,
@@ -100,6 +103,7 @@ impl<'p> World<'p> {
             timeline: vec![Naive::default()],
             maybes: Vec::new(),
             safe: 0,
+            is_rotten: false,
             power_was_lost: false,
             book: Book::default(),
             backups: None,
@@ -175,6 +179,7 @@ impl<'p> World<'p> {
             Action::Rebuild => self.rebuild()?,
             Action::BackUp => self.back_up(&mut random)?,
             Action::Tamper => self.tamper(&mut random)?,
+            Action::Rot => self.rot(&mut random)?,
             Action::Arm(armed) => {
                 self.say("ARM", &format!("{} after {}", armed.effect.name(), armed.after));
                 self.disk.arm(armed.clone());
@@ -309,6 +314,7 @@ impl<'p> World<'p> {
     fn excused(&self, error: &quire::Error) -> bool {
         match error.kind() {
             ErrorKind::NoSpace => self.disk.is_full(),
+            ErrorKind::Damaged => self.is_rotten,
             ErrorKind::Io | ErrorKind::Failed => self.disk.is_broken(),
             _ => false,
         }

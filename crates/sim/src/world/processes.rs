@@ -144,7 +144,7 @@ impl World<'_> {
         found
     }
 
-    fn begin_time(&mut self) {
+    pub(super) fn begin_time(&mut self) {
         self.seen_time = (self.database().now().as_micros(), self.clock.monotonic_ns() / 1000);
     }
 

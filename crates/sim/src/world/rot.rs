@@ -1,0 +1,119 @@
+//! A sealed file that changes under a database at work: what is read of it is right or refused as damaged, all else is right, and
+//! verification finds it. Once its bytes are put back, all is.
+//!
+//! What was read before it changed is trusted to the memory it is in, so the database is opened anew with a checkpoint, from which on
+//! it reads no sealed record before it has to.
+
+use std::path::Path;
+
+use fastrand::Rng;
+use quire::ErrorKind;
+use quire::tools::{self, Severity};
+use tempfile::TempDir;
+
+use super::copies::damage;
+use super::{Failure, World};
+use crate::check;
+
+impl World<'_> {
+    /// One sealed file changes, and is put back.
+    pub(super) fn rot(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        if !self.maybes.is_empty() || !self.others.is_empty() || self.disk.is_full() {
+            return Ok(());
+        }
+        let armed = self.disk.put_aside_faults();
+        let outcome = self.rot_without_faults(random);
+        self.is_rotten = false;
+        armed.into_iter().for_each(|armed| self.disk.arm(armed));
+        outcome
+    }
+
+    fn rot_without_faults(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        if self.disk.is_broken() {
+            // A log that failed is opened anew.
+            return self.reopen("CLOSE");
+        }
+        self.database().checkpoint().map_err(|error| format!("without faults, no checkpoint: {error}"))?;
+        self.safe = self.tail();
+        self.clients.clear();
+        drop(self.database.take());
+        self.process = self.disk.process();
+        let opened = self.builder(self.process.clone()).open();
+        self.database = Some(opened.map_err(|error| format!("it does not open: {:?}: {error}", error.kind()))?);
+        self.begin_time();
+
+        let files = self.shard_files(&self.disk)?;
+        // An index is looked at when the log is opened.
+        let is_sealed = |path: &Path| {
+            path.extension().is_some_and(|kind| kind == "log") && files.contains_key(&path.with_extension("idx"))
+        };
+        let sealed: Vec<_> = files.iter().filter(|(path, bytes)| is_sealed(path) && !bytes.is_empty()).collect();
+        let Some((path, bytes)) = random.choice(sealed) else {
+            self.say("ROT", "of nothing");
+            return Ok(());
+        };
+        // A file that is shorter than it was when it was mapped ends whoever reads it.
+        let (what, damaged) = loop {
+            match damage(bytes, random) {
+                (what, Some(damaged)) if damaged.len() == bytes.len() => break (what, damaged),
+                _ => {}
+            }
+        };
+        let first = bytes.iter().zip(&damaged).position(|(was, is)| was != is).unwrap_or_default();
+        let name = format!("{} from {first} on", path.file_name().unwrap_or_default().display());
+        self.disk.rot(path, bytes, &damaged).map_err(|error| error.to_string())?;
+        self.is_rotten = true;
+        let while_rotten = self.live_with(random, path);
+        let refused = while_rotten.map_err(|found| format!("with {what} of {name}: {found}"))?;
+        self.is_rotten = false;
+        let is_there = self.disk.rot(path, &damaged, bytes).map_err(|error| error.to_string())?;
+        self.say(
+            "ROT",
+            &format!("{what} of {name}: {refused} refused, {}", if is_there { "healed" } else { "made anew" }),
+        );
+        self.check()
+    }
+
+    /// What goes on while the file is damaged. Says how much was refused.
+    fn live_with(&mut self, random: &mut Rng, path: &Path) -> Result<usize, Failure> {
+        let read = |world: &Self| check::all_else(&world.database(), world.newest()).map_err(|found| found.to_string());
+        let mut refused = if random.bool() { read(self)? } else { 0 };
+        for _ in 0..random.u8(0..4) {
+            self.commit(random)?;
+        }
+        if random.u8(0..3) == 0 {
+            self.note_compaction();
+            match self.database().compact() {
+                Ok(_) => {}
+                // It is no read: its error alone tells.
+                Err(error) if error.kind() == ErrorKind::Damaged && names(&error.to_string(), path) => {}
+                Err(error) => return Err(format!("a compaction says {:?}: {error}", error.kind())),
+            }
+        }
+        refused += read(self)?;
+        if refused > 0 {
+            let told = self.database().damage();
+            if told.is_empty() || told.iter().any(|damage| damage.path != path) {
+                return Err(format!("reads were refused, and what is told to be damaged is {told:?}"));
+            }
+        }
+        let folder = TempDir::new().map_err(|error| error.to_string())?;
+        let copy = folder.path().join("data");
+        self.copy_out(&copy).map_err(|error| format!("can't copy the disk: {error}"))?;
+        let verified = tools::verify(&copy, &mut |_, _| ());
+        let verified = verified.map_err(|error| format!("it can't be verified: {:?}: {error}", error.kind()))?;
+        let is_of_it = |of: &Path| of.file_name() == path.file_name();
+        if refused > 0 && !verified.findings.iter().any(|finding| is_of_it(&finding.path)) {
+            return Err(format!("reads were refused, and verification found {:?}", verified.findings));
+        }
+        let lost = |finding: &&tools::Finding| finding.severity == Severity::Lost && !is_of_it(&finding.path);
+        match verified.findings.iter().find(lost) {
+            Some(lost) => Err(format!("verification says that more is lost: {lost:?}")),
+            None => Ok(refused),
+        }
+    }
+}
+
+fn names(message: &str, path: &Path) -> bool {
+    path.file_stem().is_some_and(|name| message.contains(&*name.to_string_lossy()))
+}
