@@ -76,8 +76,9 @@ struct State {
     broken: u64,
     /// Whether nothing can be made or made longer.
     full: bool,
-    /// Operations since the beginning.
+    /// Operations since the beginning, and those of them that were syncs.
     operations: u64,
+    syncs: u64,
 }
 
 /// Who has a file locked, by the numbers of their handles.
@@ -109,6 +110,7 @@ impl Disk {
             broken: 0,
             full: false,
             operations: 0,
+            syncs: 0,
         };
         Disk { state: Arc::new(Mutex::new(state)), clock }
     }
@@ -150,6 +152,11 @@ impl Disk {
 
     pub(crate) fn set_full(&self, full: bool) {
         self.lock().full = full;
+    }
+
+    /// How many syncs there were.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.lock().syncs
     }
 
     pub(crate) fn is_full(&self) -> bool {

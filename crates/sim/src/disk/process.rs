@@ -58,6 +58,7 @@ impl Process {
             return Err(io::Error::other("the process was killed"));
         }
         state.operations += 1;
+        state.syncs += u64::from(matches!(operation, Operation::Sync | Operation::SyncDirectory));
         let latency_micros = state.pace.draw(&mut state.random);
         self.disk.clock.set(self.disk.now().plus_micros(latency_micros));
         let met = state.armed.iter_mut().position(|armed| armed.meets(operation));

@@ -9,6 +9,13 @@ use crate::{book, check};
 impl World<'_> {
     /// Submits a commit, and waits for it as often as not.
     pub(super) fn commit(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        let waiting = self.clients.len();
+        self.submit(random)?;
+        if self.clients.len() > waiting && random.bool() { self.wait_for(waiting) } else { Ok(()) }
+    }
+
+    /// Submits a commit, and waits for nothing.
+    pub(super) fn submit(&mut self, random: &mut Rng) -> Result<(), Failure> {
         let naive = self.timeline.last().expect("it begins with the empty one");
         let parts = self.book.parts(naive, random);
         let texts: Vec<_> = parts.iter().map(|part| book::text(book::value_of(part))).collect();
@@ -41,7 +48,7 @@ impl World<'_> {
                 self.say("COMMIT", &format!("{shown}, {}", if expected.is_ok() { "taken" } else { "refused" }));
                 let (process, position) = (self.process.number(), self.tail());
                 self.clients.push(Submitted { process, ticket, position, parts, expected });
-                if random.bool() { self.wait_for(self.clients.len() - 1) } else { Ok(()) }
+                Ok(())
             }
             Err(error)
                 if error.kind() == ErrorKind::TooLarge && texts.iter().map(String::len).sum::<usize>() > 2000 =>
@@ -50,9 +57,8 @@ impl World<'_> {
                 Ok(())
             }
             Err(error) if self.excused(&error) => {
-                // Of what there was no room for, or what met damage, nothing was written.
-                let is_clean = matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Damaged);
-                let may_be_there = took_position && !is_clean;
+                // Of what there was no room for, nothing was written.
+                let may_be_there = took_position && error.kind() != ErrorKind::NoSpace;
                 self.maybes.extend(may_be_there.then(|| vec![after]));
                 self.say("COMMIT", &format!("{shown}, {:?}", error.kind()));
                 if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }

@@ -56,8 +56,6 @@ pub(crate) struct World<'p> {
     maybes: Vec<Vec<Naive>>,
     /// The last position that no crash may take back.
     safe: usize,
-    /// Whether the database at work has a damaged file.
-    is_rotten: bool,
     /// Whether a loss of power came after the last opening.
     power_was_lost: bool,
     book: Book,
@@ -103,7 +101,6 @@ impl<'p> World<'p> {
             timeline: vec![Naive::default()],
             maybes: Vec::new(),
             safe: 0,
-            is_rotten: false,
             power_was_lost: false,
             book: Book::default(),
             backups: None,
@@ -314,7 +311,6 @@ impl<'p> World<'p> {
     fn excused(&self, error: &quire::Error) -> bool {
         match error.kind() {
             ErrorKind::NoSpace => self.disk.is_full(),
-            ErrorKind::Damaged => self.is_rotten,
             ErrorKind::Io | ErrorKind::Failed => self.disk.is_broken(),
             _ => false,
         }

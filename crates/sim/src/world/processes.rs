@@ -259,14 +259,16 @@ impl World<'_> {
 
     /// Commits, and has the process die among the stores of that.
     pub(super) fn commit_and_kill(&mut self, random: &mut Rng, before: &Image) -> Result<(), Failure> {
-        let tail = self.tail();
-        self.commit(random)?;
+        let (tail, syncs) = (self.tail(), self.disk.syncs());
+        self.submit(random)?;
         if !self.process.lives() {
             return Ok(());
         }
-        // What was acknowledged by then stays; a commit that is torn was not, though this client knows its answer.
+        // What was acknowledged by then stays; a commit that is torn was not. What others would see of it depends on the order of stores
+        // to several files, which is not known; nor is what was stored before a sync and what after.
         let is_alone = self.others.is_empty();
-        if is_alone && self.tail() > tail && self.safe <= tail && self.plan.durability == Durability::Os {
+        let has_only_stored = self.plan.durability == Durability::Os || self.disk.syncs() == syncs;
+        if is_alone && self.tail() > tail && self.safe <= tail && has_only_stored {
             self.disk.kill_within(before).map_err(|error| error.to_string())?;
             self.maybes.extend(self.timeline.pop().map(|after| vec![after]));
             let naive = self.newest().clone();

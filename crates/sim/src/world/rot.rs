@@ -23,7 +23,6 @@ impl World<'_> {
         }
         let armed = self.disk.put_aside_faults();
         let outcome = self.rot_without_faults(random);
-        self.is_rotten = false;
         armed.into_iter().for_each(|armed| self.disk.arm(armed));
         outcome
     }
@@ -62,10 +61,8 @@ impl World<'_> {
         let first = bytes.iter().zip(&damaged).position(|(was, is)| was != is).unwrap_or_default();
         let name = format!("{} from {first} on", path.file_name().unwrap_or_default().display());
         self.disk.rot(path, bytes, &damaged).map_err(|error| error.to_string())?;
-        self.is_rotten = true;
         let while_rotten = self.live_with(random, path);
         let refused = while_rotten.map_err(|found| format!("with {what} of {name}: {found}"))?;
-        self.is_rotten = false;
         let is_there = self.disk.rot(path, &damaged, bytes).map_err(|error| error.to_string())?;
         self.say(
             "ROT",
@@ -78,9 +75,6 @@ impl World<'_> {
     fn live_with(&mut self, random: &mut Rng, path: &Path) -> Result<usize, Failure> {
         let read = |world: &Self| check::all_else(&world.database(), world.newest()).map_err(|found| found.to_string());
         let mut refused = if random.bool() { read(self)? } else { 0 };
-        for _ in 0..random.u8(0..4) {
-            self.commit(random)?;
-        }
         if random.u8(0..3) == 0 {
             self.note_compaction();
             match self.database().compact() {
