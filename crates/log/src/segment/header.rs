@@ -168,6 +168,10 @@ impl SegmentHeader {
         if found != identity {
             return Err(damaged(16, format!("it belongs to {found}, not to {identity}")));
         }
+        // Who maps the file, and looks for records behind the header, goes by this.
+        if !(fixed.len() as u64..=u64::from(u32::MAX)).contains(&u64_at(56)) {
+            return Err(damaged(56, format!("no segment has {} bytes", u64_at(56))));
+        }
         Ok(SegmentHeader {
             identity,
             previous: u32_at(36),

@@ -1,0 +1,248 @@
+//! The log that the files are put into, as it is without them, and everything that can be read of a log.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use quire_log::{
+    Background, Components, Duty, Error, Identity, Log, ManualClock, Opened, Run, Settings, Survival, crc32c,
+};
+use quire_model::{
+    Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, ReadError, Sequence, Sequenced, Tag,
+};
+use tempfile::TempDir;
+
+pub(crate) const IDENTITY: Identity = Identity { database: 0x5eed_0000_0000_0000_0000_0000_0000_0001, shard: 0 };
+
+/// How many records there are.
+pub(crate) const RECORDS: u64 = 24;
+
+/// After which of them there is a checkpoint.
+pub(crate) const CHECKPOINT: u64 = 20;
+
+/// The tags that are looked along: of entries that take numbers, of others, and of none.
+const TAGS: [&str; 3] = ["numbers", "all", "never"];
+
+/// An entry as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) place: Place,
+    kind: u8,
+    sequence: Option<Sequence>,
+    count: u32,
+    tags: Vec<Vec<u8>>,
+    body: Vec<u8>,
+}
+
+impl From<Entry<'_>> for Read {
+    fn from(entry: Entry<'_>) -> Self {
+        Read {
+            place: entry.place,
+            kind: entry.kind.kind,
+            sequence: entry.sequence,
+            count: entry.count,
+            tags: entry.tags.iter().map(|tag| tag.as_bytes().to_vec()).collect(),
+            body: entry.body.to_vec(),
+        }
+    }
+}
+
+/// What a log answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answers {
+    /// By walking it.
+    pub(crate) all: Vec<Read>,
+    /// Along each tag, forwards and backwards.
+    along: Vec<(Vec<Place>, Vec<Place>)>,
+    /// For each number.
+    sought: Vec<Option<Place>>,
+}
+
+/// The files of a closed log, and what it answers.
+#[derive(Debug)]
+pub(crate) struct Base {
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    pub(crate) answers: Answers,
+}
+
+fn settings() -> Settings {
+    Settings {
+        durability: quire_log::Durability::Os,
+        segment_bytes: 4096,
+        record_bytes_max: 3900,
+        sync_interval_ms: 1 << 40,
+        scrub_bytes_per_second: 0,
+        pack_segments: true,
+        ..Settings::default()
+    }
+}
+
+/// A folder, in memory where the system has such.
+fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.expect("a folder")
+}
+
+fn open_in(path: &Path) -> Result<Opened, Error> {
+    let components =
+        Components { clock: Arc::new(ManualClock::default()), background: Background::Caller, ..Components::default() };
+    Log::open_with(path, IDENTITY, settings(), components)
+}
+
+/// A record of three entries: one with numbers, one with another tag, one with none.
+pub(crate) fn append(opened: &mut Opened, number: u64) -> Result<(), Error> {
+    let body = format!("body of {number} ").repeat(12);
+    let kind = EntryKind { model: ModelId::EVENTS, kind: 7 };
+    let (numbers, all) =
+        ([Tag::new(b"numbers")], [Tag::new(b"all"), Tag::new(if number % 2 == 0 { b"even" } else { b"odd" })]);
+    let sequenced = Some(Sequenced { origin: Sequence::new(1), count: 2 });
+    let (_, mut draft) = opened.writer.begin()?;
+    draft.push(NewEntry { kind, tags: &numbers, sequenced, body: &[body.as_bytes()] });
+    draft.push(NewEntry { kind, tags: &all, sequenced: None, body: &[body.as_bytes(), body.as_bytes()] });
+    draft.push(NewEntry { kind, tags: &[], sequenced: None, body: &[] });
+    let position = draft.append()?.at.position;
+    opened.log.wait(position)
+}
+
+impl Base {
+    /// Several segments, all but the last with an index, and a checkpoint.
+    pub(crate) fn plain() -> Base {
+        Base::made(|_| {})
+    }
+
+    /// The same, of which what is before the checkpoint was compacted: packed.
+    pub(crate) fn packed() -> Base {
+        Base::made(|opened| {
+            let mut even = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
+                answers.extend(entries.iter().map(|entry| Survival::from(entry.place.position.get() % 2 == 0)));
+            };
+            let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).expect("begun").expect("alone");
+            let shares = compactor.shares(u32::MAX, &mut even).expect("read");
+            let (first, end) = (shares[0].first, shares.last().expect("not empty").end);
+            compactor.compact(Run { first, end }, &mut even).expect("compacted");
+        })
+    }
+
+    fn made(finish: impl FnOnce(&Opened)) -> Base {
+        let folder = folder();
+        let mut opened = open_in(folder.path()).expect("opened");
+        for number in 1..=RECORDS {
+            append(&mut opened, number).expect("appended");
+            if number == CHECKPOINT {
+                opened.log.sync().expect("synced");
+                opened.log.save_checkpoint(opened.writer.mark(), b"the state of all models").expect("saved");
+            }
+        }
+        opened.log.sync().expect("synced");
+        while opened.log.carry_out(Duty::Seal).expect("sealed") {}
+        finish(&opened);
+        let answers = answers(&opened).expect("sound");
+        drop(opened);
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(folder.path()).expect("listed").map(|entry| entry.expect("an entry")) {
+            let name = entry.file_name().into_string().expect("a name");
+            if [".log", ".idx", ".checkpoint"].iter().any(|kind| name.ends_with(kind)) || name == "control" {
+                files.insert(name, fs::read(entry.path()).expect("read"));
+            }
+        }
+        Base { files, answers }
+    }
+
+    /// The names of the files of a kind.
+    pub(crate) fn names(&self, kind: &str) -> Vec<&str> {
+        self.files.keys().map(String::as_str).filter(|name| name.ends_with(kind)).collect()
+    }
+
+    /// A folder with these files, but for those that `leaves` does not hold of, and with one that has these bytes.
+    pub(crate) fn with(&self, name: &str, bytes: &[u8], leaves: impl Fn(&str) -> bool) -> Shard {
+        let folder = folder();
+        let others = self.files.iter().filter(|(other, _)| *other != name && leaves(other));
+        for (name, bytes) in others.map(|(name, bytes)| (name.as_str(), &bytes[..])).chain([(name, bytes)]) {
+            fs::write(folder.path().join(name), bytes).expect("written");
+        }
+        Shard(folder)
+    }
+}
+
+/// A folder that may hold a log.
+pub(crate) struct Shard(TempDir);
+
+impl Shard {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn open(&self) -> Result<Opened, Error> {
+        open_in(self.path())
+    }
+}
+
+/// Everything that can be asked; an error where something is not as it was written.
+pub(crate) fn answers(opened: &Opened) -> Result<Answers, ReadError> {
+    let reader = opened.log.reader();
+    let (mut all, mut from) = (Vec::new(), Place::START);
+    while let Some(entry) = reader.next(&[], from)? {
+        assert!(entry.place >= from, "a walk goes forwards");
+        from = entry.place.after();
+        all.push(Read::from(entry));
+    }
+    for read in &all {
+        assert_eq!(reader.entry(read.place)?.map(Read::from).as_ref(), Some(read), "found by place as on the walk");
+    }
+    let mut along = Vec::new();
+    for tag in TAGS {
+        let tags = [Tag::new(tag.as_bytes())];
+        let (mut forwards, mut from) = (Vec::new(), Place::START);
+        while let Some(entry) = reader.next(&tags, from)? {
+            assert!(entry.place >= from, "a walk goes forwards");
+            from = entry.place.after();
+            forwards.push(entry.place);
+        }
+        let (mut backwards, mut before) = (Vec::new(), Place::END);
+        while let Some(entry) = reader.previous(&tags, before)? {
+            assert!(entry.place < before, "a walk goes backwards");
+            before = entry.place;
+            backwards.push(entry.place);
+        }
+        along.push((forwards, backwards));
+    }
+    let mut sought = Vec::new();
+    for number in 0..=2 * RECORDS + 2 {
+        sought.push(reader.seek(Tag::new(b"numbers"), Sequence::new(number))?.map(|entry| entry.place));
+    }
+    Ok(Answers { all, along, sought })
+}
+
+/// That what was read by each way tells of the same entries.
+pub(crate) fn assert_consistent(answers: &Answers) {
+    for (tag, (forwards, backwards)) in TAGS.iter().zip(&answers.along) {
+        let carriers = answers.all.iter().filter(|read| read.tags.iter().any(|own| own == tag.as_bytes()));
+        let expected: Vec<Place> = carriers.map(|read| read.place).collect();
+        assert_eq!(*forwards, expected, "along {tag}");
+        assert!(backwards.iter().rev().eq(&expected), "backwards along {tag}");
+    }
+}
+
+/// Writes a checksum of these bytes at a place, if they are there.
+pub(crate) fn seal(bytes: &mut [u8], at: usize, covered: &[std::ops::Range<usize>]) {
+    let pieces: Option<Vec<&[u8]>> = covered.iter().map(|range| bytes.get(range.clone())).collect();
+    if let (Some(pieces), true) = (pieces, at + 4 <= bytes.len()) {
+        let crc = crc32c(&pieces.concat());
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// The number that stands somewhere; 0 behind the end.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> usize {
+    let word = at.checked_add(4).and_then(|end| bytes.get(at..end));
+    word.map_or(0, |word| u32::from_le_bytes(word.try_into().expect("four bytes")) as usize)
+}
+
+/// The name of the file of a kind that bytes belong to by the position in their header, if there is such a file.
+pub(crate) fn name_of<'b>(base: &'b Base, bytes: &[u8], kind: &str) -> &'b str {
+    let position = bytes.get(40..48).map_or(0, |at| u64::from_le_bytes(at.try_into().expect("eight bytes")));
+    let named = format!("{:020}{kind}", Position::new(position));
+    let names = base.names(kind);
+    names.iter().find(|name| **name == named).or(names.last()).expect("there is one")
+}

@@ -1,0 +1,52 @@
+//! A checkpoint's bytes beside a sound log: what frames the state, not the state, which is the models'.
+
+use std::sync::LazyLock;
+
+use quire_log::inspect;
+
+use super::base::{Base, answers, seal};
+
+static PLAIN: LazyLock<Base> = LazyLock::new(Base::plain);
+
+/// The one that a corpus begins with.
+pub(crate) fn seed() -> &'static [u8] {
+    &PLAIN.files[PLAIN.names(".checkpoint")[0]]
+}
+
+/// Says whether the log goes on from it. What somebody computed a checksum for is not genuine, and is believed.
+pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> bool {
+    let is_taken = opened(bytes, is_genuine);
+    opened(&sealed(bytes), false);
+    is_taken
+}
+
+/// The same with length and checksum as they should be.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut sealed = bytes.to_vec();
+    let end = sealed.len();
+    if end >= 40 {
+        sealed[32..40].copy_from_slice(&((end - 40) as u64).to_le_bytes());
+        seal(&mut sealed, 12, &[0..12, 16..end]);
+    }
+    sealed
+}
+
+fn opened(bytes: &[u8], is_genuine: bool) -> bool {
+    let name = PLAIN.names(".checkpoint")[0];
+    let shard = PLAIN.with(name, bytes, |_| true);
+    let alone = inspect::read_checkpoint(&shard.path().join(name));
+    let opened = match shard.open() {
+        Ok(opened) => opened,
+        // Of a newer version, or of a record behind the last: what it was taken of is gone.
+        Err(error) => {
+            assert!(!is_genuine, "no damage of a checkpoint keeps a log from being opened: {error}");
+            return false;
+        }
+    };
+    assert!(answers(&opened).expect("its segments are sound") == PLAIN.answers);
+    let Some(checkpoint) = opened.checkpoint else { return false };
+    assert_eq!(alone.expect("it was read").as_ref(), Some(&checkpoint), "read alone as with its log");
+    assert_eq!(*checkpoint.payload, bytes[40..]);
+    assert!(!is_genuine || bytes == seed(), "the one that was saved");
+    true
+}

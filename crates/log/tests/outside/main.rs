@@ -1,0 +1,51 @@
+//! Files of a log from outside, with any bytes: the corpora of the fuzz targets, as they are and damaged.
+
+mod checks;
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+use checks::segment::Outcome;
+use checks::{checkpoint, index, segment};
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
+
+#[test]
+fn a_segment_of_any_bytes_is_refused_or_gives_what_was_written_up_to_some_record() {
+    let folder = format!("{CORPUS}/segments");
+    let (mut refused, mut unreadable, mut whole, mut cut) = (0, 0, 0, 0);
+    replay::replay(&folder, &segment::seeds(), 250, |bytes, is_damaged| {
+        let outcome = segment::check(bytes, true);
+        assert!(is_damaged || outcome == Outcome::Opened(0), "what is sound is opened whole: {outcome:?}");
+        match outcome {
+            Outcome::Refused => refused += 1,
+            Outcome::Unreadable => unreadable += 1,
+            Outcome::Opened(0) => whole += 1,
+            Outcome::Opened(_) => cut += 1,
+        }
+    });
+    assert!(refused > 300 && whole > 10 && cut > 5, "{refused}, {unreadable}, {whole}, {cut}");
+}
+
+#[test]
+fn an_index_of_any_bytes_answers_as_its_segment_does_or_is_made_anew() {
+    let folder = format!("{CORPUS}/indexes");
+    let (mut taken, mut anew) = (0, 0);
+    replay::replay(&folder, &index::seeds(), 200, |bytes, is_damaged| {
+        let is_taken = index::check(bytes, true);
+        assert!(is_damaged || is_taken, "what is sound is taken");
+        if is_taken { taken += 1 } else { anew += 1 }
+    });
+    assert!(taken > 50 && anew > 150, "{taken}, {anew}");
+}
+
+#[test]
+fn a_checkpoint_of_any_bytes_is_the_one_that_was_saved_or_none() {
+    let folder = format!("{CORPUS}/checkpoints");
+    let (mut taken, mut passed_over) = (0, 0);
+    replay::replay(&folder, &[("saved".to_owned(), checkpoint::seed().to_vec())], 600, |bytes, is_damaged| {
+        let is_taken = checkpoint::check(bytes, true);
+        assert!(is_damaged || is_taken, "what is sound is taken");
+        if is_taken { taken += 1 } else { passed_over += 1 }
+    });
+    assert!(passed_over > 300, "{taken}, {passed_over}");
+}
