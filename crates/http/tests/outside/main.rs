@@ -1,0 +1,21 @@
+//! Requests from outside, with any bodies and query strings: the corpus of a fuzz target, as it is and damaged.
+
+mod checks;
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests");
+
+#[test]
+fn a_request_of_any_bytes_is_answered_or_refused_with_what_is_wrong() {
+    let (mut answered, mut refused) = (0, 0);
+    replay::replay(FOLDER, &[], 200, |bytes, is_damaged| match checks::check(bytes) {
+        Some(status) if status < 300 => answered += 1,
+        Some(status) => {
+            assert!(is_damaged, "a sound request is answered, not with {status}");
+            refused += 1;
+        }
+        None => assert!(is_damaged, "it is one that is sent"),
+    });
+    assert!(answered > 100 && refused > 500, "{answered} answered, {refused} refused");
+}

@@ -1,0 +1,9 @@
+//! A request of HTTP: the path, the query string and the body. A task that panics ends the run.
+#![no_main]
+
+#[path = "../../crates/http/tests/outside/checks/mod.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    checks::check(bytes);
+});
