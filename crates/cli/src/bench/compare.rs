@@ -25,7 +25,7 @@ pub(crate) struct Compare {
 
 /// A case of both.
 #[derive(Debug, PartialEq)]
-struct Row {
+pub(super) struct Row {
     name: String,
     before_ns: u64,
     after_ns: u64,
@@ -65,7 +65,7 @@ impl Compare {
     }
 }
 
-fn rows(before: &Report, after: &Report) -> Vec<Row> {
+pub(super) fn rows(before: &Report, after: &Report) -> Vec<Row> {
     let pairs = before.results.iter().filter_map(|old| {
         let new = after.results.iter().find(|new| is_same(new, old))?;
         Some((old, new))

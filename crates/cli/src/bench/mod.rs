@@ -41,6 +41,7 @@ use compare::Compare;
 use events::Dataset;
 use heading::Heading;
 use page::Page;
+use report::Report;
 use scratch::Scratch;
 
 /// Every suite's cases, in the order in which they run.
@@ -155,6 +156,15 @@ impl Bench {
 fn is_meant(case: &str, name: &str) -> bool {
     let is_whole = SUITES.iter().copied().flatten().any(|case| case.name == name);
     if is_whole { case == name } else { case.starts_with(name) }
+}
+
+/// Whether a text is a report: then it is compared with itself, and written as a page.
+pub(crate) fn is_report(text: &str) -> bool {
+    let Ok(report) = Report::parse(text) else { return false };
+    let rows = compare::rows(&report, &report);
+    assert_eq!(rows.len(), report.results.len(), "each case is one of its own report");
+    Page::write(&report, &mut std::io::sink()).expect("nothing refuses to be written to");
+    true
 }
 
 #[cfg(test)]

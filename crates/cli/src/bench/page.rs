@@ -18,8 +18,12 @@ pub(crate) struct Page {
 
 impl Page {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Report { heading, results } = Report::read(&self.report)?;
-        let (memory, calibration) = (heading.memory_bytes >> 30, heading.calibration);
+        Page::write(&Report::read(&self.report)?, out)
+    }
+
+    pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result {
+        let Report { heading, results } = report;
+        let (memory, calibration) = (heading.memory_bytes >> 30, &heading.calibration);
         writeln!(out, "# Benchmarks\n")?;
         writeln!(
             out,
@@ -39,7 +43,7 @@ impl Page {
             nanos(calibration.loopback_ns)
         )?;
         let mut suite = "";
-        for result in &results {
+        for result in results {
             if result.suite != suite {
                 suite = &result.suite;
                 writeln!(out, "\n## {suite}\n")?;

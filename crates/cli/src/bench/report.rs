@@ -24,7 +24,7 @@ impl Report {
         Report::parse(&text).map_err(|problem| Failure::new(format!("{}: {problem}", path.display())))
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut heading = None;
         let mut results = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::Error as _;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -14,28 +15,35 @@ const KEPT: [&str; 8] = ["data", "metadata", "value", "payload", "result", "cont
 /// The one field of an object that stands for a text.
 const TEXT: &str = "\u{0}text";
 
+/// How deep objects and arrays may stand in each other, where they are taken apart: as deep as the server takes.
+const DEPTH_MAX: u32 = 127;
+
 /// Reads JSON.
 ///
 /// # Errors
-/// When it is none.
+/// When it is none, or is nested deeper than the server takes.
 pub(super) fn parse(json: &str) -> serde_json::Result<Value> {
-    serde_json::from_str::<&RawValue>(json).and_then(|value| read(value.get()))
+    serde_json::from_str::<&RawValue>(json).and_then(|value| read(value.get(), DEPTH_MAX))
 }
 
-fn read(json: &str) -> serde_json::Result<Value> {
+/// What stands at most so deep within: whoever goes deeper runs out of stack before out of input.
+fn read(json: &str, depth: u32) -> serde_json::Result<Value> {
+    let within = || depth.checked_sub(1).ok_or_else(|| serde_json::Error::custom("it is nested too deep"));
     match json.as_bytes().first() {
         Some(b'{') => {
+            let within = within()?;
             let fields: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
             let read = fields.into_iter().map(|(name, value)| {
                 let is_kept = KEPT.contains(&name.as_str()) && value.get() != "null";
-                let value = if is_kept { json!({ TEXT: value.get() }) } else { read(value.get())? };
+                let value = if is_kept { json!({ TEXT: value.get() }) } else { read(value.get(), within)? };
                 Ok((name, value))
             });
             read.collect::<serde_json::Result<_>>().map(Value::Object)
         }
         Some(b'[') => {
+            let within = within()?;
             let items: Vec<&RawValue> = serde_json::from_str(json)?;
-            items.into_iter().map(|item| read(item.get())).collect::<serde_json::Result<_>>().map(Value::Array)
+            items.into_iter().map(|item| read(item.get(), within)).collect::<serde_json::Result<_>>().map(Value::Array)
         }
         _ => serde_json::from_str(json),
     }

@@ -20,7 +20,7 @@ mod topics;
 
 pub(crate) use client::{Client, Path};
 pub(crate) use consume::Consume;
-pub(crate) use events::Events;
+pub(crate) use events::{Events, is_event};
 pub(crate) use graph::Graph;
 pub(crate) use groups::Groups;
 pub(crate) use jobs::Jobs;

@@ -26,6 +26,8 @@ use project::Project;
 use read::{Read, Tail};
 use transfer::{Export, Import};
 
+pub(crate) use transfer::is_event;
+
 /// What `quire events` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Events {

@@ -134,6 +134,14 @@ fn event_of(line: &str) -> Result<Value, String> {
     Ok(to_append(event))
 }
 
+/// Whether a line holds an event; what is sent of it then is one object of JSON.
+pub(crate) fn is_event(line: &str) -> bool {
+    let Ok(event) = event_of(line) else { return false };
+    let sent = exact::parse(&exact::text(&event)).expect("what is sent is JSON");
+    assert!(sent.is_object() && sent.get("position").is_none(), "{sent}");
+    true
+}
+
 /// An event as the server shows it, as one to be appended: position and time are given anew.
 pub(super) fn to_append(mut event: Value) -> Value {
     if let Some(fields) = event.as_object_mut() {

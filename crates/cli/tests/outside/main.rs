@@ -1,0 +1,43 @@
+//! What the command reads from outside, with any bytes: the corpora of the fuzz targets, as they are and damaged.
+
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
+
+/// Replays a folder, whose files are all what the parser reads.
+fn replayed(folder: &str, copies: usize, is_read: fn(&[u8]) -> bool) {
+    let (mut read, mut refused) = (0, 0);
+    replay::replay(&format!("{CORPUS}/{folder}"), &[], copies, |bytes, is_damaged| {
+        let is_read = is_read(bytes);
+        assert!(is_damaged || is_read, "what is sound is read");
+        if is_read { read += 1 } else { refused += 1 }
+    });
+    assert!(read > 50 && refused > 200, "{folder}: {read} read, {refused} refused");
+}
+
+#[test]
+fn arguments_of_any_bytes_are_a_command_or_told_to_be_none() {
+    replayed("arguments", 150, quire_cli::outside::arguments);
+}
+
+#[test]
+fn a_line_of_any_bytes_is_an_event_or_told_to_be_none() {
+    replayed("events", 500, quire_cli::outside::event);
+}
+
+#[test]
+fn a_line_that_is_nested_without_end_is_told_to_be_no_event() {
+    for depth in [1_000, 1_000_000] {
+        let nested = [r#"{"type":"A","tags":"#, &"[".repeat(depth), &"]".repeat(depth), "}"].concat();
+        assert!(!quire_cli::outside::event(nested.as_bytes()), "{depth}");
+        // What users keep is not taken apart.
+        let kept = nested.replace("tags", "data");
+        quire_cli::outside::event(kept.as_bytes());
+    }
+}
+
+#[test]
+fn a_report_of_any_bytes_is_compared_and_printed_or_told_to_be_none() {
+    replayed("reports", 1000, quire_cli::outside::report);
+}

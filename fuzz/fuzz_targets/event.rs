@@ -1,0 +1,6 @@
+//! A line of events to be imported.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    quire_cli::outside::event(bytes);
+});
