@@ -1,7 +1,7 @@
 //! `cargo xtask gate`: whether anything has become slower, next to what the machine can do at that moment.
 //!
-//! A report of some cases is held against the one in `xtask/baseline.jsonl` by `quire bench compare`: each median against the calibration of its
-//! own run (small records hashed, looked up and copied, a write with its sync, a round trip on loopback), so that another machine, or a slow day of this one, does not
+//! A report of some cases is held against the one in `xtask/baseline.jsonl` by `quire bench compare`: each median, and each mean, against what the machine took right before and behind the
+//! case without Quire (small records hashed, looked up and copied, a write with its sync, a round trip on loopback), so that another machine, or a slow day of this one, does not
 //! fail it. What is slower once may have been disturbed: only what is slower each of [`TRIES`] times is a regression. It measures, so it is
 //! no part of `cargo xtask test`.
 
@@ -17,7 +17,7 @@ const BASELINE: &str = "xtask/baseline.jsonl";
 /// How often a case has to be slower to be so.
 const TRIES: usize = 3;
 
-/// How many times as long a median may take, held against its calibration.
+/// How many times as long a median may take, held against its machine. A mean may take twice that.
 const AT_MOST: &str = "2";
 
 /// What is measured: of each suite what others rest on, in a minute or so.

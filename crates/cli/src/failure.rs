@@ -10,6 +10,8 @@ use std::io::{self, Write};
 pub(crate) enum Failure {
     /// Something the user should read.
     Message(String),
+    /// What this machine or this user can't do, and another can.
+    NotHere(String),
     /// A signal asked for the end before there was a result.
     Interrupted,
     /// What was looked at is not as it should be; what is wrong has been printed.

@@ -132,7 +132,7 @@ pub fn main() -> ExitCode {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
         Err(Failure::Damaged) => ExitCode::from(3),
         Err(Failure::Interrupted) => ExitCode::from(130),
-        Err(Failure::Message(message)) => {
+        Err(Failure::Message(message) | Failure::NotHere(message)) => {
             aside(format_args!("quire: {message}"));
             ExitCode::FAILURE
         }

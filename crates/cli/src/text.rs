@@ -13,6 +13,14 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
+/// An amount of anything: whole ones from ten on, and thousandths below.
+pub(crate) fn amount(value: f64) -> String {
+    match value {
+        _ if value >= 10.0 || value.fract() == 0.0 => grouped(value as u64),
+        _ => format!("{value:.3}"),
+    }
+}
+
 /// A time in nanoseconds, in the unit that suits it: `312 ns`, `4.1 µs`, `2.0 ms`, `1.5 s`.
 pub(crate) fn nanos(nanos: u64) -> String {
     let value = nanos as f64;

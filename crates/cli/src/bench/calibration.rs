@@ -1,4 +1,5 @@
-//! What the machine can do without Quire, measured before a run: a slow day of the machine is then not taken for a slow program.
+//! What the machine can do without Quire: a slow day of the machine is then not taken for a slow program. All of it is measured before a
+//! run, for its heading; and what bounds a case before and behind the case, for a day has slow seconds, too.
 
 use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hasher};
@@ -10,7 +11,9 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
-use super::measurement::Measurement;
+use quire::Durability;
+
+use super::case::Case;
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
@@ -44,42 +47,67 @@ impl Calibration {
     /// # Errors
     /// When there is no file or connection to be had.
     pub(super) fn measure(place: &Path) -> Result<Self> {
-        let failed = |error: std::io::Error| Failure::at("calibrate", error);
         Ok(Calibration {
-            work_ns: work(),
-            sync_ns: sync(&place.join("calibration")).map_err(failed)?,
-            loopback_ns: loopback().map_err(failed)?,
+            work_ns: Bound::Work.sample(place)?.quantile_ns(0.5),
+            sync_ns: Bound::Sync.sample(place)?.quantile_ns(0.5),
+            loopback_ns: Bound::Loopback.sample(place)?.quantile_ns(0.5),
         })
-    }
-
-    /// What bounds a result, in nanoseconds: the disk where commits wait for it, else the network of a served suite, else the processor and its memory.
-    pub(super) fn bound_of(&self, result: &Measurement) -> u64 {
-        let served = ["grpc-", "http-", "stream-"];
-        let is_served = result.suite == "kafka" || served.iter().any(|prefix| result.case.starts_with(prefix));
-        match result.durability.as_str() {
-            "sync" => self.sync_ns,
-            _ if is_served => self.loopback_ns,
-            _ => self.work_ns,
-        }
     }
 }
 
-fn median(times: usize, mut run: impl FnMut() -> std::io::Result<()>) -> std::io::Result<u64> {
+/// What bounds a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// The processor and its memory.
+    Work,
+    /// The disk.
+    Sync,
+    /// The network within the machine.
+    Loopback,
+}
+
+impl Bound {
+    /// The disk where commits wait for it, else the network of a served suite, else the processor and its memory.
+    pub(super) fn of(case: &Case) -> Self {
+        let served = ["grpc-", "http-", "stream-"];
+        let is_served = case.suite == "kafka" || served.iter().any(|prefix| case.name.starts_with(prefix));
+        match case.durability {
+            Durability::Sync => Bound::Sync,
+            Durability::Os if is_served => Bound::Loopback,
+            Durability::Os => Bound::Work,
+        }
+    }
+
+    /// How long it takes the machine now, many times, with a file below `place`. It takes about a tenth of a second.
+    ///
+    /// # Errors
+    /// When there is no file or connection to be had.
+    pub(super) fn sample(self, place: &Path) -> Result<Latencies> {
+        let sample = match self {
+            Bound::Work => work(),
+            Bound::Sync => sync(&place.join("calibration")),
+            Bound::Loopback => loopback(),
+        };
+        sample.map_err(|error| Failure::at("calibrate", error))
+    }
+}
+
+fn repeat(times: usize, mut run: impl FnMut() -> std::io::Result<()>) -> std::io::Result<Latencies> {
     let mut latencies = Latencies::new();
     let mut watch = Stopwatch::start();
     for _ in 0..times {
         run()?;
         latencies.record(watch.lap());
     }
-    Ok(latencies.quantile_ns(0.5))
+    Ok(latencies)
 }
 
-fn work() -> u64 {
+fn work() -> std::io::Result<Latencies> {
     let mut record = [0x51_u8; RECORD_BYTES];
     let mut table = vec![1_u64; TABLE_WORDS];
     let mut log = vec![0_u8; RECORDS * RECORD_BYTES];
     let mut found = 0_u64;
-    let worked = median(PASSES, || {
+    repeat(PASSES, || {
         for place in log.chunks_exact_mut(RECORD_BYTES) {
             record[..8].copy_from_slice(&found.to_le_bytes());
             let mut hasher = DefaultHasher::new();
@@ -92,11 +120,10 @@ fn work() -> u64 {
         }
         std::hint::black_box(&mut log);
         Ok(())
-    });
-    worked.expect("memory does not fail")
+    })
 }
 
-fn sync(path: &Path) -> std::io::Result<u64> {
+fn sync(path: &Path) -> std::io::Result<Latencies> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
     let block = [0x51; BLOCK_BYTES];
     for number in 0..SYNCS {
@@ -104,7 +131,7 @@ fn sync(path: &Path) -> std::io::Result<u64> {
     }
     file.sync_all()?;
     let mut number = 0;
-    let synced = median(SYNCS as usize, || {
+    let synced = repeat(SYNCS as usize, || {
         file.write_all_at(&block, number * BLOCK_BYTES as u64)?;
         number += 1;
         file.sync_data()
@@ -113,7 +140,7 @@ fn sync(path: &Path) -> std::io::Result<u64> {
     Ok(synced)
 }
 
-fn loopback() -> std::io::Result<u64> {
+fn loopback() -> std::io::Result<Latencies> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut near = TcpStream::connect(listener.local_addr()?)?;
     let (mut far, _) = listener.accept()?;
@@ -124,7 +151,7 @@ fn loopback() -> std::io::Result<u64> {
         // It ends with the connection.
         while far.read_exact(&mut byte).and_then(|()| far.write_all(&byte)).is_ok() {}
     });
-    let measured = median(ROUND_TRIPS, || {
+    let measured = repeat(ROUND_TRIPS, || {
         near.write_all(&[7])?;
         near.read_exact(&mut [0])
     });
@@ -136,22 +163,22 @@ fn loopback() -> std::io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::SUITES;
 
     #[test]
     fn what_is_served_is_bound_by_the_network_unless_commits_wait_for_the_disk() {
-        let calibration = Calibration { work_ns: 1, sync_ns: 2, loopback_ns: 3 };
-        let bound = |suite: &str, case: &str, durability: &str| {
-            calibration.bound_of(&Measurement {
-                suite: suite.to_owned(),
-                case: case.to_owned(),
-                durability: durability.to_owned(),
-                ..Measurement::default()
-            })
+        let bound = |suite, name, durability| {
+            let case = |case: &&&Case| (case.suite, case.name, case.durability) == (suite, name, durability);
+            Bound::of(
+                SUITES.iter().copied().flatten().collect::<Vec<_>>().iter().find(case).expect("there is such a case"),
+            )
         };
-        for case in ["grpc-enqueue", "http-pick-up", "stream-life-64"] {
-            assert_eq!((bound("jobs", case, "os"), bound("jobs", case, "sync")), (3, 2), "{case}");
-        }
-        assert_eq!((bound("jobs", "life", "os"), bound("kafka", "consume", "os")), (1, 3));
+        assert_eq!(bound("jobs", "grpc-enqueue", Durability::Os), Bound::Loopback);
+        assert_eq!(bound("jobs", "http-pick-up", Durability::Os), Bound::Loopback);
+        assert_eq!(bound("jobs", "stream-life-64", Durability::Os), Bound::Loopback);
+        assert_eq!(bound("jobs", "stream-life-64", Durability::Sync), Bound::Sync);
+        assert_eq!(bound("jobs", "life", Durability::Os), Bound::Work);
+        assert_eq!(bound("kafka", "consume", Durability::Os), Bound::Loopback);
     }
 
     #[test]

@@ -73,11 +73,14 @@ impl Drop for Other {
     }
 }
 
-/// In the other process: says that it is ready.
+/// In the other process: says that it is ready. From here on it dies with the one that started it.
 ///
 /// # Errors
 /// When nobody listens.
 pub(super) fn ready(out: &mut dyn Write) -> Result {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|error| Failure::at("be told when the first process ends", error))?;
     writeln!(out, "{READY}")?;
     Ok(out.flush()?)
 }

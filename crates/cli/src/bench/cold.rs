@@ -2,12 +2,12 @@
 
 use crate::failure::{Failure, Result};
 
-/// Has the kernel forget what it has of files.
+/// Has the kernel forget what it has of files, of whatever program's; but for what is mapped and was looked at.
 ///
 /// # Errors
-/// Without the rights of root.
+/// [`Failure::NotHere`] without the rights of root.
 pub(super) fn forget_files() -> Result {
     let path = "/proc/sys/vm/drop_caches";
     let written = std::fs::write(path, "1\n");
-    written.map_err(|error| Failure::at(format_args!("write {path}, which takes the rights of root"), error))
+    written.map_err(|error| Failure::NotHere(format!("can't write {path}, which takes the rights of root: {error}")))
 }

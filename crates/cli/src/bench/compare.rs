@@ -1,7 +1,10 @@
 //! `quire bench compare`: two reports, case by case, each result held against what its machine could do at that moment.
+//!
+//! A median that became slower is told by the median; what became slower for a few operations in a hundred, or stands still at times, by the
+//! mean, which may vary by as much again.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -10,16 +13,19 @@ use super::report::Report;
 use crate::failure::{Failure, Result};
 use crate::text::nanos;
 
-/// Compares two reports. A case whose median has become slower than allowed, next to the calibration of its own run, fails the
-/// comparison.
+/// How many times as far as a median a mean may go.
+const MEAN_TIMES: f64 = 2.0;
+
+/// Compares two reports. It fails when a case has become slower than allowed, next to what the machine took without Quire before and
+/// behind it, or is missing.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
     /// The report to compare with: what `quire bench --json` printed
     before: PathBuf,
     /// The report to be compared
     after: PathBuf,
-    /// How many times as long a median may take
-    #[arg(long, value_name = "TIMES", default_value_t = 1.5)]
+    /// How many times as long a median may take; a mean may take twice that
+    #[arg(long, value_name = "TIMES", default_value_t = 1.5, value_parser = times)]
     at_most: f64,
 }
 
@@ -31,30 +37,54 @@ pub(super) struct Row {
     after_ns: u64,
     /// After to before.
     ratio: f64,
-    /// The same, each held against its calibration.
+    /// The same, each held against its machine.
     calibrated: f64,
+    /// As `calibrated`, of the means.
+    calibrated_mean: f64,
+}
+
+impl Row {
+    fn is_slower(&self, at_most: f64) -> bool {
+        self.calibrated > at_most || self.calibrated_mean > at_most * MEAN_TIMES
+    }
 }
 
 impl Compare {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let (before, after) = (Report::read(&self.before)?, Report::read(&self.after)?);
+        let (before, after) = (self.read(&self.before)?, self.read(&self.after)?);
+        if before.heading.build != after.heading.build {
+            let (before, after) = (before.heading.build, after.heading.build);
+            return Err(Failure::new(format!("a {after} build can't be held against a {before} build")));
+        }
         let rows = rows(&before, &after);
-        writeln!(out, "{:<40} {:>10} {:>10} {:>7} {:>11}", "case", "before", "after", "ratio", "calibrated")?;
-        for Row { name, before_ns, after_ns, ratio, calibrated } in &rows {
-            let (before, after) = (nanos(*before_ns), nanos(*after_ns));
-            let mark = if *calibrated > self.at_most { "  slower" } else { "" };
-            writeln!(out, "{name:<40} {before:>10} {after:>10} {ratio:>7.2} {calibrated:>11.2}{mark}")?;
-        }
-        for result in &before.results {
-            if !after.results.iter().any(|other| is_same(other, result)) {
-                writeln!(out, "{:<40} is not in {}", name(result), self.after.display())?;
-            }
-        }
         if rows.is_empty() {
             return Err(Failure::new("the reports have no case in common"));
         }
+        writeln!(
+            out,
+            "{:<40} {:>10} {:>10} {:>7} {:>11} {:>6}",
+            "case", "before", "after", "ratio", "calibrated", "mean"
+        )?;
+        for row in &rows {
+            let Row { name, before_ns, after_ns, ratio, calibrated, calibrated_mean } = row;
+            let (before, after) = (nanos(*before_ns), nanos(*after_ns));
+            let mark = if row.is_slower(self.at_most) { "  slower" } else { "" };
+            writeln!(
+                out,
+                "{name:<40} {before:>10} {after:>10} {ratio:>7.2} {calibrated:>11.2} {calibrated_mean:>6.2}{mark}"
+            )?;
+        }
+        let is_there = |result: &&Measurement| after.results.iter().any(|other| other.is_of_the_case_of(result));
+        let missing: Vec<String> =
+            before.results.iter().filter(|result| !is_there(result)).map(Measurement::name).collect();
+        if !missing.is_empty() {
+            let (after, missing) = (self.after.display(), missing.join(", "));
+            return Err(Failure::new(format!(
+                "not in {after}, or done with another payload, batch or number of clients: {missing}"
+            )));
+        }
         let slower: Vec<&str> =
-            rows.iter().filter(|row| row.calibrated > self.at_most).map(|row| row.name.as_str()).collect();
+            rows.iter().filter(|row| row.is_slower(self.at_most)).map(|row| row.name.as_str()).collect();
         match slower[..] {
             [] => Ok(()),
             _ => {
@@ -63,26 +93,44 @@ impl Compare {
             }
         }
     }
+
+    fn read(&self, path: &Path) -> Result<Report> {
+        let report = Report::read(path)?;
+        match report.results.iter().find(|result| result.bound_ns == 0 || result.p50_ns == 0) {
+            None => Ok(report),
+            Some(result) => Err(Failure::new(format!(
+                "{}: {} says nothing of its machine, or of its median: an earlier version made it; make it anew",
+                path.display(),
+                result.name()
+            ))),
+        }
+    }
+}
+
+fn times(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(times) if times.is_finite() && times > 0.0 => Ok(times),
+        _ => Err("it is to be a number above 0".to_owned()),
+    }
 }
 
 pub(super) fn rows(before: &Report, after: &Report) -> Vec<Row> {
     let pairs = before.results.iter().filter_map(|old| {
-        let new = after.results.iter().find(|new| is_same(new, old))?;
+        let new = after.results.iter().find(|new| new.is_of_the_case_of(old))?;
         Some((old, new))
     });
     let row = |(old, new): (&Measurement, &Measurement)| {
-        let ratio = new.p50_ns as f64 / old.p50_ns.max(1) as f64;
-        let machine =
-            after.heading.calibration.bound_of(new) as f64 / before.heading.calibration.bound_of(old).max(1) as f64;
-        Row { name: name(old), before_ns: old.p50_ns, after_ns: new.p50_ns, ratio, calibrated: ratio / machine }
+        let ratio = new.p50_ns as f64 / old.p50_ns as f64;
+        let machine = new.bound_ns as f64 / old.bound_ns as f64;
+        let mean = new.mean_ns / old.mean_ns.max(1.0);
+        Row {
+            name: old.name(),
+            before_ns: old.p50_ns,
+            after_ns: new.p50_ns,
+            ratio,
+            calibrated: ratio / machine,
+            calibrated_mean: mean / machine,
+        }
     };
     pairs.map(row).collect()
-}
-
-fn name(result: &Measurement) -> String {
-    format!("{} {} {}", result.suite, result.case, result.durability)
-}
-
-fn is_same(one: &Measurement, other: &Measurement) -> bool {
-    name(one) == name(other) && one.payload_bytes == other.payload_bytes && one.batch == other.batch
 }

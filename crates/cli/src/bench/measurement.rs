@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
+use super::counters::Counters;
 use super::undisturbed::Undisturbed;
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
@@ -32,9 +33,25 @@ pub(super) struct Measurement {
     pub(super) p99_ns: u64,
     pub(super) p999_ns: u64,
     pub(super) max_ns: u64,
+    /// What the machine took before and behind the case for what bounds it, without Quire: the median. 0 in reports of earlier versions.
+    #[serde(default)]
+    pub(super) bound_ns: u64,
     /// Numbers that only some cases have, such as memory: by name, the unit last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) also: BTreeMap<String, f64>,
+}
+
+impl Measurement {
+    /// What it is of, in words.
+    pub(super) fn name(&self) -> String {
+        format!("{} {} {}", self.suite, self.case, self.durability)
+    }
+
+    /// Whether another is of the same case, done with as much at a time and by as many.
+    pub(super) fn is_of_the_case_of(&self, other: &Self) -> bool {
+        let work = |of: &Self| (of.payload_bytes, of.batch, of.clients, of.processes);
+        self.name() == other.name() && work(self) == work(other)
+    }
 }
 
 /// What running a case came to.
@@ -62,26 +79,34 @@ pub(super) struct Recorder {
     latencies: Latencies,
     /// Of a client that works alone: among several, whoever looks whether the machine is disturbed disturbs it.
     undisturbed: Option<Undisturbed>,
+    counters: Option<Counters>,
+    /// What was done between operations and not timed.
+    between: Duration,
 }
+
+/// Counts are told of a case of which no more than this share was done between its operations.
+const BETWEEN_MAX: f64 = 0.05;
 
 impl Recorder {
     /// The first operation of the only client starts now.
     pub(super) fn start() -> Self {
         let mut recorder = Recorder::start_among_others();
         recorder.undisturbed = Some(Undisturbed::begin());
-        recorder.restart();
+        recorder.counters = Some(Counters::begin());
+        recorder.watch.lap();
         recorder
     }
 
     /// The first operation of one client among several starts now.
     pub(super) fn start_among_others() -> Self {
         let (pending, latencies) = (Vec::with_capacity(PENDING), Latencies::new());
-        Recorder { watch: Stopwatch::start(), pending, pending_total: Duration::ZERO, latencies, undisturbed: None }
+        let (watch, zero) = (Stopwatch::start(), Duration::ZERO);
+        Recorder { watch, pending, pending_total: zero, latencies, undisturbed: None, counters: None, between: zero }
     }
 
     /// The next operation starts now: what was done since the last one ended does not count.
     pub(super) fn restart(&mut self) {
-        self.watch.lap();
+        self.between += self.watch.lap();
     }
 
     /// An operation has ended, and the next starts.
@@ -91,7 +116,7 @@ impl Recorder {
         self.pending_total += latency;
         if self.pending.len() == PENDING || self.pending_total >= STRETCH {
             self.count();
-            self.restart();
+            self.watch.lap();
         }
     }
 
@@ -112,9 +137,16 @@ impl Recorder {
 
     /// What one client alone comes to.
     pub(super) fn finish(mut self) -> Measured {
+        let counted = self.counters.take().map(Counters::counted).unwrap_or_default();
         self.count();
         let elapsed = self.latencies.total();
-        let measured = Measured { latencies: self.latencies, elapsed, also: BTreeMap::new() };
+        let mut measured = Measured { latencies: self.latencies, elapsed, also: BTreeMap::new() };
+        if self.between.as_secs_f64() <= elapsed.as_secs_f64() * BETWEEN_MAX {
+            let ops = measured.latencies.count().max(1) as f64;
+            for (name, count) in counted {
+                measured = measured.with(&format!("{name}_per_op"), thousandths(count as f64 / ops));
+            }
+        }
         match self.undisturbed.as_ref().map(Undisturbed::latencies) {
             Some(undisturbed) => {
                 let share = undisturbed.count() as f64 / measured.latencies.count().max(1) as f64;
@@ -152,7 +184,7 @@ impl Measured {
     }
 
     /// The result, with what has to stand beside it.
-    pub(super) fn of(self, case: &Case) -> Measurement {
+    pub(super) fn of(self, case: &Case, bound_ns: u64) -> Measurement {
         let ops = self.latencies.count();
         let elapsed_ns = self.elapsed.as_nanos() as f64;
         Measurement {
@@ -172,9 +204,14 @@ impl Measured {
             p99_ns: self.latencies.quantile_ns(0.99),
             p999_ns: self.latencies.quantile_ns(0.999),
             max_ns: self.latencies.max_ns(),
+            bound_ns,
             also: self.also,
         }
     }
+}
+
+fn thousandths(value: f64) -> f64 {
+    (value * 1_000.0).round() / 1_000.0
 }
 
 /// To a tenth: more digits than that are noise.

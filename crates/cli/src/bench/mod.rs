@@ -10,11 +10,13 @@ mod case;
 mod child;
 mod cold;
 mod compare;
+mod counters;
 mod events;
 mod graph;
 mod heading;
 mod jobs;
 mod kafka;
+mod limit;
 mod log;
 mod measurement;
 mod memory;
@@ -32,10 +34,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, aside};
 use crate::promise::Promise;
 use crate::stop::Stop;
 use crate::threads;
+use calibration::Bound;
 use case::{Case, Run};
 use compare::Compare;
 use events::Dataset;
@@ -111,6 +114,12 @@ impl Bench {
         if self.list {
             return Ok(output::list(out, &selected)?);
         }
+        let of_suite = |case: &&Case| self.suite.as_deref().is_none_or(|suite| suite == "all" || suite == case.suite);
+        let is_known =
+            |name: &str| SUITES.iter().copied().flatten().filter(of_suite).any(|case| is_meant(case.name, name));
+        if let Some(unknown) = self.cases.iter().find(|name| !is_known(name)) {
+            return Err(Failure::new(format!("no case is called {unknown}; `quire bench --list` names them")));
+        }
         if selected.is_empty() {
             return Err(Failure::new("no case is called so; `quire bench --list` names them"));
         }
@@ -126,11 +135,22 @@ impl Bench {
             let path = scratch.path().join(format!("{}-{}-{}", case.suite, case.name, case.durability));
             let (ops, bootstrap) = (self.ops.unwrap_or(case.ops), self.bootstrap.as_deref());
             let run = Run { case, ops, path, bootstrap, stop: &stop };
-            let measurement = (case.run)(&run)?.of(case);
+            let bound = Bound::of(case);
+            let mut idle = bound.sample(scratch.path())?;
+            let measured = match (case.run)(&run) {
+                Err(Failure::NotHere(why)) => {
+                    aside(format_args!("{} {} {}: not measured: {why}", case.suite, case.name, case.durability));
+                    None
+                }
+                measured => Some(measured?),
+            };
+            idle.add(&bound.sample(scratch.path())?);
             if run.path.exists() {
                 fs::remove_dir_all(&run.path)
                     .map_err(|error| Failure::at(format_args!("remove {}", run.path.display()), error))?;
             }
+            let Some(measured) = measured else { continue };
+            let measurement = measured.of(case, idle.quantile_ns(0.5));
             match self.json {
                 true => output::json_line(out, &measurement)?,
                 false => output::row(out, &measurement)?,

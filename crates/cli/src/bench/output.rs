@@ -9,7 +9,7 @@ use super::calibration::Calibration;
 use super::case::Case;
 use super::heading::Heading;
 use super::measurement::Measurement;
-use crate::text::{grouped, nanos};
+use crate::text::{amount, grouped, nanos};
 
 /// The cases there are.
 pub(super) fn list(out: &mut dyn Write, cases: &[&Case]) -> io::Result<()> {
@@ -64,7 +64,7 @@ pub(super) fn row(out: &mut dyn Write, of: &Measurement) -> io::Result<()> {
         nanos(of.max_ns),
     )?;
     for (name, value) in &of.also {
-        write!(out, "  {name} {}", grouped(*value as u64))?;
+        write!(out, "  {name} {}", amount(*value))?;
     }
     writeln!(out)?;
     out.flush()

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::report::Report;
 use crate::failure::Result;
-use crate::text::{grouped, nanos};
+use crate::text::{amount, grouped, nanos};
 
 /// Writes a report as Markdown.
 #[derive(Debug, Args)]
@@ -42,6 +42,10 @@ impl Page {
             nanos(calibration.sync_ns),
             nanos(calibration.loopback_ns)
         )?;
+        writeln!(
+            out,
+            "* *Without Quire* is what one of these took before and behind the case: of `sync` cases the second, of served ones the third, of all others the first."
+        )?;
         let mut suite = "";
         for result in results {
             if result.suite != suite {
@@ -49,15 +53,15 @@ impl Page {
                 writeln!(out, "\n## {suite}\n")?;
                 writeln!(
                     out,
-                    "| case | durability | payload | entries an operation | clients | operations | a second | an entry | p50 | p99 | p99.9 | max | |"
+                    "| case | durability | payload | entries an operation | clients | operations | a second | an entry | p50 | p95 | p99 | p99.9 | max | without Quire | |"
                 )?;
-                writeln!(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")?;
+                writeln!(out, "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")?;
             }
             let also: Vec<String> =
-                result.also.iter().map(|(name, value)| format!("{name} {}", grouped(*value as u64))).collect();
+                result.also.iter().map(|(name, value)| format!("{name} {}", amount(*value))).collect();
             writeln!(
                 out,
-                "| {} | {} | {} B | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} B | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 result.case,
                 result.durability,
                 result.payload_bytes,
@@ -67,9 +71,11 @@ impl Page {
                 grouped(result.ops_per_s as u64),
                 an_entry(result.ns_per_entry),
                 nanos(result.p50_ns),
+                nanos(result.p95_ns),
                 nanos(result.p99_ns),
                 nanos(result.p999_ns),
                 nanos(result.max_ns),
+                nanos(result.bound_ns),
                 also.join(", ")
             )?;
         }

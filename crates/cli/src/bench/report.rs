@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::heading::Heading;
 use super::measurement::Measurement;
 use crate::failure::{Failure, Result};
@@ -17,7 +19,7 @@ impl Report {
     /// Reads a file. Of several runs behind each other, the results of all, under the first one's heading.
     ///
     /// # Errors
-    /// When it can't be read, or a line is not one of a report; the line is named.
+    /// When it can't be read, a line is not one of a report, a case comes twice, or the runs are of different builds; the line is named.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| Failure::at(format_args!("read {}", path.display()), error))?;
@@ -25,14 +27,22 @@ impl Report {
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut heading = None;
-        let mut results = Vec::new();
+        let mut heading: Option<Heading> = None;
+        let mut results: Vec<Measurement> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
-            if let Ok(result) = serde_json::from_str(line) {
+            let wrong = |error| format!("line {number} is not one of `quire bench --json`: {error}");
+            let value: Value = serde_json::from_str(line).map_err(wrong)?;
+            if value.get("case").is_some() {
+                let result: Measurement = serde_json::from_value(value).map_err(wrong)?;
+                if results.iter().any(|other| other.is_of_the_case_of(&result)) {
+                    return Err(format!("line {number} is a second result of {}", result.name()));
+                }
                 results.push(result);
             } else {
-                let read: Heading = serde_json::from_str(line)
-                    .map_err(|error| format!("line {number} is not one of `quire bench --json`: {error}"))?;
+                let read: Heading = serde_json::from_value(value).map_err(wrong)?;
+                if heading.as_ref().is_some_and(|first| first.build != read.build) {
+                    return Err(format!("line {number} begins a run of another build than the one before"));
+                }
                 heading.get_or_insert(read);
             }
         }
@@ -49,5 +59,6 @@ mod tests {
     fn what_is_no_report_is_told_with_its_line() {
         assert!(Report::parse("").expect_err("nothing").contains("no heading"));
         assert!(Report::parse("{}\n").expect_err("no line of one").contains("line 1 is not one"));
+        assert!(Report::parse("{\"case\":7}\n").expect_err("no result").contains("line 1 is not one"));
     }
 }

@@ -163,6 +163,7 @@ fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
         "p99_ns",
         "p999_ns",
         "max_ns",
+        "bound_ns",
         "also",
     ];
     expected.sort_unstable();
@@ -213,6 +214,7 @@ fn the_table_has_a_line_a_case() {
         "a name selects its case: {printed}"
     );
     run(&["bench", "log", "--case", "nothing"]).failed_with("quire bench --list");
+    run(&["bench", "log", "--case", "read-back", "--case", "nothing"]).failed_with("no case is called nothing");
 }
 
 #[test]
@@ -225,7 +227,9 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
         let mut lines = printed.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
         let (mut heading, mut result) = (lines.next().expect("a heading"), lines.next().expect("a result"));
         heading["calibration"]["work_ns"] = 1_000_000.into();
+        result["bound_ns"] = 1_000_000.into();
         result["p50_ns"] = 1_000.into();
+        result["mean_ns"] = 1_000.into();
         change(&mut heading, &mut result);
         let path = folder.path().join(name);
         std::fs::write(&path, format!("{heading}\n{result}\n")).expect("written");
@@ -233,18 +237,43 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
     };
     let before = report("before", &|_, _| ());
     let slow = report("slow", &|_, result| result["p50_ns"] = 1_600.into());
-    let slow_day = report("slow-day", &|heading, result| {
-        heading["calibration"]["work_ns"] = 2_000_000.into();
+    let stuck = report("stuck", &|_, result| result["mean_ns"] = 3_100.into());
+    let slow_day = report("slow-day", &|_, result| {
+        result["bound_ns"] = 2_000_000.into();
         result["p50_ns"] = 2_400.into();
     });
     let other = report("other", &|_, result| result["case"] = "append-nothing".into());
+    let busier = report("busier", &|_, result| result["threads"] = 2.into());
+    let earlier = report("earlier", &|_, result| result["bound_ns"] = 0.into());
+    let debug = report("debug", &|heading, _| heading["build"] = "of another kind".into());
     let compare = |after: &str, more: &[&str]| run(&[&["bench", "compare", &before, after], more].concat());
     compare(&slow, &[]).failed_with("more than 1.5 times as slow as before: log append-single os");
     assert!(compare(&slow, &["--at-most", "1.7"]).succeeded().contains("1.60"));
+    compare(&stuck, &[]).failed_with("more than 1.5 times as slow as before: log append-single os");
+    compare(&stuck, &["--at-most", "1.6"]).succeeded();
     let table = compare(&slow_day, &[]).succeeded();
     assert!(table.contains("2.40") && table.contains("1.20"), "{table}");
-    compare(&other, &[]).failed_with("no case in common");
+    for report in [&other, &busier] {
+        compare(report, &[]).failed_with("no case in common");
+    }
+    compare(&earlier, &[]).failed_with("says nothing of its machine");
+    compare(&debug, &[]).failed_with("can't be held against");
     compare(data, &[]).failed_with("can't read");
+    for times in ["nan", "inf", "0", "-1", "x"] {
+        let refused = compare(&slow, &[&format!("--at-most={times}")]);
+        assert!(refused.status == Some(2) && refused.stderr.contains("a number above 0"), "{refused:?}");
+    }
+    // Two runs behind each other are a report; without one of them a case is missing, and twice the same is none.
+    let text = |path: &str| std::fs::read_to_string(path).expect("read");
+    let both = folder.path().join("both");
+    std::fs::write(&both, text(&before) + &text(&other)).expect("written");
+    let both = both.to_str().expect("a path of plain letters");
+    run(&["bench", "compare", both, &slow, "--at-most", "2"]).failed_with("append-nothing");
+    run(&["bench", "compare", both, both]).succeeded();
+    let twice = folder.path().join("twice");
+    std::fs::write(&twice, text(&before) + &text(&slow)).expect("written");
+    compare(twice.to_str().expect("a path of plain letters"), &[])
+        .failed_with("a second result of log append-single os");
     let page = run(&["bench", "page", &before]).succeeded();
     assert!(
         page.contains("| append-single | os | 116 B | 1 | 1 | 20 |") && page.contains("10,000 small records 1.0 ms"),

@@ -70,20 +70,11 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     })
 }
 
-/// Appends if no event has the same name: a condition over the whole store.
-pub(super) fn append_if_new(run: &Run<'_>) -> Result<Measured> {
-    append_if_new_among(run, 10_000)
-}
-
-/// The same, in a large store.
-pub(super) fn append_if_new_among_many(run: &Run<'_>) -> Result<Measured> {
-    append_if_new_among(run, 10_000_000)
-}
-
-fn append_if_new_among(run: &Run<'_>, events: u64) -> Result<Measured> {
+/// Appends if no event has the same name: a condition over the whole store, of so many events.
+pub(super) fn append_if_new<const EVENTS: u64>(run: &Run<'_>) -> Result<Measured> {
     let database = create(run)?;
     let store = database.events(STORE);
-    fill(&store, events, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
+    fill(&store, EVENTS, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
     each(run, |event, own| {
         let unclaimed = Query::from(QueryItem::new().event_type("Happened").tag(own));
         store.append_if([event], [Condition::fail_if_matches(unclaimed)])?;

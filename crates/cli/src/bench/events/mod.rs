@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
         "append an event with 3 tags, unless its name was claimed before: 10,000 events in the store, and those appended",
         Durability::Os,
         200_000,
-        embedded::append_if_new,
+        embedded::append_if_new::<10_000>,
     ),
     case(
         "append-if-unchanged",
@@ -43,11 +43,18 @@ pub(super) const CASES: &[Case] = &[
         embedded::append_if_type_absent,
     ),
     case(
+        "append-if-new-1m",
+        "append an event with 3 tags, unless its name was claimed before: 1,000,000 events in the store",
+        Durability::Os,
+        200_000,
+        embedded::append_if_new::<1_000_000>,
+    ),
+    case(
         "append-if-new-10m",
         "append an event with 3 tags, unless its name was claimed before: 10,000,000 events in the store",
         Durability::Os,
         200_000,
-        embedded::append_if_new_among_many,
+        embedded::append_if_new::<10_000_000>,
     ),
     case("append-single", "append an event with 3 tags", Durability::Sync, 2_000, embedded::append),
     Case {

@@ -123,16 +123,18 @@ pub(super) fn looks(
 
 /// Reads blocks one by one that neither the process nor the kernel has in memory.
 pub(super) fn read_cold(run: &Run<'_>) -> Result<Measured> {
+    forget_files()?;
     let blocks = 1_000_000;
     let database = create(run)?;
     put_blocks(run, &database, blocks, run.case.payload_bytes)?;
     database.sync()?;
     drop(database);
     let database = open(builder(run))?.database;
-    forget_files()?;
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;
+        // What an earlier read brought along is forgotten, too.
+        forget_files()?;
         recorder.restart();
         database.read_published(|view| {
             let graph = view.graphs.graph(GRAPH).expect("it was filled");

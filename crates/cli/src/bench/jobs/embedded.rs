@@ -15,8 +15,7 @@ use crate::stopwatch::Stopwatch;
 
 const QUEUE: &str = "bench";
 
-/// How many jobs are completed before the case that looks at a long history, in batches of so many.
-const HISTORY_JOBS: u64 = 5_000_000;
+/// In batches of how many jobs a history is made.
 const HISTORY_BATCH: usize = 1_000;
 
 fn create(run: &Run<'_>) -> Result<Database> {
@@ -70,10 +69,10 @@ pub(super) fn life(run: &Run<'_>) -> Result<Measured> {
     Ok(live(run, &database, run.ops, run.case.batch)?.finish())
 }
 
-/// As [`life`], behind many that are over.
-pub(super) fn life_after_5_million(run: &Run<'_>) -> Result<Measured> {
+/// As [`life`], behind so many that are over.
+pub(super) fn life_behind<const JOBS: u64>(run: &Run<'_>) -> Result<Measured> {
     let database = create(run)?;
-    live(run, &database, HISTORY_JOBS / HISTORY_BATCH as u64, HISTORY_BATCH)?;
+    live(run, &database, JOBS / HISTORY_BATCH as u64, HISTORY_BATCH)?;
     Ok(live(run, &database, run.ops, run.case.batch)?.finish().with("memory_bytes", memory_bytes()))
 }
 

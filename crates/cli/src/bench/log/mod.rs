@@ -36,11 +36,9 @@ pub(super) const CASES: &[Case] = &[
         run: append::read_back,
         ..append("read-back", 1_000, Durability::Os, 1_000)
     },
-    Case {
-        what: "produce one message and wait until it is kept, ten million in a row",
-        run: append::append_at_length,
-        ..append("append-10m", 1, Durability::Os, 10_000_000)
-    },
+    row("append-10k", "produce one message and wait until it is kept, ten thousand in a row", 10_000),
+    row("append-1m", "produce one message and wait until it is kept, a million in a row", 1_000_000),
+    row("append-10m", "produce one message and wait until it is kept, ten million in a row", 10_000_000),
     large("append-840", 1, 200_000),
     large("append-840-batch-10000", 10_000, 60),
     Case {
@@ -50,13 +48,28 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         what: "read in place one message of a million",
-        run: reads::random,
+        run: reads::random::<1_000_000>,
         ..append("random-read", 1, Durability::Os, 500_000)
     },
     Case {
+        what: "read in place one message of ten thousand",
+        run: reads::random::<10_000>,
+        ..append("random-read-10k", 1, Durability::Os, 500_000)
+    },
+    Case {
+        what: "read in place one message of ten million",
+        run: reads::random::<10_000_000>,
+        ..append("random-read-10m", 1, Durability::Os, 500_000)
+    },
+    Case {
+        what: "read in place one message of ten million, in 64 MiB of memory",
+        run: reads::pressed,
+        ..append("random-read-pressed", 1, Durability::Os, 5_000)
+    },
+    Case {
         what: "read in place one message of a million that nothing has in memory",
-        run: sealed::read_cold,
-        ..append("read-cold", 1, Durability::Os, 2_000)
+        run: reads::cold,
+        ..append("read-cold", 1, Durability::Os, 300)
     },
     Case {
         what: "read events with a tag that none of a hundred sealed segments holds",
@@ -108,6 +121,10 @@ pub(super) const CASES: &[Case] = &[
         ..append("append-tickets-1000", 1, Durability::Sync, 200_000)
     },
 ];
+
+const fn row(name: &'static str, what: &'static str, ops: u64) -> Case {
+    Case { what, run: append::append_at_length, ..append(name, 1, Durability::Os, ops) }
+}
 
 const fn large(name: &'static str, batch: usize, ops: u64) -> Case {
     Case { payload_bytes: LARGE_PAYLOAD_BYTES, ..append(name, batch, Durability::Os, ops) }

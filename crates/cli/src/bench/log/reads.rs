@@ -7,14 +7,16 @@ use quire::streams::Partition;
 use quire::{Database, Message, Sequence};
 
 use crate::bench::case::Run;
+use crate::bench::cold::forget_files;
+use crate::bench::limit::Limit;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::{Failure, Result};
 use crate::opening::open;
 
 const TOPIC: &str = "bench";
 
-/// How many messages there are for [`random`].
-const MESSAGES: u64 = 1_000_000;
+/// How much memory [`pressed`] has, in bytes: for itself, and for what the kernel has of its files.
+const PRESSED_BYTES: u64 = 64 << 20;
 
 /// Reads what was appended a moment ago: messages that were produced one by one, so many in a row.
 pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
@@ -44,27 +46,50 @@ pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish())
 }
 
-/// Reads one message at a time, all over the log.
-pub(super) fn random(run: &Run<'_>) -> Result<Measured> {
-    random_of(run, &fill(run)?)
-}
-
-/// A database of the messages for [`random`].
-pub(super) fn fill(run: &Run<'_>) -> Result<Database> {
+/// Reads one message at a time, all over a log of so many.
+pub(super) fn random<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
     let database = database(run)?;
     produce(run, &database, MESSAGES)?;
-    Ok(database)
+    random_of(run, &database, MESSAGES, || Ok(()))
 }
 
-/// As [`random`], of a database that is there.
-pub(super) fn random_of(run: &Run<'_>, database: &Database) -> Result<Measured> {
+/// The same of a million messages that neither the process nor the kernel has in memory: not by an earlier read either, which brings what
+/// is around along.
+pub(super) fn cold(run: &Run<'_>) -> Result<Measured> {
+    forget_files()?;
+    random_of(run, &filled(run, 1_000_000)?, 1_000_000, forget_files)
+}
+
+/// The same of ten million messages, in a fiftieth of the memory that they take.
+pub(super) fn pressed(run: &Run<'_>) -> Result<Measured> {
+    let limit = Limit::prepare(PRESSED_BYTES)?;
+    let database = filled(run, 10_000_000)?;
+    forget_files()?;
+    let _limited = limit.enter()?;
+    let measured = random_of(run, &database, 10_000_000, || Ok(()))?;
+    Ok(measured.with("memory_limit_bytes", PRESSED_BYTES as f64))
+}
+
+/// A database of so many messages, which was closed and opened.
+fn filled(run: &Run<'_>, messages: u64) -> Result<Database> {
+    let filling = database(run)?;
+    produce(run, &filling, messages)?;
+    filling.sync()?;
+    drop(filling);
+    database(run)
+}
+
+/// Of a database that is there, each read behind something that is not timed.
+fn random_of(run: &Run<'_>, database: &Database, messages: u64, before: impl Fn() -> Result) -> Result<Measured> {
     let partition = partition(database)?;
     let history = database.history();
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;
+        before()?;
+        recorder.restart();
         // Multiples of the golden ratio: far from each other, and the same every time.
-        let offset = op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % MESSAGES;
+        let offset = op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % messages;
         let mut seen = false;
         let fetched = partition.fetch(&history, Sequence::new(offset), 1, &mut |stored| {
             seen = black_box(stored.batch.bytes()).len() > run.case.payload_bytes;
@@ -77,7 +102,7 @@ pub(super) fn random_of(run: &Run<'_>, database: &Database) -> Result<Measured> 
     Ok(recorder.finish())
 }
 
-pub(super) fn database(run: &Run<'_>) -> Result<Database> {
+fn database(run: &Run<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 

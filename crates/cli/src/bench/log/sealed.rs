@@ -1,11 +1,9 @@
-//! Reads of what lies in sealed segments: a tag that is in none of them, and messages that nothing has in memory.
+//! Reads along a tag that is in none of many sealed segments.
 
 use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
 use quire::{Background, Database, Duty};
 
-use super::reads;
 use crate::bench::case::Run;
-use crate::bench::cold::forget_files;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::Result;
 use crate::opening::open;
@@ -49,12 +47,4 @@ pub(super) fn walk_absent(run: &Run<'_>) -> Result<Measured> {
         assert_eq!(found, 0, "nothing has the tag");
     }
     Ok(recorder.finish().with("segments", database.statistics().segments as f64))
-}
-
-/// Reads messages all over a log of a million, one by one, that neither the process nor the kernel has in memory.
-pub(super) fn read_cold(run: &Run<'_>) -> Result<Measured> {
-    reads::fill(run)?.sync()?;
-    let database = reads::database(run)?;
-    forget_files()?;
-    reads::random_of(run, &database)
 }
