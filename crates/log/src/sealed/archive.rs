@@ -87,7 +87,7 @@ impl Archive {
 
     /// The files of a segment did not go, after all, or its index could be written; unless another has the place of the first by now.
     pub(crate) fn release(&self, sealed: &Sealed) {
-        if self.map_segment(sealed).is_ok() {
+        if self.map_known(sealed).is_ok() {
             sealed.lock().held = None;
         }
     }

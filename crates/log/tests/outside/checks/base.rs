@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -95,7 +96,7 @@ pub(crate) fn append(opened: &mut Opened, number: u64) -> Result<(), Error> {
     let body = format!("body of {number} ").repeat(12);
     let kind = EntryKind { model: ModelId::EVENTS, kind: 7 };
     let (numbers, all) =
-        ([Tag::new(b"numbers")], [Tag::new(b"all"), Tag::new(if number % 2 == 0 { b"even" } else { b"odd" })]);
+        ([Tag::new(b"numbers")], [Tag::new(b"all"), Tag::new(if number.is_multiple_of(2) { b"even" } else { b"odd" })]);
     let sequenced = Some(Sequenced { origin: Sequence::new(1), count: 2 });
     let (_, mut draft) = opened.writer.begin()?;
     draft.push(NewEntry { kind, tags: &numbers, sequenced, body: &[body.as_bytes()] });
@@ -224,9 +225,9 @@ pub(crate) fn assert_consistent(answers: &Answers) {
     }
 }
 
-/// Writes a checksum of these bytes at a place, if they are there.
-pub(crate) fn seal(bytes: &mut [u8], at: usize, covered: &[std::ops::Range<usize>]) {
-    let pieces: Option<Vec<&[u8]>> = covered.iter().map(|range| bytes.get(range.clone())).collect();
+/// Writes a checksum of these bytes, and of those behind them that are named, at a place, if they are there.
+pub(crate) fn seal(bytes: &mut [u8], at: usize, first: Range<usize>, second: Range<usize>) {
+    let pieces: Option<Vec<&[u8]>> = [first, second].into_iter().map(|range| bytes.get(range)).collect();
     if let (Some(pieces), true) = (pieces, at + 4 <= bytes.len()) {
         let crc = crc32c(&pieces.concat());
         bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());

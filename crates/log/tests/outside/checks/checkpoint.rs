@@ -26,7 +26,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     let end = sealed.len();
     if end >= 40 {
         sealed[32..40].copy_from_slice(&((end - 40) as u64).to_le_bytes());
-        seal(&mut sealed, 12, &[0..12, 16..end]);
+        seal(&mut sealed, 12, 0..12, 16..end);
     }
     sealed
 }

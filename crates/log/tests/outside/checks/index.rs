@@ -43,8 +43,8 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     for (block, at) in (128..begin.min(bytes.len())).step_by(4).enumerate() {
         let from = begin + block * 4096;
         let end = (from + 4096).min(begin.saturating_add(body));
-        seal(&mut bytes, at, &[from..end.max(from)]);
+        seal(&mut bytes, at, from..end.max(from), 0..0);
     }
-    seal(&mut bytes, 12, &[0..12, 16..begin.max(16)]);
+    seal(&mut bytes, 12, 0..12, 16..begin.max(16));
     bytes
 }

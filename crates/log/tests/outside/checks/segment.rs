@@ -83,13 +83,13 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
         let (frames, dictionary) = (u32_at(&bytes, 96), u32_at(&bytes, 100));
         let at = 112_usize.saturating_add(frames.saturating_mul(12));
         let mut begin = at.saturating_add(dictionary);
-        seal(&mut bytes, 104, &[at..begin]);
+        seal(&mut bytes, 104, at..begin, 0..0);
         for entry in (112..at.min(bytes.len())).step_by(12) {
             let end = u32_at(&bytes, entry + 4);
-            seal(&mut bytes, entry + 8, &[begin..end.max(begin)]);
+            seal(&mut bytes, entry + 8, begin..end.max(begin), 0..0);
             begin = end;
         }
-        seal(&mut bytes, 92, &[96..at]);
+        seal(&mut bytes, 92, 96..at, 0..0);
     } else {
         let (mut at, mut previous) = (header, None);
         while at + 40 <= bytes.len() && u32_at(&bytes, at + 4) >= 40 {
@@ -98,12 +98,12 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
                 bytes[at + 24..at + 28].copy_from_slice(&u32::to_le_bytes(previous));
             }
             // No entry of the base has a checksum of its own.
-            seal(&mut bytes, at, &[at + 4..at.saturating_add(length)]);
+            seal(&mut bytes, at, at + 4..at.saturating_add(length), 0..0);
             previous = Some(u32_at(&bytes, at) as u32);
             at = at.saturating_add(length);
         }
     }
-    seal(&mut bytes, 12, &[0..12, 16..header]);
+    seal(&mut bytes, 12, 0..12, 16..header);
     bytes
 }
 
