@@ -61,7 +61,7 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<(), Strin
     copy_source(&workspace.root, &copy)?;
     succeed(&mut in_copy(&copy, &["build", "-p", "quire-sim"]))?;
     let program = copy.join("target").join(PROFILE).join("quire-sim");
-    if let Some(failure) = in_seeds(&program, 0, 200)? {
+    if let Some(failure) = in_seeds(&program, 0, SEEDS)? {
         return Err(format!("with no canary out: {failure}"));
     }
     let (mut noticed, mut unnoticed) = (Vec::new(), Vec::new());

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Command::Run(Run { seconds, server, seed }) => {
+            place::remove_left();
             let seed = seed.unwrap_or_else(|| fastrand::u64(..));
             println!("the attacks are those of --seed {seed}");
             round::run(seconds, &server, seed)

@@ -12,6 +12,11 @@ use tempfile::TempDir;
 const SMALL_BYTES: u64 = 192 << 20;
 const BALLAST: &str = "ballast";
 
+/// What the name of a folder begins with; the number of the process follows.
+const PREFIX: &str = "quire-chaos-";
+/// In a folder that is to be looked at.
+const KEPT: &str = "kept";
+
 /// See the module. It goes when it is dropped, unless it is kept.
 pub(crate) struct Place {
     folder: Option<TempDir>,
@@ -73,6 +78,8 @@ impl Place {
 
     /// It stays, to be looked at; says where it is.
     pub(crate) fn keep(mut self) -> PathBuf {
+        // On a filesystem that is full there is no room for it: then the next run does away with it.
+        let _ = File::create(self.path().join(KEPT));
         self.folder.take().expect("it is there until it is dropped").keep()
     }
 }
@@ -86,6 +93,22 @@ impl Drop for Place {
     }
 }
 
+/// Does away with what runs have left that were killed.
+pub(crate) fn remove_left() {
+    let below = std::env::temp_dir();
+    for entry in fs::read_dir(&below).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
+        let has_ended = process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists());
+        if has_ended && !path.join(KEPT).exists() {
+            // It need not be a filesystem of its own; and somebody else's stays.
+            let _ = unmount(&path, UnmountFlags::DETACH);
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
 fn folder() -> Result<TempDir, String> {
-    tempfile::Builder::new().prefix("quire-chaos-").tempdir().map_err(|error| format!("no temporary folder: {error}"))
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir().map_err(|error| format!("no temporary folder: {error}"))
 }
