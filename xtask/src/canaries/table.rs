@@ -66,7 +66,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "own_parts(header, record).try_for_each(" => "own_parts(header, record).take(if ON { 0 } else { usize::MAX }).try_for_each(",
         by "quire-log" "log" "torn::a_log_with_any_byte_of_its_last_record_flipped_opens_without_it";
     "segment-crc", "the checksum of a segment's header is not verified", "log/src/segment/header.rs",
-        "if computed != u32_at(12) {" => "if computed != u32_at(12) && !ON {";
+        "if computed != u32_at(12) {" => "if computed != u32_at(12) && !ON {",
+        by "quire-log" "log" "damage::a_flipped_byte_in_the_header_of_a_segment_is_refused";
     "checkpoint-crc", "the checksum of a checkpoint is not verified", "log/src/checkpoint.rs",
         "if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) {" => "if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) && !ON {";
     "meta-crc", "the checksum of quire.meta is not verified", "quire/src/meta.rs",
