@@ -37,6 +37,9 @@ enum Command {
     /// What a run starts itself as
     #[command(hide = true)]
     Client(client::Task),
+    /// What a run starts every process through: a program that ends when the run does, however that ends
+    #[command(hide = true)]
+    Along(processes::Along),
 }
 
 /// What a run takes.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
             task.work();
             return ExitCode::SUCCESS;
         }
+        Command::Along(program) => program.become_it(),
         Command::Run(Run { seconds, server, seed }) => {
             place::remove_left();
             let seed = seed.unwrap_or_else(|| fastrand::u64(..));

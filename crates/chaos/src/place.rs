@@ -12,21 +12,23 @@ use tempfile::TempDir;
 const SMALL_BYTES: u64 = 192 << 20;
 const BALLAST: &str = "ballast";
 
-/// What the name of a folder begins with; the number of the process follows.
+/// What the name of a folder begins with.
 const PREFIX: &str = "quire-chaos-";
-/// In a folder that is to be looked at.
-const KEPT: &str = "kept";
+/// In the folder: locked for as long as the round goes on. What has none is kept, to be looked at.
+const RUNNING: &str = "running";
 
 /// See the module. It goes when it is dropped, unless it is kept.
 pub(crate) struct Place {
     folder: Option<TempDir>,
     is_small: bool,
+    /// Locked, which the system ends with the process however that ends.
+    _running: File,
 }
 
 impl Place {
     /// A folder on the disk.
     pub(crate) fn on_disk() -> Result<Self, String> {
-        Ok(Place { folder: Some(folder()?), is_small: false })
+        Place::of(folder()?, false)
     }
 
     /// A filesystem in memory of its own, if the system lets us mount one: that takes a privilege.
@@ -35,7 +37,13 @@ impl Place {
         let size = std::ffi::CString::new(format!("size={SMALL_BYTES}")).expect("no zero in it");
         mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), size.as_c_str())
             .map_err(|error| format!("can't mount a small filesystem: {error}"))?;
-        Ok(Place { folder: Some(folder), is_small: true })
+        Place::of(folder, true)
+    }
+
+    fn of(folder: TempDir, is_small: bool) -> Result<Self, String> {
+        let running = File::create(folder.path().join(RUNNING)).and_then(|running| running.lock().map(|()| running));
+        let running = running.map_err(|error| format!("can't lock {RUNNING}: {error}"))?;
+        Ok(Place { folder: Some(folder), is_small, _running: running })
     }
 
     /// Whether it can be filled.
@@ -78,8 +86,8 @@ impl Place {
 
     /// It stays, to be looked at; says where it is.
     pub(crate) fn keep(mut self) -> PathBuf {
-        // On a filesystem that is full there is no room for it: then the next run does away with it.
-        let _ = File::create(self.path().join(KEPT));
+        // Where that fails the next run does away with it.
+        let _ = fs::remove_file(self.path().join(RUNNING));
         self.folder.take().expect("it is there until it is dropped").keep()
     }
 }
@@ -97,10 +105,9 @@ impl Drop for Place {
 pub(crate) fn remove_left() {
     let below = std::env::temp_dir();
     for entry in fs::read_dir(&below).into_iter().flatten().flatten() {
-        let (name, path) = (entry.file_name(), entry.path());
-        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
-        let has_ended = process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists());
-        if has_ended && !path.join(KEPT).exists() {
+        let path = entry.path();
+        let is_named_so = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if is_named_so && File::open(path.join(RUNNING)).is_ok_and(|running| running.try_lock().is_ok()) {
             // It need not be a filesystem of its own; and somebody else's stays.
             let _ = unmount(&path, UnmountFlags::DETACH);
             let _ = fs::remove_dir_all(&path);
@@ -109,6 +116,5 @@ pub(crate) fn remove_left() {
 }
 
 fn folder() -> Result<TempDir, String> {
-    let prefix = format!("{PREFIX}{}-", std::process::id());
-    tempfile::Builder::new().prefix(&prefix).tempdir().map_err(|error| format!("no temporary folder: {error}"))
+    tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| format!("no temporary folder: {error}"))
 }

@@ -1,14 +1,17 @@
 //! The processes of a round: how they are started and ended, and what they say.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getppid, getrlimit, kill_process, prlimit, set_parent_process_death_signal,
+};
 
 use crate::client::Task;
 use crate::ledger::Line;
@@ -24,16 +27,48 @@ pub(crate) struct Process {
     handles: Rlimit,
 }
 
+/// A program, and what it takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Along {
+    /// The number of the process that it ends with
+    with: u32,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<OsString>,
+}
+
+impl Along {
+    /// This program, which becomes the command.
+    fn of(command: &Command) -> Result<Command, String> {
+        let mut along = own_program()?;
+        along.arg("along").arg(std::process::id().to_string()).arg(command.get_program()).args(command.get_args());
+        Ok(along)
+    }
+
+    /// Returns when it can't, and says why.
+    pub(crate) fn become_it(self) -> Result<(), String> {
+        // It outlasts the change of the program: prctl(2), PR_SET_PDEATHSIG.
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| format!("it would live on: {error}"))?;
+        if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != self.with) {
+            return Err("the run has ended".to_owned());
+        }
+        let (program, arguments) = self.command.split_first().expect("clap requires it");
+        Err(format!("{} does not start: {}", program.display(), Command::new(program).args(arguments).exec()))
+    }
+}
+
+fn own_program() -> Result<Command, String> {
+    std::env::current_exe().map(Command::new).map_err(|error| format!("the program is nowhere: {error}"))
+}
+
 /// What a client told: whose line it is, and the line.
 pub(crate) type Told = (String, Line);
 
 impl Process {
     /// Starts a client, and a thread that passes on what it tells.
     pub(crate) fn client(task: &Task, name: &str, told: &Sender<Told>) -> Result<Self, String> {
-        let own = std::env::current_exe().map_err(|error| format!("the program is nowhere: {error}"))?;
-        let mut command = Command::new(own);
+        let mut command = own_program()?;
         task.to_arguments(&mut command);
-        let mut process = Process::start(name, command)?;
+        let mut process = Process::start(name, &command)?;
         let output = process.output();
         let (name, told) = (name.to_owned(), told.clone());
         process.readers.push(std::thread::spawn(move || {
@@ -58,7 +93,7 @@ impl Process {
         command.arg("serve").arg("--data").arg(data).args(["--http", http, "--profile", "small-disk"]);
         command.args(["--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
         command.args(["--durability", if sync { "sync" } else { "os" }]);
-        let mut process = Process::start("the server", command)?;
+        let mut process = Process::start("the server", &command)?;
         let mut output = process.output();
         process.readers.push(std::thread::spawn(move || {
             let _ = std::io::copy(&mut output, &mut std::io::sink());
@@ -66,7 +101,8 @@ impl Process {
         Ok(process)
     }
 
-    fn start(name: &str, mut command: Command) -> Result<Self, String> {
+    fn start(name: &str, command: &Command) -> Result<Self, String> {
+        let mut command = Along::of(command)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{name} does not start: {error}"))?;
         let errors = Arc::new(Mutex::new(String::new()));

@@ -59,50 +59,46 @@ pub(crate) fn published(database: &Database, naive: &Naive, seen: &Naive) -> Res
 
 /// The same of the store and the topic with this number.
 fn published_of(database: &Database, naive: &Naive, seen: &Naive, number: usize) -> Result<()> {
-    {
-        let name = NAMES[number];
-        let (events, seen_events) = (events_of(naive, number), events_of(seen, number));
-        let there = (1..).zip(events.iter().zip(seen_events)).filter(|(_, (_, seen))| !seen.gone);
-        let numbered: Vec<_> = there.map(|(at, (event, _))| (at, event)).collect();
-        let of_tag = |tag: Option<usize>| {
-            let wanted = numbered.iter().filter(|(_, event)| tag.is_none_or(|tag| event.tag == tag));
-            let expected: Vec<_> =
-                wanted.map(|(at, event)| (*at, TAGS[event.tag].as_bytes().to_vec(), text(event.value))).collect();
-            let query = tag.map_or_else(Query::all, |tag| Query::from(QueryItem::new().tag(TAGS[tag])));
-            let found = database.events(name).read(&query, ReadOptions::default())?.events;
-            let found: Vec<(u64, _, _)> = found
-                .into_iter()
-                .map(|event| (event.position.get(), event.tags[0].clone(), utf8(event.data)))
-                .collect();
-            same(format_args!("events of store {name} with {tag:?}"), &found, &expected)
-        };
-        of_tag(None)?;
-        (0..TAGS.len()).try_for_each(|tag| of_tag(Some(tag)))?;
+    let name = NAMES[number];
+    let (events, seen_events) = (events_of(naive, number), events_of(seen, number));
+    let there = (1..).zip(events.iter().zip(seen_events)).filter(|(_, (_, seen))| !seen.gone);
+    let numbered: Vec<_> = there.map(|(at, (event, _))| (at, event)).collect();
+    let of_tag = |tag: Option<usize>| {
+        let wanted = numbered.iter().filter(|(_, event)| tag.is_none_or(|tag| event.tag == tag));
+        let expected: Vec<_> =
+            wanted.map(|(at, event)| (*at, TAGS[event.tag].as_bytes().to_vec(), text(event.value))).collect();
+        let query = tag.map_or_else(Query::all, |tag| Query::from(QueryItem::new().tag(TAGS[tag])));
+        let found = database.events(name).read(&query, ReadOptions::default())?.events;
+        let found: Vec<(u64, _, _)> =
+            found.into_iter().map(|event| (event.position.get(), event.tags[0].clone(), utf8(event.data))).collect();
+        same(format_args!("events of store {name} with {tag:?}"), &found, &expected)
+    };
+    of_tag(None)?;
+    (0..TAGS.len()).try_for_each(|tag| of_tag(Some(tag)))?;
 
-        if let Some((topic, seen)) = naive.topics.get(&number).zip(seen.topics.get(&number)) {
-            let offsets = database.topic(name).offsets(0)?;
-            let next = seen.start.max(topic.messages.len() as u64);
-            same(
-                format_args!("where topic {name} begins"),
-                &(offsets.start.get(), offsets.next.get()),
-                &(seen.start, next),
-            )?;
-            // A fetch ends before what can't be read, and the next one tells.
-            let (mut found, mut from) = (Vec::new(), seen.start);
-            loop {
-                let fetched = database.topic(name).fetch(0, Sequence::new(from), usize::MAX)?;
-                found.extend(fetched.records);
-                let begun = std::mem::replace(&mut from, fetched.next_offset.get());
-                if from <= begun || from >= next {
-                    break;
-                }
+    if let Some((topic, seen)) = naive.topics.get(&number).zip(seen.topics.get(&number)) {
+        let offsets = database.topic(name).offsets(0)?;
+        let next = seen.start.max(topic.messages.len() as u64);
+        same(
+            format_args!("where topic {name} begins"),
+            &(offsets.start.get(), offsets.next.get()),
+            &(seen.start, next),
+        )?;
+        // A fetch ends before what can't be read, and the next one tells.
+        let (mut found, mut from) = (Vec::new(), seen.start);
+        loop {
+            let fetched = database.topic(name).fetch(0, Sequence::new(from), usize::MAX)?;
+            found.extend(fetched.records);
+            let begun = std::mem::replace(&mut from, fetched.next_offset.get());
+            if from <= begun || from >= next {
+                break;
             }
-            let found = found.into_iter();
-            let found: Vec<_> = found
-                .map(|record| (record.offset.get(), record.key.map(utf8).unwrap_or_default(), record.value.map(utf8)))
-                .collect();
-            messages(name, &found, topic, seen, naive.compacted)?;
         }
+        let found = found.into_iter();
+        let found: Vec<_> = found
+            .map(|record| (record.offset.get(), record.key.map(utf8).unwrap_or_default(), record.value.map(utf8)))
+            .collect();
+        messages(name, &found, topic, seen, naive.compacted)?;
     }
     Ok(())
 }
@@ -190,16 +186,14 @@ fn times(database: &Database, naive: &Naive) -> Result<()> {
 /// Whether a topic is there, and what of it was read by each group.
 fn topic(database: &Database, naive: &Naive, number: usize) -> Result<()> {
     let name = NAMES[number];
-    {
-        if naive.topics.contains_key(&number) {
-            for (group, group_name) in NAMES.into_iter().enumerate() {
-                let committed = database.topic(name).committed_offset(group_name, 0)?.map(Sequence::get);
-                let expected = naive.offsets.get(&(group, number)).copied();
-                same(format_args!("offset of {group_name} in {name}"), &committed, &expected)?;
-            }
-        } else if database.topic(name).offsets(0).is_ok() {
-            return Err(Found::Wrong(format!("topic {name} is there")));
+    if naive.topics.contains_key(&number) {
+        for (group, group_name) in NAMES.into_iter().enumerate() {
+            let committed = database.topic(name).committed_offset(group_name, 0)?.map(Sequence::get);
+            let expected = naive.offsets.get(&(group, number)).copied();
+            same(format_args!("offset of {group_name} in {name}"), &committed, &expected)?;
         }
+    } else if database.topic(name).offsets(0).is_ok() {
+        return Err(Found::Wrong(format!("topic {name} is there")));
     }
     Ok(())
 }

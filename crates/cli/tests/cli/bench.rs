@@ -82,39 +82,58 @@ fn the_cases_of_jobs_run_to_their_end() {
 fn every_case_of_the_log_runs_to_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");
-    let cases = ["append-10m", "append-84", "tail-read", "group-ack", "append-tickets-1000"];
+    let cases = ["append-10k", "append-84", "tail-read", "random-read-threads-2", "group-ack", "append-tickets-1000"];
     let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
     let arguments = [&["bench", "log", "--ops", "5", "--data", data, "--json"][..], &selected].concat();
     let printed = run(&arguments).succeeded();
     let results = printed.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect(line));
     let found: Vec<_> = results.map(|result| (result["case"].clone(), result["ops"].clone())).collect();
-    let of = |case: &str| (Value::from(case), Value::from(5));
-    let expected =
-        ["append-10m", "append-840", "append-840-batch-10000", "tail-read", "group-ack", "append-tickets-1000"].map(of);
+    let of = |case: &str, ops: u64| (Value::from(case), Value::from(ops));
+    let expected = [
+        of("append-10k", 5),
+        of("append-840", 5),
+        of("append-840-batch-10000", 5),
+        of("tail-read", 5),
+        // Shared by two.
+        of("random-read-threads-2", 6),
+        of("group-ack", 5),
+        of("append-tickets-1000", 5),
+    ];
     assert_eq!(found, expected);
 }
 
 #[test]
 fn every_message_is_handed_to_the_handler_of_a_consumer() {
-    let printed = run(&["bench", "streams", "--ops", "20", "--json"]).succeeded();
+    let cases = ["--case", "process-10k", "--case", "handoff", "--ops", "20", "--json"];
+    let printed = run(&[&["bench", "streams"][..], &cases].concat()).succeeded();
     let results = printed.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect(line));
     let found: Vec<_> = results.map(|result| (result["case"].clone(), result["ops"].clone())).collect();
-    assert_eq!(found, ["process", "handoff"].map(|case| (Value::from(case), Value::from(20))));
+    assert_eq!(found, ["process-10k", "handoff"].map(|case| (Value::from(case), Value::from(20))));
 }
 
 #[test]
 fn brokers_are_started_for_the_cases_of_kafka_and_are_gone_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");
-    let cases = ["produce-128", "produce-ahead", "consume", "end-to-end", "cold-start"];
+    let cases = ["produce-128", "produce-ahead", "consume", "produce-1-10k", "fetch-10k", "end-to-end", "cold-start"];
     let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
     let arguments = [&["bench", "kafka", "--ops", "3", "--data", data, "--json"][..], &selected].concat();
     let printed = run(&arguments).succeeded();
     let results = printed.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect(line));
     let found: Vec<_> = results.map(|result| (result["case"].clone(), result["ops"].clone())).collect();
     let of = |case: &str| (Value::from(case), Value::from(3));
-    let twice = ["produce-128", "produce-128", "produce-ahead", "produce-ahead", "consume", "end-to-end", "cold-start"];
-    assert_eq!(found, twice.map(of));
+    let expected = [
+        "produce-128",
+        "produce-128",
+        "produce-ahead",
+        "produce-ahead",
+        "consume",
+        "produce-1-10k",
+        "fetch-10k",
+        "end-to-end",
+        "cold-start",
+    ];
+    assert_eq!(found, expected.map(of));
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
 

@@ -281,6 +281,7 @@ fn a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_o
                     panic!("byte {at}: {found:?}")
                 };
                 assert_eq!(position.get(), 61);
+                assert!(matches!(shard.try_open(), Err(Error::Damaged { .. })), "byte {at}: refused again");
                 torn.assert_unchanged(&shard);
             }
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::broker::Broker;
+use super::produce::fill;
 use super::wire::{self, Client};
 use super::{finished, on_runtime, topic};
 use crate::bench::case::Run;
@@ -44,6 +45,29 @@ pub(super) fn from_the_start(run: &Run<'_>) -> Result<Measured> {
                 other => return Err(Failure::new(format!("a fetch at offset {offset} brought {other:?}"))),
             }
             recorder.lap();
+        }
+        Ok(recorder.finish())
+    })?;
+    Ok(finished(measured, &broker))
+}
+
+/// Reads one batch at a time, all over a partition of so many messages.
+pub(super) fn anywhere<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
+    let broker = Broker::of(run)?;
+    let measured = on_runtime(async {
+        let topic = fill(run, &broker, MESSAGES).await?;
+        let mut client = Client::connect(&broker.bootstrap).await?;
+        let mut recorder = Recorder::start();
+        for op in 0..run.ops {
+            run.go_on(op)?;
+            // Multiples of the golden ratio: far from each other, and the same every time. Behind the message that created the topic.
+            let offset = 1 + op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % MESSAGES;
+            // A batch comes whatever its size, so a limit of one byte brings one.
+            client.send(&wire::fetch(&topic, offset as i64, 1, WAIT_MS)).await?;
+            match client.fetched().await?.end() {
+                Some((_, count)) if count == run.case.batch as u64 => recorder.lap(),
+                other => return Err(Failure::new(format!("a fetch at offset {offset} brought {other:?}"))),
+            }
         }
         Ok(recorder.finish())
     })?;

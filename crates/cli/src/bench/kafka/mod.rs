@@ -18,6 +18,12 @@ use crate::threads;
 /// The case that starts brokers, and has no use for one that runs already.
 pub(super) const COLD_START: &str = "cold-start";
 
+const PRODUCE_BEHIND: &str = "produce a message and wait for the answer, acks=all, behind as many as the name says";
+const FETCH_AMONG: &str = "fetch a batch anywhere in a partition of as many messages as the name says";
+
+/// In batches of how many messages a partition is filled.
+const FILL_BATCH: usize = 1_000;
+
 /// The cases, in the order in which they run.
 pub(super) const CASES: &[Case] = &[
     case("produce-128", Durability::Os, 128, 1, 200_000),
@@ -38,6 +44,12 @@ pub(super) const CASES: &[Case] = &[
         run: consume::from_the_start,
         ..case("consume", Durability::Os, 1, 1_000, 4_000)
     },
+    grown("produce-1-10k", PRODUCE_BEHIND, 1, 20_000, produce::behind::<10_000>),
+    grown("produce-1-1m", PRODUCE_BEHIND, 1, 20_000, produce::behind::<1_000_000>),
+    grown("produce-1-10m", PRODUCE_BEHIND, 1, 20_000, produce::behind::<10_000_000>),
+    grown("fetch-10k", FETCH_AMONG, 1_000, 4_000, consume::anywhere::<10_000>),
+    grown("fetch-1m", FETCH_AMONG, 1_000, 4_000, consume::anywhere::<1_000_000>),
+    grown("fetch-10m", FETCH_AMONG, 1_000, 4_000, consume::anywhere::<10_000_000>),
     Case {
         what: "a message from a producer to a waiting consumer, 4,000 a second",
         run: consume::end_to_end,
@@ -74,6 +86,16 @@ const fn case(name: &'static str, durability: Durability, clients: u32, batch: u
         ops,
         run: produce::in_step,
     }
+}
+
+const fn grown(
+    name: &'static str,
+    what: &'static str,
+    batch: usize,
+    ops: u64,
+    run: fn(&Run<'_>) -> Result<Measured>,
+) -> Case {
+    Case { what, run, ..case(name, Durability::Os, 1, batch, ops) }
 }
 
 /// A topic that no earlier run has left on a broker that goes on.

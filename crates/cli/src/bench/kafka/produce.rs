@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::broker::Broker;
 use super::wire::{self, Client};
-use super::{finished, on_runtime, topic};
+use super::{FILL_BATCH, finished, on_runtime, topic};
 use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::{Failure, Result};
@@ -32,6 +32,29 @@ pub(super) fn ahead(run: &Run<'_>) -> Result<Measured> {
     let broker = Broker::of(run)?;
     let measured = on_runtime(clients(run, &broker, IN_FLIGHT))?;
     Ok(finished(measured, &broker))
+}
+
+/// One client produces to a partition of so many messages.
+pub(super) fn behind<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
+    let broker = Broker::of(run)?;
+    let measured = on_runtime(async {
+        let topic = fill(run, &broker, MESSAGES).await?;
+        clients_of(run, &broker, 1, &topic).await
+    })?;
+    Ok(finished(measured, &broker))
+}
+
+/// Makes a topic of one partition, and produces so many messages to it behind the one that makes it. Its name.
+pub(super) async fn fill(run: &Run<'_>, broker: &Broker, messages: u64) -> Result<String> {
+    let topic = topic(run);
+    let mut client = Client::connect(&broker.bootstrap).await?;
+    client.create(&topic, 1).await?;
+    let batch = wire::batch(&vec![b'q'; run.case.payload_bytes], FILL_BATCH);
+    let request = wire::produce(&topic, 0, &batch);
+    tokio::select! {
+        done = pipeline(client, &request, messages / FILL_BATCH as u64, IN_FLIGHT) => done.map(|_| topic),
+        () = run.stop.asked() => Err(Failure::Interrupted),
+    }
 }
 
 /// One client produces while many connections are idle.
@@ -87,8 +110,13 @@ pub(super) fn cold_start(run: &Run<'_>) -> Result<Measured> {
 async fn clients(run: &Run<'_>, broker: &Broker, in_flight: usize) -> Result<Measured> {
     let topic = topic(run);
     Client::connect(&broker.bootstrap).await?.create(&topic, 1).await?;
+    clients_of(run, broker, in_flight, &topic).await
+}
+
+/// To a topic that is there.
+async fn clients_of(run: &Run<'_>, broker: &Broker, in_flight: usize, topic: &str) -> Result<Measured> {
     let batch = wire::batch(&vec![b'q'; run.case.payload_bytes], run.case.batch);
-    let request = std::sync::Arc::new(wire::produce(&topic, 0, &batch));
+    let request = std::sync::Arc::new(wire::produce(topic, 0, &batch));
     let clients = u64::from(run.case.clients);
     let mut connected = Vec::new();
     for _ in 0..clients {

@@ -61,6 +61,8 @@ pub(super) const CASES: &[Case] = &[
         run: reads::random::<10_000_000>,
         ..append("random-read-10m", 1, Durability::Os, 500_000)
     },
+    read_threads("random-read-threads-2", 2),
+    read_threads("random-read-threads-8", 8),
     Case {
         what: "read in place one message of ten million, in 64 MiB of memory",
         run: reads::pressed,
@@ -136,6 +138,15 @@ const fn threads(name: &'static str, clients: u32, durability: Durability, ops: 
         clients,
         run: threads::append,
         ..append(name, 1, durability, ops)
+    }
+}
+
+const fn read_threads(name: &'static str, clients: u32) -> Case {
+    Case {
+        what: "read in place one message of a million, in several threads",
+        clients,
+        run: reads::random_in_threads,
+        ..append(name, 1, Durability::Os, 500_000)
     }
 }
 

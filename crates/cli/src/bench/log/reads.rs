@@ -1,7 +1,7 @@
 //! Reading messages in place, as a program does that looks at them and copies nothing: along a partition, and one anywhere.
 
 use std::hint::black_box;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use quire::streams::Partition;
 use quire::{Database, Message, Sequence};
@@ -11,7 +11,9 @@ use crate::bench::cold::forget_files;
 use crate::bench::limit::Limit;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
 use crate::opening::open;
+use crate::stopwatch::Stopwatch;
 
 const TOPIC: &str = "bench";
 
@@ -53,6 +55,26 @@ pub(super) fn random<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
     random_of(run, &database, MESSAGES, || Ok(()))
 }
 
+/// The same of a million messages, by as many threads as the case has clients.
+pub(super) fn random_in_threads(run: &Run<'_>) -> Result<Measured> {
+    const MESSAGES: u64 = 1_000_000;
+    let database = database(run)?;
+    produce(run, &database, MESSAGES)?;
+    let each = run.ops.div_ceil(run.case.clients.into());
+    let watch = Stopwatch::start();
+    let clients: Vec<Result<Latencies>> = std::thread::scope(|scope| {
+        let database = &database;
+        let read = |client: u32| {
+            let ops = u64::from(client) * each..u64::from(client + 1) * each;
+            scope.spawn(move || Ok(read_of(run, database, MESSAGES, ops, || Ok(()))?.into_latencies()))
+        };
+        let running: Vec<_> = (0..run.case.clients).map(read).collect();
+        running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+    });
+    let elapsed = watch.elapsed();
+    Ok(Measured::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed))
+}
+
 /// The same of a million messages that neither the process nor the kernel has in memory: not by an earlier read either, which brings what
 /// is around along.
 pub(super) fn cold(run: &Run<'_>) -> Result<Measured> {
@@ -81,10 +103,21 @@ fn filled(run: &Run<'_>, messages: u64) -> Result<Database> {
 
 /// Of a database that is there, each read behind something that is not timed.
 fn random_of(run: &Run<'_>, database: &Database, messages: u64, before: impl Fn() -> Result) -> Result<Measured> {
+    Ok(read_of(run, database, messages, 0..run.ops, before)?.finish())
+}
+
+/// The reads with these numbers.
+fn read_of(
+    run: &Run<'_>,
+    database: &Database,
+    messages: u64,
+    ops: Range<u64>,
+    before: impl Fn() -> Result,
+) -> Result<Recorder> {
     let partition = partition(database)?;
     let history = database.history();
-    let mut recorder = Recorder::start();
-    for op in 0..run.ops {
+    let mut recorder = if run.case.clients == 1 { Recorder::start() } else { Recorder::start_among_others() };
+    for op in ops {
         run.go_on(op)?;
         before()?;
         recorder.restart();
@@ -99,7 +132,7 @@ fn random_of(run: &Run<'_>, database: &Database, messages: u64, before: impl Fn(
         assert!(seen, "the message is there");
         recorder.lap();
     }
-    Ok(recorder.finish())
+    Ok(recorder)
 }
 
 fn database(run: &Run<'_>) -> Result<Database> {

@@ -5,24 +5,22 @@ mod process;
 
 use quire::Durability;
 
-use super::case::Case;
+use super::case::{Case, Run};
+use super::measurement::Measured;
+use crate::failure::Result;
 
 pub(super) use handoff::Handler;
 
+const PROCESS: &str = "hand the next batch of messages to a handler, and commit the offset";
+const PROCESS_BEHIND: &str =
+    "hand the next batch of messages to a handler, and commit the offset, behind as many as the name says";
+
 /// The cases, in the order in which they run.
 pub(super) const CASES: &[Case] = &[
-    Case {
-        suite: "streams",
-        name: "process",
-        what: "hand the next batch of messages to a handler, and commit the offset",
-        durability: Durability::Os,
-        payload_bytes: 116,
-        clients: 1,
-        processes: 1,
-        batch: 1_000,
-        ops: 10_000,
-        run: process::process,
-    },
+    process("process", PROCESS, 10_000, process::process::<0>),
+    process("process-10k", PROCESS_BEHIND, 1_000, process::process::<10_000>),
+    process("process-1m", PROCESS_BEHIND, 1_000, process::process::<1_000_000>),
+    process("process-10m", PROCESS_BEHIND, 1_000, process::process::<10_000_000>),
     Case {
         suite: "streams",
         name: "handoff",
@@ -36,5 +34,20 @@ pub(super) const CASES: &[Case] = &[
         run: handoff::handoff,
     },
 ];
+
+const fn process(name: &'static str, what: &'static str, ops: u64, run: fn(&Run<'_>) -> Result<Measured>) -> Case {
+    Case {
+        suite: "streams",
+        name,
+        what,
+        durability: Durability::Os,
+        payload_bytes: 116,
+        clients: 1,
+        processes: 1,
+        batch: 1_000,
+        ops,
+        run,
+    }
+}
 
 const TOPIC: &str = "bench";
