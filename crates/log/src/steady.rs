@@ -4,10 +4,10 @@
 //! counter, until the clock has caught up: leases end and schedules come after the time that was asked for, also on a machine
 //! whose clock was an hour ahead when the last record was written.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use quire_model::Timestamp;
+use quire_threads::{AtomicU64, Mutex, Ordering};
 
 use crate::clock::Clock;
 
@@ -48,30 +48,35 @@ impl SteadyClock {
         let micros = time.as_micros();
         if self.now().as_micros() < micros {
             let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-            *behind = Some(Since { micros, ns: self.clock.monotonic_ns() });
-            self.last.store(BEHIND, Ordering::Relaxed);
+            let since = self.since(*behind);
+            // Another thread may have been told of a later record.
+            *behind = Some(Since { micros: since.micros.max(micros), ..since });
         }
     }
 
     #[cold]
     fn behind(&self, clock_micros: u64) -> u64 {
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = self.last.load(Ordering::Relaxed);
-        let ns = self.clock.monotonic_ns();
-        if behind.is_none() && clock_micros >= last {
-            // Another thread has seen meanwhile that the clock caught up.
-            return clock_micros;
-        }
-        let since = behind.unwrap_or(Since { micros: last, ns });
-        let now = since.micros.saturating_add(ns.saturating_sub(since.ns) / 1000);
-        if clock_micros >= now {
+        let since = self.since(*behind);
+        if clock_micros >= since.micros {
             *behind = None;
             self.last.store(clock_micros, Ordering::Relaxed);
             return clock_micros;
         }
         *behind = Some(since);
-        self.last.store(BEHIND, Ordering::Relaxed);
-        now
+        since.micros
+    }
+
+    /// What the time is now, by what `behind` says under its lock; from then on it is what says so.
+    fn since(&self, behind: Option<Since>) -> Since {
+        let last = self.last.swap(BEHIND, Ordering::Relaxed);
+        let ns = self.clock.monotonic_ns();
+        let passed = |since: Since| {
+            let micros = ns.saturating_sub(since.ns) / 1000;
+            // What is less than a microsecond is not lost.
+            Since { micros: since.micros.saturating_add(micros), ns: since.ns + micros * 1000 }
+        };
+        behind.map_or(Since { micros: last, ns }, passed)
     }
 }
 
@@ -79,18 +84,15 @@ impl Clock for SteadyClock {
     #[inline]
     fn now(&self) -> Timestamp {
         let now = self.clock.now().as_micros();
-        let last = self.last.load(Ordering::Relaxed);
-        let steady = if now >= last {
-            // A store, for every append comes by here. Of two threads that race the one that was earlier may have the last word,
-            // also over one that has just seen a step back; then the next reading sees it. The log never takes an earlier time
-            // than that of its last record.
-            self.last.store(now, Ordering::Relaxed);
-            now
-        } else if last - now <= STEP_MICROS {
-            last
-        } else {
-            self.behind(now)
-        };
+        let mut last = self.last.load(Ordering::Relaxed);
+        while last < now {
+            // Of two threads that race the later has the last word: whoever reads the time behind another reads no earlier one.
+            match self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => last = now,
+                Err(meanwhile) => last = meanwhile,
+            }
+        }
+        let steady = if last - now <= STEP_MICROS { last } else { self.behind(now) };
         Timestamp::from_micros(steady)
     }
 

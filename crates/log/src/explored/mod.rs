@@ -7,6 +7,7 @@
 //! listened      a thread that hears for those who wait what another process does
 //! segments      the newest list of segments, and what is published of it
 //! asked         what a compaction asks of others, and what they take it for
+//! time          what readers are told of a clock that is set, and of the records of others
 //! ```
 //! A test names what holds in all orders with at most so many switches from a thread that could have gone on; a deadlock fails it,
 //! too. A run prints nothing of orders: `LOOM_LOG=trace LOOM_LOCATION=1` does.
@@ -18,6 +19,7 @@ mod process;
 mod published;
 mod segments;
 mod synced;
+mod time;
 mod turn;
 
 /// Runs a test in every order with at most `switches` of threads that need not have stopped.
