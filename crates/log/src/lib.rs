@@ -51,6 +51,7 @@ mod rounds;
 mod scrub;
 mod sealed;
 mod sealer;
+mod search;
 mod seat;
 mod segment;
 mod segments;

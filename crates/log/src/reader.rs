@@ -3,6 +3,7 @@
 //! A reader is a fixed list of segments and a limit: it sees the log as it stood when it was made, however long it
 //! lives, and keeps the segments it needs alive. Of the sealed ones it keeps open what it has touched.
 
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Tag};
 use crate::log::Shared;
 use crate::record::RecordView;
 use crate::sealed::{Archive, Flaw, Open, Pins, Sealed};
+use crate::search::{count_while, expected};
 use crate::segment::{Segment, TagHash};
 use crate::segments::{At, Segments};
 use crate::spans::Spans;
@@ -412,26 +414,26 @@ fn seek_in_live<'a>(
     let index = segment.index();
     let at = |ordinal: u32| segment.entry(index.locate(ordinal).expect("a posting is the ordinal of an entry"));
     let postings = index.postings(hash);
-    let first = at(*postings.first()?);
-    let mut foreign = !numbers(&first, tag);
-    if let Some(number) = first.sequence.filter(|number| !foreign && *number > sequence) {
-        return Some((Some(first), number));
+    let (first, last) = (at(*postings.first()?), at(*postings.last()?));
+    let mut foreign = !numbers(&first, tag) || !numbers(&last, tag);
+    if let (false, Some(begin), Some(end)) = (foreign, first.sequence, last.sequence) {
+        if begin > sequence {
+            return Some((Some(first), begin));
+        }
+        let guess = expected(sequence.get(), begin.get(), end.get(), postings.len());
+        let Ok(holds) = count_while(postings.len(), guess, |posting| {
+            let entry = at(postings[posting]);
+            foreign |= !numbers(&entry, tag);
+            Ok::<_, Infallible>(!foreign && entry.next_sequence() <= sequence)
+        });
+        if !foreign {
+            return Some((postings.get(holds).map(|ordinal| at(*ordinal)), begin));
+        }
     }
-    let mut holds = postings.partition_point(|ordinal| {
-        let entry = at(*ordinal);
-        foreign |= !numbers(&entry, tag);
-        !foreign && entry.next_sequence() <= sequence
-    });
-    let own: Vec<u32>;
-    let mut postings = postings;
-    if foreign {
-        // Another tag with the same hash is in between: look at each, once in a very long while.
-        own = postings.iter().copied().filter(|ordinal| numbers(&at(*ordinal), tag)).collect();
-        holds = own.iter().take_while(|ordinal| at(**ordinal).next_sequence() <= sequence).count();
-        postings = &own;
-    }
-    let first = at(*postings.first()?).sequence.expect("the entry takes numbers");
-    Some((postings.get(holds).map(|ordinal| at(*ordinal)), first))
+    // Another tag with the same hash is in between: look at each, once in a very long while.
+    let own: Vec<u32> = postings.iter().copied().filter(|ordinal| numbers(&at(*ordinal), tag)).collect();
+    let first = at(*own.first()?).sequence.expect("the entry takes numbers");
+    Some((own.iter().map(|ordinal| at(*ordinal)).find(|entry| entry.next_sequence() > sequence), first))
 }
 
 /// Whether an entry found by hashes carries the tags themselves.

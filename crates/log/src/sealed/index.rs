@@ -12,6 +12,7 @@ use super::build::{Built, NUMBERED};
 use super::filter::Filter;
 use super::header::{ENTRY_BYTES, IndexHeader, RECORD_BYTES, TAG_BYTES};
 use super::lists::{List, Posting};
+use crate::search::count_while;
 use crate::segment::TagHash;
 
 /// An index whose header is verified, and whose body is as it is looked at.
@@ -141,36 +142,12 @@ impl Index {
         } else {
             expected.saturating_sub(scaled(there - hash, tags))
         };
-        let (mut low, mut high) = (0, tags);
-        let mut step = 4;
-        if hash_at(expected)? <= hash {
-            low = expected;
-            while let Some(at) = low.checked_add(step).filter(|at| *at < tags) {
-                if hash_at(at)? > hash {
-                    high = at;
-                    break;
-                }
-                (low, step) = (at, step.saturating_mul(2));
-            }
-        } else {
-            high = expected;
-            while let Some(at) = high.checked_sub(step) {
-                if hash_at(at)? <= hash {
-                    low = at;
-                    break;
-                }
-                (high, step) = (at, step.saturating_mul(2));
-            }
-        }
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if hash_at(middle)? < hash { low = middle + 1 } else { high = middle }
-        }
-        if low == tags || hash_at(low)? != hash {
+        let found = count_while(tags as usize, expected as usize, |at| Ok(hash_at(at as u32)? < hash))? as u32;
+        if found == tags || hash_at(found)? != hash {
             return Ok(None);
         }
-        hint.store(low, Ordering::Relaxed);
-        Ok(Some(low))
+        hint.store(found, Ordering::Relaxed);
+        Ok(Some(found))
     }
 
     /// The least ordinal, at or after `from`, that every one of these tags' lists hold; of no tags, `from` itself.

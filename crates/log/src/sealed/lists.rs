@@ -5,6 +5,7 @@
 
 use super::blocks::{BadBlock, Blocks};
 use super::varint;
+use crate::search::{count_while, expected};
 
 /// How many ordinals a group holds. To find one, half of a group is decoded: about 20 ns.
 const GROUP: u32 = 32;
@@ -51,7 +52,7 @@ pub(super) struct List<'a> {
 impl List<'_> {
     /// The first posting whose ordinal is at least this.
     pub(super) fn next(&self, ordinal: u32) -> Result<Option<Posting>, BadBlock> {
-        let group = self.groups_while(|first| first.ordinal < ordinal)?;
+        let group = self.groups_while(u64::from(ordinal), by_ordinal, |first| first.ordinal < ordinal)?;
         if let Some(before) = group.checked_sub(1)
             && let Some(found) = self.scan(before, |posting| posting.ordinal < ordinal)?.1
         {
@@ -62,17 +63,23 @@ impl List<'_> {
 
     /// The last posting whose ordinal is at most this.
     pub(super) fn previous(&self, ordinal: u32) -> Result<Option<Posting>, BadBlock> {
-        self.last_while(|posting| posting.ordinal <= ordinal)
+        self.last_while(u64::from(ordinal), by_ordinal, |posting| posting.ordinal <= ordinal)
     }
 
     /// The last posting of a numbered list whose number is at most this.
     pub(super) fn numbered_at_most(&self, number: u64) -> Result<Option<Posting>, BadBlock> {
         debug_assert!(self.numbered);
-        self.last_while(|posting| posting.number <= number)
+        self.last_while(number, |posting| posting.number, |posting| posting.number <= number)
     }
 
-    fn last_while(&self, holds: impl Fn(Posting) -> bool) -> Result<Option<Posting>, BadBlock> {
-        match self.groups_while(&holds)?.checked_sub(1) {
+    /// The last posting of which this holds; see [`List::groups_while`].
+    fn last_while(
+        &self,
+        value: u64,
+        by: impl Fn(Posting) -> u64,
+        holds: impl Fn(Posting) -> bool,
+    ) -> Result<Option<Posting>, BadBlock> {
+        match self.groups_while(value, by, &holds)?.checked_sub(1) {
             Some(group) => Ok(Some(self.scan(group, holds)?.0)),
             None => Ok(None),
         }
@@ -86,14 +93,23 @@ impl List<'_> {
         if self.numbered { 16 } else { 8 }
     }
 
-    /// How many groups, from the first on, begin with a posting of which this holds.
-    fn groups_while(&self, holds: impl Fn(Posting) -> bool) -> Result<u32, BadBlock> {
-        let (mut low, mut high) = (0, self.groups());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if holds(self.first_of(middle)?) { low = middle + 1 } else { high = middle }
-        }
-        Ok(low)
+    /// How many groups, from the first on, begin with a posting of which `holds`: that lies before `value`, `by` which it tells.
+    fn groups_while(
+        &self,
+        value: u64,
+        by: impl Fn(Posting) -> u64,
+        holds: impl Fn(Posting) -> bool,
+    ) -> Result<u32, BadBlock> {
+        let groups = self.groups();
+        // Of a short list the ends are as far as the middle.
+        let guess = if groups > 4 {
+            let (first, last) = (self.first_of(0)?, self.first_of(groups - 1)?);
+            expected(value, by(first), by(last), groups as usize)
+        } else {
+            0
+        };
+        let found = count_while(groups as usize, guess, |group| Ok(holds(self.first_of(group as u32)?)))?;
+        Ok(found as u32)
     }
 
     fn first_of(&self, group: u32) -> Result<Posting, BadBlock> {
@@ -132,6 +148,10 @@ impl List<'_> {
     fn bad(&self, at: usize) -> BadBlock {
         self.blocks.bad(at, "a list of entries does not add up")
     }
+}
+
+fn by_ordinal(posting: Posting) -> u64 {
+    u64::from(posting.ordinal)
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ impl Open {
         if entry == record.header.entries || record.index_of(entry) != place.index {
             return Ok(None);
         }
-        Ok(Some(self.entry_of(at.first_ordinal + entry, at)?))
+        let ordinal = at.first_ordinal + entry;
+        Ok(Some(self.entry_of(ordinal, self.index.entry(ordinal)?.0, at)?))
     }
 
     /// The record at a position, or what is left of it.
@@ -141,11 +142,18 @@ impl Open {
     /// The first entry of a tag whose numbers reach beyond `sequence`, if it stands here.
     pub(crate) fn seek(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Result<Option<Entry<'_>>, Flaw> {
         let Some(postings) = self.index.postings(hash)? else { return Ok(None) };
-        let begin = postings.numbered_at_most(sequence)?.map_or(0, |posting| posting.ordinal);
-        if begin > 0 && !numbers(&self.entry(begin)?, tag) {
-            // Another tag with the same hash is in between: look at each, once in a very long while.
-            return self.seek_from(postings, tag, sequence, 0);
-        }
+        let begin = match postings.numbered_at_most(sequence)? {
+            Some(posting) => {
+                let entry = self.entry(posting.ordinal)?;
+                match numbers(&entry, tag) {
+                    true if entry.next_sequence() > sequence => return Ok(Some(entry)),
+                    true => posting.ordinal + 1,
+                    // Another tag with the same hash is in between: look at each, once in a very long while.
+                    false => 0,
+                }
+            }
+            None => 0,
+        };
         self.seek_from(postings, tag, sequence, begin)
     }
 
@@ -173,13 +181,12 @@ impl Open {
 
     /// The entry with this ordinal.
     pub(crate) fn entry(&self, ordinal: u32) -> Result<Entry<'_>, Flaw> {
-        let (_, number) = self.index.entry(ordinal)?;
-        self.entry_of(ordinal, self.index.record(number)?)
+        let (offset, number) = self.index.entry(ordinal)?;
+        self.entry_of(ordinal, offset, self.index.record(number)?)
     }
 
-    fn entry_of(&self, ordinal: u32, at: RecordAt) -> Result<Entry<'_>, Flaw> {
+    fn entry_of(&self, ordinal: u32, offset: usize, at: RecordAt) -> Result<Entry<'_>, Flaw> {
         let record = self.record(at)?;
-        let (offset, _) = self.index.entry(ordinal)?;
         let within = offset.checked_sub(at.offset).filter(|within| *within < record.header.length as usize);
         let within = within.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside of its record"))?;
         let place = Place::new(at.position, record.index_of(ordinal - at.first_ordinal));

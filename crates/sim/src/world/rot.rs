@@ -97,15 +97,15 @@ impl World<'_> {
         let verified = tools::verify(&copy, &mut |_, _| ());
         let verified = verified.map_err(|error| format!("it can't be verified: {:?}: {error}", error.kind()))?;
         let is_of_it = |of: &Path| of.file_name() == path.file_name();
-        if refused > 0 && !verified.findings.iter().any(|finding| is_of_it(&finding.path)) {
-            return Err(format!("reads were refused, and verification found {:?}", verified.findings));
-        }
         // Where the records of the file can't be followed to its end, that is found where the next one begins.
         let is_gap = |finding: &tools::Finding| {
             let (first, next) = (first_of(path), first_of(&finding.path));
             let position = finding.position.map(|position| position.get());
             position.is_some_and(|position| first.is_some_and(|first| first <= position) && Some(position) < next)
         };
+        if refused > 0 && !verified.findings.iter().any(|finding| is_of_it(&finding.path) || is_gap(finding)) {
+            return Err(format!("reads were refused, and verification found {:?}", verified.findings));
+        }
         let lost = |finding: &&tools::Finding| {
             finding.severity == Severity::Lost && !is_of_it(&finding.path) && !is_gap(finding)
         };

@@ -1,0 +1,105 @@
+//! Searching what is sorted from where the wanted is to be expected: its neighbours are looked at first, and then in steps that double.
+//! A guess that is off by `d` costs about 2 log₂ `d` looks, one that is right two.
+//!
+//! Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", Information Processing Letters 5 (1976).
+
+/// Of how many of `count` things, from the first on, something holds: it holds of none behind the first of which it does not. `guess`
+/// may be anything.
+///
+/// # Errors
+/// Those of `holds`.
+#[inline]
+pub(crate) fn count_while<E>(
+    count: usize,
+    guess: usize,
+    mut holds: impl FnMut(usize) -> Result<bool, E>,
+) -> Result<usize, E> {
+    // It holds of all before `low`, and of none from `high` on.
+    let (mut low, mut high) = (0, count);
+    let mut step = 1;
+    let mut at = guess.min(count.saturating_sub(1));
+    if low < high && holds(at)? {
+        low = at + 1;
+        while high - low >= step {
+            at = low + step - 1;
+            if !holds(at)? {
+                high = at;
+                break;
+            }
+            (low, step) = (at + 1, 2 * step);
+        }
+    } else {
+        high = at;
+        while high - low >= step {
+            at = high - step;
+            if holds(at)? {
+                low = at + 1;
+                break;
+            }
+            (high, step) = (at, 2 * step);
+        }
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle)? { low = middle + 1 } else { high = middle }
+    }
+    Ok(low)
+}
+
+/// Where among `count` things a value is to be expected, when the first has the value `first` and the last `last`, and the others lie
+/// evenly between them.
+#[inline]
+pub(crate) fn expected(value: u64, first: u64, last: u64, count: usize) -> usize {
+    if value <= first || last <= first {
+        return 0;
+    }
+    // A guess need not be exact, and a division of 128 bits takes longer than two looks.
+    ((value - first) as f64 / (last - first) as f64 * count.saturating_sub(1) as f64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use core::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_is_guessed_the_same_is_found(
+            mut values in proptest::collection::vec(0..200_u64, 0..300),
+            wanted in 0..210_u64,
+            guess in 0..400_usize,
+        ) {
+            values.sort_unstable();
+            let below = |at: usize| Ok::<_, Infallible>(values[at] < wanted);
+            let Ok(found) = count_while(values.len(), guess, below);
+            prop_assert_eq!(found, values.partition_point(|value| *value < wanted));
+        }
+
+        #[test]
+        fn a_guess_costs_two_looks_when_it_is_right_and_few_when_it_is_off(at in 0..100_000_usize, off in 0..1_000_usize) {
+            let mut looks = 0;
+            let mut below = |other: usize| { looks += 1; Ok::<_, Infallible>(other < at) };
+            let Ok(found) = count_while(100_000, at.saturating_sub(off), &mut below);
+            prop_assert_eq!(found, at);
+            prop_assert!(looks <= 2 + 2 * (off + 1).ilog2(), "{} looks", looks);
+        }
+
+        #[test]
+        fn what_lies_evenly_is_expected_where_it_is(first in 0..u64::from(u32::MAX), step in 1..1_000_u64, count in 2..5_000_usize) {
+            let value = |at: usize| first + at as u64 * step;
+            for at in [0, 1, count / 2, count - 1] {
+                let expected = expected(value(at), first, value(count - 1), count);
+                prop_assert!(expected.abs_diff(at) <= 1, "{} instead of {}", expected, at);
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_outside_is_expected_at_an_end() {
+        assert_eq!([expected(3, 5, 9, 10), expected(7, 7, 7, 10), expected(0, 0, 0, 0)], [0; 3]);
+        assert!(expected(u64::MAX, 5, 6, 10) >= 9);
+    }
+}
