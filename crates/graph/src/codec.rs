@@ -176,6 +176,23 @@ impl<'a> BlockPut<'a> {
         add(BLOCK_PUT, &tags, &body, effects)
     }
 
+    /// What this entry puts; `None` when it puts no block. As [`Effect::of`], for those who read blocks one after the other.
+    ///
+    /// # Panics
+    /// As [`Effect::of`].
+    #[inline]
+    pub(crate) fn of(entry: &Entry<'a>) -> Option<Self> {
+        if entry.kind != (EntryKind { model: ModelId::GRAPH, kind: BLOCK_PUT }) {
+            return None;
+        }
+        let mut from = Decoder::new(entry.body);
+        match from.varint_u32().and_then(|graph| BlockPut::decode(graph, &mut from)) {
+            Ok(put) => Some(put),
+            Err(error) => panic!("entry {} is not a graph's: {error}", entry.place),
+        }
+    }
+
+    #[inline]
     fn decode(graph: u32, from: &mut Decoder<'a>) -> Result<Self, CodecError> {
         Ok(BlockPut {
             graph,

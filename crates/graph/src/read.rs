@@ -129,26 +129,28 @@ impl Graph {
         let Some(edge_type) = self.edge_types.number(edge_type) else { return Ok(None) };
         let asked = EdgeKey { near: source, edge_type, far: target };
         let Some(place) = self.adjacency.edge(source, narrow(edge_type), target) else { return Ok(None) };
-        let (entry, effect) = read(history, place)?;
-        let Effect::EdgePut { key, properties, .. } = effect else { panic!("entry {place} puts an edge") };
+        let entry = entry(history, place)?;
+        let Effect::EdgePut { key, properties, .. } = Effect::of(&entry) else { panic!("entry {place} puts an edge") };
         assert_eq!(key, asked, "entry {place} is the edge's newest");
         Ok(Some(Edge { properties, time: entry.time, place }))
     }
 }
 
 /// The entry of a block's put at this place.
+#[inline]
 pub(crate) fn block_entry(history: &dyn History, place: Place) -> Result<(Entry<'_>, BlockPut<'_>), ReadError> {
-    match read(history, place)? {
-        (entry, Effect::BlockPut(put)) => Ok((entry, put)),
-        _ => panic!("entry {place} puts a block"),
-    }
+    let entry = entry(history, place)?;
+    let Some(put) = BlockPut::of(&entry) else { panic!("entry {place} puts a block") };
+    Ok((entry, put))
 }
 
-/// The entry that the state says is at this place, and what it says. That it is gone is damage: retention keeps what the
-/// state points to.
-fn read(history: &dyn History, place: Place) -> Result<(Entry<'_>, Effect<'_>), ReadError> {
-    let Some(entry) = history.entry(place)? else {
-        return Err(ReadError::damaged(Some(place), "the graph's state points to it, but it is gone"));
-    };
-    Ok((entry, Effect::of(&entry)))
+/// The entry that the state says is at this place. That it is gone is damage: retention keeps what the state points to.
+#[inline]
+fn entry(history: &dyn History, place: Place) -> Result<Entry<'_>, ReadError> {
+    history.entry(place)?.ok_or_else(|| gone(place))
+}
+
+#[cold]
+fn gone(place: Place) -> ReadError {
+    ReadError::damaged(Some(place), "the graph's state points to it, but it is gone")
 }

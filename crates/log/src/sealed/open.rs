@@ -11,7 +11,7 @@ use super::blocks::BadBlock;
 use super::build::{BadRecord, Records};
 use super::image::Image;
 use super::index::{Index, Postings, RecordAt};
-use crate::record::{Fault, RecordView, entry_at};
+use crate::record::{Fault, HEADER_BYTES, RecordView, entry_at};
 use crate::segment::TagHash;
 
 /// Why a read of a sealed segment failed.
@@ -79,7 +79,12 @@ impl Open {
             return Ok(None);
         }
         let ordinal = at.first_ordinal + entry;
-        Ok(Some(self.entry_of(ordinal, self.index.entry(ordinal)?.0, at)?))
+        let offset = match entry {
+            // The index need not be asked: most records have one entry, and its look would wait for memory.
+            0 if !self.index.header.compacted => at.offset + HEADER_BYTES,
+            _ => self.index.entry(ordinal)?.0,
+        };
+        Ok(Some(self.entry_of(ordinal, offset, at)?))
     }
 
     /// The record at a position, or what is left of it.
