@@ -194,7 +194,9 @@ impl Open {
         let record = self.record(at)?;
         let within = offset.checked_sub(at.offset).filter(|within| *within < record.header.length as usize);
         let within = within.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside of its record"))?;
-        let place = Place::new(at.position, record.index_of(ordinal - at.first_ordinal));
+        let number = ordinal.checked_sub(at.first_ordinal).filter(|number| *number < record.header.entries);
+        let number = number.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside of its record"))?;
+        let place = Place::new(at.position, record.index_of(number));
         Ok(entry_at(record.bytes_from(within), place, record.header.time).0)
     }
 
