@@ -117,10 +117,15 @@ fn run(arguments: &[String]) -> Result<(), String> {
         "nightly" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {
                 let (workspace, minutes) = (Workspace::find()?, minutes.parse::<u64>().expect("it was tried"));
-                soak::run(&workspace, minutes)?;
-                chaos::run(&workspace, minutes * 60)?;
-                kills::run(&workspace, kills::OF_A_NIGHT)?;
-                gate::run(&workspace, false)
+                // One that fails keeps none of the others from being run.
+                let stages = [
+                    soak::run(&workspace, minutes),
+                    chaos::run(&workspace, minutes * 60),
+                    kills::run(&workspace, kills::OF_A_NIGHT),
+                    gate::run(&workspace, false),
+                ];
+                let failures: Vec<String> = stages.into_iter().filter_map(Result::err).collect();
+                if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
             }
             _ => Err(format!("`nightly` takes how many minutes\n\n{HELP}")),
         },

@@ -276,6 +276,14 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
         compare(report, &[]).failed_with("no case in common");
     }
     compare(&earlier, &[]).failed_with("says nothing of its machine");
+    let unmeant = report("unmeant", &|_, result| result["mean_ns"] = 0.into());
+    compare(&unmeant, &[]).failed_with("or its mean");
+    let another = report("another", &|_, result| {
+        result["bound_ns"] = 200_000_000.into();
+        result["p50_ns"] = 200_000.into();
+        result["mean_ns"] = 200_000.into();
+    });
+    compare(&another, &[]).failed_with("200.000 times as long as before");
     compare(&debug, &[]).failed_with("can't be held against");
     compare(data, &[]).failed_with("can't read");
     for times in ["nan", "inf", "0", "-1", "x"] {
@@ -289,6 +297,8 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
     let both = both.to_str().expect("a path of plain letters");
     run(&["bench", "compare", both, &slow, "--at-most", "2"]).failed_with("append-nothing");
     run(&["bench", "compare", both, both]).succeeded();
+    let told = compare(both, &[]).succeeded();
+    assert!(told.contains("held against nothing") && told.contains("append-nothing"), "{told}");
     let twice = folder.path().join("twice");
     std::fs::write(&twice, text(&before) + &text(&slow)).expect("written");
     compare(twice.to_str().expect("a path of plain letters"), &[])

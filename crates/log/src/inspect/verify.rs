@@ -82,7 +82,7 @@ struct Verifier<'v> {
     superseded_below: Position,
 }
 
-impl Verifier<'_> {
+impl<'v> Verifier<'v> {
     /// What is there beside segments, indexes and checkpoints.
     fn others(&mut self) {
         for file in &self.survey.files {
@@ -127,7 +127,10 @@ impl Verifier<'_> {
                 continue;
             }
             match SegmentFile::read_in(&self.survey.directory, &file.name, self.identity) {
-                Ok(segment) => self.segment(file, *first, &segment, index + 1 == segments.len()),
+                Ok(segment) => {
+                    let next = segments.get(index + 1).map(|(_, first)| *first);
+                    self.segment(file, *first, &segment, next);
+                }
                 Err(error) => self.unreadable(file, *first, index + 1 == segments.len(), &error),
             }
         }
@@ -147,7 +150,9 @@ impl Verifier<'_> {
         self.lose();
     }
 
-    fn segment(&mut self, file: &SurveyedFile, named: Position, segment: &SegmentFile, is_last: bool) {
+    /// A segment whose name says `named`, and that of the next one `next`; the last has none.
+    fn segment(&mut self, file: &SurveyedFile, named: Position, segment: &SegmentFile, next: Option<Position>) {
+        let is_last = next.is_none();
         self.totals.segments += 1;
         let (first, previous) = segment.first();
         let expected = self.before.position.next();
@@ -172,7 +177,7 @@ impl Verifier<'_> {
             let severity = if is_last { Severity::Derivable } else { Severity::Lost };
             self.find(severity, Part::Log, file, bytes, None, message);
         }
-        let mut end = 0;
+        let (mut end, mut is_damaged) = (0, false);
         segment.stretches(|stretch| {
             match stretch {
                 Stretch::Record(record) => {
@@ -186,13 +191,29 @@ impl Verifier<'_> {
                     if torn && self.survey.tail.is_some_and(|tail| tail < position) {
                         return false;
                     }
+                    is_damaged = true;
                     self.damaged(file, offset, position, message, next, torn);
                 }
                 Stretch::End { .. } => {}
             }
             true
         });
-        self.index(first, segment, end);
+        // Where a record does not verify, no index follows from the segment; that has been told.
+        if !is_damaged && let Some((index, at)) = self.other_index(first, segment, end) {
+            let behind = self.before.position.next();
+            match next.filter(|next| segment.compacted().is_none() && behind < *next) {
+                // It is what is left of the segment that differs.
+                Some(next) => {
+                    let message = format!("its records end here, and the next segment begins with record {next}");
+                    self.find(Severity::Lost, Part::Log, file, end, Some(behind), message);
+                    self.is_whole = false;
+                }
+                None => {
+                    let message = "it is not the index that the segment comes to; opening makes it anew".to_owned();
+                    self.find(Severity::Derivable, Part::Index, index, at, Some(first), message);
+                }
+            }
+        }
         if let Some((up_to, _)) = segment.compacted() {
             self.before = up_to;
             self.totals.last = up_to.position;
@@ -201,19 +222,15 @@ impl Verifier<'_> {
         }
     }
 
-    /// Compares the index of a segment, if it has one, with that which its records come to.
-    fn index(&mut self, first: Position, segment: &SegmentFile, end: u64) {
-        let Some(file) = self.survey.files.iter().find(|file| file.kind == FileKind::Index(first)) else { return };
-        // Where a record does not verify, no index follows from the segment; that has been told.
-        let Some(expected) = segment.index(end) else { return };
+    /// The index of a segment, when it is not that which the records up to byte `end` come to, and where it differs.
+    fn other_index(&self, first: Position, segment: &SegmentFile, end: u64) -> Option<(&'v SurveyedFile, u64)> {
+        let file = self.survey.files.iter().find(|file| file.kind == FileKind::Index(first))?;
+        let expected = segment.index(end)?;
         // One that went away meanwhile is not missed: it is made anew.
-        let Ok(found) = self.survey.directory.read(&file.name) else { return };
+        let found = self.survey.directory.read(&file.name).ok()?;
         let differs = expected.iter().zip(&found).position(|(expected, found)| expected != found);
-        let at = differs.or_else(|| (expected.len() != found.len()).then(|| expected.len().min(found.len())));
-        if let Some(at) = at {
-            let message = "it is not the index that the segment comes to; opening makes it anew".to_owned();
-            self.find(Severity::Derivable, Part::Index, file, at as u64, Some(first), message);
-        }
+        let at = differs.or_else(|| (expected.len() != found.len()).then(|| expected.len().min(found.len())))?;
+        Some((file, at as u64))
     }
 
     fn record(&mut self, path: &Path, record: &Record<'_>) {

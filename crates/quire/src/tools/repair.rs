@@ -59,8 +59,9 @@ impl RepairPlan {
                 (Severity::Note, _) => {}
                 (Severity::Lost, _) => plan.stays.push(finding.clone()),
                 (Severity::Derivable, Part::Meta) => plan.steps.insert(0, RepairStep::WriteMeta),
-                // It may hold the only state of what the log has lost, or of what was compacted.
-                (Severity::Derivable, Part::Checkpoint) if is_lost => {}
+                // It may hold the only state of what the log has lost, or of what was compacted; and an index says where the records
+                // behind damage are, without which nothing opens. One that is not as it was written is made anew when it is met.
+                (Severity::Derivable, Part::Checkpoint | Part::Index) if is_lost => {}
                 (Severity::Derivable, Part::Checkpoint | Part::Index | Part::Control | Part::Statistics) => {
                     let step = RepairStep::Remove(finding.path.clone());
                     if !plan.steps.contains(&step) {

@@ -66,6 +66,28 @@ fn what_is_lost_stays_and_is_said() {
 }
 
 #[test]
+fn where_the_end_of_a_segment_is_lost_its_index_stays_for_what_is_left_is_served_by_it() {
+    let files = Place::made(40).files();
+    let name = named(&files, ".log").remove(1);
+    let records = records(&files[&name]);
+    let [.., before, last] = &records[..] else { panic!("it has many") };
+    // One that is zeros looks like the end; one that is half zeros does not.
+    for from in [last.start, before.start, before.start + 100] {
+        let mut damaged = files.clone();
+        damaged.get_mut(&name).expect("there")[from..last.end].fill(0);
+        let place = place_of(&damaged);
+        drop(place.open());
+        let place = place_of(&damaged);
+        let plan = plan_of(&place);
+        assert!(plan.steps.is_empty() && !plan.stays.is_empty(), "from {from} on: {plan:#?}");
+        assert!(plan.stays[0].path.ends_with(&name), "from {from} on: {plan:#?}");
+        repair(&place.path(), &plan).expect("nothing to do");
+        assert!(place.files() == damaged, "from {from} on");
+        drop(place.open());
+    }
+}
+
+#[test]
 fn nothing_is_repaired_while_somebody_has_the_database_open() {
     let place = Place::made(5);
     let database = place.open();

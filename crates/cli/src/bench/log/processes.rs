@@ -81,7 +81,7 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     }
     let of_all = |other: &mut Other| match other.number()? {
         Some(messages) if messages == each => Ok(()),
-        messages => Err(Failure::new(format!("another process produced {messages:?} of {each} messages"))),
+        _ => Err(Failure::new(format!("another process ended before it had produced its {each} messages"))),
     };
     others.iter_mut().try_for_each(of_all)?;
     let elapsed = watch.elapsed();
@@ -112,7 +112,7 @@ pub(super) fn recover(run: &Run<'_>) -> Result<Measured> {
         // It is killed.
         drop(other);
         if produced != Some(messages) {
-            return Err(Failure::new(format!("another process produced {produced:?} of {messages} messages")));
+            return Err(Failure::new(format!("another process ended before it had produced its {messages} messages")));
         }
         recorder.restart();
         let database = open(Database::builder(&run.path).durability(run.case.durability))?.database;
