@@ -42,6 +42,13 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.core.to_clear |= over;" => "self.core.to_clear |= over && !ON;";
     "clock-stands", "time stands still behind a clock that stepped back", "log/src/steady.rs",
         "let micros = ns.saturating_sub(since.ns) / 1000;" => "let micros = if ON { 0 } else { ns.saturating_sub(since.ns) / 1000 };";
+    "time-of-the-slower", "of two threads that read the time the one that was earlier has the last word", "log/src/steady.rs",
+        "match self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed) {"
+        => "match if ON { self.last.store(now, Ordering::Relaxed); Ok(now) } else { self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed) } {",
+        by "quire-log" "loom" "explored::time::no_time_is_earlier_than_one_that_was_read_before";
+    "later-record-forgotten", "of two records of others the time is of the one that was told of last", "log/src/steady.rs",
+        "micros: since.micros.max(micros)" => "micros: if ON { micros } else { since.micros.max(micros) }",
+        by "quire-log" "loom" "explored::time::behind_a_record_of_another_process_the_time_is_no_earlier_than_that";
     "io-told-as-damage", "a file that the system does not give is told as damaged", "log/src/sealed/archive.rs",
         "let kind = if matches!(error, Error::Io { .. }) {" => "let kind = if matches!(error, Error::Io { .. }) && !ON {";
     "live-job-dropped", "a compaction drops what live jobs were enqueued with", "jobs/src/survival.rs",
