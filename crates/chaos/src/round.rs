@@ -42,9 +42,9 @@ pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> 
         if number > 0 && begun.elapsed() + ROUND / 2 > Duration::from_secs(seconds) {
             break;
         }
-        let sync = number % 2 == 0;
-        // Every third round is on the disk itself.
-        let place = if number % 3 == 2 { Place::on_disk()? } else { Place::small().or_else(on_disk_instead)? };
+        let sync = number % 2 == 1;
+        // Every third round is on the disk itself; the first of them is the second, so that a short run has one.
+        let place = if number % 3 == 1 { Place::on_disk()? } else { Place::small().or_else(on_disk_instead)? };
         let kind = if place.is_small() { "a small filesystem" } else { "the disk" };
         println!("round {number}: {} on {kind}", if sync { "sync" } else { "os" });
         let mut round = Round::begin(place, server, sync, random.fork())?;
