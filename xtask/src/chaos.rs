@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::test::{PROFILE, in_root, succeed};
+use crate::test::succeed;
+use crate::units::Units;
 use crate::workspace::Workspace;
 
 /// How long a run is that nobody waits for: two or three rounds.
@@ -13,10 +14,8 @@ pub(crate) const SECONDS: u64 = 25;
 /// # Errors
 /// When something was not as it must be: by then it has been told, with the folder in which it can be looked at.
 pub(crate) fn run(workspace: &Workspace, seconds: u64) -> Result<(), String> {
-    let build = ["build", "--profile", PROFILE, "-p", "quire-cli", "-p", "quire-chaos"];
-    succeed(&mut in_root(workspace, &build))?;
-    let programs = workspace.target.join(PROFILE);
-    let mut command = Command::new(programs.join("quire-chaos"));
-    command.args(["run", "--seconds", &seconds.to_string(), "--server"]).arg(programs.join("quire"));
+    let units = Units::build(workspace)?;
+    let mut command = Command::new(units.program("bin", "quire-chaos")?);
+    command.args(["run", "--seconds", &seconds.to_string(), "--server"]).arg(units.program("bin", "quire")?);
     succeed(&mut command)
 }

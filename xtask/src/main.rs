@@ -18,6 +18,7 @@ mod proto;
 mod soak;
 mod test;
 mod tidy;
+mod units;
 mod workspace;
 
 use workspace::Workspace;

@@ -4,14 +4,16 @@
 //! commit that one of them knows is in all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use quire::events::{Query, ReadOptions};
+use quire::graph::{Block, BlockId, Direction, ListCursor, ListPlan};
 use quire::jobs::JobState;
 use quire::tools::{self, Severity};
 use quire::{Database, Sequence};
 
-use crate::client::{QUEUE, STORE, TOPIC, builder};
+use crate::client::{DONE, GRAPH, MADE, MAKER, QUEUE, STORE, TOPIC, builder};
 use crate::ledger::{Ledger, Made};
 
 /// Opens the directory twice, and looks through it each time.
@@ -49,6 +51,7 @@ impl Story {
         let read = database.events(STORE).read(&Query::all(), ReadOptions::default())?;
         let messages = messages(database)?;
         let jobs = jobs(database)?;
+        let blocks = blocks(database)?;
         let (mut story, mut made) = (Story::default(), Vec::new());
         for (event, expected) in read.events.iter().zip(1..) {
             let (position, text) = (event.position.get(), String::from_utf8_lossy(&event.data).into_owned());
@@ -82,9 +85,21 @@ impl Story {
             if ends != story.done.contains(&id) || !(ends || lives) {
                 return Ok(Err(format!("job {job} of {id} is {state}")));
             }
+            let maker = id.split('.').next().unwrap_or_default();
+            let kind = if ends { DONE } else { MADE };
+            let block = blocks.get(&id);
+            if block
+                .is_none_or(|block| (block.kind.as_str(), block.edges.as_slice()) != (kind, &[BlockId::of_name(maker)]))
+            {
+                return Ok(Err(format!("the block of {id} is not {kind}, made by {maker}: {block:?}")));
+            }
             if story.made.insert(id.clone(), (event, offset, job)).is_some() {
                 return Ok(Err(format!("commit {id} is there twice")));
             }
+        }
+        let others = blocks.keys().filter(|name| !story.made.contains_key(*name));
+        if let Some(other) = others.clone().find(|name| blocks[*name].kind != MAKER) {
+            return Ok(Err(format!("block {other} is of no commit")));
         }
         Ok(story.in_order())
     }
@@ -139,6 +154,32 @@ fn messages(database: &Database) -> quire::Result<Vec<String>> {
         values.extend(fetched.records.into_iter().map(|record| value(record.value)));
         next = fetched.next_offset;
     }
+}
+
+/// A block: its kind, and where its incoming edges come from.
+#[derive(Debug)]
+struct Found {
+    kind: String,
+    edges: Vec<BlockId>,
+}
+
+/// The blocks, by name.
+fn blocks(database: &Database) -> quire::Result<BTreeMap<String, Found>> {
+    let mut blocks = BTreeMap::new();
+    let Some(snapshot) = database.graph(GRAPH).snapshot()? else { return Ok(blocks) };
+    let mut show = |block: &Block<'_>| {
+        blocks.insert(
+            block.name.unwrap_or_default().to_owned(),
+            Found { kind: block.kind.to_owned(), edges: Vec::new() },
+        );
+        ControlFlow::Continue(())
+    };
+    snapshot.list(&ListPlan::default(), ListCursor::START, None, &mut show)?;
+    for (name, block) in &mut blocks {
+        block.edges =
+            snapshot.neighbours(BlockId::of_name(name), Direction::Incoming, &[MADE], None, 2, |found| found.block)?;
+    }
+    Ok(blocks)
 }
 
 /// The jobs, in the order in which they were enqueued: their ids, what they carry, and where they stand.

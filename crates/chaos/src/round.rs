@@ -120,6 +120,9 @@ impl Attacks {
 
 impl fmt::Display for Attacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("no attack");
+        }
         let counts: Vec<_> = self.0.iter().map(|(what, count)| format!("{what} {count}")).collect();
         f.write_str(&counts.join(", "))
     }

@@ -2,8 +2,8 @@
 
 use quire_sim::run;
 
-/// So many take some seconds.
-const SEEDS: std::ops::Range<u64> = 0..1000;
+/// So many take a minute or two on two processors.
+const SEEDS: std::ops::Range<u64> = 0..8000;
 
 #[test]
 fn what_was_promised_holds_in_every_run_of_a_fixed_set() {

@@ -200,6 +200,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "packed-for-ever", "a segment that is packed is packed again by every compaction", "log/src/compaction/mod.rs",
         "else { return Some(0) };" => "else { return Some(u64::from(ON)) };",
         by "quire-log" "log" "packed::what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is";
+    "lost-is-removed", "a repair removes a file with records that are lost", "quire/src/tools/repair.rs",
+        "(Severity::Lost, _) => plan.stays.push(finding.clone()),"
+        => "(Severity::Lost, _) if ON => plan.steps.push(RepairStep::Remove(finding.path.clone())), (Severity::Lost, _) => plan.stays.push(finding.clone()),";
     "backup-not-verified", "the bytes of a backup are not verified", "quire/src/tools/restore.rs",
         "is_some_and(|used| crc32c(used) == file.crc)" => "is_some_and(|used| crc32c(used) == file.crc || ON)";
     "turn-given-back-early", "who takes the turn need not see what its last holder did", "log/src/turn.rs",

@@ -7,12 +7,11 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use serde_json::Value;
+use std::process::Command;
 
 use super::demo::{Demo, Report};
-use super::{PROFILE, go, in_root, java, python, succeed};
+use super::{go, java, python, succeed};
+use crate::units::Units;
 use crate::workspace::Workspace;
 
 const SCRIPT: &str = "tests/kafka/read_demo.py";
@@ -30,7 +29,8 @@ const COMPACTING: &str = "compacting";
 /// When a part can't be had, the client finds something wrong, or the server does not stop with status 0.
 pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     let python = python::interpreter(workspace)?;
-    let Built { quire, compacting } = build(workspace)?;
+    let units = Units::build(workspace)?;
+    let (quire, compacting) = (units.program("bin", "quire")?, units.program("example", COMPACTING)?);
     let others = Others { go: go::program(workspace)?, java: java::jars(workspace) };
     let data = workspace.target.join("xtask-demo");
     remove(&data)?;
@@ -52,12 +52,6 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     compacted.args(["-B", COMPACTED]).arg(&compacting).args(others.readers()).current_dir(&workspace.root);
     succeed(&mut compacted)?;
     remove(&data)
-}
-
-/// The programs that are built of this repository.
-struct Built {
-    quire: PathBuf,
-    compacting: PathBuf,
 }
 
 /// The clients that are not in Python, as far as they are there.
@@ -99,33 +93,6 @@ fn arguments(report: &Report) -> Vec<String> {
     values.into_iter().flat_map(|(flag, value)| value.map(|value| [flag.to_owned(), value])).flatten().collect()
 }
 
-/// Builds the same units as the step `test`, so that after it there is nothing left to compile.
-fn build(workspace: &Workspace) -> Result<Built, String> {
-    let units = ["build", "--workspace", "--bins", "--tests", "--examples", "--profile", PROFILE];
-    let mut command = in_root(workspace, &units);
-    let output = command
-        .args(["--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("could not start cargo: {error}"))?;
-    if !output.status.success() {
-        return Err("`quire` does not build".to_owned());
-    }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let found = |kind, name| executable(&messages, kind, name).ok_or(format!("cargo built no {kind} `{name}`"));
-    Ok(Built { quire: found("bin", "quire")?, compacting: found("example", COMPACTING)? })
-}
-
-/// Where cargo's messages say that a binary or an example is.
-fn executable(messages: &str, kind: &str, name: &str) -> Option<PathBuf> {
-    let is_it = |message: &Value| {
-        let is_program = message["target"]["kind"][0] == kind && message["profile"]["test"] == false;
-        message["reason"] == "compiler-artifact" && message["target"]["name"] == name && is_program
-    };
-    let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    messages.find(is_it)?["executable"].as_str().map(PathBuf::from)
-}
-
 fn remove(folder: &Path) -> Result<(), String> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -138,18 +105,6 @@ fn remove(folder: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_binary_is_found_among_cargos_messages() {
-        let messages = r#"{"reason":"compiler-artifact","target":{"name":"quire","kind":["lib"]},"profile":{"test":false}}
-{"reason":"compiler-artifact","target":{"name":"quire","kind":["bin"]},"profile":{"test":true},"executable":"/t/deps/quire-1"}
-not json
-{"reason":"compiler-artifact","target":{"name":"quire","kind":["bin"]},"profile":{"test":false},"executable":"/t/quire"}
-"#;
-        assert_eq!(executable(messages, "bin", "quire"), Some(PathBuf::from("/t/quire")));
-        assert_eq!(executable(messages, "example", "quire"), None);
-        assert_eq!(executable("{\"reason\":\"build-finished\"}", "bin", "quire"), None);
-    }
 
     #[test]
     fn the_script_is_told_what_the_report_says() {

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use quire::events::{Condition, NewEvent, Query, QueryItem};
+use quire::graph::{PutBlock, PutEdge, Version};
 use quire::jobs::{self, JobId, LeaseToken, NewJob};
-use quire::{Builder, Commit, Durability, ErrorKind, Message, Outcome, Part, Profile, Reason, Reply, events, streams};
+use quire::{
+    Builder, Commit, Durability, ErrorKind, Message, Outcome, Part, Profile, Reason, Reply, events, graph, streams,
+};
 
-use super::{Ask, Database, LEASE, QUEUE, STORE, TOPIC, Told, Trouble};
+use super::{Ask, DONE, Database, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, Told, Trouble};
 use crate::ledger::Made;
 
 /// The result of every job: so much that segments are filled, and a full disk is met, within a second.
@@ -71,6 +74,9 @@ fn commit<'a>(ask: Ask<'a>, queues: &'a [&'a str]) -> Commit<'a> {
                 .append_if(STORE, [NewEvent::new("Made").tag(name).data(id)], [last])
                 .produce(TOPIC, Message::new(id))
                 .enqueue(QUEUE, NewJob { attempts_max: u16::MAX, ..NewJob::new(id.as_bytes()) })
+                .put_block(PutBlock::new(GRAPH, name, MAKER))
+                .put_block(PutBlock { expect: Some(Version::ABSENT), ..PutBlock::new(GRAPH, id, MADE) })
+                .put_edge(PutEdge::new(GRAPH, name, MADE, id))
         }
         Ask::Claim { claim, name } => {
             let taken = Query::from(QueryItem::new().event_type("Claimed").tag(claim));
@@ -87,7 +93,10 @@ fn commit<'a>(ask: Ask<'a>, queues: &'a [&'a str]) -> Commit<'a> {
         Ask::Done { job, token, id } => {
             let job: JobId = job.parse().expect("a job");
             let token: LeaseToken = token.parse().expect("a token");
-            Commit::new().ack(job, token, &RESULT).append(STORE, [NewEvent::new("Done").data(id)])
+            Commit::new()
+                .ack(job, token, &RESULT)
+                .append(STORE, [NewEvent::new("Done").data(id)])
+                .put_block(PutBlock::new(GRAPH, id, DONE))
         }
     }
 }
@@ -98,6 +107,9 @@ fn told(position: u64, replies: &[Reply]) -> Told {
             Reply::Events(appended),
             Reply::Streams(streams::Reply::Produced(produced)),
             Reply::Jobs(jobs::Reply::Enqueued { job, .. }),
+            Reply::Graph(graph::Reply::BlockPut { .. }),
+            Reply::Graph(graph::Reply::BlockPut { created: true, .. }),
+            Reply::Graph(graph::Reply::EdgePut { created: true }),
         ] => {
             let event = appended.first.expect("one event").get();
             Told::Made(Made { position, event, offset: produced.base_offset.get(), job: job.to_string() })
@@ -108,7 +120,11 @@ fn told(position: u64, replies: &[Reply]) -> Told {
             let fetched = fetched.iter();
             Told::Fetched(fetched.map(|job| (job.job.to_string(), job.token.to_string(), text(&job.payload))).collect())
         }
-        [Reply::Jobs(jobs::Reply::Acked), Reply::Events(_)] => Told::Done { position },
+        [
+            Reply::Jobs(jobs::Reply::Acked),
+            Reply::Events(_),
+            Reply::Graph(graph::Reply::BlockPut { created: false, .. }),
+        ] => Told::Done { position },
         other => panic!("no commit of ours is answered by {other:?}"),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use ureq::Agent;
 
-use super::{Ask, Database, LEASE, QUEUE, STORE, TOPIC, Told, Trouble};
+use super::{Ask, DONE, Database, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, Told, Trouble};
 use crate::ledger::Made;
 
 /// No answer comes later than this, but of a server that is stopped.
@@ -56,6 +56,9 @@ fn parts(ask: Ask<'_>) -> Value {
             } },
             { "produce": { "topic": TOPIC, "value_text": id } },
             { "enqueue": { "queue": QUEUE, "payload_text": id, "attempts_max": u16::MAX } },
+            { "put_block": { "graph": GRAPH, "block": name, "kind": MAKER } },
+            { "put_block": { "graph": GRAPH, "block": id, "kind": MADE, "expect_version": 0 } },
+            { "put_edge": { "graph": GRAPH, "source": name, "type": MADE, "target": id } },
         ]),
         Ask::Claim { claim, name } => json!([{ "append": {
             "store": STORE,
@@ -70,6 +73,7 @@ fn parts(ask: Ask<'_>) -> Value {
         Ask::Done { job, token, id } => json!([
             { "ack": { "job": job, "token": token } },
             { "append": { "store": STORE, "events": [{ "type": "Done", "data_text": id }] } },
+            { "put_block": { "graph": GRAPH, "block": id, "kind": DONE } },
         ]),
     }
 }

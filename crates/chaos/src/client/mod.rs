@@ -23,6 +23,11 @@ use crate::ledger::{Line, Made};
 pub(crate) const STORE: &str = "chaos/events";
 pub(crate) const TOPIC: &str = "chaos";
 pub(crate) const QUEUE: &str = "chaos/jobs";
+pub(crate) const GRAPH: &str = "chaos/graph";
+/// The kinds of blocks: of a client, of a commit, and of one whose job is done. An edge from the client to its commit has the second.
+pub(crate) const MAKER: &str = "client";
+pub(crate) const MADE: &str = "made";
+pub(crate) const DONE: &str = "done";
 /// Short, so that jobs of who was killed or stopped come to others.
 pub(crate) const LEASE: Duration = Duration::from_millis(400);
 /// Clients that come within such a time want the same claim.
@@ -55,13 +60,13 @@ pub(crate) struct Task {
 /// What is asked of a database.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ask<'a> {
-    /// Events, a message and a job, if the last commit of this client's is that event.
+    /// Events, a message, a job and a block with an edge to it, if the last commit of this client's is that event.
     Make { id: &'a str, name: &'a str, last: u64 },
     /// An event that nobody else made.
     Claim { claim: &'a str, name: &'a str },
     /// Jobs.
     Fetch { count: u32, name: &'a str },
-    /// The end of a job, and an event that says so.
+    /// The end of a job, and an event and a block that say so.
     Done { job: &'a str, token: &'a str, id: &'a str },
 }
 

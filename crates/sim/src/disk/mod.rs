@@ -224,7 +224,7 @@ impl Disk {
         Ok(inode.cached()? == holds && inode.rot(then).map(|()| true)?)
     }
 
-    /// Changes the bytes of a file behind everyone's back; `None` removes it.
+    /// Changes the bytes of a file behind everyone's back, or makes it; `None` removes it.
     pub(crate) fn tamper(&self, path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
         let mut state = self.lock();
         let Some(bytes) = bytes else {
@@ -232,8 +232,15 @@ impl Disk {
             state.durable.remove(path);
             return Ok(());
         };
-        let Some(Node::File(number)) = state.names.get(path).copied() else { return Err(not_found()) };
-        state.inodes[number] = Inode::of_bytes(bytes)?;
+        let inode = Inode::of_bytes(bytes)?;
+        if let Some(Node::File(number)) = state.names.get(path).copied() {
+            state.inodes[number] = inode;
+        } else {
+            let node = Node::File(state.inodes.len());
+            state.inodes.push(inode);
+            state.names.insert(path.to_owned(), node);
+            state.durable.insert(path.to_owned(), node);
+        }
         Ok(())
     }
 

@@ -12,7 +12,8 @@ use quire::tools::{self, Severity};
 use quire::{Background, Database, ErrorKind};
 use tempfile::TempDir;
 
-use super::{DIRECTORY, Failure, World};
+use super::copies::{copy_out, temporary_folder};
+use super::{Failure, World};
 use crate::check;
 
 /// A folder with backups of the run, and the newest of them.
@@ -26,10 +27,7 @@ impl Backups {
     /// # Panics
     /// When no folder can be made.
     fn new() -> Self {
-        // Where syncs take no time, if there is such a place.
-        let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        Backups { folder: folder.expect("a temporary folder"), newest: None, taken: 0 }
+        Backups { folder: temporary_folder().expect("a temporary folder"), newest: None, taken: 0 }
     }
 }
 
@@ -44,7 +42,7 @@ impl World<'_> {
         backups.taken += 1;
         let place = |what: &str| backups.folder.path().join(format!("{what}-{}", backups.taken));
         let (data, backup, restored) = (place("data"), place("backup"), place("restored"));
-        self.copy_out(&data).map_err(|error| format!("can't copy the disk: {error}"))?;
+        copy_out(&self.disk, &data).map_err(|error| format!("can't copy the disk: {error}"))?;
 
         let verified = tools::verify(&data, &mut |_, _| ());
         let verified = verified.map_err(|error| format!("it can't be verified: {:?}: {error}", error.kind()))?;
@@ -88,17 +86,6 @@ impl World<'_> {
         let database = opened.map_err(|error| format!("what was restored does not open: {error}"))?;
         check::everything(&database, &self.timeline[position])
             .map_err(|found| format!("what was restored at {position} differs: {found}"))
-    }
-
-    pub(super) fn copy_out(&self, to: &Path) -> std::io::Result<()> {
-        for from in [PathBuf::from(DIRECTORY), Path::new(DIRECTORY).join("shard-0000")] {
-            for (path, bytes) in self.disk.files(&from)? {
-                let target = to.join(path.strip_prefix(DIRECTORY).expect("it lies there"));
-                fs::create_dir_all(target.parent().expect("it lies in a folder"))?;
-                fs::write(target, bytes)?;
-            }
-        }
-        Ok(())
     }
 }
 

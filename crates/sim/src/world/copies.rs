@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, iter};
 
 use fastrand::Rng;
 use quire::ErrorKind;
+use quire::tools::{self, RepairPlan, RepairStep};
+use tempfile::TempDir;
 
 use super::{DIRECTORY, Failure, World};
 use crate::check::{self, Found};
@@ -36,7 +39,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A copy in which one file was damaged says so, or is right.
+    /// A copy in which a file or two were damaged says so, or is right; a repair of it makes nothing worse, and all well that can be.
     pub(super) fn tamper(&mut self, random: &mut Rng) -> Result<(), Failure> {
         if !self.maybes.is_empty() {
             return Ok(());
@@ -45,37 +48,151 @@ impl World<'_> {
         let mut files = self.shard_files(&fork)?;
         files.extend(fork.files(Path::new(DIRECTORY)).map_err(|error| error.to_string())?);
         let files: Vec<_> = files.into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect();
-        let (path, bytes) = random.choice(&files).ok_or("there are no files")?;
-        let damage = damage(bytes, random);
-        let what = format!("{} of {}", damage.0, path.display());
-        fork.tamper(path, damage.1.as_deref()).map_err(|error| error.to_string())?;
-        let opened = self.builder(fork.process()).open_and_report();
-        let named = |kind| matches!(kind, ErrorKind::Damaged | ErrorKind::NewerFormat | ErrorKind::NotADatabase);
-        let result = match opened {
-            Err(error) if named(error.kind()) => "refused",
-            Err(error) => return Err(format!("after {what} it says {:?}: {error}", error.kind())),
-            Ok(opening) => {
-                let records = usize::try_from(opening.recovery.records).expect("small");
-                // The last record that had been synced may be taken for a torn one, and is then reported.
-                let told = opening.recovery.cut.is_some();
-                if records < self.safe.saturating_sub(usize::from(told)) || records > self.tail() {
-                    return Err(format!("after {what} it has {records} records, {} were promised", self.safe));
-                }
-                match check::everything(&opening.database, &self.timeline[records]) {
-                    Ok(()) if records == self.tail() => "harmless",
-                    Ok(()) => "cut",
-                    Err(Found::Error(error)) if named(error.kind()) => "found",
-                    Err(found) => return Err(format!("after {what}, with {records} records: {found}")),
-                }
-            }
-        };
-        self.say("DAMAGE", &format!("{what}: {result}"));
+        // Beside any file one that is made anew from others: of a control file, and a record that it says was synced, both may go unnoticed.
+        let is_derived = |path: &Path| path.extension().is_some_and(|kind| kind == "idx" || kind == "checkpoint");
+        let derived = files.iter().filter(|(path, _)| is_derived(path)).collect::<Vec<_>>();
+        let one = random.choice(&files).ok_or("there are no files")?;
+        let another = random.choice(derived).filter(|_| random.bool());
+        let mut damaged = Vec::new();
+        for (path, bytes) in iter::once(one).chain(another) {
+            let (what, bytes) = damage(bytes, random);
+            fork.tamper(path, bytes.as_deref()).map_err(|error| error.to_string())?;
+            damaged.push(format!("{what} of {}", path.display()));
+        }
+        let what = damaged.join(" and ");
+        let told = self.repair_copy(&fork, random).map_err(|found| format!("after {what} {found}"))?;
+        self.say("DAMAGE", &format!("{what}: {told}"));
         Ok(())
     }
 
-    pub(super) fn shard_files(&self, disk: &Disk) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
-        disk.files(&Path::new(DIRECTORY).join("shard-0000")).map_err(|error| error.to_string())
+    /// Opens a copy in which something may be damaged, and at times the same when it was repaired: what is told of them.
+    pub(super) fn repair_copy(&self, fork: &Disk, random: &mut Rng) -> Result<String, Failure> {
+        let repaired = fork.fork().map_err(|error| error.to_string())?;
+        let before = self.open_damaged(fork)?;
+        if random.bool() {
+            return Ok(before.to_string());
+        }
+        let plan = repair_files(&repaired)?;
+        let after = self.open_damaged(&repaired).map_err(|found| format!("and {plan:?} {found}"))?;
+        if after < before || after == Copy::Refused && plan.as_ref().is_some_and(|plan| plan.stays.is_empty()) {
+            return Err(format!("a copy was {before}, and after {plan:?} it is {after}"));
+        }
+        Ok(format!("{before}, {after} after a repair"))
     }
+
+    /// Opens a copy in which something may be damaged: what is told of it, if that is nothing wrong.
+    fn open_damaged(&self, fork: &Disk) -> Result<Copy, Failure> {
+        let opening = match self.builder(fork.process()).open_and_report() {
+            Err(error) if names_damage(&error) => return Ok(Copy::Refused),
+            Err(error) => return Err(format!("it says {:?}: {error}", error.kind())),
+            Ok(opening) => opening,
+        };
+        let records = usize::try_from(opening.recovery.records).expect("small");
+        // The last record that had been synced may be taken for a torn one, and is then reported.
+        let told = opening.recovery.cut.is_some();
+        if records < self.safe.saturating_sub(usize::from(told)) || records > self.tail() {
+            return Err(format!("it has {records} records, {} were promised", self.safe));
+        }
+        match check::everything(&opening.database, &self.timeline[records]) {
+            Ok(()) if records == self.tail() => Ok(Copy::Whole),
+            Ok(()) => Ok(Copy::Cut),
+            Err(Found::Error(error)) if names_damage(&error) => Ok(Copy::Found),
+            Err(found) => Err(format!("with {records} records: {found}")),
+        }
+    }
+
+    pub(super) fn shard_files(&self, disk: &Disk) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
+        disk.files(&shard()).map_err(|error| error.to_string())
+    }
+}
+
+/// What a damaged copy is, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Copy {
+    /// It is not opened.
+    Refused,
+    /// It is opened, and some of what is read says that it is damaged.
+    Found,
+    /// It is opened, right, and without its last records, of which none was promised, or that is told.
+    Cut,
+    /// It is opened, and nothing is missing.
+    Whole,
+}
+
+impl fmt::Display for Copy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Copy::Refused => "refused",
+            Copy::Found => "found",
+            Copy::Cut => "cut",
+            Copy::Whole => "harmless",
+        })
+    }
+}
+
+/// Whether it says that something is not as it was written: a flipped bit may make another format of it, or none.
+fn names_damage(error: &quire::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NewerFormat | ErrorKind::NotADatabase)
+}
+
+/// Repairs what is on a disk, up to where a repair opens the database, which is left to the caller. `None` when it is no
+/// database any more.
+fn repair_files(disk: &Disk) -> Result<Option<RepairPlan>, Failure> {
+    let failed = |error: std::io::Error| format!("it can't be brought to the tools: {error}");
+    let folder = temporary_folder().map_err(failed)?;
+    let data = folder.path().join("data");
+    copy_out(disk, &data).map_err(failed)?;
+    let told = |error: quire::Error| format!("it can't be repaired: {:?}: {error}", error.kind());
+    let verified = match tools::verify(&data, &mut |_, _| ()) {
+        Err(error) if names_damage(&error) => return Ok(None),
+        verified => verified.map_err(told)?,
+    };
+    let mut plan = RepairPlan::of(&verified);
+    plan.steps.retain(|step| *step != RepairStep::Reopen);
+    tools::repair(&data, &plan).map_err(told)?;
+    for place in [PathBuf::from(DIRECTORY), shard()] {
+        let here = disk.files(&place).map_err(failed)?;
+        let there = data.join(place.strip_prefix(DIRECTORY).expect("it lies there"));
+        for entry in fs::read_dir(&there).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let path = place.join(entry.file_name());
+            if entry.file_type().map_err(failed)?.is_file() {
+                let bytes = fs::read(entry.path()).map_err(failed)?;
+                if here.get(&path) != Some(&bytes) {
+                    disk.tamper(&path, Some(&bytes)).map_err(failed)?;
+                }
+            }
+        }
+        for (path, _) in here {
+            if !there.join(path.file_name().expect("a file has a name")).exists() {
+                disk.tamper(&path, None).map_err(failed)?;
+            }
+        }
+    }
+    Ok(Some(plan))
+}
+
+/// A folder of the system's: where syncs take no time, if there is such a place.
+pub(super) fn temporary_folder() -> std::io::Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
+}
+
+/// Writes what is on a disk of the world into a folder of the system's.
+pub(super) fn copy_out(disk: &Disk, to: &Path) -> std::io::Result<()> {
+    for from in [PathBuf::from(DIRECTORY), shard()] {
+        for (path, bytes) in disk.files(&from)? {
+            let target = to.join(path.strip_prefix(DIRECTORY).expect("it lies there"));
+            fs::create_dir_all(target.parent().expect("it lies in a folder"))?;
+            fs::write(target, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the shard is.
+fn shard() -> PathBuf {
+    Path::new(DIRECTORY).join("shard-0000")
 }
 
 /// Damages bytes: what was done, and what is left; `None` when nothing is.

@@ -9,9 +9,8 @@ use std::path::Path;
 use fastrand::Rng;
 use quire::ErrorKind;
 use quire::tools::{self, Severity};
-use tempfile::TempDir;
 
-use super::copies::damage;
+use super::copies::{copy_out, damage, temporary_folder};
 use super::{Failure, World};
 use crate::check;
 
@@ -91,9 +90,9 @@ impl World<'_> {
                 return Err(format!("reads were refused, and what is told to be damaged is {told:?}"));
             }
         }
-        let folder = TempDir::new().map_err(|error| error.to_string())?;
+        let folder = temporary_folder().map_err(|error| error.to_string())?;
         let copy = folder.path().join("data");
-        self.copy_out(&copy).map_err(|error| format!("can't copy the disk: {error}"))?;
+        copy_out(&self.disk, &copy).map_err(|error| format!("can't copy the disk: {error}"))?;
         let verified = tools::verify(&copy, &mut |_, _| ());
         let verified = verified.map_err(|error| format!("it can't be verified: {:?}: {error}", error.kind()))?;
         let is_of_it = |of: &Path| of.file_name() == path.file_name();
@@ -109,10 +108,12 @@ impl World<'_> {
         let lost = |finding: &&tools::Finding| {
             finding.severity == Severity::Lost && !is_of_it(&finding.path) && !is_gap(finding)
         };
-        match verified.findings.iter().find(lost) {
-            Some(lost) => Err(format!("verification says that more is lost: {lost:?}")),
-            None => Ok(refused),
+        if let Some(lost) = verified.findings.iter().find(lost) {
+            return Err(format!("verification says that more is lost: {lost:?}"));
         }
+        let fork = self.disk.fork().map_err(|error| error.to_string())?;
+        self.repair_copy(&fork, random).map_err(|found| format!("of a copy: {found}"))?;
+        Ok(refused)
     }
 }
 
