@@ -120,6 +120,9 @@ impl Bench {
         if let Some(unknown) = self.cases.iter().find(|name| !is_known(name)) {
             return Err(Failure::new(format!("no case is called {unknown}; `quire bench --list` names them")));
         }
+        if self.dataset.is_some() && self.suite.as_deref().is_some_and(|suite| suite != "events") {
+            return Err(Failure::new("--dataset is for the suite `events`, and says all that is to be run of it"));
+        }
         if selected.is_empty() {
             return Err(Failure::new("no case is called so; `quire bench --list` names them"));
         }

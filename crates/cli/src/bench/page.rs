@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::SUITES;
+use super::measurement::Measurement;
 use super::report::Report;
 use crate::failure::Result;
 use crate::text::{amount, grouped, nanos};
@@ -46,6 +48,10 @@ impl Page {
             out,
             "* *Without Quire* is what one of these took before and behind the case: of `sync` cases the second, of served ones the third, of all others the first."
         )?;
+        let missing = missing(results);
+        if !missing.is_empty() {
+            writeln!(out, "* Not measured: {}.", missing.join(", "))?;
+        }
         let mut suite = "";
         for result in results {
             if result.suite != suite {
@@ -83,7 +89,36 @@ impl Page {
     }
 }
 
+/// The cases of `quire bench all` that are not among these.
+fn missing(results: &[Measurement]) -> Vec<String> {
+    let names: Vec<String> = results.iter().map(Measurement::name).collect();
+    let cases = SUITES.iter().copied().flatten();
+    let cases = cases.map(|case| format!("{} {} {}", case.suite, case.name, case.durability));
+    cases.filter(|case| !names.contains(case)).collect()
+}
+
 /// The time that one of many entries took: in tenths of a nanosecond where that tells something.
 fn an_entry(ns: f64) -> String {
     if ns < 1_000.0 { format!("{ns:.1} ns") } else { nanos(ns as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::Case;
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_named() {
+        let of = |case: &&Case| Measurement {
+            suite: case.suite.to_owned(),
+            case: case.name.to_owned(),
+            durability: case.durability.to_string(),
+            ..Measurement::default()
+        };
+        let cases: Vec<&Case> = SUITES.iter().copied().flatten().collect();
+        let mut results: Vec<_> = cases.iter().map(of).collect();
+        assert_eq!(missing(&results), [""; 0]);
+        let name = results.remove(1).name();
+        assert_eq!(missing(&results), [name]);
+    }
 }
