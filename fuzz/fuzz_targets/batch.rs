@@ -25,7 +25,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut count = 0;
     for record in records {
         let Ok(record) = record else { return };
-        assert_eq!(record.offset_delta, count);
+        // Some may be left out, until there are fewer to come than are said.
+        assert!(record.offset_delta >= count);
         count += 1;
         assert_eq!(record.headers.iter().count(), record.headers.len());
     }

@@ -8,20 +8,22 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use quire::{Database, Durability};
 use quire_kafka::{Server, Settings};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
-/// The server, and the folder of its database for as long as this process is there.
-static SERVER: LazyLock<(SocketAddr, tempfile::TempDir)> = LazyLock::new(|| {
+/// The server, what runs it, and the folder of its database for as long as this process is there.
+static SERVER: LazyLock<(SocketAddr, Runtime, TempDir)> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let builder = Database::builder(folder.path().join("data")).durability(Durability::Os).segment_bytes(4 << 20);
     let database = builder.open().expect("a database");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = Box::leak(Box::new(runtime.expect("a runtime")));
+    let runtime = runtime.expect("a runtime");
     let any = "127.0.0.1:0".parse().expect("an address");
     let settings = Settings { auto_create_partitions: 1, ..Settings::default() };
     let server = runtime.block_on(Server::bind_with(database, any, settings)).expect("a port");
     let address = server.address();
     runtime.spawn(server.run(std::future::pending()));
-    (address, folder)
+    (address, runtime, folder)
 });
 
 fuzz_target!(|bytes: &[u8]| {

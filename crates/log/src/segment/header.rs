@@ -14,6 +14,10 @@ pub(crate) const HEADER_BYTES: usize = 64;
 /// The bytes of a compacted segment's header.
 pub(crate) const COMPACTED_HEADER_BYTES: usize = 96;
 
+/// The highest position that a segment may begin with, or end before: the control file has 48 bits for one, and a segment takes
+/// fewer records than bytes.
+const POSITION_MAX: u64 = (1 << 48) - (1 << 32);
+
 const MAGIC: &[u8; 8] = b"QUIRESEG";
 const MAGIC_COMPACTED: &[u8; 8] = b"QUIRECMP";
 const VERSION: u32 = 1;
@@ -171,6 +175,10 @@ impl SegmentHeader {
         // Who maps the file, and looks for records behind the header, goes by this.
         if !(fixed.len() as u64..=u64::from(u32::MAX)).contains(&u64_at(56)) {
             return Err(damaged(56, format!("no segment has {} bytes", u64_at(56))));
+        }
+        let positions = [Some(40), (fixed.len() == COMPACTED_HEADER_BYTES).then_some(64)];
+        if let Some(at) = positions.into_iter().flatten().find(|at| u64_at(*at) > POSITION_MAX) {
+            return Err(damaged(at as u64, format!("no log comes to record {}", u64_at(at))));
         }
         Ok(SegmentHeader {
             identity,

@@ -117,16 +117,18 @@ fn a_flipped_byte_in_the_header_of_a_segment_is_refused() {
 }
 
 #[test]
-fn a_segment_whose_whole_header_tells_a_length_that_none_has_is_refused() {
+fn a_segment_whose_whole_header_tells_a_length_or_a_position_that_none_has_is_refused() {
+    let lengths = [0, 1, 63, 1 << 32, u64::MAX].map(|bytes| (56, bytes));
+    let positions = [1 << 48, u64::MAX].map(|first| (40, first));
     let snapshot = closed(Durability::Os);
     for name in snapshot.segments() {
-        for bytes in [0, 1, 63, 1 << 32, u64::MAX] {
+        for (at, number) in lengths.into_iter().chain(positions) {
             let told = snapshot.with(&name, |file| {
-                file[56..64].copy_from_slice(&u64::to_le_bytes(bytes));
+                file[at..at + 8].copy_from_slice(&u64::to_le_bytes(number));
                 let covered = [&file[..12], &file[16..64]].concat();
                 file[12..16].copy_from_slice(&quire_log::crc32c(&covered).to_le_bytes());
             });
-            assert_eq!(refused(&told, &name).0, 56, "{bytes}");
+            assert_eq!(refused(&told, &name).0, at as u64, "{number}");
         }
     }
 }

@@ -11,23 +11,24 @@ use std::time::Duration;
 use quire::{Database, Durability};
 use quire_http::Server;
 use serde_json::Value;
+use tokio::runtime::Runtime;
 
 /// After how many seconds an answer does not come any more.
 const PATIENCE_S: u64 = 20;
 
-/// The server, and the folder of its database for as long as this process is there.
-static SERVER: LazyLock<(SocketAddr, tempfile::TempDir)> = LazyLock::new(|| {
+/// The server, what runs it, and the folder of its database for as long as this process is there.
+static SERVER: LazyLock<(SocketAddr, Runtime, tempfile::TempDir)> = LazyLock::new(|| {
     let memory = std::path::Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder");
     let builder = Database::builder(folder.path().join("data")).durability(Durability::Os).segment_bytes(4 << 20);
     let database = builder.open().expect("a database");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = Box::leak(Box::new(runtime.expect("a runtime")));
+    let runtime = runtime.expect("a runtime");
     let any = "127.0.0.1:0".parse().expect("an address");
     let server = runtime.block_on(Server::bind(database, any)).expect("a port");
     let address = server.address();
     runtime.spawn(server.run(std::future::pending()));
-    (address, folder)
+    (address, runtime, folder)
 });
 
 /// The status of the answer; `None` when these bytes are no request to be sent, or one that waits for what may never come.
