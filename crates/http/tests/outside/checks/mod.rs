@@ -37,6 +37,8 @@ pub(crate) fn check(bytes: &[u8]) -> Option<u16> {
     let (line, body) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
     let (method, path) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     let is_sent = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
+    // Hyper takes what stands behind a path that is no URI for the beginning of HTTP/2, and closes without an answer.
+    let is_sent = is_sent && !body.starts_with(b"PRI * HTTP/2.0");
     let waits =
         path.contains("subscribe") || [line, body].iter().any(|text| text.windows(4).any(|four| four == b"wait"));
     if !is_sent || waits || !["GET", "POST", "DELETE"].contains(&method) {
