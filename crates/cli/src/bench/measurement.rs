@@ -41,7 +41,15 @@ pub(super) struct Measurement {
     pub(super) also: BTreeMap<String, f64>,
 }
 
+/// What others had of the processors while the case ran: the name of that number.
+pub(super) const OTHERS: &str = "others_percent";
+
 impl Measurement {
+    /// What others had of the processors; 0 when that is not known.
+    pub(super) fn others_percent(&self) -> f64 {
+        self.also.get(OTHERS).copied().unwrap_or_default()
+    }
+
     /// What it is of, in words.
     pub(super) fn name(&self) -> String {
         format!("{} {} {}", self.suite, self.case, self.durability)

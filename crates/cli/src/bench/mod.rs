@@ -20,6 +20,7 @@ mod limit;
 mod log;
 mod measurement;
 mod memory;
+mod others;
 mod output;
 mod page;
 mod report;
@@ -43,6 +44,8 @@ use case::{Case, Run};
 use compare::Compare;
 use events::Dataset;
 use heading::Heading;
+use measurement::OTHERS;
+use others::Others;
 use page::Page;
 use report::Report;
 use scratch::Scratch;
@@ -140,6 +143,7 @@ impl Bench {
             let run = Run { case, ops, path, bootstrap, stop: &stop };
             let bound = Bound::of(case);
             let mut idle = bound.sample(scratch.path())?;
+            let others = Others::begin();
             let measured = match (case.run)(&run) {
                 Err(Failure::NotHere(why)) => {
                     aside(format_args!("{} {} {}: not measured: {why}", case.suite, case.name, case.durability));
@@ -147,12 +151,15 @@ impl Bench {
                 }
                 measured => Some(measured?),
             };
+            // A broker that was running before is none of a case's own.
+            let others = others.filter(|_| bootstrap.is_none()).and_then(Others::percent);
             idle.add(&bound.sample(scratch.path())?);
             if run.path.exists() {
                 fs::remove_dir_all(&run.path)
                     .map_err(|error| Failure::at(format_args!("remove {}", run.path.display()), error))?;
             }
             let Some(measured) = measured else { continue };
+            let measured = others.into_iter().fold(measured, |measured, percent| measured.with(OTHERS, percent));
             let measurement = measured.of(case, idle.quantile_ns(0.5));
             match self.json {
                 true => output::json_line(out, &measurement)?,

@@ -249,6 +249,8 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
         result["bound_ns"] = 1_000_000.into();
         result["p50_ns"] = 1_000.into();
         result["mean_ns"] = 1_000.into();
+        assert!(result["also"]["others_percent"].as_f64().is_some_and(|percent| (0.0..=100.0).contains(&percent)));
+        result["also"]["others_percent"] = 3.into();
         change(&mut heading, &mut result);
         let path = folder.path().join(name);
         std::fs::write(&path, format!("{heading}\n{result}\n")).expect("written");
@@ -284,6 +286,17 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
         result["mean_ns"] = 200_000.into();
     });
     compare(&another, &[]).failed_with("200.000 times as long as before");
+    let beside_others = |result: &mut Value| result["also"]["others_percent"] = 60.into();
+    let busy = report("busy", &|_, result| beside_others(result));
+    assert!(!compare(&busy, &[]).succeeded().contains("not judged"), "what is not slower is judged");
+    run(&["bench", "compare", &busy, &before])
+        .failed_with("others had 60 % of the processors beside log append-single os");
+    let busy_and_slow = report("busy-and-slow", &|_, result| {
+        beside_others(result);
+        result["p50_ns"] = 9_000.into();
+    });
+    let told = compare(&busy_and_slow, &[]).succeeded();
+    assert!(told.contains("measure again: log append-single os (60 %)"), "{told}");
     compare(&debug, &[]).failed_with("can't be held against");
     compare(data, &[]).failed_with("can't read");
     for times in ["nan", "inf", "0", "-1", "x"] {
