@@ -5,6 +5,7 @@
 //! fail it; what is slower while others have more than a fifth of the processors is told and not judged. What is slower once may have been disturbed: only what is slower each of [`TRIES`] times is a regression. It measures, so it is
 //! no part of `cargo xtask test`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -58,17 +59,52 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
             .map(|_| ())
             .map_err(|error| format!("could not write {}: {error}", baseline.display()));
     }
-    let mut last = Ok(());
+    let mut slower: Option<BTreeMap<String, bool>> = None;
     for attempt in 1..=TRIES {
         measure(&program, &report)?;
         let mut compare = Command::new(&program);
-        last = succeed(compare.args(["bench", "compare", "--at-most", AT_MOST]).arg(&baseline).arg(&report));
-        match &last {
-            Ok(()) => return Ok(()),
-            Err(why) => println!("time {attempt} of {TRIES}: {why}"),
+        compare.args(["bench", "compare", "--at-most", AT_MOST]).arg(&baseline).arg(&report);
+        let output = compare.output().map_err(|error| format!("could not start {}: {error}", program.display()))?;
+        let told = String::from_utf8_lossy(&output.stdout);
+        print!("{told}{}", String::from_utf8_lossy(&output.stderr));
+        let found = marked(&told);
+        if !output.status.success() && !found.values().any(|is_judged| *is_judged) {
+            return Err("the report can't be held against the baseline".to_owned());
         }
+        let still = slower.take().map_or_else(|| found.clone(), |before| in_both(before, &found));
+        if still.is_empty() {
+            return Ok(());
+        }
+        println!("time {attempt} of {TRIES}: {} each time so far", names(still.keys()));
+        slower = Some(still);
     }
-    last
+    let slower = slower.unwrap_or_default();
+    if slower.values().any(|is_judged| *is_judged) {
+        return Err(format!("slower each time: {}", names(slower.keys())));
+    }
+    println!(
+        "NOT JUDGED, for others were at work beside them each time: {}; run it again at rest",
+        names(slower.keys())
+    );
+    Ok(())
+}
+
+/// The cases that a comparison marks: `true` for what is slower, `false` for what is and is not judged.
+fn marked(told: &str) -> BTreeMap<String, bool> {
+    let case = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+    let is_judged = |line: &&str| line.ends_with("  slower");
+    let marked = told.lines().filter(|line| is_judged(line) || line.ends_with("  not judged"));
+    marked.map(|line| (case(line), is_judged(&line))).collect()
+}
+
+/// Those that are slower in both; judged if they were in one.
+fn in_both(before: BTreeMap<String, bool>, now: &BTreeMap<String, bool>) -> BTreeMap<String, bool> {
+    let both = before.into_iter().filter_map(|(case, was)| now.get(&case).map(|is| (case, was || *is)));
+    both.collect()
+}
+
+fn names<'n>(cases: impl Iterator<Item = &'n String>) -> String {
+    cases.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn measure(program: &Path, report: &Path) -> Result<(), String> {
@@ -83,4 +119,28 @@ fn measure(program: &Path, report: &Path) -> Result<(), String> {
         return Err(format!("quire bench failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
     fs::write(report, output.stdout).map_err(|error| format!("could not write {}: {error}", report.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_slower_each_time_is_what_every_comparison_marks() {
+        let told = |lines: &[(&str, &str)]| {
+            let line = |(case, mark): &(&str, &str)| {
+                format!("{case:<40} 290 ns     410 ns    1.41  4.44   1.86   3.42{mark}\n")
+            };
+            marked(&lines.iter().map(line).collect::<String>())
+        };
+        let once =
+            told(&[("log a os", "  slower"), ("log b os", "  not judged"), ("log c os", ""), ("log d os", "  slower")]);
+        assert_eq!(
+            once.iter().map(|(case, is)| (case.as_str(), *is)).collect::<Vec<_>>(),
+            [("log a os", true), ("log b os", false), ("log d os", true)]
+        );
+        let again = told(&[("log a os", "  not judged"), ("log b os", "  not judged"), ("log c os", "  slower")]);
+        let both = in_both(once, &again);
+        assert_eq!(both, told(&[("log a os", "  slower"), ("log b os", "  not judged")]));
+    }
 }

@@ -35,6 +35,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// # Errors
 /// What must not be.
 pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> {
+    if !server.is_file() {
+        return Err(format!("there is no program at {}", server.display()));
+    }
     let begun = now();
     let mut random = Rng::with_seed(seed);
     let (mut filled, mut met) = (0, 0);
@@ -52,7 +55,15 @@ pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> 
             let attacks = round.attacks.to_string();
             round.processes.clear();
             drop(round.server.take());
-            return Err(format!("{message}\nafter {attacks}\nwhat is there is in {}", round.place.keep().display()));
+            let is_small = round.place.is_small();
+            let kept = round.place.keep();
+            let kept = kept.display();
+            let mounted = if is_small {
+                format!(", a filesystem in memory: when it was looked at, `umount {kept}`")
+            } else {
+                String::new()
+            };
+            return Err(format!("{message}\nafter {attacks}\nwhat is there is in {kept}{mounted}"));
         }
         println!("    {}\n    {}", round.attacks, round.ledger);
         filled += round.attacks.count(FILLED);

@@ -102,6 +102,9 @@ enum Other {
     /// Another process of the cases `append-processes` and `recover`
     #[command(hide = true)]
     Appender(log::Appender),
+    /// What the server of a case is started through
+    #[command(hide = true)]
+    Along(child::Along),
 }
 
 impl Bench {
@@ -111,6 +114,7 @@ impl Bench {
             Some(Other::Page(page)) => return page.run(out),
             Some(Other::Handler(handler)) => return handler.run(out),
             Some(Other::Appender(appender)) => return appender.run(out),
+            Some(Other::Along(along)) => return along.run(),
             None => {}
         }
         let selected: Vec<&Case> = SUITES.iter().copied().flatten().filter(|case| self.selects(case)).collect();

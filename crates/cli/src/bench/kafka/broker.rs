@@ -1,11 +1,12 @@
 //! The broker that is measured: one that runs already, or `quire serve` as a child process, on a folder of the case's own.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use quire::Durability;
 
 use crate::bench::case::Run;
+use crate::bench::child::Along;
 use crate::failure::{Failure, Result};
 
 /// A broker.
@@ -34,12 +35,11 @@ impl Broker {
     /// When it does not start.
     pub(super) fn start(run: &Run<'_>) -> Result<Self> {
         let failed = |error| Failure::at("start a broker", error);
-        let program = std::env::current_exe().map_err(failed)?;
         let durability = match run.case.durability {
             Durability::Sync => "sync",
             Durability::Os => "os",
         };
-        let mut command = Command::new(program);
+        let mut command = Along::command().map_err(failed)?;
         command.arg("serve").arg("--data").arg(&run.path).args(["--durability", durability]);
         for server in ["--kafka", "--http", "--grpc"] {
             command.args([server, "127.0.0.1:0"]);
