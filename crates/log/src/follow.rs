@@ -43,14 +43,15 @@ impl Core {
                 })?
             }
         };
+        // What a draft noted that was forgotten.
+        self.tags.drop_unfinished();
         let begin = self.active.appender.settled();
         let mark = Mark { position: header.position, chain: header.crc };
         let range = begin..begin + header.length as usize;
         let record = RecordView::sealed(self.active.appender.bytes(range.clone()));
-        self.tags.read(record, self.shared.seed(), &mut self.sequences);
+        self.tags.read(begin, record, self.shared.seed(), &mut self.sequences);
         self.take_in(range, mark, header.time);
         self.shared.clock().not_before(header.time);
-        self.tags.clear();
         self.shared.note_followed(self.mark.position);
         Ok(self.mark.position)
     }
@@ -105,7 +106,7 @@ impl Core {
     fn enter(&mut self) -> Result<()> {
         let active = open_begun(self.shared.directory(), self.shared.identity(), self.mark)?;
         self.shared.add_segment(&active);
-        self.active = active;
+        self.go_on_in(active);
         Ok(())
     }
 
@@ -133,7 +134,7 @@ fn open_begun(directory: &Directory, identity: Identity, after: Mark) -> Result<
     }
     let file = directory.open_segment(&name)?;
     let appender = file.map(header.bytes, SEGMENT_HEADER_BYTES)?;
-    let index = SegmentIndex::new(first);
+    let index = SegmentIndex::new(first, identity.seed());
     let segment = Arc::new(Segment::new(first, file, appender.view(), index));
     Ok(Active::found(segment, appender))
 }

@@ -27,6 +27,10 @@ use crate::sequences::Sequences;
 use crate::settings::Durability;
 use crate::turn::{self, Taken};
 
+/// For how many records each is indexed as it is appended once somebody has asked for one: what is read soon behind its append tends to
+/// be so again.
+const ASKED_RECORDS: u32 = 256;
+
 /// The one appender of a log. Whoever holds it decides what the next record is.
 #[derive(Debug)]
 pub struct Writer {
@@ -57,6 +61,7 @@ impl Writer {
             active,
             sequences,
             tags: RecordTags::default(),
+            asked: 0,
             own_parts: Vec::new(),
             mark,
             time,
@@ -219,8 +224,10 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) active: Active,
     pub(crate) sequences: Sequences,
-    /// The tags of the record in the making, or of one that is followed.
+    /// The records that are not indexed yet, unless by who asked for them, and the one in the making.
     pub(crate) tags: RecordTags,
+    /// For how many records more each is indexed at once, because somebody asked for one that was not.
+    asked: u32,
     /// What of the record in the making carries checksums of its own.
     pub(crate) own_parts: Vec<Range<usize>>,
     pub(crate) mark: Mark,
@@ -290,7 +297,7 @@ impl Core {
     /// The record in the making was appended, or comes to nothing.
     #[inline]
     pub(crate) fn end_draft(&mut self) {
-        self.tags.clear();
+        self.tags.drop_unfinished();
         self.own_parts.clear();
         self.sequences.give_back();
     }
@@ -366,10 +373,29 @@ impl Core {
     #[inline]
     pub(crate) fn take_in(&mut self, range: Range<usize>, mark: Mark, time: Timestamp) {
         self.active.appender.settle(range.end);
-        self.active.segment.take_in(range.start, &self.tags);
+        self.tags.record(range.clone());
+        if self.tags.begin().is_some_and(|begin| self.active.segment.indexed_bytes() > begin) {
+            self.asked = ASKED_RECORDS;
+        }
+        if self.asked > 0 || self.tags.are_many() {
+            self.asked = self.asked.saturating_sub(1);
+            self.index_noted();
+        }
         self.last = range;
         self.mark = mark;
         self.time = time;
+    }
+
+    /// Indexes the records that are not indexed yet.
+    fn index_noted(&mut self) {
+        self.active.segment.take_in(&self.tags);
+        self.tags.drop_finished();
+    }
+
+    /// Goes on in a segment behind the active one.
+    pub(crate) fn go_on_in(&mut self, active: Active) {
+        self.index_noted();
+        self.active = active;
     }
 
     fn last_record(&self) -> RecordView<'_> {
@@ -380,7 +406,7 @@ impl Core {
     pub(crate) fn roll(&mut self, time: Timestamp) -> Result<()> {
         let begun = self.shared.begin_segment(self.mark, time);
         let active = begun.inspect_err(|_| self.shared.counters().error())?;
-        self.active = active;
+        self.go_on_in(active);
         Ok(())
     }
 
@@ -428,7 +454,7 @@ impl Active {
         // Commit point: the segment is the log's last from here on, empty.
         shared.directory().rename(&prepared.name, &name)?;
         shared.control().set_active(header.first);
-        let index = SegmentIndex::new(header.first);
+        let index = SegmentIndex::new(header.first, shared.seed());
         let segment = Arc::new(Segment::new(header.first, prepared.file, appender.view(), index));
         Ok(Active { segment, appender, in_place_bytes_max: in_place_bytes_max(prepared.fill) })
     }

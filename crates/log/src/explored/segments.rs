@@ -39,7 +39,7 @@ fn segment(process: &Process, first: u64) -> Arc<Segment> {
     let first = Position::new(first);
     let file = process.directory.open_segment("segment").unwrap();
     let view = Appender::in_memory(64).unwrap().view();
-    Arc::new(Segment::new(first, file, view, SegmentIndex::new(first)))
+    Arc::new(Segment::new(first, file, view, SegmentIndex::new(first, 0)))
 }
 
 fn holds(segments: &Segments, position: Position) -> bool {

@@ -35,7 +35,7 @@ impl Group {
         let file = process.directory.open_segment("segment").unwrap();
         let view = Appender::in_memory(64).unwrap().view();
         let first = Position::new(1);
-        syncer.begin_segment(Arc::new(Segment::new(first, file, view, SegmentIndex::new(first))));
+        syncer.begin_segment(Arc::new(Segment::new(first, file, view, SegmentIndex::new(first, 0))));
         let published = Published::new(Position::ZERO, Arc::clone(&process.control));
         let group = Group { machine, process, syncer, published, appended: quire_threads::Mutex::new(0) };
         (0..appended).for_each(|_| _ = group.append());

@@ -166,7 +166,7 @@ impl Scan {
         let file = directory.open_segment(name)?;
         let short = file.bytes()? < header.bytes;
         let mut appender = if short { directory.read_padded(name, header.bytes)? } else { file.map(header.bytes, 0)? };
-        let mut index = SegmentIndex::new(header.first);
+        let mut index = SegmentIndex::new(header.first, self.identity.seed());
         let (end, fault) = self.records(appender.bytes(0..appender.len()), &mut index);
         appender.settle(end);
         Ok(Scanned { path, file, header, appender, index, fault, short })
@@ -174,8 +174,14 @@ impl Scan {
 
     /// Takes in what verifies; says where that ends, and why.
     fn records(&mut self, bytes: &[u8], index: &mut SegmentIndex) -> (usize, Fault) {
-        let mut offset = HEADER_BYTES;
         let mut tags = RecordTags::default();
+        let ended = self.records_noted(bytes, index, &mut tags);
+        index.add(&tags);
+        ended
+    }
+
+    fn records_noted(&mut self, bytes: &[u8], index: &mut SegmentIndex, tags: &mut RecordTags) -> (usize, Fault) {
+        let mut offset = HEADER_BYTES;
         loop {
             if self.mark.position >= self.tail {
                 return (offset, Fault::End);
@@ -191,8 +197,11 @@ impl Scan {
                 Ok(record) => record,
                 Err(fault) => return (offset, fault),
             };
-            tags.read(record, self.identity.seed(), &mut self.sequences);
-            index.add(offset, &tags);
+            tags.read(offset, record, self.identity.seed(), &mut self.sequences);
+            if tags.are_many() {
+                index.add(tags);
+                tags.drop_finished();
+            }
             self.mark = Mark { position: record.header.position, chain: record.header.crc };
             self.time = record.header.time;
             offset += record.header.length as usize;

@@ -5,16 +5,23 @@
 //! answer. The index is derived from the records alone.
 
 use std::hint::black_box;
+use std::ops::Range;
 
-use quire_model::{Place, Position, Tag};
+use quire_model::{Entry, Place, Position, Tag};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::HEADER_BYTES;
 use super::postings::Postings;
-use crate::record::RecordView;
+use crate::record::{RecordHeader, RecordView};
 use crate::sequences::Sequences;
 
 /// How many tags ahead of the one that is taken in memory is asked for.
 const TOUCHED_AHEAD: usize = 16;
+
+/// How many records wait to be taken in at most, and how many of their tags: whoever asks waits until they are, and so does who appends
+/// the last of them (some microseconds, less than once in a hundred appends).
+const RECORDS_MAX: usize = 128;
+const TAGS_MAX: usize = 1024;
 
 /// The hash of a tag, in one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,23 +47,28 @@ impl TagHash {
     }
 }
 
-/// What the index takes in of a record: where its entries stand within it, and the hashes of their tags. Gathered while the
-/// record is made, or from its bytes.
+/// What the index takes in of records, in their order: where they stand, where their entries stand within them, and the hashes of
+/// their tags. Gathered while the records are made, or from their bytes. The last one may be in the making.
 #[derive(Debug, Default)]
 pub(crate) struct RecordTags {
-    /// An entry's byte offset within the record, and where in `tags` its own end.
+    records: Vec<Noted>,
+    /// An entry's byte offset within its record, and where in `tags` its own end.
     entries: Vec<(u32, u32)>,
     tags: Vec<TagHash>,
 }
 
-impl RecordTags {
-    /// Begins the next record.
-    #[inline]
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
-        self.tags.clear();
-    }
+/// A record that is whole.
+#[derive(Debug, Clone, Copy)]
+struct Noted {
+    /// Where it begins in its segment, and where it ends.
+    offset: u32,
+    end: u32,
+    /// Where its entries end, and their tags.
+    entries_end: u32,
+    tags_end: u32,
+}
 
+impl RecordTags {
     /// Adds a tag of the entry that is to be added next.
     #[inline]
     pub(crate) fn tag(&mut self, tag: TagHash) {
@@ -69,19 +81,73 @@ impl RecordTags {
         self.entries.push((narrow(offset), self.tags.len() as u32));
     }
 
-    /// Gathers what a record says, and counts the numbers that its entries take.
-    pub(crate) fn read(&mut self, record: RecordView<'_>, seed: u64, sequences: &mut Sequences) {
-        self.clear();
-        for (offset, entry) in record.entries() {
+    /// Adds a record, which stands at these bytes of its segment, with the entries that were added before.
+    #[inline]
+    pub(crate) fn record(&mut self, range: Range<usize>) {
+        self.records.push(Noted {
+            offset: narrow(range.start),
+            end: narrow(range.end),
+            entries_end: self.entries.len() as u32,
+            tags_end: self.tags.len() as u32,
+        });
+    }
+
+    /// Where the first record begins; `None` when there is none.
+    #[inline]
+    pub(crate) fn begin(&self) -> Option<usize> {
+        self.records.first().map(|record| record.offset as usize)
+    }
+
+    /// Whether there are so many that they are to be taken in.
+    #[inline]
+    pub(crate) fn are_many(&self) -> bool {
+        self.records.len() >= RECORDS_MAX || self.tags.len() >= TAGS_MAX
+    }
+
+    /// Lets go of what belongs to no record: the one in the making comes to nothing, or is one already.
+    #[inline]
+    pub(crate) fn drop_unfinished(&mut self) {
+        let (entries, tags) = self.finished();
+        self.entries.truncate(entries);
+        self.tags.truncate(tags);
+    }
+
+    /// Lets go of the records, which were taken in, but for the one in the making.
+    pub(crate) fn drop_finished(&mut self) {
+        let (entries, tags) = self.finished();
+        self.records.clear();
+        self.entries.drain(..entries);
+        self.tags.drain(..tags);
+        self.entries.iter_mut().for_each(|(_, tags_end)| *tags_end -= tags as u32);
+    }
+
+    fn finished(&self) -> (usize, usize) {
+        self.records.last().map_or((0, 0), |last| (last.entries_end as usize, last.tags_end as usize))
+    }
+
+    /// Gathers what a record says that stands at byte `offset`, and counts the numbers that its entries take.
+    pub(crate) fn read(&mut self, offset: usize, record: RecordView<'_>, seed: u64, sequences: &mut Sequences) {
+        self.gather(offset, record, seed, |entry, hash, tag| sequences.take_in(hash, tag, entry.next_sequence()));
+    }
+
+    fn gather(
+        &mut self,
+        offset: usize,
+        record: RecordView<'_>,
+        seed: u64,
+        mut numbered: impl FnMut(&Entry<'_>, TagHash, Tag<'_>),
+    ) {
+        for (entry_offset, entry) in record.entries() {
             for (number, tag) in entry.tags.iter().enumerate() {
                 let hash = TagHash::of(tag, seed);
                 if number == 0 && entry.sequence.is_some() {
-                    sequences.take_in(hash, tag, entry.next_sequence());
+                    numbered(&entry, hash, tag);
                 }
                 self.tag(hash);
             }
-            self.entry(offset);
+            self.entry(entry_offset);
         }
+        self.record(offset..offset + record.header.length as usize);
     }
 }
 
@@ -110,34 +176,71 @@ pub(crate) struct Located {
 #[derive(Debug)]
 pub(crate) struct SegmentIndex {
     first: Position,
+    seed: u64,
+    /// Where the records that were taken in end, in the segment.
+    end_bytes: usize,
     records: Vec<RecordAt>,
     entries: Vec<EntryAt>,
     postings: Postings,
 }
 
 impl SegmentIndex {
-    pub(crate) fn new(first: Position) -> Self {
-        SegmentIndex { first, records: Vec::new(), entries: Vec::new(), postings: Postings::new() }
+    /// The index of a segment without a record, in a log whose tags are hashed with `seed`.
+    pub(crate) fn new(first: Position, seed: u64) -> Self {
+        SegmentIndex {
+            first,
+            seed,
+            end_bytes: HEADER_BYTES,
+            records: Vec::new(),
+            entries: Vec::new(),
+            postings: Postings::new(),
+        }
     }
 
-    /// Takes in the next record, which stands at byte `offset`.
-    pub(crate) fn add(&mut self, offset: usize, record: &RecordTags) {
-        let record_number = self.records.len() as u32;
-        let first_ordinal = self.entries.len() as u32;
-        self.records.push(RecordAt { offset: narrow(offset), first_ordinal });
-        let (mut tags_begin, mut touched) = (0, 0);
-        for (ordinal, (entry_offset, tags_end)) in (first_ordinal..).zip(&record.entries) {
-            self.entries.push(EntryAt { offset: narrow(offset) + entry_offset, record: record_number });
-            let tags_end = *tags_end as usize;
-            if touched < tags_end && record.tags.len() > 1 {
-                // Each is somewhere else, and would be waited for by itself.
-                let end = (tags_end + TOUCHED_AHEAD).min(record.tags.len());
-                black_box(self.postings.touch(&record.tags[touched..end]));
-                touched = end;
+    /// Where the records that were taken in end, in the segment.
+    pub(crate) fn end_bytes(&self) -> usize {
+        self.end_bytes
+    }
+
+    /// Takes in those records that follow what was taken in: the first of them may have been already.
+    pub(crate) fn add(&mut self, noted: &RecordTags) {
+        let (mut entries_begin, mut tags_begin, mut touched) = (0, 0, 0);
+        for record in &noted.records {
+            let entries = &noted.entries[entries_begin..record.entries_end as usize];
+            entries_begin = record.entries_end as usize;
+            if record.offset as usize != self.end_bytes {
+                assert!(record.end as usize <= self.end_bytes, "records are taken in without a gap");
+                tags_begin = record.tags_end as usize;
+                continue;
             }
-            record.tags[tags_begin..tags_end].iter().for_each(|hash| self.postings.add(*hash, ordinal));
-            tags_begin = tags_end;
+            self.end_bytes = record.end as usize;
+            let record_number = self.records.len() as u32;
+            let first_ordinal = self.entries.len() as u32;
+            self.records.push(RecordAt { offset: record.offset, first_ordinal });
+            for (ordinal, (entry_offset, tags_end)) in (first_ordinal..).zip(entries) {
+                self.entries.push(EntryAt { offset: record.offset + entry_offset, record: record_number });
+                let tags_end = *tags_end as usize;
+                if touched < tags_end && noted.tags.len() > 1 {
+                    // Each is somewhere else, and would be waited for by itself.
+                    let end = (tags_end + TOUCHED_AHEAD).min(noted.tags.len());
+                    black_box(self.postings.touch(&noted.tags[touched.max(tags_begin)..end]));
+                    touched = end;
+                }
+                noted.tags[tags_begin..tags_end].iter().for_each(|hash| self.postings.add(*hash, ordinal));
+                tags_begin = tags_end;
+            }
         }
+    }
+
+    /// Takes in what was not taken in yet of these first bytes of the segment, where whole records end.
+    pub(crate) fn read(&mut self, segment: &[u8]) {
+        let (mut noted, mut offset) = (RecordTags::default(), self.end_bytes);
+        while offset < segment.len() {
+            let length = RecordHeader::read(&segment[offset..]).length as usize;
+            noted.gather(offset, RecordView::sealed(&segment[offset..offset + length]), self.seed, |_, _, _| {});
+            offset += length;
+        }
+        self.add(&noted);
     }
 
     /// The first ordinal at or after a place; the number of entries when there is none.
@@ -283,15 +386,24 @@ mod tests {
             tags in proptest::collection::btree_set(0..5u64, 0..4),
             from in 0..64u32,
             most in 0..20usize,
+            at_once in 1..8usize,
         ) {
-            let mut index = SegmentIndex::new(Position::new(1));
-            let mut record = RecordTags::default();
+            let mut index = SegmentIndex::new(Position::new(1), 0);
+            let mut records = RecordTags::default();
             for (number, own) in entries.iter().enumerate() {
-                record.clear();
-                own.iter().for_each(|tag| record.tag(TagHash(*tag)));
-                record.entry(0);
-                index.add(number * 100, &record);
+                own.iter().for_each(|tag| records.tag(TagHash(*tag)));
+                records.entry(0);
+                let begin = HEADER_BYTES + number * 100;
+                records.record(begin..begin + 100);
+                // What was taken in already stays what it is.
+                if number % at_once == 0 {
+                    index.add(&records);
+                }
+                if number % (2 * at_once) == 0 {
+                    records.drop_finished();
+                }
             }
+            index.add(&records);
             let tags: Vec<TagHash> = tags.into_iter().map(TagHash).collect();
             let (mut expected, mut next) = (Vec::new(), from);
             while expected.len() < most

@@ -1,7 +1,8 @@
 //! A segment: one file of the log, its settled bytes and its index.
 //!
-//! Readers share it behind an `Arc`. Only the writer (or recovery, before anyone reads) takes records in, and always in
-//! this order: settle the bytes, then index them. So whoever finds an entry in the index can read its bytes.
+//! Readers share it behind an `Arc`. Only the writer (or recovery, before anyone reads) settles bytes. The index follows them: the
+//! writer takes in several records at a time, and whoever asks before takes in what is settled by its bytes. So whoever finds an
+//! entry in the index can read it, and who asks finds every entry that is settled.
 
 mod header;
 mod index;
@@ -9,6 +10,7 @@ mod postings;
 mod runs;
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use quire_mapped::View;
@@ -30,24 +32,41 @@ pub(crate) struct Segment {
     pub(crate) first: Position,
     pub(crate) file: SegmentFile,
     view: View,
-    /// Held for writing only while one record is taken in.
+    /// Held for writing only while records are taken in.
     index: RwLock<SegmentIndex>,
+    /// How many bytes are indexed: set under the lock, and looked at without.
+    indexed: AtomicUsize,
 }
 
 impl Segment {
     pub(crate) fn new(first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
-        Segment { first, file, view, index: RwLock::new(index) }
+        let indexed = AtomicUsize::new(index.end_bytes());
+        Segment { first, file, view, index: RwLock::new(index), indexed }
     }
 
-    /// The index, to read. A writer that panicked within it has left it as it was, or with one record more.
+    /// The index of everything that is settled, to read. A writer that panicked within it has left it with whole records.
     pub(crate) fn index(&self) -> RwLockReadGuard<'_, SegmentIndex> {
+        if self.indexed_bytes() < self.view.settled() {
+            self.change_index(|index| index.read(self.bytes()));
+        }
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Indexes a record whose bytes are settled at `offset`.
+    /// Indexes records, as far as nobody did who asked for them.
+    pub(crate) fn take_in(&self, records: &RecordTags) {
+        self.change_index(|index| index.add(records));
+    }
+
+    /// How many bytes are indexed.
     #[inline]
-    pub(crate) fn take_in(&self, offset: usize, record: &RecordTags) {
-        self.index.write().unwrap_or_else(PoisonError::into_inner).add(offset, record);
+    pub(crate) fn indexed_bytes(&self) -> usize {
+        self.indexed.load(Ordering::Acquire)
+    }
+
+    fn change_index(&self, change: impl FnOnce(&mut SegmentIndex)) {
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        change(&mut index);
+        self.indexed.store(index.end_bytes(), Ordering::Release);
     }
 
     /// Writes the records from a position on once more, as they are, so that the next sync has them to write.
