@@ -3,8 +3,8 @@
 //! Others may have the log open, too. Who appends takes the turn first ([`Writer::turn`]), takes in what others appended, and
 //! gives the turn back with the record, or with the draft that is dropped.
 //!
-//! An append goes through these steps, in this order: bytes in place, tags indexed, numbers counted, the tail in the control
-//! file moved, and in an `os` log published. Whoever dies before the tail has moved leaves bytes that the next one clears.
+//! An append goes through these steps, in this order: bytes in place, settled and noted for the index, numbers counted, the tail in the
+//! control file moved, and in an `os` log published. Whoever dies before the tail has moved leaves bytes that the next one clears.
 
 use std::ops::Range;
 use std::sync::Arc;
