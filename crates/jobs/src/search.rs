@@ -1,16 +1,24 @@
 //! Finding jobs: by state, queue, kind, tags, times, attempts and errors, page by page.
 //!
-//! A search goes through the jobs in one order that does not change under it, so a page neither skips nor repeats: live ones by
-//! id, from memory; finished ones of one state in the order in which they finished, along the queue's tag; everything else by
-//! id, along the tags of the enqueue entries. (A job that is moved to another queue while the search goes on may be met twice.) A page
-//! looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
+//! A search goes through the jobs in an order in which each has one place that never changes, so a page neither skips nor repeats and
+//! nobody remembers what was met:
+//!
+//! * unfinished and dead ones by id, from memory;
+//! * those of a queue that are completed, or cancelled, in the order in which they ended, along the queue's tag: they never come back, so
+//!   each has ended there once;
+//! * everything else along the tags of a queue or a word: each job where it was enqueued, or where it was first moved into the queue.
+//!
+//! A page looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
 
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, BinaryHeap};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::ops::Bound;
 
 use quire_model::{Entry, History, Place, ReadError, TagBuf, Timestamp};
 
-use crate::codec::{Effect, finished_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
+use crate::codec::{Edited, Effect, finished_tag, job_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
 use crate::cursor::Cursor;
 use crate::history::Chain;
 use crate::queue::QueueId;
@@ -154,14 +162,12 @@ impl Jobs {
             },
         };
         let mut search = Search { jobs: self, history, filter, queue, bounds, page: Page::default() };
-        let mut finished = filter.states.iter().filter(|state| state.is_finished());
-        let has_live = filter.states.iter().any(|state| !state.is_finished());
-        match (has_live, finished.next(), finished.next(), queue) {
-            (true, None, ..) => search.live(after)?,
-            (false, Some(state), None, Some(queue)) if filter.tags.is_empty() => {
-                search.finished(queue, state, after)?
+        let mut ended = filter.states.iter().filter(|state| state.is_finished() && *state != JobState::Dead);
+        match (ended.next(), ended.next(), queue) {
+            (None, ..) => search.remembered(after)?,
+            (Some(state), None, Some(queue)) if filter.states == States::of([state]) && filter.tags.is_empty() => {
+                search.ended(queue, state, after)?
             }
-            (false, None, ..) => {}
             _ => search.everything(after)?,
         }
         Ok(search.page)
@@ -177,7 +183,7 @@ struct Search<'s> {
     page: Page,
 }
 
-impl Search<'_> {
+impl<'s> Search<'s> {
     /// Looks at a job. Says whether the page goes on behind it; the cursor is where it ends otherwise.
     fn look_at(&mut self, id: JobId, here: Cursor) -> Result<bool, ReadError> {
         self.page.looked_at += 1;
@@ -191,29 +197,56 @@ impl Search<'_> {
         Ok(true)
     }
 
-    fn live(&mut self, after: Cursor) -> Result<(), ReadError> {
-        let from = if after.items == 0 { Bound::Included(after.place) } else { Bound::Excluded(after.place) };
-        let range = (from.map(JobId::new), Bound::Included(JobId::new(self.bounds.up_to)));
-        let jobs = self.jobs;
-        if let Some(ids) = self.few() {
-            for id in ids.into_iter().filter(|id| core::ops::RangeBounds::contains(&range, id)) {
-                if !self.look_at(id, id.into())? {
-                    break;
-                }
-            }
-            return Ok(());
-        }
-        for (id, _) in
-            jobs.jobs.entries_from(range.0).take_while(|(id, _)| core::ops::RangeBounds::contains(&range, *id))
-        {
-            if !self.look_at(*id, (*id).into())? {
-                break;
+    /// Those that are in memory: unfinished and dead ones.
+    fn remembered(&mut self, after: Cursor) -> Result<(), ReadError> {
+        let (at, up_to) = (JobId::new(after.place), JobId::new(self.bounds.up_to));
+        let from = if after.items == 0 { Bound::Included(at) } else { Bound::Excluded(at) };
+        let mut live = self.live(from).peekable();
+        let mut dead = self.dead(from).peekable();
+        loop {
+            let is_live_next = live.peek().is_some_and(|live| dead.peek().is_none_or(|dead| live < dead));
+            let next = if is_live_next { live.next() } else { dead.next() };
+            let Some(id) = next.filter(|id| *id <= up_to) else { return Ok(()) };
+            if !self.look_at(id, id.into())? {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
-    /// The jobs of the queue in the wanted states, in order, when an index has them and they are few.
+    /// The unfinished jobs from an id on that may be wanted, in order.
+    fn live(&self, from: Bound<JobId>) -> Box<dyn Iterator<Item = JobId> + 's> {
+        if self.filter.states.iter().all(JobState::is_finished) {
+            return Box::new(core::iter::empty());
+        }
+        match self.few() {
+            Some(few) => {
+                let is_behind = move |id: &JobId| core::ops::RangeBounds::contains(&(from, Bound::Unbounded), id);
+                Box::new(few.into_iter().filter(is_behind))
+            }
+            None => Box::new(self.jobs.jobs.entries_from(from).map(|(id, _)| *id)),
+        }
+    }
+
+    /// The dead jobs from an id on, if they are wanted, in order.
+    fn dead(&self, from: Bound<JobId>) -> Box<dyn Iterator<Item = JobId> + 's> {
+        let behind = move |dead: &'s BTreeSet<JobId>| dead.range((from, Bound::Unbounded)).copied();
+        match self.queue {
+            _ if !self.filter.states.contains(JobState::Dead) => Box::new(core::iter::empty()),
+            Some(queue) => Box::new(behind(&self.jobs.queue(queue).dead)),
+            None => {
+                let mut queues: Vec<_> = self.jobs.queues.values().map(|queue| behind(&queue.dead)).collect();
+                let first = |(number, ids): (usize, &mut _)| Some(Reverse((Iterator::next(ids)?, number)));
+                let mut firsts: BinaryHeap<_> = queues.iter_mut().enumerate().filter_map(first).collect();
+                Box::new(core::iter::from_fn(move || {
+                    let Reverse((id, number)) = firsts.pop()?;
+                    firsts.extend(queues[number].next().map(|next| Reverse((next, number))));
+                    Some(id)
+                }))
+            }
+        }
+    }
+
+    /// The unfinished jobs of the queue in the wanted states, in order, when an index has them and they are few.
     fn few(&self) -> Option<Vec<JobId>> {
         let queue = self.jobs.queue(self.queue?);
         let few = |state: JobState| {
@@ -226,13 +259,15 @@ impl Search<'_> {
             };
             (timed.len() <= self.bounds.looked_at_max).then(|| timed.keys().map(|(_, id)| *id).collect::<Vec<_>>())
         };
-        let mut ids = self.filter.states.iter().map(few).collect::<Option<Vec<_>>>()?.concat();
+        let live = self.filter.states.iter().filter(|state| !state.is_finished());
+        let mut ids = live.map(few).collect::<Option<Vec<_>>>()?.concat();
         ids.sort_unstable();
         ids.dedup();
         Some(ids)
     }
 
-    fn finished(&mut self, queue: QueueId, state: JobState, after: Cursor) -> Result<(), ReadError> {
+    /// The jobs of the queue that are completed, or cancelled.
+    fn ended(&mut self, queue: QueueId, state: JobState, after: Cursor) -> Result<(), ReadError> {
         let tag = finished_tag(queue, state);
         let (mut from, mut skip) = (after.place, after.items as usize);
         while let Some(entry) = self.history.next(&[tag.tag()], from)?.filter(|entry| entry.place <= self.bounds.up_to)
@@ -243,12 +278,7 @@ impl Search<'_> {
             for (number, id) in jobs_of(entry.tags).enumerate().skip(skip) {
                 let id = id.map_err(|error| unreadable(entry.place, &error))?;
                 let items = u32::try_from(number + 1).expect("an entry has few tags");
-                // A job that came back and ended again is met where it ended last.
-                let is_last = match self.jobs.jobs.contains_key(&id) {
-                    true => false,
-                    false => ended(self.history, id)?.is_some_and(|end| end.ended.place == entry.place),
-                };
-                if is_last && !self.look_at(id, Cursor { place: entry.place, items })? {
+                if !self.look_at(id, Cursor { place: entry.place, items })? {
                     return Ok(());
                 }
             }
@@ -285,19 +315,33 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The job that came into the queue, or into being, with an entry.
+    /// The job that came into the queue, or into being, with an entry, if it had not before.
     fn job_of(&self, entry: &Entry<'_>) -> Result<Option<JobId>, ReadError> {
         if entry.kind.model != quire_model::ModelId::JOBS {
             return Ok(None);
         }
         Ok(match Effect::read(entry)? {
             Effect::Enqueued(_) => Some(JobId::new(entry.place)),
-            Effect::Edited(edited) if Some(edited.epitaph.queue) == self.queue && self.filter.tags.is_empty() => {
-                let began = enqueued_at(self.history, edited.job)?;
-                began.filter(|(_, enqueued)| enqueued.queue != edited.epitaph.queue).map(|_| edited.job)
+            Effect::Edited(edited) if self.filter.tags.is_empty() && self.is_first_move(&edited, entry.place)? => {
+                Some(edited.job)
             }
             _ => None,
         })
+    }
+
+    /// Whether this edit, which stands at `place`, brought a job into the queue for the first time.
+    fn is_first_move(&self, edited: &Edited<'_>, place: Place) -> Result<bool, ReadError> {
+        let Some(queue) = self.queue.filter(|queue| edited.from != *queue && edited.epitaph.queue == *queue) else {
+            return Ok(false);
+        };
+        match enqueued_at(self.history, edited.job)? {
+            Some((_, enqueued)) if enqueued.queue != queue => {}
+            _ => return Ok(false),
+        }
+        // What happens to a job in a queue is tagged with both from there on.
+        let (queue, job) = (queue_tag(queue), job_tag(edited.job));
+        let first = self.history.next(&[queue.tag(), job.tag()], edited.job.place())?;
+        Ok(first.is_some_and(|first| first.place == place))
     }
 
     fn matches(&self, id: JobId) -> Result<bool, ReadError> {

@@ -1,7 +1,7 @@
 //! Entries that change what a job is, or bring a finished one back.
 //!
 //! ```text
-//! edited   id · before · epitaph · group str · 0 │ 1 · payload bytes
+//! edited   id · before · epitaph · from queue varint · group str · 0 │ 1 · payload bytes
 //! revived  id · before · epitaph · from u8 · group str · 0 │ 1 · payload bytes
 //! ```
 //!
@@ -12,16 +12,19 @@ use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use super::step::{Epitaph, read_later, write_later};
-use super::{expected, read_id, write_id};
+use super::{expected, queue, read_id, write_id};
+use crate::queue::QueueId;
 use crate::{JobId, JobState};
 
-/// A job that waits is changed.
+/// An unfinished job is changed, or moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edited<'a> {
     pub(crate) job: JobId,
     pub(crate) before: Place,
     /// What it is from now on; its content is what it was.
     pub(crate) epitaph: Epitaph,
+    /// The queue that it was in: another than the epitaph's when it was moved.
+    pub(crate) from: QueueId,
     pub(crate) group: &'a str,
     /// The new payload, when it is a new one.
     pub(crate) payload: Option<&'a [u8]>,
@@ -59,7 +62,7 @@ impl<'a> Edited<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);
-        self.epitaph.write(job, write_later(job, self.before, out)).str(self.group);
+        self.epitaph.write(job, write_later(job, self.before, out)).varint(u64::from(self.from.0)).str(self.group);
         write_payload(self.payload, out);
     }
 
@@ -69,6 +72,7 @@ impl<'a> Edited<'a> {
             job: JobId::new(job),
             before: read_later(job, from)?,
             epitaph: Epitaph::read(job, from)?,
+            from: queue(from)?,
             group: from.str()?,
             payload: read_payload(from)?,
         })

@@ -86,7 +86,7 @@ impl Decision<'_, '_> {
         };
         let content = self.draft.epitaph(id, &job).content;
         let epitaph = Epitaph { queue, priority, attempts_max, content };
-        let edited = Edited { job: id, before: job.last(), epitaph, group: &group, payload };
+        let edited = Edited { job: id, before: job.last(), epitaph, from: job.queue, group: &group, payload };
         if queue != job.queue {
             self.draft.push(&Effect::MovedOut { job: id, to: queue }, Some(job.queue));
         }

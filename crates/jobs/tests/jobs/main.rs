@@ -9,5 +9,6 @@ mod order;
 mod overload;
 mod queues;
 mod reads;
+mod search;
 mod transitions;
 mod yard;
