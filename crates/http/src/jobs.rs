@@ -136,7 +136,7 @@ impl From<JobView> for JobReply {
                 (reply.finished_at_ms, reply.result) = (Some(at.as_millis()), Some(Shown::value("result", result)));
             }
             Status::Cancelled { at, reason } => {
-                (reply.finished_at_ms, reply.reason) = (at.map(Timestamp::as_millis), Some(reason));
+                (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(reason));
             }
             Status::Dead { at, cause } => {
                 (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(cause.name().to_owned()));

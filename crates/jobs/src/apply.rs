@@ -1,6 +1,7 @@
 //! Entries into the state. Cheap and total: everything was decided.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::{Place, Timestamp};
@@ -53,8 +54,11 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
         Effect::QueueCleared { queue } => state.clear(*queue, entry.time, |job| job.state != JobState::Active),
         Effect::QueueDestroyed { queue } => {
             state.clear(*queue, entry.time, |_| true);
-            let name = state.queues.remove(queue).expect("a queue that is destroyed is there").name;
+            let destroyed = state.queue_mut(*queue);
+            destroyed.destroyed_at = Some(entry.time);
+            let name = Arc::clone(&destroyed.name);
             state.queue_ids.remove(&name);
+            state.settle_queue(*queue);
         }
         Effect::KeyHeld { job, scope, until, key } => {
             state.keys.take(key_in(*scope, key), Holder { job: *job, until: KeyEnd::At(*until) });
@@ -124,6 +128,7 @@ impl Jobs {
             self.step(number, steps.cause, &step, entry.place);
         }
         due.into_iter().for_each(|due| self.end_change(number, due));
+        self.settle_queue(number);
     }
 
     fn step(&mut self, number: QueueId, cause: Cause, step: &Step<'_>, place: Place) {
@@ -219,9 +224,11 @@ impl Jobs {
     }
 
     fn revived(&mut self, revived: &Revived<'_>, entry: &quire_model::Entry<'_>) {
-        let Revived { job: id, epitaph, from, .. } = *revived;
+        let Revived { job: id, epitaph, from, was_in, .. } = *revived;
+        let before = self.queues.get_mut(&was_in).expect("a dead job's queue is there");
+        before.uncount(id, from);
+        self.settle_queue(was_in);
         let queue = self.queue_mut(epitaph.queue);
-        queue.uncount(id, from);
         let due = queue.begin_change(entry.time);
         let group = queue.groups.intern(revived.group);
         let mut job = Job::enqueued(id, epitaph.queue, group, epitaph.priority, epitaph.attempts_max);
@@ -236,18 +243,29 @@ impl Jobs {
         self.end_change(epitaph.queue, due);
     }
 
-    /// Cancels the jobs of a queue that are `wanted`.
+    /// Cancels the jobs of a queue that are `wanted`: each is told of later, by a step of its own.
     fn clear(&mut self, queue: QueueId, now: Timestamp, wanted: impl Fn(&Job) -> bool) {
         let due = self.queue_mut(queue).begin_change(now);
         let cleared: Vec<JobId> = self.queue(queue).ids().filter(|id| wanted(&self.live(*id))).collect();
         for id in cleared {
             let job = self.live(id);
             let expires_at = self.extra(id, &job).and_then(|extra| extra.expires_at);
+            let mut cleared = job.cleared(now);
+            if let Some(extra) = self.extras.get_mut(&id) {
+                (extra.expires_at, extra.run_until) = (None, None);
+                if let Some(key) = extra.key.take() {
+                    self.keys.free(&key, id);
+                }
+                cleared.extra = extra.is_some();
+                if !cleared.extra {
+                    self.extras.remove(&id);
+                }
+            }
             let index = self.queue_mut(queue);
             index.remove(id, &job, expires_at);
-            index.counts[JobState::Cancelled as usize] += 1;
-            self.jobs.remove(&id);
-            self.forget(id, &job, true);
+            index.insert(id, &cleared, None);
+            self.jobs.insert(id, cleared);
+            self.untold.insert(queue);
         }
         self.end_change(queue, due);
     }

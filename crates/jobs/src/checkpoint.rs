@@ -1,12 +1,13 @@
 //! The state as bytes.
 //!
 //! ```text
-//! version u8 = 3 · queues created varint
+//! version u8 = 4 · queues created varint
 //! queues varint · per queue, by number:  number varint · name str · settings · time u64 · turns varint · meter
-//!                                        · completed varint · cancelled varint · dead varint · their ids
+//!                                        · 0 │ 1 · destroyed at u64
+//!                                        · completed varint · cancelled and told of varint · dead varint · their ids
 //!                                        · slots of groups varint · per slot: 0 free │ 1 · name str · turn varint · meter
 //! jobs   varint · per job, by id:        id · queue varint · group varint · priority u8 · attempt varint · attempts max varint
-//!                                        · last · state u8 · [until u64: scheduled, active, retrying] · extra
+//!                                        · last · state u8 · [until u64: scheduled, active, retrying, cancelled] · extra
 //! id     position varint · index varint
 //! last   a place behind the id, as in an entry of steps
 //! extra  flags u8 · [1: expires at u64] [2: run until u64] [4: key] [8: progress id] [16: checkpoint id] [32: content id]
@@ -32,7 +33,7 @@ use crate::rate::Meter;
 use crate::state::{JobState, Jobs};
 use crate::{JobId, Priority};
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// Whose turn it was in a queue: put right when its jobs are there.
 struct Turns {
@@ -47,9 +48,14 @@ pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
         settings::write(&queue.settings, out.varint(u64::from(id.0)).str(&queue.name));
         out.u64(queue.time.as_micros()).varint(queue.groups.turns);
         queue.meter.save(out);
-        for state in [JobState::Completed, JobState::Cancelled, JobState::Dead] {
-            out.varint(queue.counts[state as usize]);
-        }
+        match queue.destroyed_at {
+            None => out.u8(0),
+            Some(time) => out.u8(1).u64(time.as_micros()),
+        };
+        let [completed, cancelled, dead] =
+            [JobState::Completed, JobState::Cancelled, JobState::Dead].map(|state| queue.counts[state as usize]);
+        // Those that are not told of stand among the jobs.
+        out.varint(completed).varint(cancelled - queue.cleared.len() as u64).varint(dead);
         queue.dead.iter().for_each(|id| write_id(id.place(), out));
         out.varint(queue.groups.slots().len() as u64);
         for group in queue.groups.slots() {
@@ -79,7 +85,7 @@ pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
 }
 
 fn has_until(state: JobState) -> bool {
-    matches!(state, JobState::Scheduled | JobState::Active | JobState::Retrying)
+    matches!(state, JobState::Scheduled | JobState::Active | JobState::Retrying | JobState::Cancelled)
 }
 
 fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
@@ -118,7 +124,7 @@ fn save_key(key: &Key, out: &mut Encoder) {
 
 pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
     if from.u8()? != VERSION {
-        return Err(expected("a checkpoint of the jobs model, version 3"));
+        return Err(expected("a checkpoint of the jobs model, version 4"));
     }
     let mut state = Jobs { queues_created: from.varint_u32()?, ..Jobs::default() };
     let mut turns: Vec<Turns> = Vec::new();
@@ -129,6 +135,11 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
         queue.time = time(from)?;
         let queue_turns = from.varint()?;
         queue.meter = Meter::load(from)?;
+        queue.destroyed_at = match from.u8()? {
+            0 => None,
+            1 => Some(time(from)?),
+            _ => return Err(expected("whether a queue is destroyed, 0 or 1")),
+        };
         for state in [JobState::Completed, JobState::Cancelled, JobState::Dead] {
             queue.counts[state as usize] = from.varint()?;
         }
@@ -183,8 +194,8 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
     job.attempt = attempt;
     job.set_last(read_later(id.place(), from)?);
     job.state = JobState::from_number(from.u8()?)
-        .filter(|state| !state.is_finished())
-        .ok_or(expected("the state of a live job"))?;
+        .filter(|state| !matches!(state, JobState::Completed | JobState::Dead))
+        .ok_or(expected("the state of a job that is in memory"))?;
     if has_until(job.state) {
         job.set_until(time(from)?);
     }
@@ -200,7 +211,9 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
     };
     job.extra = extra.is_some();
     let queue = state.queues.get_mut(&number).ok_or(expected("the number of a queue that is there"))?;
-    if !queue.groups.has(group) {
+    if job.state == JobState::Cancelled {
+        state.untold.insert(number);
+    } else if !queue.groups.has(group) {
         return Err(expected("the number of a group that is there"));
     }
     if state.jobs.insert(id, job).is_some() {

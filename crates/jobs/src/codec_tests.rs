@@ -102,7 +102,7 @@ proptest! {
             Effect::Extended { jobs: Vec::from([(job, time), (JobId::new(before), time)]) },
             Effect::Noted { job, progress: payload, checkpoint: Some(&bytes) },
             Effect::Edited(Edited { job, before, epitaph, from: QueueId(9), group: &text, payload }),
-            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, group: &text, payload }),
+            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, payload }),
             Effect::MovedOut { job, to: QueueId(7) },
             Effect::KeyHeld { job, scope: flag.then_some(queue), until: time, key: &bytes },
             Effect::BulkAdvanced(Advanced {

@@ -64,7 +64,7 @@ struct Rest {
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
     destroyed: usize,
-    /// How jobs ended that time ended in this commit: place of the step, and what it says.
+    /// How jobs ended that time ended in this commit, or of whose ends it tells: place of the step, and what it says.
     over: BTreeMap<JobId, (Place, Epitaph, u16)>,
     extras: BTreeMap<JobId, Extra>,
     groups: BTreeMap<JobId, String>,
@@ -138,7 +138,7 @@ impl<'d> Draft<'d> {
     /// How many queues there are.
     pub(crate) fn queue_count(&self) -> usize {
         let (created, destroyed) = self.rest.as_ref().map_or((0, 0), |rest| (rest.created as usize, rest.destroyed));
-        self.state.queues.len() + created - destroyed
+        self.state.queue_ids.len() + created - destroyed
     }
 
     /// Adds a queue that was not there.
@@ -241,7 +241,7 @@ impl<'d> Draft<'d> {
         if let Some(standing) = self.changed.get(id) {
             return Some(*standing);
         }
-        let job = self.state.jobs.get(&id)?;
+        let job = self.state.jobs.get(&id).filter(|job| !job.state.is_finished())?;
         Some(if self.is_cleared(job) { Standing::Finished(JobState::Cancelled) } else { Standing::Live(*job) })
     }
 
@@ -250,7 +250,7 @@ impl<'d> Draft<'d> {
     pub(crate) fn live(&self, id: JobId) -> Option<&Job> {
         match self.changed.get(id) {
             Some(standing) => standing.live(),
-            None => self.state.jobs.get(&id).filter(|job| !self.is_cleared(job)),
+            None => self.state.jobs.get(&id).filter(|job| !job.state.is_finished() && !self.is_cleared(job)),
         }
     }
 
@@ -320,12 +320,16 @@ impl<'d> Draft<'d> {
             (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) => {
                 self.rest().over.insert(id, (place, epitaph, attempt));
             }
+            // It was cancelled before, with its queue.
+            (Cause::Cancelled, To::Cancelled(epitaph)) if job.state.is_finished() => {
+                self.rest().over.insert(id, (place, epitaph, attempt));
+            }
             _ => drop(self.rest.as_mut().and_then(|rest| rest.over.remove(&id))),
         }
         self.set(id, job, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
     }
 
-    /// How a job ended that time ended in this commit.
+    /// How a job ended that time ended in this commit, or of whose end it tells.
     pub(crate) fn over(&self, id: JobId) -> Option<(Place, Epitaph, u16)> {
         self.rest.as_ref()?.over.get(&id).copied()
     }
@@ -362,6 +366,7 @@ impl<'d> Draft<'d> {
                     _ => {}
                 }
             }
+            _ if before.state.is_finished() => {}
             _ => draft.live -= 1,
         }
         self.changed.insert(id, after);

@@ -233,6 +233,7 @@ pub(crate) fn of_step(plain: Transition, cause: Cause, shared: &str, step: &Step
         _ => (String::from(shared), Vec::new()),
     };
     Transition {
+        time: step.time(cause, plain.time),
         event: Event::Step(cause),
         state: step.to.state(),
         attempt: step.attempt,

@@ -11,7 +11,7 @@ use crate::keys::Key;
 use crate::queue::QueueId;
 use crate::{JobId, JobState, LeaseToken, Priority};
 
-/// A live job.
+/// A live job, or one that was cancelled with its queue and of whose end the log does not tell yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) queue: QueueId,
@@ -19,7 +19,8 @@ pub(crate) struct Job {
     pub(crate) group: u32,
     /// The place of its last step: of an active job the token of its lease.
     last: Packed,
-    /// The time that ends its state; zero when none does. In two halves, for alignment to four.
+    /// The time that ends its state, zero when none does; of one that was cancelled with its queue, when that was. In two halves, for
+    /// alignment to four.
     until: [u32; 2],
     /// How many attempts have started.
     pub(crate) attempt: u16,
@@ -66,6 +67,13 @@ impl Job {
     /// Whether this lease holds it.
     pub(crate) fn is_held_by(&self, token: LeaseToken) -> bool {
         self.state == JobState::Active && self.last() == token.place()
+    }
+
+    /// What is left of it when its queue is cleared or destroyed, until the log tells of its end.
+    pub(crate) fn cleared(mut self, now: Timestamp) -> Self {
+        (self.state, self.group) = (JobState::Cancelled, 0);
+        self.set_until(now);
+        self
     }
 
     pub(crate) fn attempts_left(&self) -> bool {

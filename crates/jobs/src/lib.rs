@@ -50,7 +50,8 @@
 //! # In memory
 //!
 //! What scheduling needs of a live job, whatever its payload: 36 bytes and its places in the indexes; more for one with a key, a
-//! time to expire, a timeout under way or word of a heartbeat. A dead job takes its id; another finished one nothing.
+//! time to expire, a timeout under way or word of a heartbeat. A dead job takes its id; another finished one nothing, once the log tells
+//! of its end.
 //!
 //! Not here: workflows, schedules that repeat, webhooks.
 

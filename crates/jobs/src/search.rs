@@ -6,6 +6,7 @@
 //! * unfinished and dead ones by id, from memory;
 //! * those of a queue that are completed, or cancelled, in the order in which they ended, along the queue's tag: they never come back, so
 //!   each has ended there once;
+//!   (While jobs of a cleared queue are not told of, and in a bulk change, cancelled ones are found as everything else is.)
 //! * everything else along the tags of a queue or a word: each job where it was enqueued, or where it was first moved into the queue.
 //!
 //! A page looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
@@ -103,6 +104,8 @@ pub(crate) struct Bounds {
     pub(crate) up_to: Place,
     pub(crate) count_max: usize,
     pub(crate) looked_at_max: usize,
+    /// Whether jobs are to be changed that match at that place, wherever they have ended since.
+    pub(crate) is_bulk: bool,
 }
 
 impl Filter<'_> {
@@ -143,7 +146,7 @@ impl Jobs {
         after: Option<Cursor>,
         count_max: usize,
     ) -> Result<Page, ReadError> {
-        let bounds = Bounds { up_to: Place::END, count_max, looked_at_max: SEARCH_LOOKED_AT_MAX };
+        let bounds = Bounds { up_to: Place::END, count_max, looked_at_max: SEARCH_LOOKED_AT_MAX, is_bulk: false };
         self.search_within(history, filter, after.unwrap_or(Cursor::START), bounds)
     }
 
@@ -165,7 +168,7 @@ impl Jobs {
         let mut ended = filter.states.iter().filter(|state| state.is_finished() && *state != JobState::Dead);
         match (ended.next(), ended.next(), queue) {
             (None, ..) => search.remembered(after)?,
-            (Some(state), None, Some(queue)) if filter.states == States::of([state]) && filter.tags.is_empty() => {
+            (Some(state), None, Some(queue)) if search.goes_along_ends(state, after) => {
                 search.ended(queue, state, after)?
             }
             _ => search.everything(after)?,
@@ -195,6 +198,18 @@ impl<'s> Search<'s> {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Whether those that are wanted are found along the ends of jobs. A search that began along enqueues goes on so: its cursors say
+    /// how many entries are behind them, not how many items.
+    fn goes_along_ends(&self, state: JobState, after: Cursor) -> bool {
+        let is_told = || match after {
+            Cursor::START => !self.bounds.is_bulk && self.jobs.untold.is_empty(),
+            Cursor { items, .. } => items > 0,
+        };
+        self.filter.states == States::of([state])
+            && self.filter.tags.is_empty()
+            && (state == JobState::Completed || is_told())
     }
 
     /// Those that are in memory: unfinished and dead ones.
@@ -296,12 +311,12 @@ impl<'s> Search<'s> {
             tags.push(queue_tag(queue));
         }
         let tags: Vec<_> = tags.iter().map(TagBuf::tag).collect();
-        let mut from = if after.items == 0 { after.place } else { after.place.after() };
+        let mut from = after.place;
         let mut entries = 0;
         while let Some(entry) = self.history.next(&tags, from)?.filter(|entry| entry.place <= self.bounds.up_to) {
             from = entry.place.after();
             entries += 1;
-            let here = Cursor { place: entry.place, items: 1 };
+            let here = Cursor { place: from, items: 0 };
             if let Some(id) = self.job_of(&entry)?
                 && !self.look_at(id, here)?
             {
@@ -346,6 +361,7 @@ impl<'s> Search<'s> {
 
     fn matches(&self, id: JobId) -> Result<bool, ReadError> {
         let filter = self.filter;
+        // Those that were cleared and are not told of are in memory, too.
         let (state, queue, attempt, last) = match self.jobs.jobs.get(&id) {
             Some(job) => (job.state, job.queue, job.attempt, job.last()),
             None => match ended(self.history, id)? {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
-use crate::codec::{Cause, Edited, Effect, Enqueued, Epitaph, Revived, Step, job_tag, unreadable, user_tags};
+use crate::codec::{Cause, Effect, Enqueued, Epitaph, Step, job_tag, unreadable, user_tags};
 use crate::history::{Chain, Event};
 use crate::job::{Extra, Job};
 use crate::state::{JobState, Jobs};
@@ -97,8 +97,8 @@ pub enum Status {
     },
     /// Called off.
     Cancelled {
-        /// When; `None` when it went with its queue's other jobs.
-        at: Option<Timestamp>,
+        /// When.
+        at: Timestamp,
         /// Why.
         reason: String,
     },
@@ -144,35 +144,17 @@ pub(crate) struct End {
     pub(crate) status: Status,
 }
 
-/// How a job that is not live ended; `None` when it was deleted, or there never was one.
+/// How a job ended that is no longer in memory; `None` when it was deleted, or there never was one.
 pub(crate) fn ended(history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
-    let with_its_queue = |place: Place, epitaph: Epitaph| {
-        let status = Status::Cancelled { at: None, reason: String::from("the queue was cleared") };
-        End { ended: Ended { state: JobState::Cancelled, epitaph, place, attempt: 0 }, status }
-    };
-    let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else {
-        // Never finished by a step of its own: it went with its queue, if it ever was.
-        return Ok(enqueued_at(history, id)?.map(|(_, Enqueued { queue, priority, attempts_max, .. })| {
-            with_its_queue(id.place(), Epitaph { queue, priority, attempts_max, content: id.place() })
-        }));
-    };
-    match Effect::read(&last)? {
-        Effect::Steps(steps) => {
-            for step in steps.iter() {
-                let step = step.map_err(|error| unreadable(last.place, &error))?;
-                if step.job == id {
-                    return Ok(ended_by(&last, steps.cause, steps.shared, &step));
-                }
-            }
-            Ok(None)
+    let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else { return Ok(None) };
+    let Effect::Steps(steps) = Effect::read(&last)? else { return Ok(None) };
+    for step in steps.iter() {
+        let step = step.map_err(|error| unreadable(last.place, &error))?;
+        if step.job == id {
+            return Ok(ended_by(&last, steps.cause, steps.shared, &step));
         }
-        // It was live after this.
-        Effect::Revived(Revived { epitaph, payload, .. }) | Effect::Edited(Edited { epitaph, payload, .. }) => {
-            let content = if payload.is_some() { last.place } else { epitaph.content };
-            Ok(Some(with_its_queue(last.place, Epitaph { content, ..epitaph })))
-        }
-        _ => Ok(None),
     }
+    Ok(None)
 }
 
 fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> Option<End> {
@@ -180,7 +162,7 @@ fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> O
     let status = match state {
         JobState::Completed => Status::Completed { at: entry.time, result: step.detail.to_vec() },
         JobState::Cancelled => Status::Cancelled {
-            at: Some(entry.time),
+            at: step.time(cause, entry.time),
             reason: String::from(if cause == Cause::Replaced { "replaced by a newer job of its key" } else { shared }),
         },
         _ => Status::Dead { at: entry.time, cause },
@@ -240,25 +222,23 @@ impl Jobs {
     /// When its entries can't be read.
     pub fn job(&self, history: &dyn History, id: JobId) -> Result<Option<JobView>, ReadError> {
         let Some((entry, enqueued)) = enqueued_at(history, id)? else { return Ok(None) };
-        match self.jobs.get(&id) {
-            Some(job) => {
-                let extra = self.extra(id, job).cloned().unwrap_or_default();
-                let status = live_status(history, id, job)?;
-                let place = job.last();
-                let epitaph = Epitaph {
-                    queue: job.queue,
-                    priority: job.priority,
-                    attempts_max: job.attempts_max,
-                    content: extra.content.unwrap_or(id.place()),
-                };
-                let ended = Ended { state: job.state, epitaph, place, attempt: job.attempt };
-                self.view(history, &entry, &enqueued, End { ended, status }, &extra).map(Some)
-            }
-            None => match ended(history, id)? {
-                Some(end) => self.view(history, &entry, &enqueued, end, &Extra::default()).map(Some),
-                None => Ok(None),
-            },
-        }
+        let Some(end) = self.end_or_standing(history, id)? else { return Ok(None) };
+        let extra = self.jobs.get(&id).and_then(|job| self.extra(id, job)).cloned().unwrap_or_default();
+        self.view(history, &entry, &enqueued, end, &extra).map(Some)
+    }
+
+    /// How a job that is not live ended; `None` when it is live, when it was deleted, or there never was one.
+    pub(crate) fn end(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
+        Ok(self.end_or_standing(history, id)?.filter(|end| end.ended.state.is_finished()))
+    }
+
+    /// How a job ended, or where it stands.
+    fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
+        let Some(job) = self.jobs.get(&id) else { return ended(history, id) };
+        let content = self.extra(id, job).and_then(|extra| extra.content).unwrap_or(id.place());
+        let epitaph = Epitaph { queue: job.queue, priority: job.priority, attempts_max: job.attempts_max, content };
+        let ended = Ended { state: job.state, epitaph, place: job.last(), attempt: job.attempt };
+        Ok(Some(End { ended, status: self.status(history, id, job)? }))
     }
 
     fn view(
@@ -301,23 +281,27 @@ impl Jobs {
             last_error,
         })
     }
-}
 
-fn live_status(history: &dyn History, id: JobId, job: &Job) -> Result<Status, ReadError> {
-    let mut chain = Chain { history, id, next: Some(job.last()) };
-    let mut note = |wanted: &[Cause]| {
-        let is_wanted = |event: Event| matches!(event, Event::Step(cause) if wanted.contains(&cause));
-        Ok::<_, ReadError>(chain.find(|step| is_wanted(step.event))?.map_or_else(String::new, |step| step.note))
-    };
-    Ok(match job.state {
-        JobState::Scheduled => Status::Scheduled { run_at: job.until() },
-        JobState::Pending => Status::Pending,
-        JobState::Retrying => Status::Retrying { due: job.until() },
-        JobState::Active => Status::Active {
-            token: LeaseToken::new(job.last()),
-            deadline: job.until(),
-            worker: note(&[Cause::Leased])?,
-        },
-        _ => Status::Held { reason: note(&[Cause::Held, Cause::Unreadable])? },
-    })
+    /// Where a job stands that is in memory.
+    fn status(&self, history: &dyn History, id: JobId, job: &Job) -> Result<Status, ReadError> {
+        let mut chain = Chain { history, id, next: Some(job.last()) };
+        let mut note = |wanted: &[Cause]| {
+            let is_wanted = |event: Event| matches!(event, Event::Step(cause) if wanted.contains(&cause));
+            Ok::<_, ReadError>(chain.find(|step| is_wanted(step.event))?.map_or_else(String::new, |step| step.note))
+        };
+        Ok(match job.state {
+            JobState::Scheduled => Status::Scheduled { run_at: job.until() },
+            JobState::Pending => Status::Pending,
+            JobState::Retrying => Status::Retrying { due: job.until() },
+            JobState::Active => Status::Active {
+                token: LeaseToken::new(job.last()),
+                deadline: job.until(),
+                worker: note(&[Cause::Leased])?,
+            },
+            JobState::Cancelled => {
+                Status::Cancelled { at: job.until(), reason: String::from(self.queue(job.queue).why_cleared(job)) }
+            }
+            _ => Status::Held { reason: note(&[Cause::Held, Cause::Unreadable])? },
+        })
+    }
 }

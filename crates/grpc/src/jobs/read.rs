@@ -83,7 +83,7 @@ fn message(job: JobView, history: HistoryPage) -> Job {
             (message.finished_at_us, message.result) = (Some(at.as_micros()), Some(Bytes::from(result)));
         }
         Standing::Cancelled { at, reason } => {
-            (message.finished_at_us, message.reason) = (at.map(Timestamp::as_micros), reason);
+            (message.finished_at_us, message.reason) = (Some(at.as_micros()), reason);
         }
         Standing::Dead { at, cause } => {
             (message.finished_at_us, message.reason) = (Some(at.as_micros()), cause.name().to_owned());

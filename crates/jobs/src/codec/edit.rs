@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! edited   id · before · epitaph · from queue varint · group str · 0 │ 1 · payload bytes
-//! revived  id · before · epitaph · from u8 · group str · 0 │ 1 · payload bytes
+//! revived  id · before · epitaph · from u8 · from queue varint · group str · 0 │ 1 · payload bytes
 //! ```
 //!
 //! Both say all of it, changed or not, so that applying them needs nothing but the state. `before` and the epitaph stand as in
@@ -38,6 +38,8 @@ pub(crate) struct Revived<'a> {
     pub(crate) epitaph: Epitaph,
     /// The state that it was in.
     pub(crate) from: JobState,
+    /// The queue that it was in: another than the epitaph's when that was destroyed.
+    pub(crate) was_in: QueueId,
     pub(crate) group: &'a str,
     /// The new payload, when it is a new one.
     pub(crate) payload: Option<&'a [u8]>,
@@ -83,7 +85,8 @@ impl<'a> Revived<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);
-        self.epitaph.write(job, write_later(job, self.before, out)).u8(self.from as u8).str(self.group);
+        self.epitaph.write(job, write_later(job, self.before, out)).u8(self.from as u8);
+        out.varint(u64::from(self.was_in.0)).str(self.group);
         write_payload(self.payload, out);
     }
 
@@ -94,6 +97,7 @@ impl<'a> Revived<'a> {
             before: read_later(job, from)?,
             epitaph: Epitaph::read(job, from)?,
             from: JobState::from_number(from.u8()?).ok_or(expected("a state that this version knows"))?,
+            was_in: queue(from)?,
             group: from.str()?,
             payload: read_payload(from)?,
         })

@@ -5,8 +5,8 @@
 //! | 1    | queue created   | queue                                  | `queue varint · name…` |
 //! | 2    | enqueued        | queue, user tags                       | see [`job`] |
 //! | 3    | queue set       | queue                                  | `queue varint · settings`, see [`settings`] |
-//! | 4    | queue cleared   | queue                                  | `queue varint`: its waiting jobs are cancelled |
-//! | 5    | queue destroyed | queue                                  | `queue varint`: it is gone, and its jobs are cancelled |
+//! | 4    | queue cleared   | queue                                  | `queue varint`: its waiting jobs are cancelled, steps of theirs follow |
+//! | 5    | queue destroyed | queue                                  | `queue varint`: it is gone, and its jobs are cancelled, steps of theirs follow |
 //! | 6    | extended        | none                                   | `count varint · per job: id · deadline u64` |
 //! | 7    | noted           | queue, when it has progress            | `id · flags u8 · [progress bytes] [checkpoint bytes]` |
 //! | 8    | edited          | queue, of a move the new one; job      | see [`edit`] |

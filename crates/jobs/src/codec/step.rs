@@ -10,7 +10,7 @@
 //!
 //! `before` is the place of the step before, or of the enqueue: the chain that a job's history is read along. `detail` is the
 //! result of a completed job, the error of a failed one, of a finished job that is
-//! deleted the number of the state it was in. The content is where the payload stands: the enqueue, or an edit.
+//! deleted the number of the state it was in, of a job that was cancelled with its queue the time of that (u64). The content is where the payload stands: the enqueue, or an edit.
 
 use core::mem;
 
@@ -250,6 +250,14 @@ pub(crate) fn read_later(before: Place, from: &mut Decoder<'_>) -> Result<Place,
 }
 
 impl<'a> Step<'a> {
+    /// When it happened, of an entry of this time: a job that was cancelled with its queue is told of later.
+    pub(crate) fn time(&self, cause: Cause, entry: Timestamp) -> Timestamp {
+        match self.detail.try_into() {
+            Ok(at) if cause == Cause::Cancelled => Timestamp::from_micros(u64::from_le_bytes(at)),
+            _ => entry,
+        }
+    }
+
     fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);

@@ -1,13 +1,14 @@
 //! Changes of a job by somebody who does not hold it.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use super::{Decision, Stop};
 use crate::codec::{Cause, Edited, Effect, Epitaph, Revived, To};
 use crate::draft::{GROUP_UNKNOWN, Next};
 use crate::job::{Extra, Job};
 use crate::transition::Standing;
-use crate::view::{Ended, ended};
+use crate::view::Ended;
 use crate::{Change, JobId, JobState, Limit, Priority, Refusal};
 
 impl Decision<'_, '_> {
@@ -27,8 +28,8 @@ impl Decision<'_, '_> {
                 None => return Err(Refusal::WrongState { job: id, state }.into()),
             },
             Some(Standing::Deleted) => return Err(Refusal::UnknownJob { job: id }.into()),
-            None => match ended(self.history, id)? {
-                Some(ended) => self.change_finished(id, &ended.ended, change)?,
+            None => match self.state.end(self.history, id)? {
+                Some(end) => self.change_finished(id, &end.ended, change)?,
                 None => return Err(Refusal::UnknownJob { job: id }.into()),
             },
         }
@@ -109,23 +110,22 @@ impl Decision<'_, '_> {
             Change::Delete => self.draft.delete_finished(id, epitaph, place, attempt, state),
             // Of other finished jobs the log may be giving up the payload this moment.
             Change::Retry { payload } if state == JobState::Dead => {
-                let queue = self.draft.stored_queue(epitaph.queue).filter(|stored| {
-                    // Destroyed by this commit.
-                    self.draft.queue(&stored.name) == Some(epitaph.queue)
-                });
-                let Some(queue) = queue else {
-                    return Err(Refusal::UnknownQueue { queue: String::from("that it was in") }.into());
-                };
-                let jobs_max = self.draft.settings(epitaph.queue).jobs_max;
-                self.check_room(epitaph.queue, &queue.name, jobs_max, 0)?;
+                let name = self.draft.stored_queue(epitaph.queue).map(|queue| Arc::clone(&queue.name));
+                let name = name.expect("a queue with dead jobs is there");
+                // One that was destroyed has another of its name.
+                if let Some(queue) = self.draft.queue(&name) {
+                    self.check_room(queue, &name, self.draft.settings(queue).jobs_max, 0)?;
+                }
                 let entry = self.history.entry(id.place())?;
                 let group = match entry.map(|entry| Effect::read(&entry)).transpose()? {
                     Some(Effect::Enqueued(enqueued)) => String::from(enqueued.group),
                     _ => return Err(Refusal::UnknownJob { job: id }.into()),
                 };
-                let revived = Revived { job: id, before: place, epitaph, from: state, group: &group, payload };
-                let at = self.draft.push(&Effect::Revived(revived), Some(epitaph.queue));
-                let mut job = Job::enqueued(id, epitaph.queue, GROUP_UNKNOWN, epitaph.priority, epitaph.attempts_max);
+                let (queue, was_in) = (self.queue_for(&name)?, epitaph.queue);
+                let epitaph = Epitaph { queue, ..epitaph };
+                let revived = Revived { job: id, before: place, epitaph, from: state, was_in, group: &group, payload };
+                let at = self.draft.push(&Effect::Revived(revived), Some(queue));
+                let mut job = Job::enqueued(id, queue, GROUP_UNKNOWN, epitaph.priority, epitaph.attempts_max);
                 job.set_last(at);
                 let content = if payload.is_some() { at } else { epitaph.content };
                 let content = (content != id.place()).then_some(content);

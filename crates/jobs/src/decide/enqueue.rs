@@ -8,7 +8,6 @@ use crate::codec::{Cause, Effect, To};
 use crate::draft::Next;
 use crate::keys::{Holder, Key, KeyEnd};
 use crate::transition::Standing;
-use crate::view::ended;
 use crate::{Backoff, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
 
 /// Checks every size and count of a job.
@@ -87,7 +86,7 @@ impl Decision<'_, '_> {
         let state = match standing.and_then(|standing| standing.state()) {
             Some(state) => state,
             // A key that is held for a time outlives its job, whose end is told by the log alone.
-            None => ended(self.history, holder.job)?.map_or(JobState::Completed, |end| end.ended.state),
+            None => self.state.end(self.history, holder.job)?.map_or(JobState::Completed, |end| end.ended.state),
         };
         let live = standing.as_ref().and_then(Standing::live);
         let duplicate = Reply::Enqueued { job: holder.job, state, duplicate: true };

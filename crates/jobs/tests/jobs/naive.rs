@@ -342,12 +342,12 @@ impl Naive {
                 return Ok(Reply::Changed { state: None });
             }
             Change::Retry { payload } if job.state == JobState::Dead => {
-                if job.orphan {
-                    return Err(Refusal::UnknownQueue { queue: "that it was in".into() });
-                }
+                // Of a queue that was destroyed it goes to another of its name.
                 let queue = job.queue;
                 self.room(queue)?;
+                self.queues.entry(queue).or_default();
                 let job = self.find(id)?;
+                job.orphan = false;
                 job.spec.payload = payload.unwrap_or(job.spec.payload);
                 (job.state, job.attempt, job.spec.expires_at, job.checkpoint) = (Pending, 0, None, None);
                 (job.key, job.fresh) = (job.key.filter(|key| matches!(key, Hold::At(_))), true);

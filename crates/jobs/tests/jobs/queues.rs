@@ -1,8 +1,8 @@
 //! Queues as a whole: limits, turns, pausing, clearing; and keys.
 
 use quire_jobs::{
-    Change, Clash, Command, Filter, JobId, JobState, NewJob, Order, Priority, QueueChange, Rate, Refusal, Reply, Retry,
-    States, Unique, UniqueHold, UniqueScope,
+    Cause, Change, Clash, Command, Event, Filter, JobId, JobState, NewJob, Order, Priority, QueueChange, Rate, Refusal,
+    Reply, Retry, States, Status, Unique, UniqueHold, UniqueScope,
 };
 
 use crate::yard::{LEASE_MICROS, Yard, fetch, fetched};
@@ -272,6 +272,93 @@ fn a_commit_that_clears_a_queue_gives_none_of_its_jobs() {
     assert_eq!(replies[3], Reply::Cleared { jobs: 1 });
     assert_eq!(yard.state(old), JobState::Cancelled);
     assert_eq!(yard.fetch(&["q"], 9)[0].payload, b"newest");
+}
+
+/// Has all time taken in, and all told.
+fn tick(yard: &mut Yard) {
+    while yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+}
+
+#[test]
+fn a_job_that_goes_with_its_queue_has_its_end_like_any_other() {
+    for (destroy, told) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut yard = Yard::new();
+        let waiting = yard.enqueue("q", NewJob { attempts_max: 7, ..NewJob::new(b"1") });
+        let token = yard.fetch(&["q"], 1)[0].token;
+        yard.one(Command::Fail { job: waiting, token, error: "boom", retry: Retry::At(yard.now) });
+        yard.one(Command::Change { job: waiting, change: Change::Payload(b"2") });
+        let active = yard.enqueue("q", NewJob { priority: Priority::HIGH, ..NewJob::new(b"3") });
+        assert_eq!(yard.fetch(&["q"], 1)[0].job, active);
+        let at = yard.now;
+        let (command, reason) = match destroy {
+            true => (Command::Destroy { queue: "q" }, "the queue was destroyed"),
+            false => (Command::Clear { queue: "q" }, "the queue was cleared"),
+        };
+        yard.one(command);
+        yard.wait(7);
+        if told {
+            tick(&mut yard);
+        }
+        let case = format!("destroyed: {destroy}, told: {told}");
+        let mut events = Vec::from([(waiting, 1, &b"2"[..])]);
+        events.extend(destroy.then_some((active, 1, &b"3"[..])));
+        for (job, attempt, payload) in events {
+            let view = yard.view(job).expect("there");
+            assert_eq!(view.status, Status::Cancelled { at, reason: reason.to_owned() }, "{case}");
+            assert_eq!((view.attempt, view.payload.as_slice()), (attempt, payload), "{case}");
+            assert_eq!(view.last_error.is_some(), job == waiting, "{case}");
+            let steps = yard.world.model.history(&yard.world.log, job, None, 99).expect("readable").steps;
+            let has = |event| steps.iter().any(|step| step.event == event);
+            assert!(has(Event::Step(Cause::Leased)) && has(Event::Enqueued), "{case}: {steps:?}");
+            let end = (Event::Step(Cause::Cancelled), at, reason.to_owned());
+            assert!(!told || (steps[0].event, steps[0].time, steps[0].note.clone()) == end, "{case}: {steps:?}");
+        }
+        assert_eq!(yard.state(active), if destroy { JobState::Cancelled } else { JobState::Active });
+        assert_eq!(yard.world.model.job_count(), usize::from(!destroy));
+    }
+}
+
+#[test]
+fn many_jobs_are_cleared_at_once_and_told_of_in_bounded_parts() {
+    let mut yard = Yard::new();
+    yard.commit(&vec![Command::Enqueue { queue: "q", job: NewJob::new(b"{}") }; 3_000]).expect("accepted");
+    assert_eq!(yard.one(Command::Clear { queue: "q" }), Reply::Cleared { jobs: 3_000 });
+    assert_eq!((yard.stats("q").cancelled, yard.stats("q").pending), (3_000, 0));
+    assert_eq!(yard.world.model.next_due(), Some(quire_model::Timestamp::ZERO));
+    let more = yard.enqueue("q", NewJob::new(b"{}"));
+    for left in [true, true, false] {
+        let Reply::Ticked { jobs, more } = yard.one(Command::Tick) else { panic!("ticked") };
+        assert!((900..=1_024).contains(&jobs) && more == left, "{jobs}, {more}");
+    }
+    assert_eq!(yard.world.model.next_due(), None);
+    assert_eq!(yard.fetch(&["q"], 9)[0].job, more);
+    assert_eq!(yard.stats("q").cancelled, 3_000);
+}
+
+#[test]
+fn a_dead_job_of_a_destroyed_queue_is_retried_in_another_of_its_name() {
+    for made_anew in [false, true] {
+        let mut yard = Yard::new();
+        let [job, other] = [(); 2].map(|()| yard.enqueue("q", NewJob { group: "g", ..NewJob::new(b"{}") }));
+        for job in yard.fetch(&["q"], 2) {
+            yard.one(Command::Fail { job: job.job, token: job.token, error: "e", retry: Retry::Never });
+        }
+        yard.one(Command::Destroy { queue: "q" });
+        if made_anew {
+            yard.one(Command::SetQueue { queue: "q", change: QueueChange::JobsMax(Some(1)) });
+        }
+        let retry = |job| Command::Change { job, change: Change::Retry { payload: None } };
+        assert_eq!(yard.one(retry(job)), Reply::Changed { state: Some(JobState::Pending) });
+        if made_anew {
+            let full = Refusal::Overloaded { queue: "q".into(), jobs_max: 1, retry_after_micros: 100_000 };
+            assert_eq!(yard.refusal(retry(other)), full);
+        }
+        assert_eq!(yard.one(Command::Change { job: other, change: Change::Delete }), Reply::Changed { state: None });
+        let fetched = yard.fetch(&["q"], 9);
+        assert_eq!((fetched.len(), fetched[0].job, fetched[0].group.as_str()), (1, job, "g"));
+        yard.one(Command::Fail { job, token: fetched[0].token, error: "e", retry: Retry::Never });
+        assert_eq!(yard.stats("q").dead, 1);
+    }
 }
 
 fn unique<'c>(key: &'c [u8], clash: Clash, hold: UniqueHold) -> NewJob<'c> {

@@ -102,3 +102,21 @@ fn the_dead_of_all_queues_are_found_in_the_order_of_their_ids() {
     assert_eq!(pages(&mut yard, &both, |_, _| ()), [b[0], b[1], a[0], a[1], waiting]);
     assert_eq!(bulk(&mut yard, both, Change::Delete), (5, 0));
 }
+#[test]
+fn jobs_that_were_cleared_are_found_and_changed_like_others_that_were_cancelled() {
+    for told in [false, true] {
+        let mut yard = Yard::new();
+        let one = yard.enqueue("q", NewJob::new(b"{}"));
+        change(&mut yard, one, Change::Cancel { reason: "" });
+        let ids: Vec<JobId> = (0..3).map(|_| yard.enqueue("q", NewJob::new(b"{}"))).collect();
+        yard.one(Command::Clear { queue: "q" });
+        while told && yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+        let filter = in_states("q", &[JobState::Cancelled]);
+        let all = [&[one][..], &ids].concat();
+        assert_eq!(pages(&mut yard, &filter, |_, _| ()), all, "told: {told}");
+        let tick = |yard: &mut Yard, _| drop(yard.one(Command::Tick));
+        assert_eq!(pages(&mut yard, &filter, tick), all, "told: {told}");
+        assert_eq!(bulk(&mut yard, filter, Change::Delete), (4, 0), "told: {told}");
+        assert_eq!(yard.stats("q").cancelled, 0);
+    }
+}
