@@ -1,5 +1,6 @@
 //! Entries into the state. Cheap and total: everything was decided.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -71,7 +72,7 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
 }
 
 /// The key of a job that stands in this queue.
-fn key_of(unique: &UniqueKey<'_>, queue: QueueId) -> Key {
+pub(crate) fn key_of(unique: &UniqueKey<'_>, queue: QueueId) -> Key {
     key_in((unique.scope == UniqueScope::Queue).then_some(queue), unique.key)
 }
 
@@ -135,7 +136,8 @@ impl Jobs {
         let id = step.job;
         let queue = self.queues.get_mut(&number);
         let Some(slot) = self.jobs.get_mut(&id) else {
-            return finished_deleted(queue, cause, step);
+            finished_deleted(queue, cause, step);
+            return self.keys.free_timed(id);
         };
         let queue = queue.expect("a live job's queue is there");
         let before = *slot;
@@ -177,11 +179,10 @@ impl Jobs {
         if !job.extra {
             return;
         }
-        if let Some(Extra { key: Some(key), .. }) = self.extras.remove(&id) {
-            let holder = self.keys.holder(&key);
-            if called_off || holder.is_some_and(|holder| !matches!(holder.until, KeyEnd::At(_))) {
-                self.keys.free(&key, id);
-            }
+        if let Some(Extra { key: Some(key), .. }) = self.extras.remove(&id)
+            && (called_off || self.keys.timed(id).is_none())
+        {
+            self.keys.free(&key, id);
         }
     }
 
@@ -220,7 +221,16 @@ impl Jobs {
         after.set_last_unless_active(entry.place);
         (after.queue, after.priority, after.attempts_max) = (number, priority, attempts_max);
         let content = edited.payload.map(|_| entry.place);
-        self.replace(edited.job, after, entry.time, |extra| extra.content = content.or(extra.content));
+        let key = self.extra(edited.job, &after).and_then(|extra| extra.key.clone());
+        let key = match key.as_deref() {
+            Some(of_queue) if of_queue.queue.is_some() && edited.from != number => {
+                self.keys.take_along(of_queue, edited.job, number).map(Box::new)
+            }
+            _ => key,
+        };
+        self.replace(edited.job, after, entry.time, |extra| {
+            (extra.content, extra.key) = (content.or(extra.content), key);
+        });
     }
 
     fn revived(&mut self, revived: &Revived<'_>, entry: &quire_model::Entry<'_>) {
@@ -234,11 +244,23 @@ impl Jobs {
         let mut job = Job::enqueued(id, epitaph.queue, group, epitaph.priority, epitaph.attempts_max);
         job.set_last(entry.place);
         let content = if revived.payload.is_some() { entry.place } else { epitaph.content };
-        job.extra = content != id.place();
+        let content = Some(content).filter(|content| *content != id.place());
+        let key = match &revived.unique {
+            Some(unique) => {
+                let key = key_of(unique, epitaph.queue);
+                self.keys.take(key.clone(), Holder { job: id, until: key_end(unique.hold, entry.time) });
+                Some(key)
+            }
+            None => self.keys.timed(id).cloned(),
+        };
+        let Epitaph { progress, checkpoint, .. } = epitaph;
+        let extra = Extra { content, progress, checkpoint, key: key.map(Box::new), ..Extra::default() };
+        job.extra = extra.is_some();
+        let queue = self.queue_mut(epitaph.queue);
         queue.insert(id, &job, None);
         self.jobs.insert(id, job);
         if job.extra {
-            self.extras.insert(id, Extra { content: Some(content), ..Extra::default() });
+            self.extras.insert(id, extra);
         }
         self.end_change(epitaph.queue, due);
     }

@@ -91,7 +91,10 @@ proptest! {
         let settings = QueueSettings {
             paused: flag, draining: !flag, jobs_max: rate.map(|_| 1 + index / 2), active_max, group_active_max: None, rate, group_rate,
         };
-        let epitaph = Epitaph { queue, priority: Priority::new(number), attempts_max: 7, content: before };
+        let (progress, checkpoint) = (flag.then_some(before), (number % 2 == 0).then_some(place));
+        let epitaph = Epitaph { queue, priority: Priority::new(number), attempts_max: 7, content: before, progress, checkpoint };
+        let hold = [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(7)][usize::from(number % 3)];
+        let unique = flag.then_some(UniqueKey { scope: UniqueScope::Everywhere, hold, key: &bytes });
         let payload = flag.then_some(bytes.as_slice());
         let cursor = Cursor::from(job);
         let mut effects = Vec::from([
@@ -102,7 +105,7 @@ proptest! {
             Effect::Extended { jobs: Vec::from([(job, time), (JobId::new(before), time)]) },
             Effect::Noted { job, progress: payload, checkpoint: Some(&bytes) },
             Effect::Edited(Edited { job, before, epitaph, from: QueueId(9), group: &text, payload }),
-            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, payload }),
+            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, unique, payload }),
             Effect::MovedOut { job, to: QueueId(7) },
             Effect::KeyHeld { job, scope: flag.then_some(queue), until: time, key: &bytes },
             Effect::BulkAdvanced(Advanced {
@@ -142,7 +145,7 @@ proptest! {
         let mut steps = Vec::new();
         for (number, (place, by, index, attempt)) in places.into_iter().enumerate() {
             let before = later(place, by, index);
-            let epitaph = Epitaph { queue: QueueId(index), priority: Priority::LOW, attempts_max: 2, content: before };
+            let epitaph = Epitaph { queue: QueueId(index), priority: Priority::LOW, attempts_max: 2, content: before, progress: Some(before), checkpoint: None };
             let to = [
                 To::Pending,
                 To::Scheduled { at: time },

@@ -304,10 +304,13 @@ impl<'d> Draft<'d> {
         self.rest().keys.insert(key, Some(holder));
     }
 
+    pub(crate) fn free_key(&mut self, key: Key) {
+        self.rest().keys.insert(key, None);
+    }
+
     /// What a finished job's last entry remembers of it.
     pub(crate) fn epitaph(&self, id: JobId, job: &Job) -> Epitaph {
-        let content = self.extra(id, job).and_then(|extra| extra.content).unwrap_or(id.place());
-        Epitaph { queue: job.queue, priority: job.priority, attempts_max: job.attempts_max, content }
+        job.epitaph(id, self.extra(id, job))
     }
 
     /// Takes a step of a live job, as it stands, into the record. `shared` is said once for all steps of an entry.
@@ -380,13 +383,8 @@ impl<'d> Draft<'d> {
         self.set(id, before, Standing::Live(after), false);
     }
 
-    /// Notes that a finished job is live again. A key that it lost when it ended is not its own again.
+    /// Notes that a finished job is live again.
     pub(crate) fn set_revived(&mut self, id: JobId, job: Job, group: String, extra: Extra) {
-        let lost = self.state.extras.get(&id).and_then(|extra| extra.key.as_deref());
-        let is_its_own = |holder: Holder| holder.job == id && !matches!(holder.until, KeyEnd::At(_));
-        if let Some(key) = lost.filter(|key| self.key_taker(key).is_some_and(is_its_own)) {
-            self.rest().keys.insert(key.clone(), None);
-        }
         let rest = self.rest();
         rest.groups.insert(id, group);
         rest.extras.insert(id, extra);

@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 
 use quire_model::{Place, Timestamp};
 
+use crate::codec::Epitaph;
 use crate::id::Packed;
 use crate::keys::Key;
 use crate::queue::QueueId;
@@ -74,6 +75,18 @@ impl Job {
         (self.state, self.group) = (JobState::Cancelled, 0);
         self.set_until(now);
         self
+    }
+
+    /// What its last entry remembers of it.
+    pub(crate) fn epitaph(&self, id: JobId, extra: Option<&Extra>) -> Epitaph {
+        Epitaph {
+            queue: self.queue,
+            priority: self.priority,
+            attempts_max: self.attempts_max,
+            content: extra.and_then(|extra| extra.content).unwrap_or(id.place()),
+            progress: extra.and_then(|extra| extra.progress),
+            checkpoint: extra.and_then(|extra| extra.checkpoint),
+        }
     }
 
     pub(crate) fn attempts_left(&self) -> bool {

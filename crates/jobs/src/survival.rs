@@ -1,4 +1,4 @@
-//! Which entries of jobs still count: those of jobs that are live or dead, and of finished ones while they are young.
+//! Which entries of jobs still count: those of jobs that are live or dead, or have a key, and of finished ones while they are young.
 //!
 //! Only a dead job can come back, so what does not count never counts again.
 
@@ -12,8 +12,11 @@ impl Jobs {
         if entry.time >= history_from {
             return true;
         }
-        let is_there =
-            |id: JobId| self.jobs.contains_key(&id) || self.queues.values().any(|queue| queue.dead.contains(&id));
+        let is_there = |id: JobId| {
+            self.jobs.contains_key(&id)
+                || self.keys.timed(id).is_some()
+                || self.queues.values().any(|queue| queue.dead.contains(&id))
+        };
         match Effect::of(entry) {
             // What can't be read is not dropped: it is for whoever reads it to tell.
             Err(_) => true,

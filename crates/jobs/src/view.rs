@@ -5,11 +5,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
+use quire_model::{Entry, History, ModelId, Place, ReadError, ReadErrorKind, Timestamp};
 
 use crate::codec::{Cause, Effect, Enqueued, Epitaph, Step, job_tag, unreadable, user_tags};
 use crate::history::{Chain, Event};
-use crate::job::{Extra, Job};
+use crate::job::Job;
 use crate::state::{JobState, Jobs};
 use crate::{Backoff, JobId, LeaseToken, Priority};
 
@@ -50,9 +50,9 @@ pub struct JobView {
     pub attempt: u16,
     /// Where it stands.
     pub status: Status,
-    /// How far it has come, as its workers said; of a finished job `None`.
+    /// How far it has come, as its workers said last.
     pub progress: Option<Vec<u8>>,
-    /// What the next attempt is handed; of a finished job `None`.
+    /// What the next attempt is handed: of a dead job, should it be retried.
     pub checkpoint: Option<Vec<u8>>,
     /// How the last attempt that went wrong did. `None` when none did, and once the job is completed: then its history
     /// tells.
@@ -223,8 +223,7 @@ impl Jobs {
     pub fn job(&self, history: &dyn History, id: JobId) -> Result<Option<JobView>, ReadError> {
         let Some((entry, enqueued)) = enqueued_at(history, id)? else { return Ok(None) };
         let Some(end) = self.end_or_standing(history, id)? else { return Ok(None) };
-        let extra = self.jobs.get(&id).and_then(|job| self.extra(id, job)).cloned().unwrap_or_default();
-        self.view(history, &entry, &enqueued, end, &extra).map(Some)
+        self.view(history, &entry, &enqueued, end).map(Some)
     }
 
     /// How a job that is not live ended; `None` when it is live, when it was deleted, or there never was one.
@@ -235,8 +234,7 @@ impl Jobs {
     /// How a job ended, or where it stands.
     fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
         let Some(job) = self.jobs.get(&id) else { return ended(history, id) };
-        let content = self.extra(id, job).and_then(|extra| extra.content).unwrap_or(id.place());
-        let epitaph = Epitaph { queue: job.queue, priority: job.priority, attempts_max: job.attempts_max, content };
+        let epitaph = job.epitaph(id, self.extra(id, job));
         let ended = Ended { state: job.state, epitaph, place: job.last(), attempt: job.attempt };
         Ok(Some(End { ended, status: self.status(history, id, job)? }))
     }
@@ -247,7 +245,6 @@ impl Jobs {
         entry: &Entry<'_>,
         enqueued: &Enqueued<'_>,
         end: End,
-        extra: &Extra,
     ) -> Result<JobView, ReadError> {
         let End { ended: Ended { state, epitaph, place, attempt }, status } = end;
         let id = JobId::new(entry.place);
@@ -257,7 +254,11 @@ impl Jobs {
             let mut chain = Chain { history, id, next: Some(place) };
             chain.find(|step| step.event.is_failure())?.map(|step| step.note)
         };
-        let said = |place: Option<Place>| place.map(|place| noted_at(history, place)).transpose();
+        // The log may have given up what was said of a finished job.
+        let said = |place: Option<Place>| match place.map(|place| noted_at(history, place)).transpose() {
+            Err(error) if error.kind == ReadErrorKind::Damaged && state.is_finished() => Ok(None),
+            said => said,
+        };
         Ok(JobView {
             id,
             queue: self.queues.get(&epitaph.queue).map_or_else(String::new, |queue| String::from(&*queue.name)),
@@ -276,8 +277,8 @@ impl Jobs {
             jitter_percent: enqueued.jitter_percent,
             attempt,
             status,
-            progress: said(extra.progress)?.and_then(|(progress, _)| progress),
-            checkpoint: said(extra.checkpoint)?.and_then(|(_, checkpoint)| checkpoint),
+            progress: said(epitaph.progress)?.and_then(|(progress, _)| progress),
+            checkpoint: said(epitaph.checkpoint)?.and_then(|(_, checkpoint)| checkpoint),
             last_error,
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! edited   id · before · epitaph · from queue varint · group str · 0 │ 1 · payload bytes
-//! revived  id · before · epitaph · from u8 · from queue varint · group str · 0 │ 1 · payload bytes
+//! revived  id · before · epitaph · from u8 · from queue varint · group str · 0 │ 1 · unique, as in an enqueued entry · 0 │ 1 · payload bytes
 //! ```
 //!
 //! Both say all of it, changed or not, so that applying them needs nothing but the state. `before` and the epitaph stand as in
@@ -11,6 +11,7 @@
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
+use super::job::UniqueKey;
 use super::step::{Epitaph, read_later, write_later};
 use super::{expected, queue, read_id, write_id};
 use crate::queue::QueueId;
@@ -41,6 +42,8 @@ pub(crate) struct Revived<'a> {
     /// The queue that it was in: another than the epitaph's when that was destroyed.
     pub(crate) was_in: QueueId,
     pub(crate) group: &'a str,
+    /// The key that it has again, until it is started or finished.
+    pub(crate) unique: Option<UniqueKey<'a>>,
     /// The new payload, when it is a new one.
     pub(crate) payload: Option<&'a [u8]>,
 }
@@ -87,6 +90,12 @@ impl<'a> Revived<'a> {
         write_id(job, out);
         self.epitaph.write(job, write_later(job, self.before, out)).u8(self.from as u8);
         out.varint(u64::from(self.was_in.0)).str(self.group);
+        match &self.unique {
+            None => {
+                out.u8(0);
+            }
+            Some(unique) => unique.write(out.u8(1)),
+        }
         write_payload(self.payload, out);
     }
 
@@ -99,6 +108,11 @@ impl<'a> Revived<'a> {
             from: JobState::from_number(from.u8()?).ok_or(expected("a state that this version knows"))?,
             was_in: queue(from)?,
             group: from.str()?,
+            unique: match from.u8()? {
+                0 => None,
+                1 => Some(UniqueKey::read(from)?),
+                _ => return Err(expected("whether there is a key, 0 or 1")),
+            },
             payload: read_payload(from)?,
         })
     }

@@ -17,7 +17,7 @@ use quire_model::{Effects, Entry, Timestamp};
 
 use super::{ENQUEUED, TagList, expected, push, queue, time, varint_u16};
 use crate::queue::QueueId;
-use crate::{Backoff, JobId, NewJob, Priority, UniqueHold, UniqueScope};
+use crate::{Backoff, JobId, NewJob, Priority, Unique, UniqueHold, UniqueScope};
 
 const RUN_AT: u8 = 1;
 const EXPIRES_AT: u8 = 2;
@@ -98,14 +98,8 @@ fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job
     if !job.group.is_empty() {
         head.str(job.group);
     }
-    if let Some(unique) = job.unique {
-        head.u8(unique.scope as u8);
-        match unique.hold {
-            UniqueHold::UntilFinished => head.u8(0),
-            UniqueHold::UntilStarted => head.u8(1),
-            UniqueHold::For(micros) => head.u8(2).varint(micros),
-        };
-        head.bytes(unique.key);
+    if let Some(Unique { scope, hold, key, .. }) = job.unique {
+        UniqueKey { scope, hold, key }.write(head);
     }
     if !plain_backoff {
         write_backoff(head, &job.backoff);
@@ -149,7 +143,7 @@ impl<'a> Enqueued<'a> {
             expires_at: given(EXPIRES_AT).then(|| time(from)).transpose()?,
             timeout_micros: given(TIMEOUT).then(|| from.varint()).transpose()?,
             group: if given(GROUP) { from.str()? } else { "" },
-            unique: given(UNIQUE).then(|| read_unique(from)).transpose()?,
+            unique: given(UNIQUE).then(|| UniqueKey::read(from)).transpose()?,
             backoff: if given(BACKOFF) { read_backoff(from)? } else { Backoff::default() },
             jitter_percent: if given(JITTER) { from.u8()? } else { 0 },
             kind: if given(KIND) { from.str()? } else { "" },
@@ -158,19 +152,31 @@ impl<'a> Enqueued<'a> {
     }
 }
 
-fn read_unique<'a>(from: &mut Decoder<'a>) -> Result<UniqueKey<'a>, CodecError> {
-    let scope = match from.u8()? {
-        0 => UniqueScope::Queue,
-        1 => UniqueScope::Everywhere,
-        _ => return Err(expected("the scope of a key, 0 or 1")),
-    };
-    let hold = match from.u8()? {
-        0 => UniqueHold::UntilFinished,
-        1 => UniqueHold::UntilStarted,
-        2 => UniqueHold::For(from.varint()?),
-        _ => return Err(expected("how long a key is held, 0 to 2")),
-    };
-    Ok(UniqueKey { scope, hold, key: from.bytes()? })
+impl<'a> UniqueKey<'a> {
+    pub(super) fn write(&self, out: &mut Encoder) {
+        out.u8(self.scope as u8);
+        match self.hold {
+            UniqueHold::UntilFinished => out.u8(0),
+            UniqueHold::UntilStarted => out.u8(1),
+            UniqueHold::For(micros) => out.u8(2).varint(micros),
+        };
+        out.bytes(self.key);
+    }
+
+    pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
+        let scope = match from.u8()? {
+            0 => UniqueScope::Queue,
+            1 => UniqueScope::Everywhere,
+            _ => return Err(expected("the scope of a key, 0 or 1")),
+        };
+        let hold = match from.u8()? {
+            0 => UniqueHold::UntilFinished,
+            1 => UniqueHold::UntilStarted,
+            2 => UniqueHold::For(from.varint()?),
+            _ => return Err(expected("how long a key is held, 0 to 2")),
+        };
+        Ok(UniqueKey { scope, hold, key: from.bytes()? })
+    }
 }
 
 fn read_backoff(from: &mut Decoder<'_>) -> Result<Backoff<Vec<u64>>, CodecError> {

@@ -1,12 +1,15 @@
 //! Adding a job, unless another has its key.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use super::{Answers, Decision, Stop};
 use crate::apply::{key_end, key_in};
 use crate::codec::{Cause, Effect, To};
 use crate::draft::Next;
+use crate::job::Extra;
 use crate::keys::{Holder, Key, KeyEnd};
+use crate::queue::QueueId;
 use crate::transition::Standing;
 use crate::{Backoff, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
 
@@ -43,13 +46,7 @@ impl Decision<'_, '_> {
             crate::name::check_queue_name(name)?;
         }
         if let Some(unique) = job.unique {
-            let scope = (unique.scope == UniqueScope::Queue).then_some(known);
-            // In a queue that is not there yet, nobody has a key.
-            let key = scope.is_none_or(|queue| queue.is_some()).then(|| key_in(scope.flatten(), unique.key));
-            // Time may have ended the job that has it.
-            let taker = key.as_ref().and_then(|key| self.draft.key_taker(key)).map(|holder| holder.job);
-            self.settle(taker.filter(|job| !self.draft.has_changed(*job)));
-            if let Some((key, holder)) = key.and_then(|key| self.draft.key_holder(&key).map(|holder| (key, holder)))
+            if let Some((key, holder)) = self.key_holder(unique.scope, known, unique.key)
                 && let Some(reply) = self.clash(name, unique.clash, key, holder, job)?
             {
                 answers.push(reply);
@@ -67,10 +64,32 @@ impl Decision<'_, '_> {
         if let Some(unique) = job.unique {
             let scope = (unique.scope == UniqueScope::Queue).then_some(queue);
             let until = key_end(unique.hold, self.now);
-            self.draft.take_key(key_in(scope, unique.key), Holder { job: id, until });
+            let key = key_in(scope, unique.key);
+            self.draft.take_key(key.clone(), Holder { job: id, until });
+            let extra = Extra { expires_at: job.expires_at, key: Some(Box::new(key)), ..Extra::default() };
+            self.draft.set_extra(id, extra);
         }
         answers.push(Reply::Enqueued { job: id, state, duplicate: false });
         Ok(())
+    }
+
+    /// The job that has a key, as time has it, in a queue if it is there.
+    pub(super) fn key_holder(
+        &mut self,
+        scope: UniqueScope,
+        queue: Option<QueueId>,
+        bytes: &[u8],
+    ) -> Option<(Key, Holder)> {
+        let key = match scope {
+            UniqueScope::Everywhere => key_in(None, bytes),
+            // In a queue that is not there yet, nobody has a key.
+            UniqueScope::Queue => key_in(Some(queue?), bytes),
+        };
+        // Time may have ended the job that has it.
+        let taker = self.draft.key_taker(&key).map(|holder| holder.job);
+        self.settle(taker.filter(|job| !self.draft.has_changed(*job)));
+        let holder = self.draft.key_holder(&key)?;
+        Some((key, holder))
     }
 
     /// What becomes of a job whose key another has: `None` when it is enqueued all the same.
@@ -86,7 +105,10 @@ impl Decision<'_, '_> {
         let state = match standing.and_then(|standing| standing.state()) {
             Some(state) => state,
             // A key that is held for a time outlives its job, whose end is told by the log alone.
-            None => self.state.end(self.history, holder.job)?.map_or(JobState::Completed, |end| end.ended.state),
+            None => match self.state.end(self.history, holder.job)? {
+                Some(end) => end.ended.state,
+                None => return Ok(None),
+            },
         };
         let live = standing.as_ref().and_then(Standing::live);
         let duplicate = Reply::Enqueued { job: holder.job, state, duplicate: true };

@@ -45,7 +45,7 @@ fn more() -> impl Strategy<Value = More> {
         4 => Just(More::default()),
         1 => (0..9u64).prop_map(|expires| More { expires: Some(expires), ..More::default() }),
         1 => (1..6u64).prop_map(|timeout| More { timeout: Some(timeout), ..More::default() }),
-        2 => unique.prop_map(|unique| More { unique: Some(unique), ..More::default() }),
+        4 => unique.prop_map(|unique| More { unique: Some(unique), ..More::default() }),
     ]
 }
 
@@ -146,8 +146,7 @@ fn command(step: &Step, naive: &Naive, now: Timestamp) -> Command<'static> {
                 3 => Change::Reschedule { run_at: at(&u64::from(*number)) },
                 4 => Change::Retry { payload: (*number == 0).then_some(b"edited") },
                 5 => Change::Delete,
-                // A job with a key stays where its key is.
-                6 if !naive.has_key(job) => Change::Move { queue: QUEUES[usize::from(*number % 2)] },
+                6 => Change::Move { queue: QUEUES[usize::from(*number % 2)] },
                 7 => Change::Priority(Priority::new(*number)),
                 8 => Change::AttemptsMax(u16::from(*number) + 1),
                 _ => Change::Payload(b"other"),

@@ -101,7 +101,7 @@ fn a_rate_counts_from_when_it_was_set_within_a_commit_too() {
 }
 
 #[test]
-fn a_job_that_dies_and_is_retried_in_one_commit_has_lost_its_key_and_may_end_anew() {
+fn a_job_that_dies_and_is_retried_in_one_commit_has_its_key_again_and_may_end_anew() {
     let mut yard = Yard::new();
     let unique = Some(Unique { clash: Clash::Reject, ..Unique::new(b"k") });
     let job = yard.enqueue("q", NewJob { unique, attempts_max: 1, ..NewJob::new(b"{}") });
@@ -112,9 +112,12 @@ fn a_job_that_dies_and_is_retried_in_one_commit_has_lost_its_key_and_may_end_ane
     let (cancel, delete) = (change(Change::Cancel { reason: "" }), change(Change::Delete));
     let wrong = Refusal::WrongState { job, state: JobState::Cancelled };
     assert_eq!(yard.commit(&[retry, cancel, delete]), Err((2, wrong)));
-    let replies = yard.commit(&[retry, Command::Enqueue { queue: "q", job: NewJob { unique, ..NewJob::new(b"{}") } }]);
-    assert!(matches!(replies.expect("the key is free")[1], Reply::Enqueued { duplicate: false, .. }));
-    assert_eq!(yard.stats("q").pending, 2);
+    let enqueue = Command::Enqueue { queue: "q", job: NewJob { unique, ..NewJob::new(b"{}") } };
+    assert_eq!(yard.commit(&[retry, enqueue]), Err((1, Refusal::Duplicate { job })));
+    // It is dead though nobody noticed: who takes its key first has it.
+    let Reply::Enqueued { job: rival, .. } = yard.one(enqueue) else { panic!("enqueued") };
+    assert_eq!(yard.refusal(retry), Refusal::Duplicate { job: rival });
+    assert_eq!(yard.stats("q").pending, 1);
 }
 
 #[test]
@@ -407,6 +410,94 @@ fn whatever_ends_a_job_frees_its_key() {
                 enqueued(yard.one(Command::Enqueue { queue: "q", job: unique(b"k", Clash::Keep, hold) }));
             assert_eq!(duplicate, !free, "{hold:?}, {end}");
         }
+    }
+}
+
+fn with_key<'c>(scope: UniqueScope, hold: UniqueHold) -> NewJob<'c> {
+    let unique = Some(Unique { scope, hold, ..Unique::new(b"k") });
+    NewJob { unique, attempts_max: 1, ..NewJob::new(b"{}") }
+}
+
+fn die(yard: &mut Yard, queue: &str) {
+    let job = yard.fetch(&[queue], 1).remove(0);
+    yard.one(Command::Fail { job: job.job, token: job.token, error: "", retry: Retry::Never });
+}
+
+#[test]
+fn who_deletes_a_finished_job_frees_its_timed_key_and_a_duplicate_names_the_state_of_its_job() {
+    for scope in [UniqueScope::Queue, UniqueScope::Everywhere] {
+        let mut yard = Yard::new();
+        let job = with_key(scope, UniqueHold::For(1_000_000));
+        let enqueue = Command::Enqueue { queue: "q", job };
+        let dead = yard.enqueue("q", job);
+        die(&mut yard, "q");
+        assert_eq!(enqueued(yard.one(enqueue)), (dead, JobState::Dead, true));
+        let delete = Command::Change { job: dead, change: Change::Delete };
+        // Within the commit, and behind it.
+        let replies = yard.commit(&[delete, enqueue]).expect("accepted");
+        let (second, _, duplicate) = enqueued(replies[1].clone());
+        assert!(!duplicate, "{scope:?}");
+        let token = yard.fetch(&["q"], 1)[0].token;
+        yard.one(Command::Ack { job: second, token, result: b"" });
+        assert_eq!(enqueued(yard.one(enqueue)), (second, JobState::Completed, true));
+        yard.one(Command::Change { job: second, change: Change::Delete });
+        assert!(!enqueued(yard.one(enqueue)).2, "{scope:?}");
+    }
+}
+
+#[test]
+fn a_job_that_is_retried_has_its_key_again_or_is_refused_with_the_job_that_has_it() {
+    for scope in [UniqueScope::Queue, UniqueScope::Everywhere] {
+        for hold in [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(1_000_000)] {
+            let case = format!("{scope:?}, {hold:?}");
+            let mut yard = Yard::new();
+            let job = with_key(scope, hold);
+            let enqueue = Command::Enqueue { queue: "q", job };
+            let first = yard.enqueue("q", job);
+            die(&mut yard, "q");
+            let retry = Command::Change { job: first, change: Change::Retry { payload: None } };
+            yard.one(retry);
+            assert_eq!(enqueued(yard.one(enqueue)), (first, JobState::Pending, true), "{case}");
+            // It frees it as it would have.
+            yard.one(Command::Change { job: first, change: Change::Cancel { reason: "" } });
+            let (second, _, duplicate) = enqueued(yard.one(enqueue));
+            assert!(!duplicate, "{case}");
+            if let UniqueHold::For(_) = hold {
+                continue;
+            }
+            die(&mut yard, "q");
+            let (third, ..) = enqueued(yard.one(enqueue));
+            let retry = Command::Change { job: second, change: Change::Retry { payload: None } };
+            assert_eq!(yard.refusal(retry), Refusal::Duplicate { job: third }, "{case}");
+            assert_eq!(yard.state(second), JobState::Dead);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_is_moved_takes_its_key_along_or_is_refused_with_the_job_that_has_it() {
+    for hold in [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(1_000_000)] {
+        let mut yard = Yard::new();
+        let job = with_key(UniqueScope::Queue, hold);
+        let (a, b) = (yard.enqueue("a", job), yard.enqueue("b", job));
+        let to = |job, queue| Command::Change { job, change: Change::Move { queue } };
+        assert_eq!(yard.refusal(to(a, "b")), Refusal::Duplicate { job: b }, "{hold:?}");
+        yard.one(to(a, "c"));
+        let enqueue = |queue| Command::Enqueue { queue, job };
+        assert_eq!(enqueued(yard.one(enqueue("c"))), (a, JobState::Pending, true), "{hold:?}");
+        assert!(!enqueued(yard.one(enqueue("a"))).2, "it is free where it was: {hold:?}");
+        yard.one(Command::Change { job: a, change: Change::Delete });
+        assert!(!enqueued(yard.one(enqueue("c"))).2, "{hold:?}");
+        // Enqueued and moved by one commit; which id it has, is told by the next.
+        let next = JobId::new(quire_model::Place::new(yard.world.log.tail().next(), 1));
+        let replies = yard.commit(&[enqueue("d"), to(next, "e"), enqueue("e"), enqueue("d")]).expect("accepted");
+        assert_eq!(enqueued(replies[2].clone()), (next, JobState::Pending, true), "{hold:?}");
+        assert!(!enqueued(replies[3].clone()).2, "{hold:?}");
+        // One that is everywhere has nothing to take along.
+        let everywhere = yard.enqueue("f", with_key(UniqueScope::Everywhere, hold));
+        yard.one(to(everywhere, "a"));
+        let again = Command::Enqueue { queue: "g", job: with_key(UniqueScope::Everywhere, hold) };
+        assert_eq!(enqueued(yard.one(again)).0, everywhere, "{hold:?}");
     }
 }
 

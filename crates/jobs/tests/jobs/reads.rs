@@ -1,7 +1,7 @@
 //! What can be read of jobs and queues.
 
 use quire_jobs::{
-    Cause, Command, Cursor, Event, Filter, HistoryPage, JobId, JobState, LeaseToken, NewJob, Page, Priority,
+    Cause, Change, Command, Cursor, Event, Filter, HistoryPage, JobId, JobState, LeaseToken, NewJob, Page, Priority,
     QueueStats, Reply, Retry, States, Status,
 };
 use quire_model::Place;
@@ -104,6 +104,34 @@ fn the_history_of_a_job_has_every_step_with_its_time() {
     assert_eq!(newest.steps, steps[..3]);
     let rest = history(newest.older, 3);
     assert_eq!((rest.steps.as_slice(), rest.older), (&steps[3..], None));
+}
+
+#[test]
+fn what_a_worker_said_is_shown_when_the_job_is_finished_and_handed_on_when_it_is_retried() {
+    for (dies_of_its_lease, new_payload) in [(false, None), (true, None), (false, Some(&b"new"[..]))] {
+        let mut yard = Yard::new();
+        let id = yard.enqueue("q", NewJob { attempts_max: 1, ..NewJob::new(b"{}") });
+        let token = yard.fetch(&["q"], 1)[0].token;
+        let said =
+            |progress, checkpoint| Command::Heartbeat { job: id, token, lease_micros: None, progress, checkpoint };
+        yard.one(said(Some(b"half"), Some(b"row 7")));
+        yard.one(said(None, Some(b"row 9")));
+        if dies_of_its_lease {
+            yard.wait(LEASE_MICROS);
+            yard.one(Command::Tick);
+        } else {
+            yard.one(Command::Fail { job: id, token, error: "e", retry: Retry::Backoff });
+        }
+        let shown = |yard: &Yard| (view(yard, id).state(), view(yard, id).progress, view(yard, id).checkpoint);
+        let (half, row) = (Some(b"half".to_vec()), Some(b"row 9".to_vec()));
+        assert_eq!(shown(&yard), (JobState::Dead, half.clone(), row.clone()));
+        yard.one(Command::Change { job: id, change: Change::Retry { payload: new_payload } });
+        assert_eq!(shown(&yard), (JobState::Pending, half.clone(), row.clone()));
+        let job = yard.fetch(&["q"], 1).remove(0);
+        assert_eq!(job.checkpoint, row);
+        yard.one(Command::Ack { job: id, token: job.token, result: b"" });
+        assert_eq!(shown(&yard), (JobState::Completed, half, row));
+    }
 }
 
 #[test]
