@@ -95,8 +95,10 @@ mod table;
 mod cursor;
 mod history;
 mod life;
+mod names;
 mod search;
 mod view;
+mod walk;
 
 pub use backoff::Backoff;
 pub use bulk::BulkProgress;

@@ -9,10 +9,10 @@
 //!   (While jobs of a cleared queue are not told of, and in a bulk change, cancelled ones are found as everything else is.)
 //! * everything else along the tags of a queue or a word: each job where it was enqueued, or where it was first moved into the queue.
 //!
-//! A page looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
+//! A name stands for every queue that has, or had, it. A page looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, BinaryHeap};
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Bound;
@@ -22,9 +22,11 @@ use quire_model::{Entry, History, Place, ReadError, TagBuf, Timestamp};
 use crate::codec::{Edited, Effect, finished_tag, job_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
 use crate::cursor::Cursor;
 use crate::history::Chain;
+use crate::names::queues_named;
 use crate::queue::QueueId;
 use crate::state::{JobState, Jobs};
 use crate::view::{ended, enqueued_at};
+use crate::walk::Walk;
 use crate::{JobId, Limit, QueueSettings, QueueStats, Refusal};
 
 /// How many jobs one page looks at.
@@ -33,7 +35,7 @@ pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
 /// Which jobs. Every condition that is given must hold.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'c> {
-    /// In this queue.
+    /// In this queue, or one that had its name before.
     pub queue: Option<&'c str>,
     /// In one of these states.
     pub states: States,
@@ -157,20 +159,13 @@ impl Jobs {
         after: Cursor,
         bounds: Bounds,
     ) -> Result<Page, ReadError> {
-        let queue = match filter.queue {
-            None => None,
-            Some(name) => match self.queue_ids.get(name) {
-                Some(queue) => Some(*queue),
-                None => return Ok(Page::default()),
-            },
-        };
-        let mut search = Search { jobs: self, history, filter, queue, bounds, page: Page::default() };
+        let named = |name| queues_named(history, name, Place::START, Place::END);
+        let queues = filter.queue.map(named).transpose()?;
+        let mut search = Search { jobs: self, history, filter, queues, bounds, page: Page::default() };
         let mut ended = filter.states.iter().filter(|state| state.is_finished() && *state != JobState::Dead);
-        match (ended.next(), ended.next(), queue) {
-            (None, ..) => search.remembered(after)?,
-            (Some(state), None, Some(queue)) if search.goes_along_ends(state, after) => {
-                search.ended(queue, state, after)?
-            }
+        match (ended.next(), ended.next()) {
+            (None, _) => search.remembered(after)?,
+            (Some(state), None) if search.goes_along_ends(state, after) => search.ended(state, after)?,
             _ => search.everything(after)?,
         }
         Ok(search.page)
@@ -181,7 +176,8 @@ struct Search<'s> {
     jobs: &'s Jobs,
     history: &'s dyn History,
     filter: &'s Filter<'s>,
-    queue: Option<QueueId>,
+    /// The queues that are wanted, in the order in which they were created; `None`: all.
+    queues: Option<Vec<QueueId>>,
     bounds: Bounds,
     page: Page,
 }
@@ -207,7 +203,8 @@ impl<'s> Search<'s> {
             Cursor::START => !self.bounds.is_bulk && self.jobs.untold.is_empty(),
             Cursor { items, .. } => items > 0,
         };
-        self.filter.states == States::of([state])
+        self.queues.is_some()
+            && self.filter.states == States::of([state])
             && self.filter.tags.is_empty()
             && (state == JobState::Completed || is_told())
     }
@@ -244,26 +241,28 @@ impl<'s> Search<'s> {
 
     /// The dead jobs from an id on, if they are wanted, in order.
     fn dead(&self, from: Bound<JobId>) -> Box<dyn Iterator<Item = JobId> + 's> {
-        let behind = move |dead: &'s BTreeSet<JobId>| dead.range((from, Bound::Unbounded)).copied();
-        match self.queue {
-            _ if !self.filter.states.contains(JobState::Dead) => Box::new(core::iter::empty()),
-            Some(queue) => Box::new(behind(&self.jobs.queue(queue).dead)),
-            None => {
-                let mut queues: Vec<_> = self.jobs.queues.values().map(|queue| behind(&queue.dead)).collect();
-                let first = |(number, ids): (usize, &mut _)| Some(Reverse((Iterator::next(ids)?, number)));
-                let mut firsts: BinaryHeap<_> = queues.iter_mut().enumerate().filter_map(first).collect();
-                Box::new(core::iter::from_fn(move || {
-                    let Reverse((id, number)) = firsts.pop()?;
-                    firsts.extend(queues[number].next().map(|next| Reverse((next, number))));
-                    Some(id)
-                }))
-            }
+        if !self.filter.states.contains(JobState::Dead) {
+            return Box::new(core::iter::empty());
         }
+        let (named, all) = match &self.queues {
+            Some(queues) => (Some(queues.iter().filter_map(|queue| self.jobs.queues.get(queue))), None),
+            None => (None, Some(self.jobs.queues.values())),
+        };
+        let queues = named.into_iter().flatten().chain(all.into_iter().flatten());
+        let mut queues: Vec<_> = queues.map(|queue| queue.dead.range((from, Bound::Unbounded)).copied()).collect();
+        let first = |(number, ids): (usize, &mut _)| Some(Reverse((Iterator::next(ids)?, number)));
+        let mut firsts: BinaryHeap<_> = queues.iter_mut().enumerate().filter_map(first).collect();
+        Box::new(core::iter::from_fn(move || {
+            let Reverse((id, number)) = firsts.pop()?;
+            firsts.extend(queues[number].next().map(|next| Reverse((next, number))));
+            Some(id)
+        }))
     }
 
     /// The unfinished jobs of the queue in the wanted states, in order, when an index has them and they are few.
     fn few(&self) -> Option<Vec<JobId>> {
-        let queue = self.jobs.queue(self.queue?);
+        let mut queues = self.queues.as_ref()?.iter().filter_map(|queue| self.jobs.queues.get(queue));
+        let Some(queue) = queues.find(|queue| queue.destroyed_at.is_none()) else { return Some(Vec::new()) };
         let few = |state: JobState| {
             let timed = match state {
                 JobState::Active => &queue.leased,
@@ -281,15 +280,12 @@ impl<'s> Search<'s> {
         Some(ids)
     }
 
-    /// The jobs of the queue that are completed, or cancelled.
-    fn ended(&mut self, queue: QueueId, state: JobState, after: Cursor) -> Result<(), ReadError> {
-        let tag = finished_tag(queue, state);
-        let (mut from, mut skip) = (after.place, after.items as usize);
-        while let Some(entry) = self.history.next(&[tag.tag()], from)?.filter(|entry| entry.place <= self.bounds.up_to)
-        {
-            if entry.place != from {
-                skip = 0;
-            }
+    /// The jobs of the queues that are completed, or cancelled.
+    fn ended(&mut self, state: JobState, after: Cursor) -> Result<(), ReadError> {
+        let tags: Vec<_> = self.queues.iter().flatten().map(|queue| Vec::from([finished_tag(*queue, state)])).collect();
+        let mut walk = Walk::begin(self.history, tags, after.place)?;
+        while let Some(entry) = walk.next(self.bounds.up_to)? {
+            let skip = if entry.place == after.place { after.items as usize } else { 0 };
             for (number, id) in jobs_of(entry.tags).enumerate().skip(skip) {
                 let id = id.map_err(|error| unreadable(entry.place, &error))?;
                 let items = u32::try_from(number + 1).expect("an entry has few tags");
@@ -297,26 +293,21 @@ impl<'s> Search<'s> {
                     return Ok(());
                 }
             }
-            from = entry.place.after();
-            skip = 0;
         }
         Ok(())
     }
 
     fn everything(&mut self, after: Cursor) -> Result<(), ReadError> {
-        let mut tags: Vec<TagBuf> = self.filter.tags.iter().map(|word| user_tag(word)).collect();
-        if tags.is_empty()
-            && let Some(queue) = self.queue
-        {
-            tags.push(queue_tag(queue));
-        }
-        let tags: Vec<_> = tags.iter().map(TagBuf::tag).collect();
-        let mut from = after.place;
+        let words: Vec<TagBuf> = self.filter.tags.iter().map(|word| user_tag(word)).collect();
+        let lists = match &self.queues {
+            Some(queues) if words.is_empty() => queues.iter().map(|queue| Vec::from([queue_tag(*queue)])).collect(),
+            _ => Vec::from([words]),
+        };
+        let mut walk = Walk::begin(self.history, lists, after.place)?;
         let mut entries = 0;
-        while let Some(entry) = self.history.next(&tags, from)?.filter(|entry| entry.place <= self.bounds.up_to) {
-            from = entry.place.after();
+        while let Some(entry) = walk.next(self.bounds.up_to)? {
             entries += 1;
-            let here = Cursor { place: from, items: 0 };
+            let here = Cursor { place: entry.place.after(), items: 0 };
             if let Some(id) = self.job_of(&entry)?
                 && !self.look_at(id, here)?
             {
@@ -344,18 +335,19 @@ impl<'s> Search<'s> {
         })
     }
 
-    /// Whether this edit, which stands at `place`, brought a job into the queue for the first time.
+    /// Whether this edit, which stands at `place`, brought a job into the queues for the first time.
     fn is_first_move(&self, edited: &Edited<'_>, place: Place) -> Result<bool, ReadError> {
-        let Some(queue) = self.queue.filter(|queue| edited.from != *queue && edited.epitaph.queue == *queue) else {
+        let Some(queues) = &self.queues else { return Ok(false) };
+        if queues.contains(&edited.from) || !queues.contains(&edited.epitaph.queue) {
             return Ok(false);
-        };
+        }
         match enqueued_at(self.history, edited.job)? {
-            Some((_, enqueued)) if enqueued.queue != queue => {}
+            Some((_, enqueued)) if !queues.contains(&enqueued.queue) => {}
             _ => return Ok(false),
         }
         // What happens to a job in a queue is tagged with both from there on.
-        let (queue, job) = (queue_tag(queue), job_tag(edited.job));
-        let first = self.history.next(&[queue.tag(), job.tag()], edited.job.place())?;
+        let lists = queues.iter().map(|queue| Vec::from([queue_tag(*queue), job_tag(edited.job)]));
+        let first = Walk::begin(self.history, lists, edited.job.place())?.next(place)?;
         Ok(first.is_some_and(|first| first.place == place))
     }
 
@@ -370,7 +362,7 @@ impl<'s> Search<'s> {
             },
         };
         let known = filter.states.contains(state)
-            && self.queue.is_none_or(|wanted| wanted == queue)
+            && self.queues.as_ref().is_none_or(|wanted| wanted.contains(&queue))
             && filter.attempts_min.is_none_or(|least| attempt >= least);
         if !known {
             return Ok(false);

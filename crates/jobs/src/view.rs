@@ -3,6 +3,7 @@
 //! Ids and times come from the state, everything else from the log. A finished job is read from the log alone.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::{Entry, History, ModelId, Place, ReadError, ReadErrorKind, Timestamp};
@@ -10,6 +11,7 @@ use quire_model::{Entry, History, ModelId, Place, ReadError, ReadErrorKind, Time
 use crate::codec::{Cause, Effect, Enqueued, Epitaph, Step, job_tag, unreadable, user_tags};
 use crate::history::{Chain, Event};
 use crate::job::Job;
+use crate::names::Names;
 use crate::state::{JobState, Jobs};
 use crate::{Backoff, JobId, LeaseToken, Priority};
 
@@ -18,7 +20,7 @@ use crate::{Backoff, JobId, LeaseToken, Priority};
 pub struct JobView {
     /// Its id.
     pub id: JobId,
-    /// Its queue.
+    /// Its queue, also when that is destroyed.
     pub queue: String,
     /// The name of the handler.
     pub kind: String,
@@ -261,7 +263,10 @@ impl Jobs {
         };
         Ok(JobView {
             id,
-            queue: self.queues.get(&epitaph.queue).map_or_else(String::new, |queue| String::from(&*queue.name)),
+            queue: String::from(&*match self.queues.get(&epitaph.queue) {
+                Some(queue) => Arc::clone(&queue.name),
+                None => Names::default().of(history, epitaph.queue)?,
+            }),
             kind: String::from(enqueued.kind),
             group: String::from(enqueued.group),
             payload: payload_at(history, epitaph.content)?,

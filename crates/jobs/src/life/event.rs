@@ -1,17 +1,16 @@
 //! An entry as the events that it is.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, ModelId, Place, ReadError, Sequence};
+use quire_model::{Entry, History, ModelId, ReadError, Sequence};
 
 use crate::JobId;
-use crate::codec::{Effect, queue_of, queue_tag, unreadable, user_tags};
+use crate::codec::{Effect, queue_of, unreadable, user_tags};
 use crate::cursor::Cursor;
 use crate::history::{Event, Transition, of_step, plain};
-use crate::queue::QueueId;
+use crate::names::Names;
 use crate::state::JobState;
 use crate::view::enqueued_at;
 
@@ -41,30 +40,6 @@ pub(super) struct Told {
     pub(super) job: Option<JobId>,
     step: Transition,
     data: Vec<u8>,
-}
-
-/// The names of queues, those that are gone too: from the log, where each queue's first entry has its name.
-#[derive(Debug, Default)]
-pub(super) struct Names(BTreeMap<QueueId, Arc<str>>);
-
-impl Names {
-    /// Of which one is known.
-    pub(super) fn with(queue: QueueId, name: Arc<str>) -> Self {
-        Names(BTreeMap::from([(queue, name)]))
-    }
-
-    fn of(&mut self, history: &dyn History, queue: QueueId) -> Result<Arc<str>, ReadError> {
-        if let Some(name) = self.0.get(&queue) {
-            return Ok(Arc::clone(name));
-        }
-        let created = history.next(&[queue_tag(queue).tag()], Place::START)?;
-        let name: Arc<str> = match created.map(|entry| Effect::read(&entry)).transpose()? {
-            Some(Effect::QueueCreated { name, .. }) => Arc::from(name),
-            _ => Arc::from(""),
-        };
-        self.0.insert(queue, Arc::clone(&name));
-        Ok(name)
-    }
 }
 
 /// The wanted events of an entry behind the first `skip`, in order; of one that is none of a queue, none.

@@ -420,9 +420,9 @@ impl Naive {
         Ok(Reply::Cleared { jobs: cleared as u64 })
     }
 
+    /// Those of queues that had the name before, too.
     pub(crate) fn ids(&self, queue: &str, state: JobState) -> Vec<JobId> {
-        let own = |job: &&Job| job.queue == queue && !job.orphan && job.state == state;
-        self.jobs.iter().filter(own).map(|job| job.id).collect()
+        self.jobs.iter().filter(|job| job.queue == queue && job.state == state).map(|job| job.id).collect()
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (JobId, JobState, u16, &[u8])> {
@@ -430,7 +430,8 @@ impl Naive {
     }
 
     pub(crate) fn stats(&self, queue: &str) -> Option<QueueStats> {
-        let count = |state| self.ids(queue, state).len() as u64;
+        let own = |job: &&Job| job.queue == queue && !job.orphan;
+        let count = |state| self.jobs.iter().filter(own).filter(|job| job.state == state).count() as u64;
         self.queues.contains_key(queue).then(|| QueueStats {
             scheduled: count(JobState::Scheduled),
             pending: count(JobState::Pending),

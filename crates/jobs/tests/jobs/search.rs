@@ -120,3 +120,61 @@ fn jobs_that_were_cleared_are_found_and_changed_like_others_that_were_cancelled(
         assert_eq!(yard.stats("q").cancelled, 0);
     }
 }
+
+#[test]
+fn the_jobs_of_a_destroyed_queue_are_found_under_its_name_with_those_of_the_next_of_that_name() {
+    let mut yard = Yard::new();
+    let mut of_state: Vec<(JobState, Vec<JobId>)> = Vec::new();
+    for _ in 0..2 {
+        let died = dead(&mut yard, "q", 2);
+        let ids: Vec<JobId> = (0..4).map(|_| yard.enqueue("q", NewJob::new(b"{}"))).collect();
+        for job in yard.fetch(&["q"], 1) {
+            yard.one(Command::Ack { job: job.job, token: job.token, result: b"" });
+        }
+        change(&mut yard, ids[1], Change::Cancel { reason: "" });
+        yard.one(Command::Destroy { queue: "q" });
+        let ended =
+            [(JobState::Dead, died), (JobState::Completed, vec![ids[0]]), (JobState::Cancelled, ids[1..].to_vec())];
+        of_state.extend(ended);
+    }
+    let waiting = yard.enqueue("q", NewJob::new(b"{}"));
+    let elsewhere = yard.enqueue("other", NewJob::new(b"{}"));
+    for queue in ["q", "other"] {
+        change(&mut yard, elsewhere, Change::Move { queue });
+    }
+    change(&mut yard, elsewhere, Change::Move { queue: "q" });
+    of_state.push((JobState::Pending, vec![waiting, elsewhere]));
+    for told in [false, true] {
+        while told && yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+        let mut all = Vec::new();
+        for state in JobState::ALL {
+            let own = of_state.iter().filter(|(of, _)| *of == state);
+            let wanted: Vec<JobId> = own.flat_map(|(_, ids)| ids.iter().copied()).collect();
+            let mut found = pages(&mut yard, &in_states("q", &[state]), |_, _| ());
+            if state == JobState::Cancelled {
+                // They come as they ended.
+                found.sort();
+            }
+            assert_eq!(found, wanted, "{state}, told: {told}");
+            all.extend(wanted);
+        }
+        all.sort();
+        assert_eq!(pages(&mut yard, &of("q"), |_, _| ()), all, "told: {told}");
+        assert!(all.iter().all(|job| yard.view(*job).expect("there").queue == "q"));
+    }
+    // Who dies again in the next queue of the name is met once, and so is who is retried there.
+    let died = [&of_state[0].1[..], &of_state[3].1].concat();
+    assert_eq!(
+        pages(&mut yard, &in_states("q", &[JobState::Dead]), |yard, job| {
+            let others = yard.fetch(&["q"], 9);
+            die_again(yard, job);
+            for job in others {
+                yard.one(Command::Snooze { job: job.job, token: job.token, until: yard.now });
+            }
+        }),
+        died
+    );
+    assert_eq!(bulk(&mut yard, in_states("q", &[JobState::Cancelled]), Change::Delete), (6, 0));
+    assert_eq!(bulk(&mut yard, of("q"), Change::Delete), (8, 0));
+    assert_eq!(pages(&mut yard, &of("q"), |_, _| ()), []);
+}
