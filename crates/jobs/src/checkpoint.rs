@@ -180,6 +180,9 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
             2 => KeyEnd::At(time(from)?),
             _ => return Err(expected("what ends a key, 0 to 2")),
         };
+        if state.keys.timed(job).is_some() {
+            return Err(expected("one key of a job"));
+        }
         state.keys.take(key, Holder { job, until });
     }
     state.bulks = Bulks::load(from)?;

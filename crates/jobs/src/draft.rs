@@ -210,6 +210,27 @@ impl<'d> Draft<'d> {
         stored.saturating_add_signed(self.queues.get(queue).map_or(0, |draft| draft.live))
     }
 
+    /// How many jobs of a queue are active.
+    pub(crate) fn active_count(&self, queue: QueueId) -> u64 {
+        let stored = self.stored_queue(queue).map_or(0, |queue| queue.leased.len() as u64);
+        stored.saturating_add_signed(self.queues.get(queue).map_or(0, DraftQueue::active))
+    }
+
+    /// How many jobs of a queue's group are active.
+    pub(crate) fn group_active_count(&self, queue: QueueId, group: &str) -> u64 {
+        let groups = self.stored_queue(queue).map(|queue| &queue.groups);
+        let stored = groups.and_then(|groups| Some(groups.get(groups.number(group)?).active)).unwrap_or(0);
+        let counts = |id: JobId, job: &Job| {
+            job.queue == queue && job.state == JobState::Active && self.group_name(id, job) == group
+        };
+        // Those that the commit has put there have no number of the group when the state has no such group.
+        let by = self.changed.iter().map(|(id, standing)| {
+            let before = self.state.jobs.get(&id).is_some_and(|job| counts(id, job));
+            i64::from(standing.live().is_some_and(|job| counts(id, job))) - i64::from(before)
+        });
+        u64::from(stored).saturating_add_signed(by.sum())
+    }
+
     fn draft_queue(&mut self, queue: QueueId) -> &mut DraftQueue<'d> {
         draft_queue(&mut self.queues, self.state, queue)
     }

@@ -96,8 +96,11 @@ impl Keys {
 
     /// Frees the keys whose time is over.
     pub(crate) fn pass(&mut self, now: Timestamp) {
-        while let Some((_, job)) = self.ends.first().filter(|(time, _)| *time <= now).copied() {
-            self.free_timed(job);
+        while self.ends.first().is_some_and(|(time, _)| *time <= now)
+            && let Some((_, job)) = self.ends.pop_first()
+            && let Some(key) = self.timed.remove(&job)
+        {
+            self.holders.remove(&key);
         }
     }
 

@@ -58,6 +58,16 @@ pub enum Refusal {
         /// After how many microseconds to try again.
         retry_after_micros: u64,
     },
+    /// The queue has as many active jobs as it may, in all or of the job's group: one that is being worked on can't be moved there.
+    /// Move it when it waits again.
+    TooManyActive {
+        /// The queue.
+        queue: String,
+        /// The setting: `active_max` or `group_active_max`.
+        setting: &'static str,
+        /// How many may be active.
+        most: u32,
+    },
     /// The weights of a fetch are not one for each queue, all at least 1.
     InvalidWeights,
     /// An `Each` within an `Each`.
@@ -91,6 +101,9 @@ impl fmt::Display for Refusal {
                     f,
                     "queue {queue:?} has {jobs_max} unfinished jobs, as many as it may: try again after {after_ms} ms"
                 )
+            }
+            Refusal::TooManyActive { queue, setting, most } => {
+                write!(f, "queue {queue:?} has as many active jobs as it may: its {setting} is {most}")
             }
             Refusal::InvalidWeights => f.write_str("a weighted fetch needs one weight for each queue, all at least 1"),
             Refusal::NestedEach => f.write_str("the commands of an `each` can't be an `each` themselves"),

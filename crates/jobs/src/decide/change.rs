@@ -86,6 +86,9 @@ impl Decision<'_, '_> {
                 }
                 if let Some(queue) = known.filter(|queue| *queue != job.queue) {
                     self.check_room(queue, name, self.draft.settings(queue).jobs_max, 0)?;
+                    if job.state == JobState::Active {
+                        self.check_active(queue, name, &group)?;
+                    }
                 }
                 if known != Some(job.queue) {
                     key = self.key_to_take_along(id, &job, known)?;

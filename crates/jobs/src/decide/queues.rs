@@ -65,6 +65,30 @@ impl Decision<'_, '_> {
         Ok(())
     }
 
+    /// Refuses an active job that is to come into a queue where as many are active as may be.
+    pub(super) fn check_active(&mut self, queue: QueueId, name: &str, group: &str) -> Result<(), Refusal> {
+        let settings = self.draft.settings(queue);
+        let limits = [("active_max", settings.active_max), ("group_active_max", settings.group_active_max)];
+        for (setting, most) in limits {
+            let Some(most) = most else { continue };
+            let is_full = |draft: &Draft<'_>| {
+                let active = match setting {
+                    "active_max" => draft.active_count(queue),
+                    _ => draft.group_active_count(queue, group),
+                };
+                active >= u64::from(most)
+            };
+            if is_full(self.draft) {
+                // Leases may have run out.
+                self.sweep(queue);
+                if is_full(self.draft) {
+                    return Err(Refusal::TooManyActive { queue: String::from(name), setting, most });
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn clear(&mut self, name: &str, destroyed: bool) -> Result<Reply, Refusal> {
         let Some(queue) = self.draft.queue(name) else {
             return Err(Refusal::UnknownQueue { queue: String::from(name) });

@@ -317,6 +317,30 @@ impl Naive {
         if held { Ok(job) } else { Err(Refusal::StaleLease { job: id, state: job.state }) }
     }
 
+    /// Whether a job, if it is active, may be moved to a queue.
+    fn active_room(&self, id: JobId, queue: &str) -> Result<(), Refusal> {
+        let job = self.jobs.iter().find(|job| job.id == id).expect("it was found");
+        let Some(settings) = self.queues.get(queue).map(|queue| queue.settings) else { return Ok(()) };
+        let active = |own: &dyn Fn(&Job) -> bool| {
+            let active = |other: &&Job| other.state == JobState::Active && other.queue == queue && own(other);
+            self.jobs.iter().filter(active).count()
+        };
+        let in_group = active(&|other| other.spec.group == job.spec.group);
+        let full = [
+            ("active_max", settings.active_max, active(&|_| true)),
+            ("group_active_max", settings.group_active_max, in_group),
+        ];
+        let full = full.into_iter().find_map(|(setting, most, active)| {
+            most.filter(|most| active >= *most as usize).map(|most| (setting, most))
+        });
+        match full {
+            Some((setting, most)) if job.state == JobState::Active => {
+                Err(Refusal::TooManyActive { queue: queue.into(), setting, most })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses a key of a job in a queue when another job has it there.
     fn rival(&self, id: JobId, unique: Unique<'static>, queue: &str) -> Result<(), Refusal> {
         match self.jobs.iter().find(|job| job.id != id && job.has_this_key(unique, queue, self.now)) {
@@ -374,6 +398,7 @@ impl Naive {
                 }
                 if from != queue {
                     self.room(queue)?;
+                    self.active_room(id, queue)?;
                     let job = self.find(id)?;
                     if let Some(unique) = job.spec.unique.filter(|_| job.has_key(now)) {
                         self.rival(id, unique, queue)?;

@@ -62,6 +62,42 @@ fn never_more_are_active_than_the_limit_and_an_ack_makes_room_in_its_own_commit(
 }
 
 #[test]
+fn an_active_job_is_not_moved_where_as_many_are_active_as_may_be() {
+    let refused = |setting| Refusal::TooManyActive { queue: "q".into(), setting, most: 1 };
+    for (change, setting) in
+        [(QueueChange::ActiveMax(Some(1)), "active_max"), (QueueChange::GroupActiveMax(Some(1)), "group_active_max")]
+    {
+        let mut yard = Yard::new();
+        set(&mut yard, change);
+        for _ in 0..3 {
+            yard.enqueue("other", of_group("a"));
+        }
+        let jobs = yard.fetch(&["other"], 2);
+        let to = |job| Command::Change { job, change: Change::Move { queue: "q" } };
+        // Within one commit, too; one that waits is no matter.
+        assert_eq!(yard.commit(&[to(jobs[0].job), to(jobs[1].job)]), Err((1, refused(setting))));
+        yard.one(to(jobs[0].job));
+        assert_eq!(yard.refusal(to(jobs[1].job)), refused(setting));
+        let waiting = yard.enqueue("other", of_group("a"));
+        yard.one(to(waiting));
+        assert_eq!(yard.stats("q").active, 1);
+        // An ack makes room, in the same commit; so does a lease that ran out, though nobody has noticed.
+        let ack = Command::Ack { job: jobs[0].job, token: jobs[0].token, result: b"" };
+        yard.commit(&[ack, to(jobs[1].job)]).expect("accepted");
+        yard.wait(LEASE_MICROS - 1);
+        let third = yard.fetch(&["other"], 1).remove(0);
+        assert_eq!(yard.refusal(to(third.job)), refused(setting));
+        yard.wait(1);
+        yard.one(to(third.job));
+        assert_eq!(yard.stats("q").active, 1);
+        // Another group has its own limit.
+        yard.enqueue("other", of_group("b"));
+        let of_b = yard.fetch(&["other"], 1).remove(0);
+        assert_eq!(yard.commit(&[to(of_b.job)]).is_ok(), setting == "group_active_max");
+    }
+}
+
+#[test]
 fn a_setting_holds_for_the_next_fetch_of_its_commit_and_hides_no_group() {
     let mut yard = Yard::new();
     for group in ["a", "a", "b", "c"] {
