@@ -89,6 +89,11 @@ impl Job {
         }
     }
 
+    /// How many attempts it needs to have: those that have started, and the one that it waits for.
+    pub(crate) fn attempts_least(&self) -> u16 {
+        self.attempt.saturating_add(u16::from(self.state != JobState::Active))
+    }
+
     pub(crate) fn attempts_left(&self) -> bool {
         self.attempt < self.attempts_max
     }

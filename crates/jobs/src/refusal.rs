@@ -68,6 +68,13 @@ pub enum Refusal {
         /// How many may be active.
         most: u32,
     },
+    /// So many attempts have started, or the job waits for the next, that it can't have fewer.
+    TooFewAttempts {
+        /// The job.
+        job: JobId,
+        /// How many attempts it needs at least.
+        least: u16,
+    },
     /// The weights of a fetch are not one for each queue, all at least 1.
     InvalidWeights,
     /// An `Each` within an `Each`.
@@ -104,6 +111,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::TooManyActive { queue, setting, most } => {
                 write!(f, "queue {queue:?} has as many active jobs as it may: its {setting} is {most}")
+            }
+            Refusal::TooFewAttempts { job, least } => {
+                write!(f, "job {job} has come to attempt {least}: it can't have fewer attempts")
             }
             Refusal::InvalidWeights => f.write_str("a weighted fetch needs one weight for each queue, all at least 1"),
             Refusal::NestedEach => f.write_str("the commands of an `each` can't be an `each` themselves"),

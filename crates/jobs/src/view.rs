@@ -36,9 +36,10 @@ pub struct JobView {
     pub unique_key: Option<Vec<u8>>,
     /// When it was enqueued.
     pub enqueued_at: Timestamp,
-    /// From when on it was to run: `enqueued_at` when that was at once.
+    /// From when on it was to run, as was said last: by its producer, or by whoever rescheduled, snoozed, released or retried it. The time of
+    /// that when it was to run at once.
     pub run_at: Timestamp,
-    /// When it is no longer worth to begin.
+    /// When it is no longer worth to begin; `None` of one that expired and was retried, too.
     pub expires_at: Option<Timestamp>,
     /// How long an attempt may take, in microseconds.
     pub timeout_micros: Option<u64>,
@@ -250,12 +251,18 @@ impl Jobs {
     ) -> Result<JobView, ReadError> {
         let End { ended: Ended { state, epitaph, place, attempt }, status } = end;
         let id = JobId::new(entry.place);
-        let last_error = if state == JobState::Completed {
-            None
-        } else {
-            let mut chain = Chain { history, id, next: Some(place) };
-            chain.find(|step| step.event.is_failure())?.map(|step| step.note)
-        };
+        let mut chain = Chain { history, id, next: Some(place) };
+        let (mut run_at, mut last_error) = (None, None);
+        while (run_at.is_none() || last_error.is_none() && state != JobState::Completed)
+            && let Some(step) = chain.next()?
+        {
+            if run_at.is_none() && step.event.says_when() {
+                run_at = Some(step.until.unwrap_or(step.time));
+            }
+            if last_error.is_none() && step.event.is_failure() && state != JobState::Completed {
+                last_error = Some(step.note);
+            }
+        }
         // The log may have given up what was said of a finished job.
         let said = |place: Option<Place>| match place.map(|place| noted_at(history, place)).transpose() {
             Err(error) if error.kind == ReadErrorKind::Damaged && state.is_finished() => Ok(None),
@@ -274,8 +281,11 @@ impl Jobs {
             tags: user_tags(entry.tags).map(String::from).collect(),
             unique_key: enqueued.unique.map(|unique| unique.key.to_vec()),
             enqueued_at: entry.time,
-            run_at: enqueued.run_at.unwrap_or(entry.time),
-            expires_at: enqueued.expires_at,
+            run_at: run_at.unwrap_or_else(|| enqueued.run_at.unwrap_or(entry.time)),
+            expires_at: match self.jobs.get(&id).filter(|_| !state.is_finished()) {
+                Some(job) => self.extra(id, job).and_then(|extra| extra.expires_at),
+                None => enqueued.expires_at,
+            },
             timeout_micros: enqueued.timeout_micros,
             attempts_max: epitaph.attempts_max,
             backoff: enqueued.backoff.clone(),

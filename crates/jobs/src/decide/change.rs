@@ -55,6 +55,9 @@ impl Decision<'_, '_> {
             }
             Change::Move { queue } => return self.edit(id, job, Some(queue), job.priority, job.attempts_max, None),
             Change::Priority(priority) => return self.edit(id, job, None, priority, job.attempts_max, None),
+            Change::AttemptsMax(attempts) if attempts < job.attempts_least() => {
+                return Err(Refusal::TooFewAttempts { job: id, least: job.attempts_least() });
+            }
             Change::AttemptsMax(attempts) => return self.edit(id, job, None, job.priority, attempts, None),
             Change::Payload(payload) if job.state != Active => {
                 return self.edit(id, job, None, job.priority, job.attempts_max, Some(payload));

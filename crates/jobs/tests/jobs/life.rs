@@ -11,7 +11,7 @@ use quire_model::{Sequence, Timestamp};
 use crate::yard::{Yard, fetch};
 
 /// All that a reading gives from `after` on, so many events at a time.
-fn read(yard: &Yard, filter: &LifeFilter, after: Cursor, events_max: usize) -> Vec<LifeEvent> {
+pub(crate) fn read(yard: &Yard, filter: &LifeFilter, after: Cursor, events_max: usize) -> Vec<LifeEvent> {
     let mut reading = LifeReading::new(filter.clone(), after).expect("a filter");
     let mut all = Vec::new();
     loop {

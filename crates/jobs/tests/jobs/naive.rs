@@ -388,6 +388,10 @@ impl Naive {
             Change::Release if job.state == Held => (job.state, job.fresh) = (Pending, true),
             Change::Reschedule { run_at } if waits => job.wait_until(run_at, now),
             Change::Priority(priority) => (job.spec.priority, job.fresh) = (priority, true),
+            Change::AttemptsMax(attempts) if attempts < job.attempt + u16::from(job.state != Active) => {
+                let least = job.attempt + u16::from(job.state != Active);
+                return Err(Refusal::TooFewAttempts { job: id, least });
+            }
             Change::AttemptsMax(attempts) => (job.spec.attempts_max, job.fresh) = (attempts, true),
             Change::Payload(payload) if job.state != Active => (job.spec.payload, job.fresh) = (payload, true),
             Change::Move { queue } => {
