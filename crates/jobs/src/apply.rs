@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::{Place, Timestamp};
+use quire_model::Timestamp;
 
 use crate::codec::{Cause, Edited, Effect, Enqueued, Epitaph, Revived, Step, Steps, To, UniqueKey, queue_of};
 use crate::job::{Extra, Job};
@@ -22,6 +22,7 @@ use crate::{JobId, UniqueHold, UniqueScope};
 pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
     let effect = Effect::of(entry).unwrap_or_else(|error| panic!("entry {} of the jobs model: {error}", entry.place));
     state.keys.pass(entry.time);
+    state.kept.pass(entry.time);
     match &effect {
         Effect::Steps(steps) => state.steps(steps, entry),
         Effect::Enqueued(enqueued) => state.enqueued(enqueued, entry),
@@ -97,14 +98,16 @@ impl Jobs {
 
     fn enqueued(&mut self, enqueued: &Enqueued<'_>, entry: &quire_model::Entry<'_>) {
         let id = JobId::new(entry.place);
-        let has_extra = enqueued.expires_at.is_some() || enqueued.unique.is_some();
+        let retention_micros = enqueued.retention_micros;
+        let has_extra = enqueued.expires_at.is_some() || enqueued.unique.is_some() || retention_micros.is_some();
         if has_extra {
             let key = enqueued.unique.map(|unique| (key_of(&unique, enqueued.queue), unique.hold));
             if let Some((key, hold)) = &key {
                 self.keys.take(key.clone(), Holder { job: id, until: key_end(*hold, entry.time) });
             }
             let key = key.map(|(key, _)| key.into());
-            self.extras.insert(id, Extra { expires_at: enqueued.expires_at, key, ..Extra::default() });
+            self.extras
+                .insert(id, Extra { expires_at: enqueued.expires_at, key, retention_micros, ..Extra::default() });
         }
         let queue = self.queues.get_mut(&enqueued.queue).expect("a job is enqueued where a queue is");
         let due = queue.begin_change(entry.time);
@@ -126,24 +129,26 @@ impl Jobs {
         let due = self.queues.get_mut(&number).map(|queue| queue.begin_change(entry.time));
         for step in steps.iter() {
             let step = step.unwrap_or_else(|error| panic!("entry {} of the jobs model: {error}", entry.place));
-            self.step(number, steps.cause, &step, entry.place);
+            self.step(number, steps.cause, &step, entry);
         }
         due.into_iter().for_each(|due| self.end_change(number, due));
         self.settle_queue(number);
     }
 
-    fn step(&mut self, number: QueueId, cause: Cause, step: &Step<'_>, place: Place) {
+    fn step(&mut self, number: QueueId, cause: Cause, step: &Step<'_>, entry: &quire_model::Entry<'_>) {
         let id = step.job;
         let queue = self.queues.get_mut(&number);
         let Some(slot) = self.jobs.get_mut(&id) else {
             finished_deleted(queue, cause, step);
+            self.kept.remove(id);
             return self.keys.free_timed(id);
         };
         let queue = queue.expect("a live job's queue is there");
         let before = *slot;
-        let standing = before.after(cause, &step.to, step.attempt, place);
+        let standing = before.after(cause, &step.to, step.attempt, entry.place);
         let extra = if before.extra { self.extras.get(&id) } else { None };
         let expires_at = extra.and_then(|extra| extra.expires_at);
+        let own_retention = extra.and_then(|extra| extra.retention_micros);
         match standing {
             Standing::Live(after) => {
                 match cause {
@@ -161,6 +166,8 @@ impl Jobs {
                 queue.counts[state as usize] += 1;
                 if state == JobState::Dead {
                     queue.dead.insert(id);
+                } else if let Some(micros) = own_retention.or(queue.settings.retention_micros) {
+                    self.kept.keep(id, entry.time.plus_micros(micros));
                 }
                 self.jobs.remove(&id);
                 self.forget(id, &before, state == JobState::Cancelled);
@@ -254,7 +261,8 @@ impl Jobs {
             None => self.keys.timed(id).cloned(),
         };
         let Epitaph { progress, checkpoint, .. } = epitaph;
-        let extra = Extra { content, progress, checkpoint, key: key.map(Box::new), ..Extra::default() };
+        let (key, retention_micros) = (key.map(Box::new), revived.retention_micros);
+        let extra = Extra { content, progress, checkpoint, key, retention_micros, ..Extra::default() };
         job.extra = extra.is_some();
         let queue = self.queue_mut(epitaph.queue);
         queue.insert(id, &job, None);

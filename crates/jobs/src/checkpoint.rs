@@ -3,17 +3,18 @@
 //! ```text
 //! version u8 = 4 · queues created varint
 //! queues varint · per queue, by number:  number varint · name str · settings · time u64 · turns varint · meter
-//!                                        · 0 │ 1 · destroyed at u64
+//!                                        · 0 │ 1 · destroyed at u64 · gone before u64
 //!                                        · completed varint · cancelled and told of varint · dead varint · their ids
 //!                                        · slots of groups varint · per slot: 0 free │ 1 · name str · turn varint · meter
 //! jobs   varint · per job, by id:        id · queue varint · group varint · priority u8 · attempt varint · attempts max varint
 //!                                        · last · state u8 · [until u64: scheduled, active, retrying, cancelled] · extra
 //! id     position varint · index varint
 //! last   a place behind the id, as in an entry of steps
-//! extra  flags u8 · [1: expires at u64] [2: run until u64] [4: key] [8: progress id] [16: checkpoint id] [32: content id]
+//! extra  flags u8 · [1: expires at u64] [2: run until u64] [4: key] [8: progress id] [16: checkpoint id] [32: content id] [64: retention varint]
 //! key    0 everywhere │ 1 · queue varint · bytes
 //! meter  full at u64 (high) u64 (low) · starts varint · u64 each
 //! keys   varint · per key: key · id · 0 until finished │ 1 until started │ 2 · u64
+//! kept   varint · per job, by id: id · until u32, in seconds
 //! bulks  varint · per bulk: id · cursor: id · item varint · looked at varint · changed varint · refused varint · done u8
 //! ```
 //!
@@ -27,6 +28,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use crate::bulk::Bulks;
 use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
 use crate::job::{Extra, Job};
+use crate::kept::Kept;
 use crate::keys::{Holder, Key, KeyEnd};
 use crate::queue::{Due, Queue, QueueId};
 use crate::rate::Meter;
@@ -52,6 +54,7 @@ pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
             None => out.u8(0),
             Some(time) => out.u8(1).u64(time.as_micros()),
         };
+        out.u64(queue.gone_before.as_micros());
         let [completed, cancelled, dead] =
             [JobState::Completed, JobState::Cancelled, JobState::Dead].map(|state| queue.counts[state as usize]);
         // Those that are not told of stand among the jobs.
@@ -81,6 +84,7 @@ pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
             KeyEnd::At(time) => out.u8(2).u64(time.as_micros()),
         };
     }
+    state.kept.save(out);
     state.bulks.save(out);
 }
 
@@ -97,7 +101,8 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
         out.u64(job.until().as_micros());
     }
     let none = Extra::default();
-    let Extra { expires_at, run_until, key, progress, checkpoint, content } = state.extra(id, job).unwrap_or(&none);
+    let Extra { expires_at, run_until, key, progress, checkpoint, content, retention_micros } =
+        state.extra(id, job).unwrap_or(&none);
     let flags = [
         expires_at.is_some(),
         run_until.is_some(),
@@ -105,6 +110,7 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
         progress.is_some(),
         checkpoint.is_some(),
         content.is_some(),
+        retention_micros.is_some(),
     ];
     out.u8((0..).zip(flags).map(|(bit, given)| u8::from(given) << bit).sum());
     [expires_at, run_until].into_iter().flatten().for_each(|time| {
@@ -112,6 +118,9 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
     });
     key.iter().for_each(|key| save_key(key, out));
     [progress, checkpoint, content].into_iter().flatten().for_each(|place| write_id(*place, out));
+    retention_micros.iter().for_each(|micros| {
+        out.varint(*micros);
+    });
 }
 
 fn save_key(key: &Key, out: &mut Encoder) {
@@ -140,6 +149,7 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
             1 => Some(time(from)?),
             _ => return Err(expected("whether a queue is destroyed, 0 or 1")),
         };
+        queue.gone_before = time(from)?;
         for state in [JobState::Completed, JobState::Cancelled, JobState::Dead] {
             queue.counts[state as usize] = from.varint()?;
         }
@@ -185,6 +195,7 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
         }
         state.keys.take(key, Holder { job, until });
     }
+    state.kept = Kept::load(from)?;
     state.bulks = Bulks::load(from)?;
     Ok(state)
 }
@@ -211,6 +222,7 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
         progress: given(3).then(|| read_id(from)).transpose()?,
         checkpoint: given(4).then(|| read_id(from)).transpose()?,
         content: given(5).then(|| read_id(from)).transpose()?,
+        retention_micros: given(6).then(|| from.varint()).transpose()?,
     };
     job.extra = extra.is_some();
     let queue = state.queues.get_mut(&number).ok_or(expected("the number of a queue that is there"))?;

@@ -89,7 +89,7 @@ proptest! {
     ) {
         let (queue, job, before) = (QueueId(index), JobId::new(place), later(place, by, index));
         let settings = QueueSettings {
-            paused: flag, draining: !flag, jobs_max: rate.map(|_| 1 + index / 2), active_max, group_active_max: None, rate, group_rate,
+            paused: flag, draining: !flag, jobs_max: rate.map(|_| 1 + index / 2), active_max, group_active_max: None, rate, group_rate, retention_micros: flag.then_some(u64::from(number)),
         };
         let (progress, checkpoint) = (flag.then_some(before), (number % 2 == 0).then_some(place));
         let epitaph = Epitaph { queue, priority: Priority::new(number), attempts_max: 7, content: before, progress, checkpoint };
@@ -105,7 +105,7 @@ proptest! {
             Effect::Extended { jobs: Vec::from([(job, time), (JobId::new(before), time)]) },
             Effect::Noted { job, progress: payload, checkpoint: Some(&bytes) },
             Effect::Edited(Edited { job, before, epitaph, from: QueueId(9), group: &text, payload }),
-            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, unique, payload }),
+            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, unique, retention_micros: flag.then_some(300), payload }),
             Effect::MovedOut { job, to: QueueId(7) },
             Effect::KeyHeld { job, scope: flag.then_some(queue), until: time, key: &bytes },
             Effect::BulkAdvanced(Advanced {
@@ -195,9 +195,10 @@ proptest! {
         let priority = Priority::new(priority);
         let unique = Unique { key: &key, scope: UniqueScope::Everywhere, hold, clash: Clash::Keep };
         let unique = (!key.is_empty()).then_some(unique);
+        let retention_micros = (key.len() % 2 == 0).then_some(base_micros);
         let new = NewJob {
             payload: &payload, kind: &kind, priority, run_at: None, expires_at, timeout_micros, attempts_max, backoff,
-            jitter_percent, group: &group, unique, tags: &words,
+            jitter_percent, group: &group, unique, retention_micros, tags: &words,
         };
         let owned = match backoff {
             Backoff::None => Backoff::None,
@@ -214,7 +215,7 @@ proptest! {
                 let unique = unique.map(|unique| UniqueKey { scope: unique.scope, hold: unique.hold, key: unique.key });
                 let expected = Enqueued {
                     queue: QueueId(queue), priority, attempts_max, run_at, expires_at, timeout_micros, group: &group, unique,
-                    backoff: owned, jitter_percent, kind: &kind, payload: &payload,
+                    backoff: owned, jitter_percent, kind: &kind, retention_micros, payload: &payload,
                 };
                 assert_eq!(read, expected);
             },

@@ -251,8 +251,9 @@ impl<'d> Draft<'d> {
         if !job.group.is_empty() {
             self.rest().groups.insert(id, String::from(job.group));
         }
-        if job.expires_at.is_some() {
-            self.set_extra(id, Extra { expires_at: job.expires_at, ..Extra::default() });
+        if job.expires_at.is_some() || job.retention_micros.is_some() {
+            let (expires_at, retention_micros) = (job.expires_at, job.retention_micros);
+            self.set_extra(id, Extra { expires_at, retention_micros, ..Extra::default() });
         }
         (id, live.state)
     }
@@ -288,6 +289,11 @@ impl<'d> Draft<'d> {
     /// What a job has beyond the usual.
     pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
         self.rest.as_ref().and_then(|rest| rest.extras.get(&id)).or_else(|| self.state.extra(id, job))
+    }
+
+    /// What a job that this commit enqueued has beyond the usual.
+    pub(crate) fn own_extra(&mut self, id: JobId) -> &mut Extra {
+        self.rest().extras.entry(id).or_default()
     }
 
     pub(crate) fn set_extra(&mut self, id: JobId, extra: Extra) {

@@ -112,6 +112,8 @@ pub(crate) struct Extra {
     pub(crate) checkpoint: Option<Place>,
     /// The entry that holds its payload, when that is no longer the enqueue.
     pub(crate) content: Option<Place>,
+    /// How long it is found when it is finished, in microseconds, when that is not the queue's affair.
+    pub(crate) retention_micros: Option<u64>,
 }
 
 impl Extra {

@@ -51,7 +51,7 @@
 //!
 //! What scheduling needs of a live job, whatever its payload: 36 bytes and its places in the indexes; more for one with a key, a
 //! time to expire, a timeout under way or word of a heartbeat. A dead job takes its id; another finished one nothing, once the log tells
-//! of its end.
+//! of its end, unless it is kept for a time: then 32 bytes until that is over.
 //!
 //! Not here: workflows, schedules that repeat, webhooks.
 
@@ -84,6 +84,7 @@ mod checkpoint;
 mod fetchable;
 mod group;
 mod job;
+mod kept;
 mod keys;
 mod ordered;
 mod queue;

@@ -58,6 +58,8 @@ pub(crate) struct Queue {
     pub(crate) cleared: Timed,
     /// When it was destroyed.
     pub(crate) destroyed_at: Option<Timestamp>,
+    /// What only tells how things came to be and is older may be gone, by a retention that the queue had before.
+    pub(crate) gone_before: Timestamp,
     /// How many jobs are in which state; of the finished ones, how many there were.
     pub(crate) counts: [u64; JobState::ALL.len()],
 }
@@ -77,6 +79,7 @@ impl Queue {
             dead: BTreeSet::new(),
             cleared: Timed::default(),
             destroyed_at: None,
+            gone_before: Timestamp::ZERO,
             counts: [0; JobState::ALL.len()],
         }
     }
@@ -209,8 +212,20 @@ impl Queue {
             self.meter = Meter::default();
         }
         let fresh_meters = settings.group_rate != self.settings.group_rate;
+        self.gone_before = self.gone_before.max(self.told_from().unwrap_or_default());
         self.settings = settings;
         self.groups.resettle(&settings, self.time, fresh_meters);
+    }
+
+    /// From when on what only tells how things came to be still counts, by the retention; `None` when the queue has none.
+    fn told_from(&self) -> Option<Timestamp> {
+        let kept = self.settings.retention_micros?;
+        Some(Timestamp::from_micros(self.time.as_micros().saturating_sub(kept)))
+    }
+
+    /// The same; without a retention, as the database has it.
+    pub(crate) fn history_from(&self, of_database: Timestamp) -> Timestamp {
+        self.told_from().unwrap_or(of_database).max(self.gone_before)
     }
 
     /// A finished job is no longer.

@@ -180,6 +180,8 @@ pub enum Limit {
     EachCommands,
     /// How many bulk changes are under way.
     Bulks,
+    /// How long a finished job is found.
+    RetentionMicros,
 }
 
 const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;
@@ -212,12 +214,14 @@ impl Limit {
             Limit::RateMicros => (1, DAY_MICROS),
             Limit::EachCommands => (0, 1_024),
             Limit::Bulks => (0, 64),
+            Limit::RetentionMicros => (1, 36_600 * DAY_MICROS),
         }
     }
 
     /// Whether the number is microseconds: front ends that speak milliseconds say so in theirs.
     pub const fn is_micros(self) -> bool {
-        matches!(self, Limit::KeyMicros | Limit::TimeoutMicros | Limit::LeaseMicros | Limit::RateMicros)
+        use Limit::{KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeoutMicros};
+        matches!(self, KeyMicros | TimeoutMicros | LeaseMicros | RateMicros | RetentionMicros)
     }
 
     /// Refuses what is outside.
@@ -255,6 +259,7 @@ impl fmt::Display for Limit {
             Limit::RateMicros => "the microseconds of a rate",
             Limit::EachCommands => "the commands of an each",
             Limit::Bulks => "the bulk changes under way",
+            Limit::RetentionMicros => "the microseconds that a finished job is found",
         })
     }
 }

@@ -356,7 +356,9 @@ impl<'s> Search<'s> {
         // Those that were cleared and are not told of are in memory, too.
         let (state, queue, attempt, last) = match self.jobs.jobs.get(&id) {
             Some(job) => (job.state, job.queue, job.attempt, job.last()),
+            // One whose enqueue is gone is no longer there.
             None => match ended(self.history, id)? {
+                Some(_) if self.history.entry(id.place())?.is_none() => return Ok(false),
                 Some(end) => (end.ended.state, end.ended.epitaph.queue, end.ended.attempt, end.ended.place),
                 None => return Ok(false),
             },

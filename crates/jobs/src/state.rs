@@ -14,6 +14,7 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp
 
 use crate::bulk::Bulks;
 use crate::job::{Extra, Job};
+use crate::kept::Kept;
 use crate::keys::Keys;
 use crate::ordered::Ordered;
 use crate::queue::{Due, Queue, QueueId, Timers};
@@ -31,6 +32,7 @@ pub struct Jobs {
     pub(crate) jobs: Ordered<JobId, Job>,
     pub(crate) extras: BTreeMap<JobId, Extra>,
     pub(crate) keys: Keys,
+    pub(crate) kept: Kept,
     pub(crate) timers: Timers,
     pub(crate) bulks: Bulks,
     pub(crate) untold: BTreeSet<QueueId>,

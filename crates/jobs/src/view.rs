@@ -49,6 +49,8 @@ pub struct JobView {
     pub backoff: Backoff<Vec<u64>>,
     /// By how many percent a wait may be shorter.
     pub jitter_percent: u8,
+    /// For how many microseconds it is found when it is finished, as it says itself.
+    pub retention_micros: Option<u64>,
     /// How many attempts have started.
     pub attempt: u16,
     /// Where it stands.
@@ -290,6 +292,7 @@ impl Jobs {
             attempts_max: epitaph.attempts_max,
             backoff: enqueued.backoff.clone(),
             jitter_percent: enqueued.jitter_percent,
+            retention_micros: enqueued.retention_micros,
             attempt,
             status,
             progress: said(epitaph.progress)?.and_then(|(progress, _)| progress),

@@ -59,6 +59,7 @@ fn message(job: JobView, history: HistoryPage) -> Job {
         run_at_us: job.run_at.as_micros(),
         expires_at_us: job.expires_at.map(Timestamp::as_micros),
         timeout_us: job.timeout_micros,
+        retention_us: job.retention_micros,
         attempt: u32::from(job.attempt),
         attempts_max: u32::from(job.attempts_max),
         payload: Bytes::from(job.payload),

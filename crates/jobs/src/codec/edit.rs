@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! edited   id · before · epitaph · from queue varint · group str · 0 │ 1 · payload bytes
-//! revived  id · before · epitaph · from u8 · from queue varint · group str · 0 │ 1 · unique, as in an enqueued entry · 0 │ 1 · payload bytes
+//! revived  id · before · epitaph · from u8 · from queue varint · group str · 0 │ 1 · unique, as in an enqueued entry · 0 │ 1 · retention varint · 0 │ 1 · payload bytes
 //! ```
 //!
 //! Both say all of it, changed or not, so that applying them needs nothing but the state. `before` and the epitaph stand as in
@@ -44,6 +44,7 @@ pub(crate) struct Revived<'a> {
     pub(crate) group: &'a str,
     /// The key that it has again, until it is started or finished.
     pub(crate) unique: Option<UniqueKey<'a>>,
+    pub(crate) retention_micros: Option<u64>,
     /// The new payload, when it is a new one.
     pub(crate) payload: Option<&'a [u8]>,
 }
@@ -96,6 +97,10 @@ impl<'a> Revived<'a> {
             }
             Some(unique) => unique.write(out.u8(1)),
         }
+        match self.retention_micros {
+            None => out.u8(0),
+            Some(micros) => out.u8(1).varint(micros),
+        };
         write_payload(self.payload, out);
     }
 
@@ -112,6 +117,11 @@ impl<'a> Revived<'a> {
                 0 => None,
                 1 => Some(UniqueKey::read(from)?),
                 _ => return Err(expected("whether there is a key, 0 or 1")),
+            },
+            retention_micros: match from.u8()? {
+                0 => None,
+                1 => Some(from.varint()?),
+                _ => return Err(expected("whether there is a retention, 0 or 1")),
             },
             payload: read_payload(from)?,
         })

@@ -62,7 +62,7 @@ pub(crate) use step::{Epitaph, Run, Step, Steps, To, read_later, write_later};
 pub(crate) use tags::{TagList, finished_tag, job_tag, jobs_of, name_tag, queue_of, queue_tag, user_tag, user_tags};
 
 const QUEUE_CREATED: u8 = 1;
-const ENQUEUED: u8 = 2;
+pub(crate) const ENQUEUED: u8 = 2;
 const QUEUE_SET: u8 = 3;
 const QUEUE_CLEARED: u8 = 4;
 const QUEUE_DESTROYED: u8 = 5;

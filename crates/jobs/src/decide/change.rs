@@ -155,7 +155,7 @@ impl Decision<'_, '_> {
                 let Some((_, enqueued)) = enqueued_at(self.history, id)? else {
                     return Err(Refusal::UnknownJob { job: id }.into());
                 };
-                let group = String::from(enqueued.group);
+                let (group, retention_micros) = (String::from(enqueued.group), enqueued.retention_micros);
                 let mut unique = enqueued.unique;
                 let known = self.draft.queue(&name);
                 let holder = unique.and_then(|unique| self.key_holder(unique.scope, known, unique.key));
@@ -171,8 +171,17 @@ impl Decision<'_, '_> {
                 }
                 let (queue, was_in) = (self.queue_for(&name)?, epitaph.queue);
                 let epitaph = Epitaph { queue, ..epitaph };
-                let revived =
-                    Revived { job: id, before: place, epitaph, from: state, was_in, group: &group, unique, payload };
+                let revived = Revived {
+                    job: id,
+                    before: place,
+                    epitaph,
+                    from: state,
+                    was_in,
+                    group: &group,
+                    unique,
+                    retention_micros,
+                    payload,
+                };
                 let at = self.draft.push(&Effect::Revived(revived), Some(queue));
                 let mut job = Job::enqueued(id, queue, GROUP_UNKNOWN, epitaph.priority, epitaph.attempts_max);
                 job.set_last(at);
@@ -187,7 +196,8 @@ impl Decision<'_, '_> {
                     }
                 };
                 let Epitaph { progress, checkpoint, .. } = epitaph;
-                let extra = Extra { content, progress, checkpoint, key: key.map(Box::new), ..Extra::default() };
+                let key = key.map(Box::new);
+                let extra = Extra { content, progress, checkpoint, key, retention_micros, ..Extra::default() };
                 job.extra = extra.is_some();
                 self.draft.set_revived(id, job, group, extra);
             }

@@ -7,7 +7,6 @@ use super::{Answers, Decision, Stop};
 use crate::apply::{key_end, key_in};
 use crate::codec::{Cause, Effect, To};
 use crate::draft::Next;
-use crate::job::Extra;
 use crate::keys::{Holder, Key, KeyEnd};
 use crate::queue::QueueId;
 use crate::transition::Standing;
@@ -29,6 +28,7 @@ fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
             Limit::KeyMicros.check(micros)?;
         }
     }
+    job.retention_micros.iter().try_for_each(|micros| Limit::RetentionMicros.check(*micros))?;
     Limit::Tags.check(job.tags.len() as u64)?;
     job.tags.iter().try_for_each(|tag| Limit::TagBytes.check(tag.len() as u64))
 }
@@ -66,8 +66,8 @@ impl Decision<'_, '_> {
             let until = key_end(unique.hold, self.now);
             let key = key_in(scope, unique.key);
             self.draft.take_key(key.clone(), Holder { job: id, until });
-            let extra = Extra { expires_at: job.expires_at, key: Some(Box::new(key)), ..Extra::default() };
-            self.draft.set_extra(id, extra);
+            let extra = self.draft.own_extra(id);
+            extra.key = Some(Box::new(key));
         }
         answers.push(Reply::Enqueued { job: id, state, duplicate: false });
         Ok(())

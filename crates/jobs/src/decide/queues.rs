@@ -33,6 +33,7 @@ impl Decision<'_, '_> {
             QueueChange::ActiveMax(Some(most)) | QueueChange::GroupActiveMax(Some(most)) => {
                 Limit::ActiveMax.check(u64::from(most))?;
             }
+            QueueChange::Retention(Some(micros)) => Limit::RetentionMicros.check(micros)?,
             QueueChange::Rate(rate) | QueueChange::GroupRate(rate) => check_rate(rate)?,
             _ => {}
         }

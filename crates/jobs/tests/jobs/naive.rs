@@ -424,6 +424,7 @@ impl Naive {
             QueueChange::Draining(draining) => queue.settings.draining = draining,
             QueueChange::JobsMax(most) => queue.settings.jobs_max = most,
             QueueChange::ActiveMax(most) => queue.settings.active_max = most,
+            QueueChange::Retention(micros) => queue.settings.retention_micros = micros,
             QueueChange::GroupActiveMax(most) => queue.settings.group_active_max = most,
             QueueChange::Rate(rate) => {
                 if queue.settings.rate != rate {
