@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, ModelId, Place, ReadError, ReadErrorKind, Timestamp};
+use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
 use crate::codec::{Cause, Effect, Enqueued, Epitaph, Step, job_tag, unreadable, user_tags};
 use crate::history::{Chain, Event};
@@ -187,28 +187,38 @@ pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(En
     }
 }
 
-/// The payload that the entry at this place gave a job.
-pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>, ReadError> {
+/// The payload that the entry at this place gave a job; `None` when there is no such entry any more.
+fn payload_left(history: &dyn History, place: Place) -> Result<Option<Vec<u8>>, ReadError> {
     let payload = match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
         Some(Effect::Enqueued(enqueued)) => Some(enqueued.payload),
         Some(Effect::Edited(edited)) => edited.payload,
         Some(Effect::Revived(revived)) => revived.payload,
         _ => None,
     };
-    payload.map(<[u8]>::to_vec).ok_or_else(|| gone(place))
+    Ok(payload.map(<[u8]>::to_vec))
+}
+
+/// The same of a job whose entries are kept.
+pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>, ReadError> {
+    payload_left(history, place)?.ok_or_else(|| gone(place))
 }
 
 /// What a heartbeat said: progress and checkpoint.
 pub(crate) type Noted = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// What the heartbeat at this place said.
-pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<Noted, ReadError> {
-    match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
+/// What the heartbeat at this place said; `None` when there is no such entry any more.
+fn noted_left(history: &dyn History, place: Place) -> Result<Option<Noted>, ReadError> {
+    Ok(match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
         Some(Effect::Noted { progress, checkpoint, .. }) => {
-            Ok((progress.map(<[u8]>::to_vec), checkpoint.map(<[u8]>::to_vec)))
+            Some((progress.map(<[u8]>::to_vec), checkpoint.map(<[u8]>::to_vec)))
         }
-        _ => Err(gone(place)),
-    }
+        _ => None,
+    })
+}
+
+/// The same of a job whose entries are kept.
+pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<Noted, ReadError> {
+    noted_left(history, place)?.ok_or_else(|| gone(place))
 }
 
 fn gone(place: Place) -> ReadError {
@@ -228,7 +238,7 @@ impl Jobs {
     pub fn job(&self, history: &dyn History, id: JobId) -> Result<Option<JobView>, ReadError> {
         let Some((entry, enqueued)) = enqueued_at(history, id)? else { return Ok(None) };
         let Some(end) = self.end_or_standing(history, id)? else { return Ok(None) };
-        self.view(history, &entry, &enqueued, end).map(Some)
+        self.view(history, &entry, &enqueued, end)
     }
 
     /// How a job that is not live ended; `None` when it is live, when it was deleted, or there never was one.
@@ -250,7 +260,7 @@ impl Jobs {
         entry: &Entry<'_>,
         enqueued: &Enqueued<'_>,
         end: End,
-    ) -> Result<JobView, ReadError> {
+    ) -> Result<Option<JobView>, ReadError> {
         let End { ended: Ended { state, epitaph, place, attempt }, status } = end;
         let id = JobId::new(entry.place);
         let mut chain = Chain { history, id, next: Some(place) };
@@ -265,12 +275,17 @@ impl Jobs {
                 last_error = Some(step.note);
             }
         }
-        // The log may have given up what was said of a finished job.
-        let said = |place: Option<Place>| match place.map(|place| noted_at(history, place)).transpose() {
-            Err(error) if error.kind == ReadErrorKind::Damaged && state.is_finished() => Ok(None),
-            said => said,
+        // The log may have given up what was said of a finished job, or all of it.
+        let may_be_gone = matches!(state, JobState::Completed | JobState::Cancelled);
+        let payload = match payload_left(history, epitaph.content)? {
+            None if may_be_gone => return Ok(None),
+            payload => payload.ok_or_else(|| gone(epitaph.content))?,
         };
-        Ok(JobView {
+        let said = |place: Option<Place>| match place.map(|place| noted_left(history, place)).transpose()? {
+            Some(None) if !may_be_gone => Err(gone(epitaph.content)),
+            said => Ok(said.flatten()),
+        };
+        Ok(Some(JobView {
             id,
             queue: String::from(&*match self.queues.get(&epitaph.queue) {
                 Some(queue) => Arc::clone(&queue.name),
@@ -278,7 +293,7 @@ impl Jobs {
             }),
             kind: String::from(enqueued.kind),
             group: String::from(enqueued.group),
-            payload: payload_at(history, epitaph.content)?,
+            payload,
             priority: epitaph.priority,
             tags: user_tags(entry.tags).map(String::from).collect(),
             unique_key: enqueued.unique.map(|unique| unique.key.to_vec()),
@@ -298,7 +313,7 @@ impl Jobs {
             progress: said(epitaph.progress)?.and_then(|(progress, _)| progress),
             checkpoint: said(epitaph.checkpoint)?.and_then(|(_, checkpoint)| checkpoint),
             last_error,
-        })
+        }))
     }
 
     /// Where a job stands that is in memory.

@@ -45,13 +45,12 @@ impl Decision<'_, '_> {
             // A refusal leaves nothing behind, not even a queue.
             crate::name::check_queue_name(name)?;
         }
-        if let Some(unique) = job.unique {
-            if let Some((key, holder)) = self.key_holder(unique.scope, known, unique.key)
-                && let Some(reply) = self.clash(name, unique.clash, key, holder, job)?
-            {
-                answers.push(reply);
-                return Ok(());
-            }
+        if let Some(unique) = job.unique
+            && let Some((key, holder)) = self.key_holder(unique.scope, known, unique.key)
+            && let Some(reply) = self.clash(name, unique.clash, key, holder, job)?
+        {
+            answers.push(reply);
+            return Ok(());
         }
         let queue = match known {
             Some(queue) => {

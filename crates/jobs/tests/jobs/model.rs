@@ -7,7 +7,7 @@ use quire_jobs::{
     Backoff, Change, Clash, Command, Filter, JobId, JobState, LeaseToken, NewJob, Order, Priority, QueueChange, Rate,
     Refusal, Reply, Retry, States, Unique, UniqueHold, UniqueScope,
 };
-use quire_model::{Place, Timestamp};
+use quire_model::{Model, Place, Timestamp};
 
 const QUEUES: [&str; 2] = ["a", "b/c"];
 const ORDERS: [&[&str]; 5] = [&["a"], &["b/c"], &["a", "b/c"], &["b/c", "a", "b/c"], &["nobody-used-it", "b/c"]];
@@ -64,7 +64,7 @@ fn step() -> BoxedStrategy<Step> {
         2 => (lease(), 0..5u64).prop_map(|(lease, delay)| Step::Snooze { lease, delay }),
         2 => heartbeat.prop_map(|(lease, lease_micros, says)| Step::Heartbeat { lease, lease_micros, says }),
         6 => (0..9usize, 0..10usize, 0..4u8).prop_map(|(job, change, number)| Step::Change { job, change, number }),
-        3 => (0..2usize, 0..7usize, 0..4u8).prop_map(|(queue, change, number)| Step::Set { queue, change, number }),
+        3 => (0..2usize, 0..8usize, 0..4u8).prop_map(|(queue, change, number)| Step::Set { queue, change, number }),
         1 => (0..2usize, any::<bool>()).prop_map(|(queue, destroy)| Step::Clear { queue, destroy }),
         1 => Just(Step::Tick),
     ];
@@ -162,6 +162,7 @@ fn command(step: &Step, naive: &Naive, now: Timestamp) -> Command<'static> {
                 3 => QueueChange::GroupActiveMax(most),
                 4 => QueueChange::Rate(rate(*number)),
                 5 => QueueChange::JobsMax(most.map(|most| most * 3)),
+                6 => QueueChange::Retention(most.map(u64::from)),
                 _ => QueueChange::GroupRate(rate(*number)),
             };
             Command::SetQueue { queue: QUEUES[*queue], change }
@@ -252,6 +253,25 @@ fn compare_reads(yard: &mut Yard, naive: &mut Naive) {
     }
 }
 
+/// A compaction takes nothing of a job that is not finished, or dead, and of a finished one all, or the begin of its history: what it did in
+/// a queue that keeps less than the others it was in.
+fn compare_compacted(yard: &Yard, naive: &Naive) {
+    for history_from in [Timestamp::ZERO, yard.now] {
+        let (model, mut log) = (&yard.world.model, yard.world.log.clone());
+        log.compact(log.tail().next(), |entry| model.survives(entry, history_from));
+        for (id, state, ..) in naive.all() {
+            let (left, whole) = (model.job(&log, id).expect("readable"), yard.view(id));
+            let may_go = matches!(state, JobState::Completed | JobState::Cancelled);
+            assert!(left == whole || left.is_none() && may_go, "{id}, {state}: {left:?}, was {whole:?}");
+            if left.is_some() {
+                let steps = |log| model.history(log, id, None, 1_000).expect("readable").steps;
+                let (left, whole) = (steps(&log), steps(&yard.world.log));
+                assert!(whole.starts_with(&left) && (left == whole || may_go), "{id}: {left:?}, was {whole:?}");
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
@@ -269,6 +289,7 @@ proptest! {
         compare_reads(&mut yard, &mut naive);
         crate::life::assert_told(&yard, &QUEUES, naive.all().map(|(id, state, ..)| (id, state)));
         naive.assert_tokens_unique();
+        compare_compacted(&yard, &naive);
 
         for position in 0..=yard.world.log.tail().get() {
             yard.assert_restart_equal(quire_model::Position::new(position));
