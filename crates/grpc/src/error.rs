@@ -169,6 +169,8 @@ fn of_jobs(refusal: &jobs::Refusal) -> Known {
         Refusal::WrongState { .. } => (Code::FailedPrecondition, "WRONG_STATE"),
         Refusal::Duplicate { .. } => (Code::AlreadyExists, "DUPLICATE"),
         Refusal::QueueDraining { .. } => (Code::FailedPrecondition, "QUEUE_DRAINING"),
+        Refusal::TooFewAttempts { .. } => (Code::FailedPrecondition, "TOO_FEW_ATTEMPTS"),
+        Refusal::TooManyActive { .. } => (Code::FailedPrecondition, "TOO_MANY_ACTIVE"),
         Refusal::Overloaded { .. } => (Code::ResourceExhausted, "OVERLOADED"),
         Refusal::InvalidWeights => (Code::InvalidArgument, "INVALID_WEIGHTS"),
         Refusal::NestedEach => (Code::InvalidArgument, "NESTED_EACH"),

@@ -210,6 +210,8 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             jobs::Refusal::WrongState { .. } => (REFUSED, "wrong_state"),
             jobs::Refusal::Duplicate { .. } => (REFUSED, "duplicate"),
             jobs::Refusal::QueueDraining { .. } => (REFUSED, "queue_draining"),
+            jobs::Refusal::TooFewAttempts { .. } => (REFUSED, "too_few_attempts"),
+            jobs::Refusal::TooManyActive { .. } => (REFUSED, "too_many_active"),
             jobs::Refusal::Overloaded { .. } => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
             jobs::Refusal::InvalidWeights => (INVALID, "invalid_weights"),
             jobs::Refusal::NestedEach => (INVALID, "nested_each"),

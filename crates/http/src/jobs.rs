@@ -39,6 +39,8 @@ pub(crate) struct JobReply {
     expires_at_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention_ms: Option<u64>,
     attempt: u16,
     attempts_max: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +112,7 @@ impl From<JobView> for JobReply {
             run_at_ms: job.run_at.as_millis(),
             expires_at_ms: job.expires_at.map(Timestamp::as_millis),
             timeout_ms: job.timeout_micros.map(|micros| micros / 1_000),
+            retention_ms: job.retention_micros.map(|micros| micros / 1_000),
             attempt: job.attempt,
             attempts_max: job.attempts_max,
             worker: None,
@@ -136,7 +139,7 @@ impl From<JobView> for JobReply {
                 (reply.finished_at_ms, reply.result) = (Some(at.as_millis()), Some(Shown::value("result", result)));
             }
             Status::Cancelled { at, reason } => {
-                (reply.finished_at_ms, reply.reason) = (at.map(Timestamp::as_millis), Some(reason));
+                (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(reason));
             }
             Status::Dead { at, cause } => {
                 (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(cause.name().to_owned()));

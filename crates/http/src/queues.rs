@@ -90,6 +90,7 @@ fn shown(settings: QueueSettings) -> Map<String, Value> {
         ("group_active_max", json!(group_active_max)),
         ("rate", rate(settings.rate)),
         ("group_rate", rate(group_rate)),
+        ("retention_ms", json!(settings.retention_micros.map(|micros| micros / 1_000))),
     ];
     all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,9 +1,11 @@
 //! Entries into the state. Cheap and total: everything was decided.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::{Place, Timestamp};
+use quire_model::Timestamp;
 
 use crate::codec::{Cause, Edited, Effect, Enqueued, Epitaph, Revived, Step, Steps, To, UniqueKey, queue_of};
 use crate::job::{Extra, Job};
@@ -20,6 +22,7 @@ use crate::{JobId, UniqueHold, UniqueScope};
 pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
     let effect = Effect::of(entry).unwrap_or_else(|error| panic!("entry {} of the jobs model: {error}", entry.place));
     state.keys.pass(entry.time);
+    state.kept.pass(entry.time);
     match &effect {
         Effect::Steps(steps) => state.steps(steps, entry),
         Effect::Enqueued(enqueued) => state.enqueued(enqueued, entry),
@@ -53,8 +56,11 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
         Effect::QueueCleared { queue } => state.clear(*queue, entry.time, |job| job.state != JobState::Active),
         Effect::QueueDestroyed { queue } => {
             state.clear(*queue, entry.time, |_| true);
-            let name = state.queues.remove(queue).expect("a queue that is destroyed is there").name;
+            let destroyed = state.queue_mut(*queue);
+            destroyed.destroyed_at = Some(entry.time);
+            let name = Arc::clone(&destroyed.name);
             state.queue_ids.remove(&name);
+            state.settle_queue(*queue);
         }
         Effect::KeyHeld { job, scope, until, key } => {
             state.keys.take(key_in(*scope, key), Holder { job: *job, until: KeyEnd::At(*until) });
@@ -67,7 +73,7 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
 }
 
 /// The key of a job that stands in this queue.
-fn key_of(unique: &UniqueKey<'_>, queue: QueueId) -> Key {
+pub(crate) fn key_of(unique: &UniqueKey<'_>, queue: QueueId) -> Key {
     key_in((unique.scope == UniqueScope::Queue).then_some(queue), unique.key)
 }
 
@@ -92,14 +98,16 @@ impl Jobs {
 
     fn enqueued(&mut self, enqueued: &Enqueued<'_>, entry: &quire_model::Entry<'_>) {
         let id = JobId::new(entry.place);
-        let has_extra = enqueued.expires_at.is_some() || enqueued.unique.is_some();
+        let retention_micros = enqueued.retention_micros;
+        let has_extra = enqueued.expires_at.is_some() || enqueued.unique.is_some() || retention_micros.is_some();
         if has_extra {
             let key = enqueued.unique.map(|unique| (key_of(&unique, enqueued.queue), unique.hold));
             if let Some((key, hold)) = &key {
                 self.keys.take(key.clone(), Holder { job: id, until: key_end(*hold, entry.time) });
             }
             let key = key.map(|(key, _)| key.into());
-            self.extras.insert(id, Extra { expires_at: enqueued.expires_at, key, ..Extra::default() });
+            self.extras
+                .insert(id, Extra { expires_at: enqueued.expires_at, key, retention_micros, ..Extra::default() });
         }
         let queue = self.queues.get_mut(&enqueued.queue).expect("a job is enqueued where a queue is");
         let due = queue.begin_change(entry.time);
@@ -121,22 +129,26 @@ impl Jobs {
         let due = self.queues.get_mut(&number).map(|queue| queue.begin_change(entry.time));
         for step in steps.iter() {
             let step = step.unwrap_or_else(|error| panic!("entry {} of the jobs model: {error}", entry.place));
-            self.step(number, steps.cause, &step, entry.place);
+            self.step(number, steps.cause, &step, entry);
         }
         due.into_iter().for_each(|due| self.end_change(number, due));
+        self.settle_queue(number);
     }
 
-    fn step(&mut self, number: QueueId, cause: Cause, step: &Step<'_>, place: Place) {
+    fn step(&mut self, number: QueueId, cause: Cause, step: &Step<'_>, entry: &quire_model::Entry<'_>) {
         let id = step.job;
         let queue = self.queues.get_mut(&number);
         let Some(slot) = self.jobs.get_mut(&id) else {
-            return finished_deleted(queue, cause, step);
+            finished_deleted(queue, cause, step);
+            self.kept.remove(id);
+            return self.keys.free_timed(id);
         };
         let queue = queue.expect("a live job's queue is there");
         let before = *slot;
-        let standing = before.after(cause, &step.to, step.attempt, place);
+        let standing = before.after(cause, &step.to, step.attempt, entry.place);
         let extra = if before.extra { self.extras.get(&id) } else { None };
         let expires_at = extra.and_then(|extra| extra.expires_at);
+        let own_retention = extra.and_then(|extra| extra.retention_micros);
         match standing {
             Standing::Live(after) => {
                 match cause {
@@ -154,6 +166,8 @@ impl Jobs {
                 queue.counts[state as usize] += 1;
                 if state == JobState::Dead {
                     queue.dead.insert(id);
+                } else if let Some(micros) = own_retention.or(queue.settings.retention_micros) {
+                    self.kept.keep(id, entry.time.plus_micros(micros));
                 }
                 self.jobs.remove(&id);
                 self.forget(id, &before, state == JobState::Cancelled);
@@ -172,11 +186,10 @@ impl Jobs {
         if !job.extra {
             return;
         }
-        if let Some(Extra { key: Some(key), .. }) = self.extras.remove(&id) {
-            let holder = self.keys.holder(&key);
-            if called_off || holder.is_some_and(|holder| !matches!(holder.until, KeyEnd::At(_))) {
-                self.keys.free(&key, id);
-            }
+        if let Some(Extra { key: Some(key), .. }) = self.extras.remove(&id)
+            && (called_off || self.keys.timed(id).is_none())
+        {
+            self.keys.free(&key, id);
         }
     }
 
@@ -215,39 +228,74 @@ impl Jobs {
         after.set_last_unless_active(entry.place);
         (after.queue, after.priority, after.attempts_max) = (number, priority, attempts_max);
         let content = edited.payload.map(|_| entry.place);
-        self.replace(edited.job, after, entry.time, |extra| extra.content = content.or(extra.content));
+        let key = self.extra(edited.job, &after).and_then(|extra| extra.key.clone());
+        let key = match key.as_deref() {
+            Some(of_queue) if of_queue.queue.is_some() && edited.from != number => {
+                self.keys.take_along(of_queue, edited.job, number).map(Box::new)
+            }
+            _ => key,
+        };
+        self.replace(edited.job, after, entry.time, |extra| {
+            (extra.content, extra.key) = (content.or(extra.content), key);
+        });
     }
 
     fn revived(&mut self, revived: &Revived<'_>, entry: &quire_model::Entry<'_>) {
-        let Revived { job: id, epitaph, from, .. } = *revived;
+        let Revived { job: id, epitaph, from, was_in, .. } = *revived;
+        let before = self.queues.get_mut(&was_in).expect("a dead job's queue is there");
+        before.uncount(id, from);
+        self.settle_queue(was_in);
         let queue = self.queue_mut(epitaph.queue);
-        queue.uncount(id, from);
         let due = queue.begin_change(entry.time);
         let group = queue.groups.intern(revived.group);
         let mut job = Job::enqueued(id, epitaph.queue, group, epitaph.priority, epitaph.attempts_max);
         job.set_last(entry.place);
         let content = if revived.payload.is_some() { entry.place } else { epitaph.content };
-        job.extra = content != id.place();
+        let content = Some(content).filter(|content| *content != id.place());
+        let key = match &revived.unique {
+            Some(unique) => {
+                let key = key_of(unique, epitaph.queue);
+                self.keys.take(key.clone(), Holder { job: id, until: key_end(unique.hold, entry.time) });
+                Some(key)
+            }
+            None => self.keys.timed(id).cloned(),
+        };
+        let Epitaph { progress, checkpoint, .. } = epitaph;
+        let (key, retention_micros) = (key.map(Box::new), revived.retention_micros);
+        let extra = Extra { content, progress, checkpoint, key, retention_micros, ..Extra::default() };
+        job.extra = extra.is_some();
+        let queue = self.queue_mut(epitaph.queue);
         queue.insert(id, &job, None);
         self.jobs.insert(id, job);
         if job.extra {
-            self.extras.insert(id, Extra { content: Some(content), ..Extra::default() });
+            self.extras.insert(id, extra);
         }
         self.end_change(epitaph.queue, due);
     }
 
-    /// Cancels the jobs of a queue that are `wanted`.
+    /// Cancels the jobs of a queue that are `wanted`: each is told of later, by a step of its own.
     fn clear(&mut self, queue: QueueId, now: Timestamp, wanted: impl Fn(&Job) -> bool) {
         let due = self.queue_mut(queue).begin_change(now);
         let cleared: Vec<JobId> = self.queue(queue).ids().filter(|id| wanted(&self.live(*id))).collect();
         for id in cleared {
             let job = self.live(id);
             let expires_at = self.extra(id, &job).and_then(|extra| extra.expires_at);
+            let mut cleared = job.cleared(now);
+            if let Some(extra) = self.extras.get_mut(&id) {
+                (extra.expires_at, extra.run_until) = (None, None);
+                if let Some(key) = extra.key.take() {
+                    self.keys.free(&key, id);
+                }
+                cleared.extra = extra.is_some();
+                if !cleared.extra {
+                    self.extras.remove(&id);
+                }
+            }
             let index = self.queue_mut(queue);
             index.remove(id, &job, expires_at);
-            index.counts[JobState::Cancelled as usize] += 1;
-            self.jobs.remove(&id);
-            self.forget(id, &job, true);
+            index.insert(id, &cleared, None);
+            self.jobs.insert(id, cleared);
+            self.untold.insert(queue);
         }
         self.end_change(queue, due);
     }

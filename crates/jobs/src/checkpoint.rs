@@ -1,18 +1,20 @@
 //! The state as bytes.
 //!
 //! ```text
-//! version u8 = 3 · queues created varint
+//! version u8 = 4 · queues created varint
 //! queues varint · per queue, by number:  number varint · name str · settings · time u64 · turns varint · meter
-//!                                        · completed varint · cancelled varint · dead varint · their ids
+//!                                        · 0 │ 1 · destroyed at u64 · gone before u64
+//!                                        · completed varint · cancelled and told of varint · dead varint · their ids
 //!                                        · slots of groups varint · per slot: 0 free │ 1 · name str · turn varint · meter
 //! jobs   varint · per job, by id:        id · queue varint · group varint · priority u8 · attempt varint · attempts max varint
-//!                                        · last · state u8 · [until u64: scheduled, active, retrying] · extra
+//!                                        · last · state u8 · [until u64: scheduled, active, retrying, cancelled] · extra
 //! id     position varint · index varint
 //! last   a place behind the id, as in an entry of steps
-//! extra  flags u8 · [1: expires at u64] [2: run until u64] [4: key] [8: progress id] [16: checkpoint id] [32: content id]
+//! extra  flags u8 · [1: expires at u64] [2: run until u64] [4: key] [8: progress id] [16: checkpoint id] [32: content id] [64: retention varint]
 //! key    0 everywhere │ 1 · queue varint · bytes
 //! meter  full at u64 (high) u64 (low) · starts varint · u64 each
 //! keys   varint · per key: key · id · 0 until finished │ 1 until started │ 2 · u64
+//! kept   varint · per job, by id: id · until u32, in seconds
 //! bulks  varint · per bulk: id · cursor: id · item varint · looked at varint · changed varint · refused varint · done u8
 //! ```
 //!
@@ -26,13 +28,14 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use crate::bulk::Bulks;
 use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
 use crate::job::{Extra, Job};
+use crate::kept::Kept;
 use crate::keys::{Holder, Key, KeyEnd};
 use crate::queue::{Due, Queue, QueueId};
 use crate::rate::Meter;
 use crate::state::{JobState, Jobs};
 use crate::{JobId, Priority};
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// Whose turn it was in a queue: put right when its jobs are there.
 struct Turns {
@@ -47,9 +50,15 @@ pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
         settings::write(&queue.settings, out.varint(u64::from(id.0)).str(&queue.name));
         out.u64(queue.time.as_micros()).varint(queue.groups.turns);
         queue.meter.save(out);
-        for state in [JobState::Completed, JobState::Cancelled, JobState::Dead] {
-            out.varint(queue.counts[state as usize]);
-        }
+        match queue.destroyed_at {
+            None => out.u8(0),
+            Some(time) => out.u8(1).u64(time.as_micros()),
+        };
+        out.u64(queue.gone_before.as_micros());
+        let [completed, cancelled, dead] =
+            [JobState::Completed, JobState::Cancelled, JobState::Dead].map(|state| queue.counts[state as usize]);
+        // Those that are not told of stand among the jobs.
+        out.varint(completed).varint(cancelled - queue.cleared.len() as u64).varint(dead);
         queue.dead.iter().for_each(|id| write_id(id.place(), out));
         out.varint(queue.groups.slots().len() as u64);
         for group in queue.groups.slots() {
@@ -75,11 +84,12 @@ pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
             KeyEnd::At(time) => out.u8(2).u64(time.as_micros()),
         };
     }
+    state.kept.save(out);
     state.bulks.save(out);
 }
 
 fn has_until(state: JobState) -> bool {
-    matches!(state, JobState::Scheduled | JobState::Active | JobState::Retrying)
+    matches!(state, JobState::Scheduled | JobState::Active | JobState::Retrying | JobState::Cancelled)
 }
 
 fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
@@ -91,7 +101,8 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
         out.u64(job.until().as_micros());
     }
     let none = Extra::default();
-    let Extra { expires_at, run_until, key, progress, checkpoint, content } = state.extra(id, job).unwrap_or(&none);
+    let Extra { expires_at, run_until, key, progress, checkpoint, content, retention_micros } =
+        state.extra(id, job).unwrap_or(&none);
     let flags = [
         expires_at.is_some(),
         run_until.is_some(),
@@ -99,6 +110,7 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
         progress.is_some(),
         checkpoint.is_some(),
         content.is_some(),
+        retention_micros.is_some(),
     ];
     out.u8((0..).zip(flags).map(|(bit, given)| u8::from(given) << bit).sum());
     [expires_at, run_until].into_iter().flatten().for_each(|time| {
@@ -106,6 +118,9 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
     });
     key.iter().for_each(|key| save_key(key, out));
     [progress, checkpoint, content].into_iter().flatten().for_each(|place| write_id(*place, out));
+    retention_micros.iter().for_each(|micros| {
+        out.varint(*micros);
+    });
 }
 
 fn save_key(key: &Key, out: &mut Encoder) {
@@ -118,7 +133,7 @@ fn save_key(key: &Key, out: &mut Encoder) {
 
 pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
     if from.u8()? != VERSION {
-        return Err(expected("a checkpoint of the jobs model, version 3"));
+        return Err(expected("a checkpoint of the jobs model, version 4"));
     }
     let mut state = Jobs { queues_created: from.varint_u32()?, ..Jobs::default() };
     let mut turns: Vec<Turns> = Vec::new();
@@ -129,6 +144,12 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
         queue.time = time(from)?;
         let queue_turns = from.varint()?;
         queue.meter = Meter::load(from)?;
+        queue.destroyed_at = match from.u8()? {
+            0 => None,
+            1 => Some(time(from)?),
+            _ => return Err(expected("whether a queue is destroyed, 0 or 1")),
+        };
+        queue.gone_before = time(from)?;
         for state in [JobState::Completed, JobState::Cancelled, JobState::Dead] {
             queue.counts[state as usize] = from.varint()?;
         }
@@ -169,8 +190,12 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
             2 => KeyEnd::At(time(from)?),
             _ => return Err(expected("what ends a key, 0 to 2")),
         };
+        if state.keys.timed(job).is_some() {
+            return Err(expected("one key of a job"));
+        }
         state.keys.take(key, Holder { job, until });
     }
+    state.kept = Kept::load(from)?;
     state.bulks = Bulks::load(from)?;
     Ok(state)
 }
@@ -183,8 +208,8 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
     job.attempt = attempt;
     job.set_last(read_later(id.place(), from)?);
     job.state = JobState::from_number(from.u8()?)
-        .filter(|state| !state.is_finished())
-        .ok_or(expected("the state of a live job"))?;
+        .filter(|state| !matches!(state, JobState::Completed | JobState::Dead))
+        .ok_or(expected("the state of a job that is in memory"))?;
     if has_until(job.state) {
         job.set_until(time(from)?);
     }
@@ -197,10 +222,13 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
         progress: given(3).then(|| read_id(from)).transpose()?,
         checkpoint: given(4).then(|| read_id(from)).transpose()?,
         content: given(5).then(|| read_id(from)).transpose()?,
+        retention_micros: given(6).then(|| from.varint()).transpose()?,
     };
     job.extra = extra.is_some();
     let queue = state.queues.get_mut(&number).ok_or(expected("the number of a queue that is there"))?;
-    if !queue.groups.has(group) {
+    if job.state == JobState::Cancelled {
+        state.untold.insert(number);
+    } else if !queue.groups.has(group) {
         return Err(expected("the number of a group that is there"));
     }
     if state.jobs.insert(id, job).is_some() {

@@ -89,9 +89,12 @@ proptest! {
     ) {
         let (queue, job, before) = (QueueId(index), JobId::new(place), later(place, by, index));
         let settings = QueueSettings {
-            paused: flag, draining: !flag, jobs_max: rate.map(|_| 1 + index / 2), active_max, group_active_max: None, rate, group_rate,
+            paused: flag, draining: !flag, jobs_max: rate.map(|_| 1 + index / 2), active_max, group_active_max: None, rate, group_rate, retention_micros: flag.then_some(u64::from(number)),
         };
-        let epitaph = Epitaph { queue, priority: Priority::new(number), attempts_max: 7, content: before };
+        let (progress, checkpoint) = (flag.then_some(before), (number % 2 == 0).then_some(place));
+        let epitaph = Epitaph { queue, priority: Priority::new(number), attempts_max: 7, content: before, progress, checkpoint };
+        let hold = [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(7)][usize::from(number % 3)];
+        let unique = flag.then_some(UniqueKey { scope: UniqueScope::Everywhere, hold, key: &bytes });
         let payload = flag.then_some(bytes.as_slice());
         let cursor = Cursor::from(job);
         let mut effects = Vec::from([
@@ -101,8 +104,8 @@ proptest! {
             Effect::QueueDestroyed { queue },
             Effect::Extended { jobs: Vec::from([(job, time), (JobId::new(before), time)]) },
             Effect::Noted { job, progress: payload, checkpoint: Some(&bytes) },
-            Effect::Edited(Edited { job, before, epitaph, group: &text, payload }),
-            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, group: &text, payload }),
+            Effect::Edited(Edited { job, before, epitaph, from: QueueId(9), group: &text, payload }),
+            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, unique, retention_micros: flag.then_some(300), payload }),
             Effect::MovedOut { job, to: QueueId(7) },
             Effect::KeyHeld { job, scope: flag.then_some(queue), until: time, key: &bytes },
             Effect::BulkAdvanced(Advanced {
@@ -142,7 +145,7 @@ proptest! {
         let mut steps = Vec::new();
         for (number, (place, by, index, attempt)) in places.into_iter().enumerate() {
             let before = later(place, by, index);
-            let epitaph = Epitaph { queue: QueueId(index), priority: Priority::LOW, attempts_max: 2, content: before };
+            let epitaph = Epitaph { queue: QueueId(index), priority: Priority::LOW, attempts_max: 2, content: before, progress: Some(before), checkpoint: None };
             let to = [
                 To::Pending,
                 To::Scheduled { at: time },
@@ -192,9 +195,10 @@ proptest! {
         let priority = Priority::new(priority);
         let unique = Unique { key: &key, scope: UniqueScope::Everywhere, hold, clash: Clash::Keep };
         let unique = (!key.is_empty()).then_some(unique);
+        let retention_micros = (key.len() % 2 == 0).then_some(base_micros);
         let new = NewJob {
             payload: &payload, kind: &kind, priority, run_at: None, expires_at, timeout_micros, attempts_max, backoff,
-            jitter_percent, group: &group, unique, tags: &words,
+            jitter_percent, group: &group, unique, retention_micros, tags: &words,
         };
         let owned = match backoff {
             Backoff::None => Backoff::None,
@@ -211,7 +215,7 @@ proptest! {
                 let unique = unique.map(|unique| UniqueKey { scope: unique.scope, hold: unique.hold, key: unique.key });
                 let expected = Enqueued {
                     queue: QueueId(queue), priority, attempts_max, run_at, expires_at, timeout_micros, group: &group, unique,
-                    backoff: owned, jitter_percent, kind: &kind, payload: &payload,
+                    backoff: owned, jitter_percent, kind: &kind, retention_micros, payload: &payload,
                 };
                 assert_eq!(read, expected);
             },

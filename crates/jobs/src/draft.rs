@@ -64,7 +64,7 @@ struct Rest {
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
     destroyed: usize,
-    /// How jobs ended that time ended in this commit: place of the step, and what it says.
+    /// How jobs ended that time ended in this commit, or of whose ends it tells: place of the step, and what it says.
     over: BTreeMap<JobId, (Place, Epitaph, u16)>,
     extras: BTreeMap<JobId, Extra>,
     groups: BTreeMap<JobId, String>,
@@ -138,7 +138,7 @@ impl<'d> Draft<'d> {
     /// How many queues there are.
     pub(crate) fn queue_count(&self) -> usize {
         let (created, destroyed) = self.rest.as_ref().map_or((0, 0), |rest| (rest.created as usize, rest.destroyed));
-        self.state.queues.len() + created - destroyed
+        self.state.queue_ids.len() + created - destroyed
     }
 
     /// Adds a queue that was not there.
@@ -210,6 +210,27 @@ impl<'d> Draft<'d> {
         stored.saturating_add_signed(self.queues.get(queue).map_or(0, |draft| draft.live))
     }
 
+    /// How many jobs of a queue are active.
+    pub(crate) fn active_count(&self, queue: QueueId) -> u64 {
+        let stored = self.stored_queue(queue).map_or(0, |queue| queue.leased.len() as u64);
+        stored.saturating_add_signed(self.queues.get(queue).map_or(0, DraftQueue::active))
+    }
+
+    /// How many jobs of a queue's group are active.
+    pub(crate) fn group_active_count(&self, queue: QueueId, group: &str) -> u64 {
+        let groups = self.stored_queue(queue).map(|queue| &queue.groups);
+        let stored = groups.and_then(|groups| Some(groups.get(groups.number(group)?).active)).unwrap_or(0);
+        let counts = |id: JobId, job: &Job| {
+            job.queue == queue && job.state == JobState::Active && self.group_name(id, job) == group
+        };
+        // Those that the commit has put there have no number of the group when the state has no such group.
+        let by = self.changed.iter().map(|(id, standing)| {
+            let before = self.state.jobs.get(&id).is_some_and(|job| counts(id, job));
+            i64::from(standing.live().is_some_and(|job| counts(id, job))) - i64::from(before)
+        });
+        u64::from(stored).saturating_add_signed(by.sum())
+    }
+
     fn draft_queue(&mut self, queue: QueueId) -> &mut DraftQueue<'d> {
         draft_queue(&mut self.queues, self.state, queue)
     }
@@ -230,8 +251,9 @@ impl<'d> Draft<'d> {
         if !job.group.is_empty() {
             self.rest().groups.insert(id, String::from(job.group));
         }
-        if job.expires_at.is_some() {
-            self.set_extra(id, Extra { expires_at: job.expires_at, ..Extra::default() });
+        if job.expires_at.is_some() || job.retention_micros.is_some() {
+            let (expires_at, retention_micros) = (job.expires_at, job.retention_micros);
+            self.set_extra(id, Extra { expires_at, retention_micros, ..Extra::default() });
         }
         (id, live.state)
     }
@@ -241,7 +263,7 @@ impl<'d> Draft<'d> {
         if let Some(standing) = self.changed.get(id) {
             return Some(*standing);
         }
-        let job = self.state.jobs.get(&id)?;
+        let job = self.state.jobs.get(&id).filter(|job| !job.state.is_finished())?;
         Some(if self.is_cleared(job) { Standing::Finished(JobState::Cancelled) } else { Standing::Live(*job) })
     }
 
@@ -250,7 +272,7 @@ impl<'d> Draft<'d> {
     pub(crate) fn live(&self, id: JobId) -> Option<&Job> {
         match self.changed.get(id) {
             Some(standing) => standing.live(),
-            None => self.state.jobs.get(&id).filter(|job| !self.is_cleared(job)),
+            None => self.state.jobs.get(&id).filter(|job| !job.state.is_finished() && !self.is_cleared(job)),
         }
     }
 
@@ -267,6 +289,11 @@ impl<'d> Draft<'d> {
     /// What a job has beyond the usual.
     pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
         self.rest.as_ref().and_then(|rest| rest.extras.get(&id)).or_else(|| self.state.extra(id, job))
+    }
+
+    /// What a job that this commit enqueued has beyond the usual.
+    pub(crate) fn own_extra(&mut self, id: JobId) -> &mut Extra {
+        self.rest().extras.entry(id).or_default()
     }
 
     pub(crate) fn set_extra(&mut self, id: JobId, extra: Extra) {
@@ -304,10 +331,13 @@ impl<'d> Draft<'d> {
         self.rest().keys.insert(key, Some(holder));
     }
 
+    pub(crate) fn free_key(&mut self, key: Key) {
+        self.rest().keys.insert(key, None);
+    }
+
     /// What a finished job's last entry remembers of it.
     pub(crate) fn epitaph(&self, id: JobId, job: &Job) -> Epitaph {
-        let content = self.extra(id, job).and_then(|extra| extra.content).unwrap_or(id.place());
-        Epitaph { queue: job.queue, priority: job.priority, attempts_max: job.attempts_max, content }
+        job.epitaph(id, self.extra(id, job))
     }
 
     /// Takes a step of a live job, as it stands, into the record. `shared` is said once for all steps of an entry.
@@ -320,12 +350,16 @@ impl<'d> Draft<'d> {
             (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) => {
                 self.rest().over.insert(id, (place, epitaph, attempt));
             }
+            // It was cancelled before, with its queue.
+            (Cause::Cancelled, To::Cancelled(epitaph)) if job.state.is_finished() => {
+                self.rest().over.insert(id, (place, epitaph, attempt));
+            }
             _ => drop(self.rest.as_mut().and_then(|rest| rest.over.remove(&id))),
         }
         self.set(id, job, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
     }
 
-    /// How a job ended that time ended in this commit.
+    /// How a job ended that time ended in this commit, or of whose end it tells.
     pub(crate) fn over(&self, id: JobId) -> Option<(Place, Epitaph, u16)> {
         self.rest.as_ref()?.over.get(&id).copied()
     }
@@ -362,6 +396,7 @@ impl<'d> Draft<'d> {
                     _ => {}
                 }
             }
+            _ if before.state.is_finished() => {}
             _ => draft.live -= 1,
         }
         self.changed.insert(id, after);
@@ -375,13 +410,8 @@ impl<'d> Draft<'d> {
         self.set(id, before, Standing::Live(after), false);
     }
 
-    /// Notes that a finished job is live again. A key that it lost when it ended is not its own again.
+    /// Notes that a finished job is live again.
     pub(crate) fn set_revived(&mut self, id: JobId, job: Job, group: String, extra: Extra) {
-        let lost = self.state.extras.get(&id).and_then(|extra| extra.key.as_deref());
-        let is_its_own = |holder: Holder| holder.job == id && !matches!(holder.until, KeyEnd::At(_));
-        if let Some(key) = lost.filter(|key| self.key_taker(key).is_some_and(is_its_own)) {
-            self.rest().keys.insert(key.clone(), None);
-        }
         let rest = self.rest();
         rest.groups.insert(id, group);
         rest.extras.insert(id, extra);

@@ -162,6 +162,11 @@ impl<'d> DraftQueue<'d> {
         self.groups.get_or(number, || DraftGroup::new(stored.groups.get(number)))
     }
 
+    /// How many more of its jobs are active than in the state.
+    pub(crate) fn active(&self) -> i64 {
+        self.active
+    }
+
     pub(crate) fn add_active(&mut self, group: u32, by: i64) {
         self.active += by;
         if let Some(stored) = self.stored.filter(|_| group != GROUP_UNKNOWN)

@@ -3,6 +3,7 @@
 //! Every step is in the log and names the place of the step before, so the history needs no state, and outlives the job until
 //! retention takes it. Heartbeats and progress are no steps: only what they said last is known.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -10,6 +11,7 @@ use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
 use crate::JobId;
 use crate::codec::{Cause, Effect, Step, To, unreadable};
+use crate::names::Names;
 use crate::state::{JobState, Jobs};
 use crate::view::ended;
 
@@ -28,7 +30,7 @@ pub struct Transition {
     pub attempt: u16,
     /// When the state ends by itself: a lease, a wait.
     pub until: Option<Timestamp>,
-    /// Who leased it, why it was cancelled or held, how it failed; else empty.
+    /// Who leased it, why it was cancelled or held, how it failed, from or to which queue it was moved; else empty.
     pub note: String,
     /// What came out of a completed job.
     pub result: Vec<u8>,
@@ -108,6 +110,12 @@ impl Event {
         }
     }
 
+    /// Whether somebody said from when on the job is to run.
+    pub(crate) const fn says_when(self) -> bool {
+        let is_step = matches!(self, Event::Step(Cause::Rescheduled | Cause::Snoozed | Cause::Released));
+        is_step || matches!(self, Event::Enqueued | Event::Revived)
+    }
+
     /// Whether an attempt went wrong.
     pub const fn is_failure(self) -> bool {
         matches!(self, Event::Step(Cause::Failed | Cause::LeaseExpired | Cause::TimedOut))
@@ -175,7 +183,10 @@ impl Chain<'_> {
             }
             Effect::Edited(edited) if edited.job == self.id => {
                 self.next = Some(edited.before);
-                Some(Transition { event: Event::Edited, ..plain })
+                let from = (edited.from != edited.epitaph.queue).then_some(edited.from);
+                let name = from.map(|from| Names::default().of(self.history, from)).transpose()?;
+                let note = name.map_or_else(String::new, |name| moved_from(&name));
+                Some(Transition { event: Event::Edited, note, ..plain })
             }
             Effect::Revived(revived) if revived.job == self.id => {
                 self.next = Some(revived.before);
@@ -206,6 +217,11 @@ impl Chain<'_> {
     }
 }
 
+/// What is noted of a job that was moved.
+pub(crate) fn moved_from(queue: &str) -> String {
+    format!("moved from {queue}")
+}
+
 /// An enqueue, of which no more is known than where it stands.
 pub(crate) fn plain(entry: &Entry<'_>) -> Transition {
     Transition {
@@ -233,6 +249,7 @@ pub(crate) fn of_step(plain: Transition, cause: Cause, shared: &str, step: &Step
         _ => (String::from(shared), Vec::new()),
     };
     Transition {
+        time: step.time(cause, plain.time),
         event: Event::Step(cause),
         state: step.to.state(),
         attempt: step.attempt,

@@ -6,12 +6,13 @@ use alloc::boxed::Box;
 
 use quire_model::{Place, Timestamp};
 
+use crate::codec::Epitaph;
 use crate::id::Packed;
 use crate::keys::Key;
 use crate::queue::QueueId;
 use crate::{JobId, JobState, LeaseToken, Priority};
 
-/// A live job.
+/// A live job, or one that was cancelled with its queue and of whose end the log does not tell yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) queue: QueueId,
@@ -19,7 +20,8 @@ pub(crate) struct Job {
     pub(crate) group: u32,
     /// The place of its last step: of an active job the token of its lease.
     last: Packed,
-    /// The time that ends its state; zero when none does. In two halves, for alignment to four.
+    /// The time that ends its state, zero when none does; of one that was cancelled with its queue, when that was. In two halves, for
+    /// alignment to four.
     until: [u32; 2],
     /// How many attempts have started.
     pub(crate) attempt: u16,
@@ -68,6 +70,30 @@ impl Job {
         self.state == JobState::Active && self.last() == token.place()
     }
 
+    /// What is left of it when its queue is cleared or destroyed, until the log tells of its end.
+    pub(crate) fn cleared(mut self, now: Timestamp) -> Self {
+        (self.state, self.group) = (JobState::Cancelled, 0);
+        self.set_until(now);
+        self
+    }
+
+    /// What its last entry remembers of it.
+    pub(crate) fn epitaph(&self, id: JobId, extra: Option<&Extra>) -> Epitaph {
+        Epitaph {
+            queue: self.queue,
+            priority: self.priority,
+            attempts_max: self.attempts_max,
+            content: extra.and_then(|extra| extra.content).unwrap_or(id.place()),
+            progress: extra.and_then(|extra| extra.progress),
+            checkpoint: extra.and_then(|extra| extra.checkpoint),
+        }
+    }
+
+    /// How many attempts it needs to have: those that have started, and the one that it waits for.
+    pub(crate) fn attempts_least(&self) -> u16 {
+        self.attempt.saturating_add(u16::from(self.state != JobState::Active))
+    }
+
     pub(crate) fn attempts_left(&self) -> bool {
         self.attempt < self.attempts_max
     }
@@ -86,6 +112,8 @@ pub(crate) struct Extra {
     pub(crate) checkpoint: Option<Place>,
     /// The entry that holds its payload, when that is no longer the enqueue.
     pub(crate) content: Option<Place>,
+    /// How long it is found when it is finished, in microseconds, when that is not the queue's affair.
+    pub(crate) retention_micros: Option<u64>,
 }
 
 impl Extra {

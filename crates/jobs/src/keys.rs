@@ -37,7 +37,9 @@ pub(crate) enum KeyEnd {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
     holders: BTreeMap<Key, Holder>,
-    ends: BTreeSet<(Timestamp, Key)>,
+    /// The keys that are held for a time, by who holds them: they outlast their jobs' ends.
+    timed: BTreeMap<JobId, Key>,
+    ends: BTreeSet<(Timestamp, JobId)>,
 }
 
 impl Keys {
@@ -46,31 +48,57 @@ impl Keys {
         self.holders.get(key).copied()
     }
 
+    /// The key that a job has for a time.
+    pub(crate) fn timed(&self, job: JobId) -> Option<&Key> {
+        self.timed.get(&job)
+    }
+
     pub(crate) fn take(&mut self, key: Key, holder: Holder) {
-        if let KeyEnd::At(time) = holder.until {
-            self.ends.insert((time, key.clone()));
+        if let Some(before) = self.holders.insert(key.clone(), holder) {
+            self.forget_end(before);
         }
-        if let Some(Holder { until: KeyEnd::At(time), .. }) = self.holders.insert(key.clone(), holder)
-            && holder.until != KeyEnd::At(time)
-        {
-            self.ends.remove(&(time, key));
+        if let KeyEnd::At(time) = holder.until {
+            self.ends.insert((time, holder.job));
+            self.timed.insert(holder.job, key);
         }
     }
 
     /// Frees a key, when this job has it.
     pub(crate) fn free(&mut self, key: &Key, job: JobId) {
-        if self.holders.get(key).is_some_and(|holder| holder.job == job)
-            && let Some(Holder { until: KeyEnd::At(time), .. }) = self.holders.remove(key)
-        {
-            self.ends.remove(&(time, key.clone()));
+        if let Some(holder) = self.holder(key).filter(|holder| holder.job == job) {
+            self.holders.remove(key);
+            self.forget_end(holder);
+        }
+    }
+
+    /// Frees the key that a job has for a time, if it has one.
+    pub(crate) fn free_timed(&mut self, job: JobId) {
+        if let Some(key) = self.timed.get(&job).cloned() {
+            self.free(&key, job);
+        }
+    }
+
+    /// Gives a key of a job that is moved to its new queue, and says which it is then; `None` when the job no longer has it.
+    pub(crate) fn take_along(&mut self, key: &Key, job: JobId, to: QueueId) -> Option<Key> {
+        let holder = self.holder(key).filter(|holder| holder.job == job)?;
+        let moved = Key { queue: Some(to), bytes: key.bytes.clone() };
+        self.free(key, job);
+        self.take(moved.clone(), holder);
+        Some(moved)
+    }
+
+    fn forget_end(&mut self, holder: Holder) {
+        if let KeyEnd::At(time) = holder.until {
+            self.ends.remove(&(time, holder.job));
+            self.timed.remove(&holder.job);
         }
     }
 
     /// Frees the keys whose time is over.
     pub(crate) fn pass(&mut self, now: Timestamp) {
-        while let Some((time, _)) = self.ends.first()
-            && *time <= now
-            && let Some((_, key)) = self.ends.pop_first()
+        while self.ends.first().is_some_and(|(time, _)| *time <= now)
+            && let Some((_, job)) = self.ends.pop_first()
+            && let Some(key) = self.timed.remove(&job)
         {
             self.holders.remove(&key);
         }

@@ -50,7 +50,8 @@
 //! # In memory
 //!
 //! What scheduling needs of a live job, whatever its payload: 36 bytes and its places in the indexes; more for one with a key, a
-//! time to expire, a timeout under way or word of a heartbeat. A dead job takes its id; another finished one nothing.
+//! time to expire, a timeout under way or word of a heartbeat. A dead job takes its id; another finished one nothing, once the log tells
+//! of its end, unless it is kept for a time: then 32 bytes until that is over.
 //!
 //! Not here: workflows, schedules that repeat, webhooks.
 
@@ -83,6 +84,7 @@ mod checkpoint;
 mod fetchable;
 mod group;
 mod job;
+mod kept;
 mod keys;
 mod ordered;
 mod queue;
@@ -94,8 +96,10 @@ mod table;
 mod cursor;
 mod history;
 mod life;
+mod names;
 mod search;
 mod view;
+mod walk;
 
 pub use backoff::Backoff;
 pub use bulk::BulkProgress;

@@ -1,8 +1,10 @@
 //! One queue: the indexes its live jobs stand in, and what it remembers of the finished ones.
 //!
 //! Invariant: each live job of the queue stands in exactly one of its group's `pending`, `delayed`, `leased` and `held`, under
-//! the key that the job gives; one that can expire stands in `expiring` as well while nobody works on it. The queue holds no
-//! job itself.
+//! the key that the job gives; one that can expire stands in `expiring` as well while nobody works on it. A job that was cancelled
+//! with the queue stands in `cleared` until its end is in the log. The queue holds no job itself.
+//!
+//! One that is destroyed has lost its name, and stays as long as it has jobs that are dead, or cleared and not told of.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -52,6 +54,12 @@ pub(crate) struct Queue {
     pub(crate) expiring: Timed,
     /// The dead jobs: they are kept until somebody retries or deletes them.
     pub(crate) dead: BTreeSet<JobId>,
+    /// Jobs that were cancelled with the queue and of whose ends the log does not tell yet, by when that was.
+    pub(crate) cleared: Timed,
+    /// When it was destroyed.
+    pub(crate) destroyed_at: Option<Timestamp>,
+    /// What only tells how things came to be and is older may be gone, by a retention that the queue had before.
+    pub(crate) gone_before: Timestamp,
     /// How many jobs are in which state; of the finished ones, how many there were.
     pub(crate) counts: [u64; JobState::ALL.len()],
 }
@@ -69,6 +77,9 @@ impl Queue {
             held: BTreeSet::new(),
             expiring: Timed::default(),
             dead: BTreeSet::new(),
+            cleared: Timed::default(),
+            destroyed_at: None,
+            gone_before: Timestamp::ZERO,
             counts: [0; JobState::ALL.len()],
         }
     }
@@ -94,9 +105,13 @@ impl Queue {
             JobState::Pending => false,
             JobState::Scheduled | JobState::Retrying => !self.delayed.add((job.until(), id)),
             JobState::Active => !self.leased.add((job.until(), id)),
+            JobState::Cancelled => !self.cleared.add((job.until(), id)),
             _ => !self.held.insert(id),
         };
         assert!(!stood, "job {id} stood in the index already");
+        if job.state.is_finished() {
+            return;
+        }
         if let Some(time) = expires_at.filter(|_| job.state != JobState::Active) {
             self.expiring.add((time, id));
         }
@@ -112,7 +127,9 @@ impl Queue {
     /// Takes a job away.
     pub(crate) fn remove(&mut self, id: JobId, job: &Job, expires_at: Option<Timestamp>) {
         self.take_out(id, job, expires_at);
-        self.groups.release(job.group, &self.settings, self.time);
+        if !job.state.is_finished() {
+            self.groups.release(job.group, &self.settings, self.time);
+        }
     }
 
     /// Puts a job from where it stood to where it stands.
@@ -130,9 +147,13 @@ impl Queue {
             JobState::Pending => true,
             JobState::Scheduled | JobState::Retrying => self.delayed.take(&(job.until(), id)),
             JobState::Active => self.leased.take(&(job.until(), id)),
+            JobState::Cancelled => self.cleared.take(&(job.until(), id)),
             _ => self.held.remove(&id),
         };
         assert!(stood, "job {id} did not stand in the index of its state");
+        if job.state.is_finished() {
+            return;
+        }
         if let Some(time) = expires_at.filter(|_| job.state != JobState::Active) {
             self.expiring.take(&(time, id));
         }
@@ -191,8 +212,20 @@ impl Queue {
             self.meter = Meter::default();
         }
         let fresh_meters = settings.group_rate != self.settings.group_rate;
+        self.gone_before = self.gone_before.max(self.told_from().unwrap_or_default());
         self.settings = settings;
         self.groups.resettle(&settings, self.time, fresh_meters);
+    }
+
+    /// From when on what only tells how things came to be still counts, by the retention; `None` when the queue has none.
+    fn told_from(&self) -> Option<Timestamp> {
+        let kept = self.settings.retention_micros?;
+        Some(Timestamp::from_micros(self.time.as_micros().saturating_sub(kept)))
+    }
+
+    /// The same; without a retention, as the database has it.
+    pub(crate) fn history_from(&self, of_database: Timestamp) -> Timestamp {
+        self.told_from().unwrap_or(of_database).max(self.gone_before)
     }
 
     /// A finished job is no longer.
@@ -200,6 +233,12 @@ impl Queue {
         self.dead.remove(&id);
         let count = &mut self.counts[state as usize];
         *count = count.saturating_sub(1);
+    }
+
+    /// Why a job was cancelled that is `cleared`.
+    pub(crate) fn why_cleared(&self, job: &Job) -> &'static str {
+        let is_destroyed = self.destroyed_at.is_some_and(|time| time <= job.until());
+        if is_destroyed { "the queue was destroyed" } else { "the queue was cleared" }
     }
 
     /// Every live job of the queue, in no useful order.

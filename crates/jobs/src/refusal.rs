@@ -58,6 +58,23 @@ pub enum Refusal {
         /// After how many microseconds to try again.
         retry_after_micros: u64,
     },
+    /// The queue has as many active jobs as it may, in all or of the job's group: one that is being worked on can't be moved there.
+    /// Move it when it waits again.
+    TooManyActive {
+        /// The queue.
+        queue: String,
+        /// The setting: `active_max` or `group_active_max`.
+        setting: &'static str,
+        /// How many may be active.
+        most: u32,
+    },
+    /// So many attempts have started, or the job waits for the next, that it can't have fewer.
+    TooFewAttempts {
+        /// The job.
+        job: JobId,
+        /// How many attempts it needs at least.
+        least: u16,
+    },
     /// The weights of a fetch are not one for each queue, all at least 1.
     InvalidWeights,
     /// An `Each` within an `Each`.
@@ -91,6 +108,12 @@ impl fmt::Display for Refusal {
                     f,
                     "queue {queue:?} has {jobs_max} unfinished jobs, as many as it may: try again after {after_ms} ms"
                 )
+            }
+            Refusal::TooManyActive { queue, setting, most } => {
+                write!(f, "queue {queue:?} has as many active jobs as it may: its {setting} is {most}")
+            }
+            Refusal::TooFewAttempts { job, least } => {
+                write!(f, "job {job} has come to attempt {least}: it can't have fewer attempts")
             }
             Refusal::InvalidWeights => f.write_str("a weighted fetch needs one weight for each queue, all at least 1"),
             Refusal::NestedEach => f.write_str("the commands of an `each` can't be an `each` themselves"),
@@ -157,6 +180,8 @@ pub enum Limit {
     EachCommands,
     /// How many bulk changes are under way.
     Bulks,
+    /// How long a finished job is found.
+    RetentionMicros,
 }
 
 const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;
@@ -189,12 +214,14 @@ impl Limit {
             Limit::RateMicros => (1, DAY_MICROS),
             Limit::EachCommands => (0, 1_024),
             Limit::Bulks => (0, 64),
+            Limit::RetentionMicros => (1, 36_600 * DAY_MICROS),
         }
     }
 
     /// Whether the number is microseconds: front ends that speak milliseconds say so in theirs.
     pub const fn is_micros(self) -> bool {
-        matches!(self, Limit::KeyMicros | Limit::TimeoutMicros | Limit::LeaseMicros | Limit::RateMicros)
+        use Limit::{KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeoutMicros};
+        matches!(self, KeyMicros | TimeoutMicros | LeaseMicros | RateMicros | RetentionMicros)
     }
 
     /// Refuses what is outside.
@@ -232,6 +259,7 @@ impl fmt::Display for Limit {
             Limit::RateMicros => "the microseconds of a rate",
             Limit::EachCommands => "the commands of an each",
             Limit::Bulks => "the bulk changes under way",
+            Limit::RetentionMicros => "the microseconds that a finished job is found",
         })
     }
 }

@@ -1,21 +1,32 @@
 //! Finding jobs: by state, queue, kind, tags, times, attempts and errors, page by page.
 //!
-//! A search goes through the jobs in one order that does not change under it, so a page neither skips nor repeats: live ones by
-//! id, from memory; finished ones of one state in the order in which they finished, along the queue's tag; everything else by
-//! id, along the tags of the enqueue entries. (A job that is moved to another queue while the search goes on may be met twice.) A page
-//! looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
+//! A search goes through the jobs in an order in which each has one place that never changes, so a page neither skips nor repeats and
+//! nobody remembers what was met:
+//!
+//! * unfinished and dead ones by id, from memory;
+//! * those of a queue that are completed, or cancelled, in the order in which they ended, along the queue's tag: they never come back, so
+//!   each has ended there once;
+//!   (While jobs of a cleared queue are not told of, and in a bulk change, cancelled ones are found as everything else is.)
+//! * everything else along the tags of a queue or a word: each job where it was enqueued, or where it was first moved into the queue.
+//!
+//! A name stands for every queue that has, or had, it. A page looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
 
+use alloc::boxed::Box;
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::ops::Bound;
 
 use quire_model::{Entry, History, Place, ReadError, TagBuf, Timestamp};
 
-use crate::codec::{Effect, finished_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
+use crate::codec::{Edited, Effect, finished_tag, job_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
 use crate::cursor::Cursor;
 use crate::history::Chain;
+use crate::names::queues_named;
 use crate::queue::QueueId;
 use crate::state::{JobState, Jobs};
 use crate::view::{ended, enqueued_at};
+use crate::walk::Walk;
 use crate::{JobId, Limit, QueueSettings, QueueStats, Refusal};
 
 /// How many jobs one page looks at.
@@ -24,7 +35,7 @@ pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
 /// Which jobs. Every condition that is given must hold.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'c> {
-    /// In this queue.
+    /// In this queue, or one that had its name before.
     pub queue: Option<&'c str>,
     /// In one of these states.
     pub states: States,
@@ -95,6 +106,8 @@ pub(crate) struct Bounds {
     pub(crate) up_to: Place,
     pub(crate) count_max: usize,
     pub(crate) looked_at_max: usize,
+    /// Whether jobs are to be changed that match at that place, wherever they have ended since.
+    pub(crate) is_bulk: bool,
 }
 
 impl Filter<'_> {
@@ -135,7 +148,7 @@ impl Jobs {
         after: Option<Cursor>,
         count_max: usize,
     ) -> Result<Page, ReadError> {
-        let bounds = Bounds { up_to: Place::END, count_max, looked_at_max: SEARCH_LOOKED_AT_MAX };
+        let bounds = Bounds { up_to: Place::END, count_max, looked_at_max: SEARCH_LOOKED_AT_MAX, is_bulk: false };
         self.search_within(history, filter, after.unwrap_or(Cursor::START), bounds)
     }
 
@@ -146,22 +159,13 @@ impl Jobs {
         after: Cursor,
         bounds: Bounds,
     ) -> Result<Page, ReadError> {
-        let queue = match filter.queue {
-            None => None,
-            Some(name) => match self.queue_ids.get(name) {
-                Some(queue) => Some(*queue),
-                None => return Ok(Page::default()),
-            },
-        };
-        let mut search = Search { jobs: self, history, filter, queue, bounds, page: Page::default() };
-        let mut finished = filter.states.iter().filter(|state| state.is_finished());
-        let has_live = filter.states.iter().any(|state| !state.is_finished());
-        match (has_live, finished.next(), finished.next(), queue) {
-            (true, None, ..) => search.live(after)?,
-            (false, Some(state), None, Some(queue)) if filter.tags.is_empty() => {
-                search.finished(queue, state, after)?
-            }
-            (false, None, ..) => {}
+        let named = |name| queues_named(history, name, Place::START, Place::END);
+        let queues = filter.queue.map(named).transpose()?;
+        let mut search = Search { jobs: self, history, filter, queues, bounds, page: Page::default() };
+        let mut ended = filter.states.iter().filter(|state| state.is_finished() && *state != JobState::Dead);
+        match (ended.next(), ended.next()) {
+            (None, _) => search.remembered(after)?,
+            (Some(state), None) if search.goes_along_ends(state, after) => search.ended(state, after)?,
             _ => search.everything(after)?,
         }
         Ok(search.page)
@@ -172,12 +176,13 @@ struct Search<'s> {
     jobs: &'s Jobs,
     history: &'s dyn History,
     filter: &'s Filter<'s>,
-    queue: Option<QueueId>,
+    /// The queues that are wanted, in the order in which they were created; `None`: all.
+    queues: Option<Vec<QueueId>>,
     bounds: Bounds,
     page: Page,
 }
 
-impl Search<'_> {
+impl<'s> Search<'s> {
     /// Looks at a job. Says whether the page goes on behind it; the cursor is where it ends otherwise.
     fn look_at(&mut self, id: JobId, here: Cursor) -> Result<bool, ReadError> {
         self.page.looked_at += 1;
@@ -191,31 +196,73 @@ impl Search<'_> {
         Ok(true)
     }
 
-    fn live(&mut self, after: Cursor) -> Result<(), ReadError> {
-        let from = if after.items == 0 { Bound::Included(after.place) } else { Bound::Excluded(after.place) };
-        let range = (from.map(JobId::new), Bound::Included(JobId::new(self.bounds.up_to)));
-        let jobs = self.jobs;
-        if let Some(ids) = self.few() {
-            for id in ids.into_iter().filter(|id| core::ops::RangeBounds::contains(&range, id)) {
-                if !self.look_at(id, id.into())? {
-                    break;
-                }
-            }
-            return Ok(());
-        }
-        for (id, _) in
-            jobs.jobs.entries_from(range.0).take_while(|(id, _)| core::ops::RangeBounds::contains(&range, *id))
-        {
-            if !self.look_at(*id, (*id).into())? {
-                break;
-            }
-        }
-        Ok(())
+    /// Whether those that are wanted are found along the ends of jobs. A search that began along enqueues goes on so: its cursors say
+    /// how many entries are behind them, not how many items.
+    fn goes_along_ends(&self, state: JobState, after: Cursor) -> bool {
+        let is_told = || match after {
+            Cursor::START => !self.bounds.is_bulk && self.jobs.untold.is_empty(),
+            Cursor { items, .. } => items > 0,
+        };
+        self.queues.is_some()
+            && self.filter.states == States::of([state])
+            && self.filter.tags.is_empty()
+            && (state == JobState::Completed || is_told())
     }
 
-    /// The jobs of the queue in the wanted states, in order, when an index has them and they are few.
+    /// Those that are in memory: unfinished and dead ones.
+    fn remembered(&mut self, after: Cursor) -> Result<(), ReadError> {
+        let (at, up_to) = (JobId::new(after.place), JobId::new(self.bounds.up_to));
+        let from = if after.items == 0 { Bound::Included(at) } else { Bound::Excluded(at) };
+        let mut live = self.live(from).peekable();
+        let mut dead = self.dead(from).peekable();
+        loop {
+            let is_live_next = live.peek().is_some_and(|live| dead.peek().is_none_or(|dead| live < dead));
+            let next = if is_live_next { live.next() } else { dead.next() };
+            let Some(id) = next.filter(|id| *id <= up_to) else { return Ok(()) };
+            if !self.look_at(id, id.into())? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The unfinished jobs from an id on that may be wanted, in order.
+    fn live(&self, from: Bound<JobId>) -> Box<dyn Iterator<Item = JobId> + 's> {
+        if self.filter.states.iter().all(JobState::is_finished) {
+            return Box::new(core::iter::empty());
+        }
+        match self.few() {
+            Some(few) => {
+                let is_behind = move |id: &JobId| core::ops::RangeBounds::contains(&(from, Bound::Unbounded), id);
+                Box::new(few.into_iter().filter(is_behind))
+            }
+            None => Box::new(self.jobs.jobs.entries_from(from).map(|(id, _)| *id)),
+        }
+    }
+
+    /// The dead jobs from an id on, if they are wanted, in order.
+    fn dead(&self, from: Bound<JobId>) -> Box<dyn Iterator<Item = JobId> + 's> {
+        if !self.filter.states.contains(JobState::Dead) {
+            return Box::new(core::iter::empty());
+        }
+        let (named, all) = match &self.queues {
+            Some(queues) => (Some(queues.iter().filter_map(|queue| self.jobs.queues.get(queue))), None),
+            None => (None, Some(self.jobs.queues.values())),
+        };
+        let queues = named.into_iter().flatten().chain(all.into_iter().flatten());
+        let mut queues: Vec<_> = queues.map(|queue| queue.dead.range((from, Bound::Unbounded)).copied()).collect();
+        let first = |(number, ids): (usize, &mut _)| Some(Reverse((Iterator::next(ids)?, number)));
+        let mut firsts: BinaryHeap<_> = queues.iter_mut().enumerate().filter_map(first).collect();
+        Box::new(core::iter::from_fn(move || {
+            let Reverse((id, number)) = firsts.pop()?;
+            firsts.extend(queues[number].next().map(|next| Reverse((next, number))));
+            Some(id)
+        }))
+    }
+
+    /// The unfinished jobs of the queue in the wanted states, in order, when an index has them and they are few.
     fn few(&self) -> Option<Vec<JobId>> {
-        let queue = self.jobs.queue(self.queue?);
+        let mut queues = self.queues.as_ref()?.iter().filter_map(|queue| self.jobs.queues.get(queue));
+        let Some(queue) = queues.find(|queue| queue.destroyed_at.is_none()) else { return Some(Vec::new()) };
         let few = |state: JobState| {
             let timed = match state {
                 JobState::Active => &queue.leased,
@@ -226,52 +273,41 @@ impl Search<'_> {
             };
             (timed.len() <= self.bounds.looked_at_max).then(|| timed.keys().map(|(_, id)| *id).collect::<Vec<_>>())
         };
-        let mut ids = self.filter.states.iter().map(few).collect::<Option<Vec<_>>>()?.concat();
+        let live = self.filter.states.iter().filter(|state| !state.is_finished());
+        let mut ids = live.map(few).collect::<Option<Vec<_>>>()?.concat();
         ids.sort_unstable();
         ids.dedup();
         Some(ids)
     }
 
-    fn finished(&mut self, queue: QueueId, state: JobState, after: Cursor) -> Result<(), ReadError> {
-        let tag = finished_tag(queue, state);
-        let (mut from, mut skip) = (after.place, after.items as usize);
-        while let Some(entry) = self.history.next(&[tag.tag()], from)?.filter(|entry| entry.place <= self.bounds.up_to)
-        {
-            if entry.place != from {
-                skip = 0;
-            }
+    /// The jobs of the queues that are completed, or cancelled.
+    fn ended(&mut self, state: JobState, after: Cursor) -> Result<(), ReadError> {
+        let tags: Vec<_> = self.queues.iter().flatten().map(|queue| Vec::from([finished_tag(*queue, state)])).collect();
+        let mut walk = Walk::begin(self.history, tags, after.place)?;
+        while let Some(entry) = walk.next(self.bounds.up_to)? {
+            let skip = if entry.place == after.place { after.items as usize } else { 0 };
             for (number, id) in jobs_of(entry.tags).enumerate().skip(skip) {
                 let id = id.map_err(|error| unreadable(entry.place, &error))?;
                 let items = u32::try_from(number + 1).expect("an entry has few tags");
-                // A job that came back and ended again is met where it ended last.
-                let is_last = match self.jobs.jobs.contains_key(&id) {
-                    true => false,
-                    false => ended(self.history, id)?.is_some_and(|end| end.ended.place == entry.place),
-                };
-                if is_last && !self.look_at(id, Cursor { place: entry.place, items })? {
+                if !self.look_at(id, Cursor { place: entry.place, items })? {
                     return Ok(());
                 }
             }
-            from = entry.place.after();
-            skip = 0;
         }
         Ok(())
     }
 
     fn everything(&mut self, after: Cursor) -> Result<(), ReadError> {
-        let mut tags: Vec<TagBuf> = self.filter.tags.iter().map(|word| user_tag(word)).collect();
-        if tags.is_empty()
-            && let Some(queue) = self.queue
-        {
-            tags.push(queue_tag(queue));
-        }
-        let tags: Vec<_> = tags.iter().map(TagBuf::tag).collect();
-        let mut from = if after.items == 0 { after.place } else { after.place.after() };
+        let words: Vec<TagBuf> = self.filter.tags.iter().map(|word| user_tag(word)).collect();
+        let lists = match &self.queues {
+            Some(queues) if words.is_empty() => queues.iter().map(|queue| Vec::from([queue_tag(*queue)])).collect(),
+            _ => Vec::from([words]),
+        };
+        let mut walk = Walk::begin(self.history, lists, after.place)?;
         let mut entries = 0;
-        while let Some(entry) = self.history.next(&tags, from)?.filter(|entry| entry.place <= self.bounds.up_to) {
-            from = entry.place.after();
+        while let Some(entry) = walk.next(self.bounds.up_to)? {
             entries += 1;
-            let here = Cursor { place: entry.place, items: 1 };
+            let here = Cursor { place: entry.place.after(), items: 0 };
             if let Some(id) = self.job_of(&entry)?
                 && !self.look_at(id, here)?
             {
@@ -285,32 +321,50 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The job that came into the queue, or into being, with an entry.
+    /// The job that came into the queue, or into being, with an entry, if it had not before.
     fn job_of(&self, entry: &Entry<'_>) -> Result<Option<JobId>, ReadError> {
         if entry.kind.model != quire_model::ModelId::JOBS {
             return Ok(None);
         }
         Ok(match Effect::read(entry)? {
             Effect::Enqueued(_) => Some(JobId::new(entry.place)),
-            Effect::Edited(edited) if Some(edited.epitaph.queue) == self.queue && self.filter.tags.is_empty() => {
-                let began = enqueued_at(self.history, edited.job)?;
-                began.filter(|(_, enqueued)| enqueued.queue != edited.epitaph.queue).map(|_| edited.job)
+            Effect::Edited(edited) if self.filter.tags.is_empty() && self.is_first_move(&edited, entry.place)? => {
+                Some(edited.job)
             }
             _ => None,
         })
     }
 
+    /// Whether this edit, which stands at `place`, brought a job into the queues for the first time.
+    fn is_first_move(&self, edited: &Edited<'_>, place: Place) -> Result<bool, ReadError> {
+        let Some(queues) = &self.queues else { return Ok(false) };
+        if queues.contains(&edited.from) || !queues.contains(&edited.epitaph.queue) {
+            return Ok(false);
+        }
+        match enqueued_at(self.history, edited.job)? {
+            Some((_, enqueued)) if !queues.contains(&enqueued.queue) => {}
+            _ => return Ok(false),
+        }
+        // What happens to a job in a queue is tagged with both from there on.
+        let lists = queues.iter().map(|queue| Vec::from([queue_tag(*queue), job_tag(edited.job)]));
+        let first = Walk::begin(self.history, lists, edited.job.place())?.next(place)?;
+        Ok(first.is_some_and(|first| first.place == place))
+    }
+
     fn matches(&self, id: JobId) -> Result<bool, ReadError> {
         let filter = self.filter;
+        // Those that were cleared and are not told of are in memory, too.
         let (state, queue, attempt, last) = match self.jobs.jobs.get(&id) {
             Some(job) => (job.state, job.queue, job.attempt, job.last()),
+            // One whose enqueue is gone is no longer there.
             None => match ended(self.history, id)? {
+                Some(_) if self.history.entry(id.place())?.is_none() => return Ok(false),
                 Some(end) => (end.ended.state, end.ended.epitaph.queue, end.ended.attempt, end.ended.place),
                 None => return Ok(false),
             },
         };
         let known = filter.states.contains(state)
-            && self.queue.is_none_or(|wanted| wanted == queue)
+            && self.queues.as_ref().is_none_or(|wanted| wanted.contains(&queue))
             && filter.attempts_min.is_none_or(|least| attempt >= least);
         if !known {
             return Ok(false);

@@ -17,6 +17,9 @@ pub struct QueueSettings {
     pub rate: Option<Rate>,
     /// How often jobs of one group may start.
     pub group_rate: Option<Rate>,
+    /// For how many microseconds a job is found once it is completed or cancelled: from then on it may go with the next compaction. `None`:
+    /// as long as the database keeps what only tells how things came to be. Dead jobs stay until somebody retries or deletes them.
+    pub retention_micros: Option<u64>,
 }
 
 /// A change of one of them.
@@ -36,6 +39,8 @@ pub enum QueueChange {
     Rate(Option<Rate>),
     /// See [`QueueSettings::group_rate`]. A new rate counts from when it was set.
     GroupRate(Option<Rate>),
+    /// See [`QueueSettings::retention_micros`]: 1 µs to a hundred years. Of jobs that end from then on.
+    Retention(Option<u64>),
 }
 
 /// How often jobs may start.
@@ -71,6 +76,7 @@ impl QueueSettings {
             QueueChange::GroupActiveMax(most) => self.group_active_max = most,
             QueueChange::Rate(rate) => self.rate = rate,
             QueueChange::GroupRate(rate) => self.group_rate = rate,
+            QueueChange::Retention(micros) => self.retention_micros = micros,
         }
         self
     }

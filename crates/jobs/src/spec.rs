@@ -121,6 +121,9 @@ pub struct NewJob<'c> {
     pub group: &'c str,
     /// What it must not be enqueued twice of.
     pub unique: Option<Unique<'c>>,
+    /// For how many microseconds it is found once it is completed or cancelled, whatever the queue's setting is:
+    /// [`QueueSettings::retention_micros`](crate::QueueSettings::retention_micros).
+    pub retention_micros: Option<u64>,
     /// Words to find it by: at most 32, each of 1 to 255 bytes. One given twice counts once.
     pub tags: &'c [&'c str],
 }
@@ -141,6 +144,7 @@ impl<'c> NewJob<'c> {
             jitter_percent: 0,
             group: "",
             unique: None,
+            retention_micros: None,
             tags: &[],
         }
     }

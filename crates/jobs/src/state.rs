@@ -1,9 +1,10 @@
 //! The state: live jobs, the catalogue of queues, the timers, the keys, the bulk changes.
 //!
 //! Invariants: `timers` holds, for each queue to which time will bring something, the time of the first such thing; a
-//! queue's indexes hold exactly its live jobs; `extras` holds exactly the jobs that say so.
+//! queue's indexes hold exactly its jobs; `extras` holds exactly the jobs that say so; `untold` holds exactly the queues with
+//! jobs that were cleared and are not told of.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,6 +14,7 @@ use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp
 
 use crate::bulk::Bulks;
 use crate::job::{Extra, Job};
+use crate::kept::Kept;
 use crate::keys::Keys;
 use crate::ordered::Ordered;
 use crate::queue::{Due, Queue, QueueId, Timers};
@@ -30,8 +32,10 @@ pub struct Jobs {
     pub(crate) jobs: Ordered<JobId, Job>,
     pub(crate) extras: BTreeMap<JobId, Extra>,
     pub(crate) keys: Keys,
+    pub(crate) kept: Kept,
     pub(crate) timers: Timers,
     pub(crate) bulks: Bulks,
+    pub(crate) untold: BTreeSet<QueueId>,
 }
 
 /// Where a job stands.
@@ -144,17 +148,19 @@ impl QueueStats {
 
 impl Jobs {
     /// The time of the first thing that time will bring (a lease runs out, a job may run, one expires): when
-    /// [`Command::Tick`] is worth while; at once while a bulk change is under way. `None` when there is no such thing.
+    /// [`Command::Tick`] is worth while; at once while a bulk change is under way, or jobs of a cleared queue are not told of. `None`
+    /// when there is no such thing.
     pub fn next_due(&self) -> Option<Timestamp> {
-        if self.bulks.is_active() {
+        if self.bulks.is_active() || !self.untold.is_empty() {
             return Some(Timestamp::ZERO);
         }
         self.timers.first().map(|((time, _), ())| *time)
     }
 
-    /// How many jobs are not finished: those that take memory.
+    /// How many jobs are not finished.
     pub fn job_count(&self) -> usize {
-        self.jobs.len()
+        let cleared: usize = self.untold.iter().map(|queue| self.queue(*queue).cleared.len()).sum();
+        self.jobs.len() - cleared
     }
 
     pub(crate) fn queue(&self, id: QueueId) -> &Queue {
@@ -165,10 +171,22 @@ impl Jobs {
         self.queues.get_mut(&id).expect("a queue that is named is there")
     }
 
-    /// Adds a queue.
+    /// Adds a queue, under its name unless it is destroyed.
     pub(crate) fn add_queue(&mut self, id: QueueId, queue: Queue) {
-        self.queue_ids.insert(Arc::clone(&queue.name), id);
+        if queue.destroyed_at.is_none() {
+            self.queue_ids.insert(Arc::clone(&queue.name), id);
+        }
         self.queues.insert(id, queue);
+    }
+
+    /// Jobs of a queue are told of or gone: lets go of what was kept for them.
+    pub(crate) fn settle_queue(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get(&id).filter(|queue| queue.cleared.is_empty()) else { return };
+        let is_over = queue.destroyed_at.is_some() && queue.dead.is_empty();
+        self.untold.remove(&id);
+        if is_over {
+            self.queues.remove(&id);
+        }
     }
 
     /// Ends a change of a queue that began with [`Queue::begin_change`].

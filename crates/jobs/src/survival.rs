@@ -1,23 +1,33 @@
-//! Which entries of jobs still count: those of jobs that are live or dead, and of finished ones while they are young.
+//! Which entries of jobs still count: those of jobs that are live or dead, or have a key, or are kept for a time, and of other finished ones
+//! while they are young: by the retention of their queue if it has one.
 //!
 //! Only a dead job can come back, so what does not count never counts again.
 
 use quire_model::{Entry, Timestamp};
 
-use crate::codec::Effect;
+use crate::codec::{ENQUEUED, Effect, queue_of};
 use crate::{JobId, Jobs};
 
 impl Jobs {
     pub(crate) fn still_counts(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
-        if entry.time >= history_from {
+        let queue = queue_of(entry.tags).and_then(|queue| self.queues.get(&queue));
+        let is_young = entry.time >= queue.map_or(history_from, |queue| queue.history_from(history_from));
+        if is_young && entry.kind.kind != ENQUEUED {
             return true;
         }
-        let is_there =
-            |id: JobId| self.jobs.contains_key(&id) || self.queues.values().any(|queue| queue.dead.contains(&id));
+        let is_there = |id: JobId| {
+            self.jobs.contains_key(&id)
+                || self.keys.timed(id).is_some()
+                || self.kept.contains(id)
+                || self.queues.values().any(|queue| queue.dead.contains(&id))
+        };
         match Effect::of(entry) {
             // What can't be read is not dropped: it is for whoever reads it to tell.
             Err(_) => true,
-            Ok(Effect::Enqueued(_)) => is_there(JobId::new(entry.place)),
+            // One that says itself how long it is kept, and is no longer, was kept so long.
+            Ok(Effect::Enqueued(enqueued)) => {
+                is_young && enqueued.retention_micros.is_none() || is_there(JobId::new(entry.place))
+            }
             Ok(Effect::Steps(steps)) => {
                 steps.iter().any(|step| step.is_err() || step.is_ok_and(|step| is_there(step.job)))
             }

@@ -3,13 +3,15 @@
 //! Ids and times come from the state, everything else from the log. A finished job is read from the log alone.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
-use crate::codec::{Cause, Edited, Effect, Enqueued, Epitaph, Revived, Step, job_tag, unreadable, user_tags};
+use crate::codec::{Cause, Effect, Enqueued, Epitaph, Step, job_tag, unreadable, user_tags};
 use crate::history::{Chain, Event};
-use crate::job::{Extra, Job};
+use crate::job::Job;
+use crate::names::Names;
 use crate::state::{JobState, Jobs};
 use crate::{Backoff, JobId, LeaseToken, Priority};
 
@@ -18,7 +20,7 @@ use crate::{Backoff, JobId, LeaseToken, Priority};
 pub struct JobView {
     /// Its id.
     pub id: JobId,
-    /// Its queue.
+    /// Its queue, also when that is destroyed.
     pub queue: String,
     /// The name of the handler.
     pub kind: String,
@@ -34,9 +36,10 @@ pub struct JobView {
     pub unique_key: Option<Vec<u8>>,
     /// When it was enqueued.
     pub enqueued_at: Timestamp,
-    /// From when on it was to run: `enqueued_at` when that was at once.
+    /// From when on it was to run, as was said last: by its producer, or by whoever rescheduled, snoozed, released or retried it. The time of
+    /// that when it was to run at once.
     pub run_at: Timestamp,
-    /// When it is no longer worth to begin.
+    /// When it is no longer worth to begin; `None` of one that expired and was retried, too.
     pub expires_at: Option<Timestamp>,
     /// How long an attempt may take, in microseconds.
     pub timeout_micros: Option<u64>,
@@ -46,13 +49,15 @@ pub struct JobView {
     pub backoff: Backoff<Vec<u64>>,
     /// By how many percent a wait may be shorter.
     pub jitter_percent: u8,
+    /// For how many microseconds it is found when it is finished, as it says itself.
+    pub retention_micros: Option<u64>,
     /// How many attempts have started.
     pub attempt: u16,
     /// Where it stands.
     pub status: Status,
-    /// How far it has come, as its workers said; of a finished job `None`.
+    /// How far it has come, as its workers said last.
     pub progress: Option<Vec<u8>>,
-    /// What the next attempt is handed; of a finished job `None`.
+    /// What the next attempt is handed: of a dead job, should it be retried.
     pub checkpoint: Option<Vec<u8>>,
     /// How the last attempt that went wrong did. `None` when none did, and once the job is completed: then its history
     /// tells.
@@ -97,8 +102,8 @@ pub enum Status {
     },
     /// Called off.
     Cancelled {
-        /// When; `None` when it went with its queue's other jobs.
-        at: Option<Timestamp>,
+        /// When.
+        at: Timestamp,
         /// Why.
         reason: String,
     },
@@ -144,35 +149,17 @@ pub(crate) struct End {
     pub(crate) status: Status,
 }
 
-/// How a job that is not live ended; `None` when it was deleted, or there never was one.
+/// How a job ended that is no longer in memory; `None` when it was deleted, or there never was one.
 pub(crate) fn ended(history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
-    let with_its_queue = |place: Place, epitaph: Epitaph| {
-        let status = Status::Cancelled { at: None, reason: String::from("the queue was cleared") };
-        End { ended: Ended { state: JobState::Cancelled, epitaph, place, attempt: 0 }, status }
-    };
-    let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else {
-        // Never finished by a step of its own: it went with its queue, if it ever was.
-        return Ok(enqueued_at(history, id)?.map(|(_, Enqueued { queue, priority, attempts_max, .. })| {
-            with_its_queue(id.place(), Epitaph { queue, priority, attempts_max, content: id.place() })
-        }));
-    };
-    match Effect::read(&last)? {
-        Effect::Steps(steps) => {
-            for step in steps.iter() {
-                let step = step.map_err(|error| unreadable(last.place, &error))?;
-                if step.job == id {
-                    return Ok(ended_by(&last, steps.cause, steps.shared, &step));
-                }
-            }
-            Ok(None)
+    let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else { return Ok(None) };
+    let Effect::Steps(steps) = Effect::read(&last)? else { return Ok(None) };
+    for step in steps.iter() {
+        let step = step.map_err(|error| unreadable(last.place, &error))?;
+        if step.job == id {
+            return Ok(ended_by(&last, steps.cause, steps.shared, &step));
         }
-        // It was live after this.
-        Effect::Revived(Revived { epitaph, payload, .. }) | Effect::Edited(Edited { epitaph, payload, .. }) => {
-            let content = if payload.is_some() { last.place } else { epitaph.content };
-            Ok(Some(with_its_queue(last.place, Epitaph { content, ..epitaph })))
-        }
-        _ => Ok(None),
     }
+    Ok(None)
 }
 
 fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> Option<End> {
@@ -180,7 +167,7 @@ fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> O
     let status = match state {
         JobState::Completed => Status::Completed { at: entry.time, result: step.detail.to_vec() },
         JobState::Cancelled => Status::Cancelled {
-            at: Some(entry.time),
+            at: step.time(cause, entry.time),
             reason: String::from(if cause == Cause::Replaced { "replaced by a newer job of its key" } else { shared }),
         },
         _ => Status::Dead { at: entry.time, cause },
@@ -200,28 +187,38 @@ pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(En
     }
 }
 
-/// The payload that the entry at this place gave a job.
-pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>, ReadError> {
+/// The payload that the entry at this place gave a job; `None` when there is no such entry any more.
+fn payload_left(history: &dyn History, place: Place) -> Result<Option<Vec<u8>>, ReadError> {
     let payload = match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
         Some(Effect::Enqueued(enqueued)) => Some(enqueued.payload),
         Some(Effect::Edited(edited)) => edited.payload,
         Some(Effect::Revived(revived)) => revived.payload,
         _ => None,
     };
-    payload.map(<[u8]>::to_vec).ok_or_else(|| gone(place))
+    Ok(payload.map(<[u8]>::to_vec))
+}
+
+/// The same of a job whose entries are kept.
+pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>, ReadError> {
+    payload_left(history, place)?.ok_or_else(|| gone(place))
 }
 
 /// What a heartbeat said: progress and checkpoint.
 pub(crate) type Noted = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// What the heartbeat at this place said.
-pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<Noted, ReadError> {
-    match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
+/// What the heartbeat at this place said; `None` when there is no such entry any more.
+fn noted_left(history: &dyn History, place: Place) -> Result<Option<Noted>, ReadError> {
+    Ok(match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
         Some(Effect::Noted { progress, checkpoint, .. }) => {
-            Ok((progress.map(<[u8]>::to_vec), checkpoint.map(<[u8]>::to_vec)))
+            Some((progress.map(<[u8]>::to_vec), checkpoint.map(<[u8]>::to_vec)))
         }
-        _ => Err(gone(place)),
-    }
+        _ => None,
+    })
+}
+
+/// The same of a job whose entries are kept.
+pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<Noted, ReadError> {
+    noted_left(history, place)?.ok_or_else(|| gone(place))
 }
 
 fn gone(place: Place) -> ReadError {
@@ -240,25 +237,21 @@ impl Jobs {
     /// When its entries can't be read.
     pub fn job(&self, history: &dyn History, id: JobId) -> Result<Option<JobView>, ReadError> {
         let Some((entry, enqueued)) = enqueued_at(history, id)? else { return Ok(None) };
-        match self.jobs.get(&id) {
-            Some(job) => {
-                let extra = self.extra(id, job).cloned().unwrap_or_default();
-                let status = live_status(history, id, job)?;
-                let place = job.last();
-                let epitaph = Epitaph {
-                    queue: job.queue,
-                    priority: job.priority,
-                    attempts_max: job.attempts_max,
-                    content: extra.content.unwrap_or(id.place()),
-                };
-                let ended = Ended { state: job.state, epitaph, place, attempt: job.attempt };
-                self.view(history, &entry, &enqueued, End { ended, status }, &extra).map(Some)
-            }
-            None => match ended(history, id)? {
-                Some(end) => self.view(history, &entry, &enqueued, end, &Extra::default()).map(Some),
-                None => Ok(None),
-            },
-        }
+        let Some(end) = self.end_or_standing(history, id)? else { return Ok(None) };
+        self.view(history, &entry, &enqueued, end)
+    }
+
+    /// How a job that is not live ended; `None` when it is live, when it was deleted, or there never was one.
+    pub(crate) fn end(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
+        Ok(self.end_or_standing(history, id)?.filter(|end| end.ended.state.is_finished()))
+    }
+
+    /// How a job ended, or where it stands.
+    fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
+        let Some(job) = self.jobs.get(&id) else { return ended(history, id) };
+        let epitaph = job.epitaph(id, self.extra(id, job));
+        let ended = Ended { state: job.state, epitaph, place: job.last(), attempt: job.attempt };
+        Ok(Some(End { ended, status: self.status(history, id, job)? }))
     }
 
     fn view(
@@ -267,57 +260,82 @@ impl Jobs {
         entry: &Entry<'_>,
         enqueued: &Enqueued<'_>,
         end: End,
-        extra: &Extra,
-    ) -> Result<JobView, ReadError> {
+    ) -> Result<Option<JobView>, ReadError> {
         let End { ended: Ended { state, epitaph, place, attempt }, status } = end;
         let id = JobId::new(entry.place);
-        let last_error = if state == JobState::Completed {
-            None
-        } else {
-            let mut chain = Chain { history, id, next: Some(place) };
-            chain.find(|step| step.event.is_failure())?.map(|step| step.note)
+        let mut chain = Chain { history, id, next: Some(place) };
+        let (mut run_at, mut last_error) = (None, None);
+        while (run_at.is_none() || last_error.is_none() && state != JobState::Completed)
+            && let Some(step) = chain.next()?
+        {
+            if run_at.is_none() && step.event.says_when() {
+                run_at = Some(step.until.unwrap_or(step.time));
+            }
+            if last_error.is_none() && step.event.is_failure() && state != JobState::Completed {
+                last_error = Some(step.note);
+            }
+        }
+        // The log may have given up what was said of a finished job, or all of it.
+        let may_be_gone = matches!(state, JobState::Completed | JobState::Cancelled);
+        let payload = match payload_left(history, epitaph.content)? {
+            None if may_be_gone => return Ok(None),
+            payload => payload.ok_or_else(|| gone(epitaph.content))?,
         };
-        let said = |place: Option<Place>| place.map(|place| noted_at(history, place)).transpose();
-        Ok(JobView {
+        let said = |place: Option<Place>| match place.map(|place| noted_left(history, place)).transpose()? {
+            Some(None) if !may_be_gone => Err(gone(epitaph.content)),
+            said => Ok(said.flatten()),
+        };
+        Ok(Some(JobView {
             id,
-            queue: self.queues.get(&epitaph.queue).map_or_else(String::new, |queue| String::from(&*queue.name)),
+            queue: String::from(&*match self.queues.get(&epitaph.queue) {
+                Some(queue) => Arc::clone(&queue.name),
+                None => Names::default().of(history, epitaph.queue)?,
+            }),
             kind: String::from(enqueued.kind),
             group: String::from(enqueued.group),
-            payload: payload_at(history, epitaph.content)?,
+            payload,
             priority: epitaph.priority,
             tags: user_tags(entry.tags).map(String::from).collect(),
             unique_key: enqueued.unique.map(|unique| unique.key.to_vec()),
             enqueued_at: entry.time,
-            run_at: enqueued.run_at.unwrap_or(entry.time),
-            expires_at: enqueued.expires_at,
+            run_at: run_at.unwrap_or_else(|| enqueued.run_at.unwrap_or(entry.time)),
+            expires_at: match self.jobs.get(&id).filter(|_| !state.is_finished()) {
+                Some(job) => self.extra(id, job).and_then(|extra| extra.expires_at),
+                None => enqueued.expires_at,
+            },
             timeout_micros: enqueued.timeout_micros,
             attempts_max: epitaph.attempts_max,
             backoff: enqueued.backoff.clone(),
             jitter_percent: enqueued.jitter_percent,
+            retention_micros: enqueued.retention_micros,
             attempt,
             status,
-            progress: said(extra.progress)?.and_then(|(progress, _)| progress),
-            checkpoint: said(extra.checkpoint)?.and_then(|(_, checkpoint)| checkpoint),
+            progress: said(epitaph.progress)?.and_then(|(progress, _)| progress),
+            checkpoint: said(epitaph.checkpoint)?.and_then(|(_, checkpoint)| checkpoint),
             last_error,
+        }))
+    }
+
+    /// Where a job stands that is in memory.
+    fn status(&self, history: &dyn History, id: JobId, job: &Job) -> Result<Status, ReadError> {
+        let mut chain = Chain { history, id, next: Some(job.last()) };
+        let mut note = |wanted: &[Cause]| {
+            let is_wanted = |event: Event| matches!(event, Event::Step(cause) if wanted.contains(&cause));
+            Ok::<_, ReadError>(chain.find(|step| is_wanted(step.event))?.map_or_else(String::new, |step| step.note))
+        };
+        Ok(match job.state {
+            JobState::Scheduled => Status::Scheduled { run_at: job.until() },
+            JobState::Pending => Status::Pending,
+            JobState::Retrying => Status::Retrying { due: job.until() },
+            JobState::Active => Status::Active {
+                token: LeaseToken::new(job.last()),
+                deadline: job.until(),
+                worker: note(&[Cause::Leased])?,
+            },
+            JobState::Cancelled => {
+                Status::Cancelled { at: job.until(), reason: String::from(self.queue(job.queue).why_cleared(job)) }
+            }
+            _ => Status::Held { reason: note(&[Cause::Held, Cause::Unreadable])? },
         })
     }
-}
-
-fn live_status(history: &dyn History, id: JobId, job: &Job) -> Result<Status, ReadError> {
-    let mut chain = Chain { history, id, next: Some(job.last()) };
-    let mut note = |wanted: &[Cause]| {
-        let is_wanted = |event: Event| matches!(event, Event::Step(cause) if wanted.contains(&cause));
-        Ok::<_, ReadError>(chain.find(|step| is_wanted(step.event))?.map_or_else(String::new, |step| step.note))
-    };
-    Ok(match job.state {
-        JobState::Scheduled => Status::Scheduled { run_at: job.until() },
-        JobState::Pending => Status::Pending,
-        JobState::Retrying => Status::Retrying { due: job.until() },
-        JobState::Active => Status::Active {
-            token: LeaseToken::new(job.last()),
-            deadline: job.until(),
-            worker: note(&[Cause::Leased])?,
-        },
-        _ => Status::Held { reason: note(&[Cause::Held, Cause::Unreadable])? },
-    })
 }

@@ -431,12 +431,13 @@ fn a_queue_is_paused_drained_limited_cleared_and_destroyed() {
     let resumed = queues(&["resume", "q"]);
     assert!(!resumed.contains("paused") && !resumed.contains("draining"), "{resumed}");
     let limits = ["--jobs-max", "3", "--active-max", "2", "--group-active-max", "1"];
-    let rates = ["--rate", "1/60000", "--group-rate", "5/1000/9"];
+    let rates = ["--rate", "1/60000", "--group-rate", "5/1000/9", "--retention-ms", "86400000"];
     let limited = queues(&[&["limit", "q"][..], &limits, &rates].concat());
     for limit in [
         "jobs_max 3",
         "active_max 2",
         "group_active_max 1",
+        "retention_ms 86400000",
         r#"rate {"sliding_window":{"count":1,"window_ms":60000}}"#,
         r#"group_rate {"token_bucket":{"burst":9,"count":5,"per_ms":1000}}"#,
     ] {

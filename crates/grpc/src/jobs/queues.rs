@@ -25,7 +25,16 @@ pub(super) async fn queues(app: &App, request: QueuesRequest) -> Result<Vec<Queu
 
 fn queue(name: &str, stats: QueueStats, settings: jobs::QueueSettings) -> Queue {
     let jobs = JobState::ALL.into_iter().map(|state| (state.name().to_owned(), stats.of(state))).collect();
-    let jobs::QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate } = settings;
+    let jobs::QueueSettings {
+        paused,
+        draining,
+        jobs_max,
+        active_max,
+        group_active_max,
+        rate,
+        group_rate,
+        retention_micros,
+    } = settings;
     let settings = QueueSettings {
         paused: Some(paused),
         draining: Some(draining),
@@ -34,6 +43,7 @@ fn queue(name: &str, stats: QueueStats, settings: jobs::QueueSettings) -> Queue 
         group_active_max,
         rate: rate.map(rate_told),
         group_rate: group_rate.map(rate_told),
+        retention_us: retention_micros,
     };
     Queue { queue: name.to_owned(), jobs, settings: Some(settings) }
 }
@@ -64,7 +74,7 @@ fn rate_of(rate: &StartRate) -> Option<Rate> {
 
 /// Changes settings, all that are given or none.
 pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Status> {
-    let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate } =
+    let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate, retention_us } =
         request.settings.unwrap_or_default();
     let most = |most: u32| (most > 0).then_some(most);
     let changes = [
@@ -75,6 +85,7 @@ pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Statu
         group_active_max.map(|limit| QueueChange::GroupActiveMax(most(limit))),
         rate.map(|rate| QueueChange::Rate(rate_of(&rate))),
         group_rate.map(|rate| QueueChange::GroupRate(rate_of(&rate))),
+        retention_us.map(|micros| QueueChange::Retention((micros > 0).then_some(micros))),
     ];
     let changes: Vec<QueueChange> = changes.into_iter().flatten().collect();
     if changes.is_empty() {

@@ -59,6 +59,7 @@ fn message(job: JobView, history: HistoryPage) -> Job {
         run_at_us: job.run_at.as_micros(),
         expires_at_us: job.expires_at.map(Timestamp::as_micros),
         timeout_us: job.timeout_micros,
+        retention_us: job.retention_micros,
         attempt: u32::from(job.attempt),
         attempts_max: u32::from(job.attempts_max),
         payload: Bytes::from(job.payload),
@@ -83,7 +84,7 @@ fn message(job: JobView, history: HistoryPage) -> Job {
             (message.finished_at_us, message.result) = (Some(at.as_micros()), Some(Bytes::from(result)));
         }
         Standing::Cancelled { at, reason } => {
-            (message.finished_at_us, message.reason) = (at.map(Timestamp::as_micros), reason);
+            (message.finished_at_us, message.reason) = (Some(at.as_micros()), reason);
         }
         Standing::Dead { at, cause } => {
             (message.finished_at_us, message.reason) = (Some(at.as_micros()), cause.name().to_owned());

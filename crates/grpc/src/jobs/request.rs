@@ -72,6 +72,7 @@ fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r
         jitter_percent: small("jitter_percent", job.jitter_percent)?,
         group: &job.group,
         unique: job.unique.as_ref().map(unique),
+        retention_micros: job.retention_us,
         tags,
         ..or
     };

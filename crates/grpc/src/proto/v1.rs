@@ -3378,6 +3378,9 @@ pub struct NewJob {
     pub unique: ::core::option::Option<UniqueKey>,
     #[prost(string, repeated, tag = "13")]
     pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How long it is found once it is completed or cancelled; as its queue says when absent.
+    #[prost(uint64, optional, tag = "14")]
+    pub retention_us: ::core::option::Option<u64>,
 }
 /// How long a job waits between attempts.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3902,6 +3905,8 @@ pub struct Job {
     /// Its last steps, oldest first.
     #[prost(message, repeated, tag = "24")]
     pub steps: ::prost::alloc::vec::Vec<JobStep>,
+    #[prost(uint64, optional, tag = "25")]
+    pub retention_us: ::core::option::Option<u64>,
 }
 /// A step of a job's life.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4054,6 +4059,9 @@ pub struct QueueSettings {
     pub rate: ::core::option::Option<StartRate>,
     #[prost(message, optional, tag = "7")]
     pub group_rate: ::core::option::Option<StartRate>,
+    /// How long a job is found once it is completed or cancelled.
+    #[prost(uint64, optional, tag = "8")]
+    pub retention_us: ::core::option::Option<u64>,
 }
 /// How often jobs start. One that is neither takes the rate away.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -155,6 +155,7 @@ async fn queues_are_bounded_paused_cleared_and_destroyed() {
         paused: Some(true),
         jobs_max: Some(2),
         group_active_max: Some(4),
+        retention_us: Some(86_400_000_000),
         rate: Some(window),
         ..QueueSettings::default()
     };

@@ -126,6 +126,10 @@ fn jobs_facts(refusal: &jobs::Refusal) -> Map<String, Value> {
         }
         Refusal::UnknownJob { job } | Refusal::Duplicate { job } => facts([("job", json!(job.to_string()))]),
         Refusal::UnknownQueue { queue } | Refusal::QueueDraining { queue } => facts([("queue", json!(queue))]),
+        Refusal::TooFewAttempts { job, least } => facts([("job", json!(job.to_string())), ("least", json!(least))]),
+        Refusal::TooManyActive { queue, setting, most } => {
+            facts([("queue", json!(queue)), ("setting", json!(setting)), ("most", json!(most))])
+        }
         Refusal::Overloaded { queue, jobs_max, retry_after_micros } => facts([
             ("queue", json!(queue)),
             ("jobs_max", json!(jobs_max)),

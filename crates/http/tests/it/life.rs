@@ -95,6 +95,19 @@ fn a_full_queue_answers_that_it_is_overloaded_and_when_to_come_back() {
 }
 
 #[test]
+fn a_queue_and_a_job_say_how_long_a_finished_job_is_found() {
+    let served = Served::new();
+    served.write("/v1/queues/q/settings", json!({"retention_ms": 86_400_000}));
+    assert_eq!(served.read("/v1/queues/q")["settings"], json!({"retention_ms": 86_400_000}));
+    let job = enqueue(&served, json!({"queue": "q", "retention_ms": 1_000}));
+    assert_eq!(served.read(&format!("/v1/jobs/{job}"))["retention_ms"], 1_000);
+    let body = json!({"retention_ms": 0}).to_string();
+    served.fails("POST", "/v1/queues/q/settings", &body, 400, "out_of_range");
+    served.write("/v1/queues/q/settings", json!({"retention_ms": null}));
+    assert_eq!(served.read("/v1/queues/q")["settings"], json!(null));
+}
+
+#[test]
 fn what_says_nothing_or_two_things_is_refused() {
     let served = Served::new();
     let job = enqueue(&served, json!({"queue": "q"}));

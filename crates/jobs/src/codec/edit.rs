@@ -1,8 +1,8 @@
 //! Entries that change what a job is, or bring a finished one back.
 //!
 //! ```text
-//! edited   id · before · epitaph · group str · 0 │ 1 · payload bytes
-//! revived  id · before · epitaph · from u8 · group str · 0 │ 1 · payload bytes
+//! edited   id · before · epitaph · from queue varint · group str · 0 │ 1 · payload bytes
+//! revived  id · before · epitaph · from u8 · from queue varint · group str · 0 │ 1 · unique, as in an enqueued entry · 0 │ 1 · retention varint · 0 │ 1 · payload bytes
 //! ```
 //!
 //! Both say all of it, changed or not, so that applying them needs nothing but the state. `before` and the epitaph stand as in
@@ -11,17 +11,21 @@
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
+use super::job::UniqueKey;
 use super::step::{Epitaph, read_later, write_later};
-use super::{expected, read_id, write_id};
+use super::{expected, queue, read_id, write_id};
+use crate::queue::QueueId;
 use crate::{JobId, JobState};
 
-/// A job that waits is changed.
+/// An unfinished job is changed, or moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edited<'a> {
     pub(crate) job: JobId,
     pub(crate) before: Place,
     /// What it is from now on; its content is what it was.
     pub(crate) epitaph: Epitaph,
+    /// The queue that it was in: another than the epitaph's when it was moved.
+    pub(crate) from: QueueId,
     pub(crate) group: &'a str,
     /// The new payload, when it is a new one.
     pub(crate) payload: Option<&'a [u8]>,
@@ -35,7 +39,12 @@ pub(crate) struct Revived<'a> {
     pub(crate) epitaph: Epitaph,
     /// The state that it was in.
     pub(crate) from: JobState,
+    /// The queue that it was in: another than the epitaph's when that was destroyed.
+    pub(crate) was_in: QueueId,
     pub(crate) group: &'a str,
+    /// The key that it has again, until it is started or finished.
+    pub(crate) unique: Option<UniqueKey<'a>>,
+    pub(crate) retention_micros: Option<u64>,
     /// The new payload, when it is a new one.
     pub(crate) payload: Option<&'a [u8]>,
 }
@@ -59,7 +68,7 @@ impl<'a> Edited<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);
-        self.epitaph.write(job, write_later(job, self.before, out)).str(self.group);
+        self.epitaph.write(job, write_later(job, self.before, out)).varint(u64::from(self.from.0)).str(self.group);
         write_payload(self.payload, out);
     }
 
@@ -69,6 +78,7 @@ impl<'a> Edited<'a> {
             job: JobId::new(job),
             before: read_later(job, from)?,
             epitaph: Epitaph::read(job, from)?,
+            from: queue(from)?,
             group: from.str()?,
             payload: read_payload(from)?,
         })
@@ -79,7 +89,18 @@ impl<'a> Revived<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);
-        self.epitaph.write(job, write_later(job, self.before, out)).u8(self.from as u8).str(self.group);
+        self.epitaph.write(job, write_later(job, self.before, out)).u8(self.from as u8);
+        out.varint(u64::from(self.was_in.0)).str(self.group);
+        match &self.unique {
+            None => {
+                out.u8(0);
+            }
+            Some(unique) => unique.write(out.u8(1)),
+        }
+        match self.retention_micros {
+            None => out.u8(0),
+            Some(micros) => out.u8(1).varint(micros),
+        };
         write_payload(self.payload, out);
     }
 
@@ -90,7 +111,18 @@ impl<'a> Revived<'a> {
             before: read_later(job, from)?,
             epitaph: Epitaph::read(job, from)?,
             from: JobState::from_number(from.u8()?).ok_or(expected("a state that this version knows"))?,
+            was_in: queue(from)?,
             group: from.str()?,
+            unique: match from.u8()? {
+                0 => None,
+                1 => Some(UniqueKey::read(from)?),
+                _ => return Err(expected("whether there is a key, 0 or 1")),
+            },
+            retention_micros: match from.u8()? {
+                0 => None,
+                1 => Some(from.varint()?),
+                _ => return Err(expected("whether there is a retention, 0 or 1")),
+            },
             payload: read_payload(from)?,
         })
     }

@@ -1,11 +1,11 @@
 //! The enqueued entry: all that a producer says of a job.
 //!
 //! ```text
-//! queue varint · priority u8 · attempts max varint · flags u8
+//! queue varint · priority u8 · attempts max varint · flags varint
 //! · [1: run at u64] [2: expires at u64] [4: timeout varint] [8: group str]
 //! · [16: unique: scope u8 · hold (0 until finished │ 1 until started │ 2 · varint) · key bytes]
 //! · [32: backoff: 0 none │ 1 fixed · varint │ 2 linear · base varint · max varint │ 3 exponential · base · max │ 4 list · count varint · varints]
-//! · [64: jitter percent u8] [128: kind str] · payload…
+//! · [128: jitter percent u8] [64: kind str] [256: retention varint] · payload…
 //! ```
 //!
 //! What is left out is the default; a job without a time may run at that of its record.
@@ -17,16 +17,18 @@ use quire_model::{Effects, Entry, Timestamp};
 
 use super::{ENQUEUED, TagList, expected, push, queue, time, varint_u16};
 use crate::queue::QueueId;
-use crate::{Backoff, JobId, NewJob, Priority, UniqueHold, UniqueScope};
+use crate::{Backoff, JobId, NewJob, Priority, Unique, UniqueHold, UniqueScope};
 
-const RUN_AT: u8 = 1;
-const EXPIRES_AT: u8 = 2;
-const TIMEOUT: u8 = 4;
-const GROUP: u8 = 8;
-const UNIQUE: u8 = 16;
-const BACKOFF: u8 = 32;
-const JITTER: u8 = 64;
-const KIND: u8 = 128;
+const RUN_AT: u64 = 1;
+const EXPIRES_AT: u64 = 2;
+const TIMEOUT: u64 = 4;
+const GROUP: u64 = 8;
+const UNIQUE: u64 = 16;
+const BACKOFF: u64 = 32;
+const KIND: u64 = 64;
+// What few jobs have takes the second byte.
+const JITTER: u64 = 128;
+const RETENTION: u64 = 256;
 
 /// What an enqueued entry says, but for the tags that users gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +45,7 @@ pub(crate) struct Enqueued<'a> {
     pub(crate) backoff: Backoff<Vec<u64>>,
     pub(crate) jitter_percent: u8,
     pub(crate) kind: &'a str,
+    pub(crate) retention_micros: Option<u64>,
     pub(crate) payload: &'a [u8],
 }
 
@@ -86,9 +89,10 @@ fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job
         (BACKOFF, !plain_backoff),
         (JITTER, job.jitter_percent > 0),
         (KIND, !job.kind.is_empty()),
+        (RETENTION, job.retention_micros.is_some()),
     ];
     head.varint(u64::from(queue.0)).u8(job.priority.get()).varint(u64::from(job.attempts_max));
-    head.u8(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| flag).sum());
+    head.varint(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| flag).sum());
     [run_at, job.expires_at].into_iter().flatten().for_each(|time| {
         head.u64(time.as_micros());
     });
@@ -98,14 +102,8 @@ fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job
     if !job.group.is_empty() {
         head.str(job.group);
     }
-    if let Some(unique) = job.unique {
-        head.u8(unique.scope as u8);
-        match unique.hold {
-            UniqueHold::UntilFinished => head.u8(0),
-            UniqueHold::UntilStarted => head.u8(1),
-            UniqueHold::For(micros) => head.u8(2).varint(micros),
-        };
-        head.bytes(unique.key);
+    if let Some(Unique { scope, hold, key, .. }) = job.unique {
+        UniqueKey { scope, hold, key }.write(head);
     }
     if !plain_backoff {
         write_backoff(head, &job.backoff);
@@ -116,6 +114,9 @@ fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job
     if !job.kind.is_empty() {
         head.str(job.kind);
     }
+    job.retention_micros.iter().for_each(|micros| {
+        head.varint(*micros);
+    });
 }
 
 fn write_backoff(head: &mut Encoder, backoff: &Backoff<&[u64]>) {
@@ -139,8 +140,8 @@ impl<'a> Enqueued<'a> {
 
     pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
         let (queue, priority, attempts_max) = (queue(from)?, Priority::new(from.u8()?), varint_u16(from)?);
-        let flags = from.u8()?;
-        let given = |flag: u8| flags & flag != 0;
+        let flags = from.varint()?;
+        let given = |flag: u64| flags & flag != 0;
         Ok(Enqueued {
             queue,
             priority,
@@ -149,28 +150,41 @@ impl<'a> Enqueued<'a> {
             expires_at: given(EXPIRES_AT).then(|| time(from)).transpose()?,
             timeout_micros: given(TIMEOUT).then(|| from.varint()).transpose()?,
             group: if given(GROUP) { from.str()? } else { "" },
-            unique: given(UNIQUE).then(|| read_unique(from)).transpose()?,
+            unique: given(UNIQUE).then(|| UniqueKey::read(from)).transpose()?,
             backoff: if given(BACKOFF) { read_backoff(from)? } else { Backoff::default() },
             jitter_percent: if given(JITTER) { from.u8()? } else { 0 },
             kind: if given(KIND) { from.str()? } else { "" },
+            retention_micros: given(RETENTION).then(|| from.varint()).transpose()?,
             payload: from.rest(),
         })
     }
 }
 
-fn read_unique<'a>(from: &mut Decoder<'a>) -> Result<UniqueKey<'a>, CodecError> {
-    let scope = match from.u8()? {
-        0 => UniqueScope::Queue,
-        1 => UniqueScope::Everywhere,
-        _ => return Err(expected("the scope of a key, 0 or 1")),
-    };
-    let hold = match from.u8()? {
-        0 => UniqueHold::UntilFinished,
-        1 => UniqueHold::UntilStarted,
-        2 => UniqueHold::For(from.varint()?),
-        _ => return Err(expected("how long a key is held, 0 to 2")),
-    };
-    Ok(UniqueKey { scope, hold, key: from.bytes()? })
+impl<'a> UniqueKey<'a> {
+    pub(super) fn write(&self, out: &mut Encoder) {
+        out.u8(self.scope as u8);
+        match self.hold {
+            UniqueHold::UntilFinished => out.u8(0),
+            UniqueHold::UntilStarted => out.u8(1),
+            UniqueHold::For(micros) => out.u8(2).varint(micros),
+        };
+        out.bytes(self.key);
+    }
+
+    pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
+        let scope = match from.u8()? {
+            0 => UniqueScope::Queue,
+            1 => UniqueScope::Everywhere,
+            _ => return Err(expected("the scope of a key, 0 or 1")),
+        };
+        let hold = match from.u8()? {
+            0 => UniqueHold::UntilFinished,
+            1 => UniqueHold::UntilStarted,
+            2 => UniqueHold::For(from.varint()?),
+            _ => return Err(expected("how long a key is held, 0 to 2")),
+        };
+        Ok(UniqueKey { scope, hold, key: from.bytes()? })
+    }
 }
 
 fn read_backoff(from: &mut Decoder<'_>) -> Result<Backoff<Vec<u64>>, CodecError> {

@@ -2,11 +2,11 @@
 //!
 //! | kind | entry           | tags                                   | body |
 //! |------|-----------------|----------------------------------------|------|
-//! | 1    | queue created   | queue                                  | `queue varint · name…` |
+//! | 1    | queue created   | queue, name                            | `queue varint · name…` |
 //! | 2    | enqueued        | queue, user tags                       | see [`job`] |
 //! | 3    | queue set       | queue                                  | `queue varint · settings`, see [`settings`] |
-//! | 4    | queue cleared   | queue                                  | `queue varint`: its waiting jobs are cancelled |
-//! | 5    | queue destroyed | queue                                  | `queue varint`: it is gone, and its jobs are cancelled |
+//! | 4    | queue cleared   | queue                                  | `queue varint`: its waiting jobs are cancelled, steps of theirs follow |
+//! | 5    | queue destroyed | queue                                  | `queue varint`: it is gone, and its jobs are cancelled, steps of theirs follow |
 //! | 6    | extended        | none                                   | `count varint · per job: id · deadline u64` |
 //! | 7    | noted           | queue, when it has progress            | `id · flags u8 · [progress bytes] [checkpoint bytes]` |
 //! | 8    | edited          | queue, of a move the new one; job      | see [`edit`] |
@@ -26,6 +26,9 @@
 //! finished tag ┌────┬─────┬────────────┬──────────┐  user tag ┌────┬─────┬─────────┐
 //!              │ 03 │ 'f' │ queue u32  │ state u8 │           │ 03 │ 't' │ UTF-8 … │  the same word in every queue:
 //!              └────┴─────┴────────────┴──────────┘           └────┴─────┴─────────┘  intersect with the queue's tag
+//! name tag     ┌────┬─────┬─────────┐
+//!              │ 03 │ 'n' │ UTF-8 … │  every queue that has, or had, the name
+//!              └────┴─────┴─────────┘
 //! ```
 //!
 //! A job's enqueue entry is found by its id, every later step by the chain: each names the place of the step before. The last
@@ -56,10 +59,10 @@ pub(crate) use edit::{Edited, Revived};
 pub(crate) use job::{Enqueued, UniqueKey, push_enqueued};
 pub use step::Cause;
 pub(crate) use step::{Epitaph, Run, Step, Steps, To, read_later, write_later};
-pub(crate) use tags::{TagList, finished_tag, job_tag, jobs_of, queue_of, queue_tag, user_tag, user_tags};
+pub(crate) use tags::{TagList, finished_tag, job_tag, jobs_of, name_tag, queue_of, queue_tag, user_tag, user_tags};
 
 const QUEUE_CREATED: u8 = 1;
-const ENQUEUED: u8 = 2;
+pub(crate) const ENQUEUED: u8 = 2;
 const QUEUE_SET: u8 = 3;
 const QUEUE_CLEARED: u8 = 4;
 const QUEUE_DESTROYED: u8 = 5;
@@ -112,6 +115,7 @@ impl<'a> Effect<'a> {
         let mut head = Encoder::with_capacity(64);
         let (kind, rest): (u8, &[u8]) = match self {
             Effect::QueueCreated { queue, name } => {
+                tags.name(name);
                 head.varint(u64::from(queue.0));
                 (QUEUE_CREATED, name.as_bytes())
             }

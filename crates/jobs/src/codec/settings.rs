@@ -1,9 +1,10 @@
 //! The settings of a queue as bytes, in entries and checkpoints.
 //!
 //! ```text
-//! flags u8: 1 paused · 2 draining
+//! flags u8: 1 paused · 2 draining · 4 retention
 //! jobs max │ active max │ group active max     varint: 0 none, else the limit
 //! rate │ group rate                           0 none │ 1 bucket · count varint · per varint · burst varint │ 2 window · count varint · window varint
+//! [retention varint]
 //! ```
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
@@ -12,8 +13,9 @@ use super::expected;
 use crate::{QueueSettings, Rate};
 
 pub(crate) fn write(settings: &QueueSettings, out: &mut Encoder) {
-    let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate } = *settings;
-    out.u8(u8::from(paused) | u8::from(draining) << 1);
+    let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate, retention_micros } =
+        *settings;
+    out.u8(u8::from(paused) | u8::from(draining) << 1 | u8::from(retention_micros.is_some()) << 2);
     for most in [jobs_max, active_max, group_active_max] {
         out.varint(most.map_or(0, u64::from));
     }
@@ -28,6 +30,9 @@ pub(crate) fn write(settings: &QueueSettings, out: &mut Encoder) {
             }
         };
     }
+    retention_micros.iter().for_each(|micros| {
+        out.varint(*micros);
+    });
 }
 
 pub(crate) fn read(from: &mut Decoder<'_>) -> Result<QueueSettings, CodecError> {
@@ -41,6 +46,7 @@ pub(crate) fn read(from: &mut Decoder<'_>) -> Result<QueueSettings, CodecError> 
         group_active_max: limit(from)?,
         rate: read_rate(from)?,
         group_rate: read_rate(from)?,
+        retention_micros: if flags & 4 != 0 { Some(from.varint()?) } else { None },
     })
 }
 

@@ -5,12 +5,14 @@
 //! per step, to the end:      id · before: position − id's position varint · index varint · attempt varint · to · detail bytes
 //! to   0 pending │ 1 scheduled · at u64 │ 2 retrying · at u64 │ 3 active · deadline u64 │ 4 active · deadline u64 · run until u64 │ 5 held
 //!      │ 6 completed · epitaph │ 7 cancelled · epitaph │ 8 dead · epitaph │ 9 deleted · epitaph
-//! epitaph                    queue varint · priority u8 · attempts max varint · content: position − id's position varint · index varint
+//! epitaph                    queue varint · priority u8 · attempts max varint · content · flags u8 · [1: progress] [2: checkpoint]
+//! content, progress, checkpoint      position − id's position varint · index varint
 //! ```
 //!
 //! `before` is the place of the step before, or of the enqueue: the chain that a job's history is read along. `detail` is the
 //! result of a completed job, the error of a failed one, of a finished job that is
-//! deleted the number of the state it was in. The content is where the payload stands: the enqueue, or an edit.
+//! deleted the number of the state it was in, of a job that was cancelled with its queue the time of that (u64). The content is where the payload stands: the enqueue, or an edit; progress and checkpoint, where
+//! heartbeats said them last.
 
 use core::mem;
 
@@ -134,6 +136,8 @@ pub(crate) struct Epitaph {
     pub(crate) priority: Priority,
     pub(crate) attempts_max: u16,
     pub(crate) content: Place,
+    pub(crate) progress: Option<Place>,
+    pub(crate) checkpoint: Option<Place>,
 }
 
 /// One step.
@@ -226,16 +230,21 @@ impl To {
 impl Epitaph {
     pub(crate) fn write(self, job: Place, out: &mut Encoder) -> &mut Encoder {
         out.varint(u64::from(self.queue.0)).u8(self.priority.get()).varint(u64::from(self.attempts_max));
-        write_later(job, self.content, out)
+        write_later(job, self.content, out);
+        out.u8(u8::from(self.progress.is_some()) | u8::from(self.checkpoint.is_some()) << 1);
+        self.progress.iter().chain(&self.checkpoint).for_each(|place| {
+            write_later(job, *place, out);
+        });
+        out
     }
 
     pub(crate) fn read(job: Place, from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        Ok(Epitaph {
-            queue: queue(from)?,
-            priority: Priority::new(from.u8()?),
-            attempts_max: varint_u16(from)?,
-            content: read_later(job, from)?,
-        })
+        let (queue, priority, attempts_max) = (queue(from)?, Priority::new(from.u8()?), varint_u16(from)?);
+        let content = read_later(job, from)?;
+        let flags = from.u8()?;
+        let mut given = |flag: u8| (flags & flag != 0).then(|| read_later(job, from)).transpose();
+        let (progress, checkpoint) = (given(1)?, given(2)?);
+        Ok(Epitaph { queue, priority, attempts_max, content, progress, checkpoint })
     }
 }
 
@@ -250,6 +259,14 @@ pub(crate) fn read_later(before: Place, from: &mut Decoder<'_>) -> Result<Place,
 }
 
 impl<'a> Step<'a> {
+    /// When it happened, of an entry of this time: a job that was cancelled with its queue is told of later.
+    pub(crate) fn time(&self, cause: Cause, entry: Timestamp) -> Timestamp {
+        match self.detail.try_into() {
+            Ok(at) if cause == Cause::Cancelled => Timestamp::from_micros(u64::from_le_bytes(at)),
+            _ => entry,
+        }
+    }
+
     fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);

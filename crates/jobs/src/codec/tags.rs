@@ -25,6 +25,10 @@ pub(crate) fn queue_of(tags: Tags<'_>) -> Option<QueueId> {
     Decoder::new(number).u32().ok().map(QueueId)
 }
 
+pub(crate) fn name_tag(name: &str) -> TagBuf {
+    TagBuf::new(ModelId::JOBS, b'n').bytes(name.as_bytes())
+}
+
 pub(crate) fn finished_tag(queue: QueueId, state: JobState) -> TagBuf {
     TagBuf::new(ModelId::JOBS, b'f').number(queue.0).bytes(&[state as u8])
 }
@@ -117,6 +121,10 @@ impl TagList {
         self.length(length);
         self.bytes.u8(ModelId::JOBS.get()).u8(b'j');
         super::write_id(place, &mut self.bytes);
+    }
+
+    pub(crate) fn name(&mut self, name: &str) {
+        self.add(b'n', name.as_bytes());
     }
 
     pub(crate) fn user(&mut self, word: &str) {

@@ -29,7 +29,7 @@ impl Decision<'_, '_> {
             _ => panic!("the entry {place} of a bulk change that is under way is kept"),
         };
         let filter = begun.filter();
-        let bounds = Bounds { up_to: place, count_max: CHANGED_MAX, looked_at_max: LOOKED_AT_MAX };
+        let bounds = Bounds { up_to: place, count_max: CHANGED_MAX, looked_at_max: LOOKED_AT_MAX, is_bulk: true };
         let found = self.state.search_within(self.history, &filter, bulk.cursor, bounds)?;
         let (mut changed, mut refused) = (0, 0);
         for id in &found.jobs {

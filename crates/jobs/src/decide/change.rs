@@ -1,14 +1,19 @@
 //! Changes of a job by somebody who does not hold it.
 
+use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use super::{Decision, Stop};
+use crate::apply::{key_end, key_of};
 use crate::codec::{Cause, Edited, Effect, Epitaph, Revived, To};
 use crate::draft::{GROUP_UNKNOWN, Next};
 use crate::job::{Extra, Job};
+use crate::keys::{Holder, Key};
+use crate::queue::QueueId;
 use crate::transition::Standing;
-use crate::view::{Ended, ended};
-use crate::{Change, JobId, JobState, Limit, Priority, Refusal};
+use crate::view::{Ended, enqueued_at};
+use crate::{Change, JobId, JobState, Limit, Priority, Refusal, UniqueHold, UniqueScope};
 
 impl Decision<'_, '_> {
     /// Changes a job, and says in which state it is then; `None` when it is deleted.
@@ -27,8 +32,8 @@ impl Decision<'_, '_> {
                 None => return Err(Refusal::WrongState { job: id, state }.into()),
             },
             Some(Standing::Deleted) => return Err(Refusal::UnknownJob { job: id }.into()),
-            None => match ended(self.history, id)? {
-                Some(ended) => self.change_finished(id, &ended.ended, change)?,
+            None => match self.state.end(self.history, id)? {
+                Some(end) => self.change_finished(id, &end.ended, change)?,
                 None => return Err(Refusal::UnknownJob { job: id }.into()),
             },
         }
@@ -50,6 +55,9 @@ impl Decision<'_, '_> {
             }
             Change::Move { queue } => return self.edit(id, job, Some(queue), job.priority, job.attempts_max, None),
             Change::Priority(priority) => return self.edit(id, job, None, priority, job.attempts_max, None),
+            Change::AttemptsMax(attempts) if attempts < job.attempts_least() => {
+                return Err(Refusal::TooFewAttempts { job: id, least: job.attempts_least() });
+            }
             Change::AttemptsMax(attempts) => return self.edit(id, job, None, job.priority, attempts, None),
             Change::Payload(payload) if job.state != Active => {
                 return self.edit(id, job, None, job.priority, job.attempts_max, Some(payload));
@@ -71,6 +79,7 @@ impl Decision<'_, '_> {
         payload: Option<&[u8]>,
     ) -> Result<(), Refusal> {
         let group = self.draft.group_name(id, &job);
+        let mut key = None;
         let queue = match queue {
             None => job.queue,
             Some(name) => {
@@ -80,13 +89,18 @@ impl Decision<'_, '_> {
                 }
                 if let Some(queue) = known.filter(|queue| *queue != job.queue) {
                     self.check_room(queue, name, self.draft.settings(queue).jobs_max, 0)?;
+                    if job.state == JobState::Active {
+                        self.check_active(queue, name, &group)?;
+                    }
+                }
+                if known != Some(job.queue) {
+                    key = self.key_to_take_along(id, &job, known)?;
                 }
                 self.queue_for(name)?
             }
         };
-        let content = self.draft.epitaph(id, &job).content;
-        let epitaph = Epitaph { queue, priority, attempts_max, content };
-        let edited = Edited { job: id, before: job.last(), epitaph, group: &group, payload };
+        let epitaph = Epitaph { queue, priority, attempts_max, ..self.draft.epitaph(id, &job) };
+        let edited = Edited { job: id, before: job.last(), epitaph, from: job.queue, group: &group, payload };
         if queue != job.queue {
             self.draft.push(&Effect::MovedOut { job: id, to: queue }, Some(job.queue));
         }
@@ -94,13 +108,36 @@ impl Decision<'_, '_> {
         let mut after = job;
         (after.queue, after.priority, after.attempts_max) = (queue, priority, attempts_max);
         after.set_last_unless_active(place);
-        if payload.is_some() {
-            let extra = self.draft.extra(id, &job).cloned().unwrap_or_default();
-            self.draft.set_extra(id, Extra { content: Some(place), ..extra });
+        if payload.is_some() || key.is_some() {
+            let mut extra = self.draft.extra(id, &job).cloned().unwrap_or_default();
+            extra.content = payload.map(|_| place).or(extra.content);
+            if let Some((of_queue, holder)) = key {
+                let moved = Key { queue: Some(queue), bytes: of_queue.bytes.clone() };
+                self.draft.free_key(of_queue);
+                self.draft.take_key(moved.clone(), holder);
+                extra.key = Some(Box::new(moved));
+            }
+            self.draft.set_extra(id, extra);
             after.extra = true;
         }
         self.draft.set_moved(id, &job, after, group);
         Ok(())
+    }
+
+    /// The key that a job has in its queue and takes along to another, if it is there, unless a job of that one has it.
+    fn key_to_take_along(
+        &mut self,
+        id: JobId,
+        job: &Job,
+        to: Option<QueueId>,
+    ) -> Result<Option<(Key, Holder)>, Refusal> {
+        let key = self.draft.extra(id, job).and_then(|extra| extra.key.as_deref());
+        let Some(key) = key.filter(|key| key.queue.is_some()).cloned() else { return Ok(None) };
+        let Some(holder) = self.draft.key_holder(&key).filter(|holder| holder.job == id) else { return Ok(None) };
+        match self.key_holder(UniqueScope::Queue, to, &key.bytes) {
+            Some((_, rival)) => Err(Refusal::Duplicate { job: rival.job }),
+            None => Ok(Some((key, holder))),
+        }
     }
 
     fn change_finished(&mut self, id: JobId, ended: &Ended, change: &Change<'_>) -> Result<(), Stop> {
@@ -109,28 +146,60 @@ impl Decision<'_, '_> {
             Change::Delete => self.draft.delete_finished(id, epitaph, place, attempt, state),
             // Of other finished jobs the log may be giving up the payload this moment.
             Change::Retry { payload } if state == JobState::Dead => {
-                let queue = self.draft.stored_queue(epitaph.queue).filter(|stored| {
-                    // Destroyed by this commit.
-                    self.draft.queue(&stored.name) == Some(epitaph.queue)
-                });
-                let Some(queue) = queue else {
-                    return Err(Refusal::UnknownQueue { queue: String::from("that it was in") }.into());
+                let name = self.draft.stored_queue(epitaph.queue).map(|queue| Arc::clone(&queue.name));
+                let name = name.expect("a queue with dead jobs is there");
+                // One that was destroyed has another of its name.
+                if let Some(queue) = self.draft.queue(&name) {
+                    self.check_room(queue, &name, self.draft.settings(queue).jobs_max, 0)?;
+                }
+                let Some((_, enqueued)) = enqueued_at(self.history, id)? else {
+                    return Err(Refusal::UnknownJob { job: id }.into());
                 };
-                let jobs_max = self.draft.settings(epitaph.queue).jobs_max;
-                self.check_room(epitaph.queue, &queue.name, jobs_max, 0)?;
-                let entry = self.history.entry(id.place())?;
-                let group = match entry.map(|entry| Effect::read(&entry)).transpose()? {
-                    Some(Effect::Enqueued(enqueued)) => String::from(enqueued.group),
-                    _ => return Err(Refusal::UnknownJob { job: id }.into()),
+                let (group, retention_micros) = (String::from(enqueued.group), enqueued.retention_micros);
+                let mut unique = enqueued.unique;
+                let known = self.draft.queue(&name);
+                let holder = unique.and_then(|unique| self.key_holder(unique.scope, known, unique.key));
+                let own = holder.as_ref().filter(|(_, holder)| holder.job == id).map(|(key, _)| key.clone());
+                match unique.map(|unique| unique.hold) {
+                    // From the enqueue on, whatever has become of the job since.
+                    Some(UniqueHold::For(_)) => unique = None,
+                    _ => {
+                        if let Some((_, rival)) = holder.filter(|_| own.is_none()) {
+                            return Err(Refusal::Duplicate { job: rival.job }.into());
+                        }
+                    }
+                }
+                let (queue, was_in) = (self.queue_for(&name)?, epitaph.queue);
+                let epitaph = Epitaph { queue, ..epitaph };
+                let revived = Revived {
+                    job: id,
+                    before: place,
+                    epitaph,
+                    from: state,
+                    was_in,
+                    group: &group,
+                    unique,
+                    retention_micros,
+                    payload,
                 };
-                let revived = Revived { job: id, before: place, epitaph, from: state, group: &group, payload };
-                let at = self.draft.push(&Effect::Revived(revived), Some(epitaph.queue));
-                let mut job = Job::enqueued(id, epitaph.queue, GROUP_UNKNOWN, epitaph.priority, epitaph.attempts_max);
+                let at = self.draft.push(&Effect::Revived(revived), Some(queue));
+                let mut job = Job::enqueued(id, queue, GROUP_UNKNOWN, epitaph.priority, epitaph.attempts_max);
                 job.set_last(at);
                 let content = if payload.is_some() { at } else { epitaph.content };
                 let content = (content != id.place()).then_some(content);
-                job.extra = content.is_some();
-                self.draft.set_revived(id, job, group, Extra { content, ..Extra::default() });
+                let key = match unique {
+                    None => own,
+                    Some(unique) => {
+                        let key = key_of(&unique, queue);
+                        self.draft.take_key(key.clone(), Holder { job: id, until: key_end(unique.hold, self.now) });
+                        Some(key)
+                    }
+                };
+                let Epitaph { progress, checkpoint, .. } = epitaph;
+                let key = key.map(Box::new);
+                let extra = Extra { content, progress, checkpoint, key, retention_micros, ..Extra::default() };
+                job.extra = extra.is_some();
+                self.draft.set_revived(id, job, group, extra);
             }
             _ => return Err(Refusal::WrongState { job: id, state }.into()),
         }

@@ -1,5 +1,6 @@
 //! Adding a job, unless another has its key.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use super::{Answers, Decision, Stop};
@@ -7,8 +8,8 @@ use crate::apply::{key_end, key_in};
 use crate::codec::{Cause, Effect, To};
 use crate::draft::Next;
 use crate::keys::{Holder, Key, KeyEnd};
+use crate::queue::QueueId;
 use crate::transition::Standing;
-use crate::view::ended;
 use crate::{Backoff, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
 
 /// Checks every size and count of a job.
@@ -27,6 +28,7 @@ fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
             Limit::KeyMicros.check(micros)?;
         }
     }
+    job.retention_micros.iter().try_for_each(|micros| Limit::RetentionMicros.check(*micros))?;
     Limit::Tags.check(job.tags.len() as u64)?;
     job.tags.iter().try_for_each(|tag| Limit::TagBytes.check(tag.len() as u64))
 }
@@ -43,19 +45,12 @@ impl Decision<'_, '_> {
             // A refusal leaves nothing behind, not even a queue.
             crate::name::check_queue_name(name)?;
         }
-        if let Some(unique) = job.unique {
-            let scope = (unique.scope == UniqueScope::Queue).then_some(known);
-            // In a queue that is not there yet, nobody has a key.
-            let key = scope.is_none_or(|queue| queue.is_some()).then(|| key_in(scope.flatten(), unique.key));
-            // Time may have ended the job that has it.
-            let taker = key.as_ref().and_then(|key| self.draft.key_taker(key)).map(|holder| holder.job);
-            self.settle(taker.filter(|job| !self.draft.has_changed(*job)));
-            if let Some((key, holder)) = key.and_then(|key| self.draft.key_holder(&key).map(|holder| (key, holder)))
-                && let Some(reply) = self.clash(name, unique.clash, key, holder, job)?
-            {
-                answers.push(reply);
-                return Ok(());
-            }
+        if let Some(unique) = job.unique
+            && let Some((key, holder)) = self.key_holder(unique.scope, known, unique.key)
+            && let Some(reply) = self.clash(name, unique.clash, key, holder, job)?
+        {
+            answers.push(reply);
+            return Ok(());
         }
         let queue = match known {
             Some(queue) => {
@@ -68,10 +63,32 @@ impl Decision<'_, '_> {
         if let Some(unique) = job.unique {
             let scope = (unique.scope == UniqueScope::Queue).then_some(queue);
             let until = key_end(unique.hold, self.now);
-            self.draft.take_key(key_in(scope, unique.key), Holder { job: id, until });
+            let key = key_in(scope, unique.key);
+            self.draft.take_key(key.clone(), Holder { job: id, until });
+            let extra = self.draft.own_extra(id);
+            extra.key = Some(Box::new(key));
         }
         answers.push(Reply::Enqueued { job: id, state, duplicate: false });
         Ok(())
+    }
+
+    /// The job that has a key, as time has it, in a queue if it is there.
+    pub(super) fn key_holder(
+        &mut self,
+        scope: UniqueScope,
+        queue: Option<QueueId>,
+        bytes: &[u8],
+    ) -> Option<(Key, Holder)> {
+        let key = match scope {
+            UniqueScope::Everywhere => key_in(None, bytes),
+            // In a queue that is not there yet, nobody has a key.
+            UniqueScope::Queue => key_in(Some(queue?), bytes),
+        };
+        // Time may have ended the job that has it.
+        let taker = self.draft.key_taker(&key).map(|holder| holder.job);
+        self.settle(taker.filter(|job| !self.draft.has_changed(*job)));
+        let holder = self.draft.key_holder(&key)?;
+        Some((key, holder))
     }
 
     /// What becomes of a job whose key another has: `None` when it is enqueued all the same.
@@ -87,7 +104,10 @@ impl Decision<'_, '_> {
         let state = match standing.and_then(|standing| standing.state()) {
             Some(state) => state,
             // A key that is held for a time outlives its job, whose end is told by the log alone.
-            None => ended(self.history, holder.job)?.map_or(JobState::Completed, |end| end.ended.state),
+            None => match self.state.end(self.history, holder.job)? {
+                Some(end) => end.ended.state,
+                None => return Ok(None),
+            },
         };
         let live = standing.as_ref().and_then(Standing::live);
         let duplicate = Reply::Enqueued { job: holder.job, state, duplicate: true };

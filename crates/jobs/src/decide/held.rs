@@ -10,7 +10,6 @@ use crate::codec::{Cause, Effect, To};
 use crate::draft::Next;
 use crate::job::Job;
 use crate::transition::Standing;
-use crate::view::ended;
 use crate::{Backoff, JobId, LeaseToken, Limit, Refusal, Reply, Retry};
 
 impl Decision<'_, '_> {
@@ -105,7 +104,7 @@ impl Decision<'_, '_> {
         let state = match self.draft.job(id) {
             Some(standing) => standing.state(),
             // Neither live nor of this commit: the log tells how it ended.
-            None => ended(self.history, id)?.map(|end| end.ended.state),
+            None => self.state.end(self.history, id)?.map(|end| end.ended.state),
         };
         match state {
             Some(state) => Err(Refusal::StaleLease { job: id, state }.into()),

@@ -33,6 +33,7 @@ impl Decision<'_, '_> {
             QueueChange::ActiveMax(Some(most)) | QueueChange::GroupActiveMax(Some(most)) => {
                 Limit::ActiveMax.check(u64::from(most))?;
             }
+            QueueChange::Retention(Some(micros)) => Limit::RetentionMicros.check(micros)?,
             QueueChange::Rate(rate) | QueueChange::GroupRate(rate) => check_rate(rate)?,
             _ => {}
         }
@@ -60,6 +61,30 @@ impl Decision<'_, '_> {
             if is_full(self.draft) {
                 let (queue, retry_after_micros) = (String::from(name), OVERLOADED_RETRY_MICROS);
                 return Err(Refusal::Overloaded { queue, jobs_max, retry_after_micros });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses an active job that is to come into a queue where as many are active as may be.
+    pub(super) fn check_active(&mut self, queue: QueueId, name: &str, group: &str) -> Result<(), Refusal> {
+        let settings = self.draft.settings(queue);
+        let limits = [("active_max", settings.active_max), ("group_active_max", settings.group_active_max)];
+        for (setting, most) in limits {
+            let Some(most) = most else { continue };
+            let is_full = |draft: &Draft<'_>| {
+                let active = match setting {
+                    "active_max" => draft.active_count(queue),
+                    _ => draft.group_active_count(queue, group),
+                };
+                active >= u64::from(most)
+            };
+            if is_full(self.draft) {
+                // Leases may have run out.
+                self.sweep(queue);
+                if is_full(self.draft) {
+                    return Err(Refusal::TooManyActive { queue: String::from(name), setting, most });
+                }
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! What time has brought: leases that ran out, jobs that expired, jobs that may run now.
+//! What time has brought: leases that ran out, jobs that expired, jobs that may run now. And the ends of jobs that were cancelled with their
+//! queue, which took no longer than the queue's own entry.
 
 use alloc::vec::Vec;
 
@@ -24,8 +25,33 @@ impl Decision<'_, '_> {
         due.truncate(SWEEP_JOBS_MAX);
         let jobs = due.len();
         self.settle(due);
+        let (told, more_untold) = self.tell_cleared(SWEEP_JOBS_MAX - jobs);
         let (changed, more_bulk) = self.advance_bulk()?;
-        Ok(Reply::Ticked { jobs: jobs + changed, more: more || more_bulk })
+        Ok(Reply::Ticked { jobs: jobs + told + changed, more: more || more_untold || more_bulk })
+    }
+
+    /// Puts the ends of at most so many jobs into the log that were cancelled with their queue. Says how many, and whether there are
+    /// more.
+    fn tell_cleared(&mut self, count_max: usize) -> (usize, bool) {
+        let state = self.state;
+        let untold = state.untold.iter().map(|queue| state.queue(*queue));
+        let untold = untold.flat_map(|queue| queue.cleared.keys().map(move |(_, id)| (queue, *id)));
+        let mut told = 0;
+        for (queue, id) in untold {
+            if told == count_max {
+                return (told, true);
+            }
+            if !self.draft.has_changed(id) {
+                let job = state.jobs.get(&id).expect("a job that is not told of is there");
+                let to = To::Cancelled(self.draft.epitaph(id, job));
+                let at = job.until().as_micros().to_le_bytes();
+                let shared = queue.why_cleared(job);
+                let next = Next { detail: &at, shared, ..Next::new(Cause::Cancelled, to, job.attempt) };
+                self.draft.step(id, job, next);
+                told += 1;
+            }
+        }
+        (told, false)
     }
 
     /// Takes in what time has brought to a queue.

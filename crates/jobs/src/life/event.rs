@@ -1,16 +1,17 @@
 //! An entry as the events that it is.
 
-use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, ModelId, Place, ReadError, Sequence};
+use quire_model::{Entry, History, ModelId, ReadError, Sequence};
 
 use crate::JobId;
-use crate::codec::{Effect, queue_of, queue_tag, unreadable, user_tags};
+use crate::codec::{Effect, queue_of, unreadable, user_tags};
 use crate::cursor::Cursor;
-use crate::history::{Event, Transition, of_step, plain};
+use crate::history::{Event, Transition, moved_from, of_step, plain};
+use crate::names::Names;
 use crate::queue::QueueId;
 use crate::state::JobState;
 use crate::view::enqueued_at;
@@ -40,31 +41,9 @@ pub(super) struct Told {
     pub(super) number: Sequence,
     pub(super) job: Option<JobId>,
     step: Transition,
+    /// Of a move, the other queue.
+    moved: Option<QueueId>,
     data: Vec<u8>,
-}
-
-/// The names of queues, those that are gone too: from the log, where each queue's first entry has its name.
-#[derive(Debug, Default)]
-pub(super) struct Names(BTreeMap<QueueId, Arc<str>>);
-
-impl Names {
-    /// Of which one is known.
-    pub(super) fn with(queue: QueueId, name: Arc<str>) -> Self {
-        Names(BTreeMap::from([(queue, name)]))
-    }
-
-    fn of(&mut self, history: &dyn History, queue: QueueId) -> Result<Arc<str>, ReadError> {
-        if let Some(name) = self.0.get(&queue) {
-            return Ok(Arc::clone(name));
-        }
-        let created = history.next(&[queue_tag(queue).tag()], Place::START)?;
-        let name: Arc<str> = match created.map(|entry| Effect::read(&entry)).transpose()? {
-            Some(Effect::QueueCreated { name, .. }) => Arc::from(name),
-            _ => Arc::from(""),
-        };
-        self.0.insert(queue, Arc::clone(&name));
-        Ok(name)
-    }
 }
 
 /// The wanted events of an entry behind the first `skip`, in order; of one that is none of a queue, none.
@@ -75,6 +54,12 @@ pub(super) fn told(
 ) -> Result<Vec<Told>, ReadError> {
     let Some(first) = entry.sequence.filter(|_| entry.kind.model == ModelId::JOBS) else { return Ok(Vec::new()) };
     let plain = plain(entry);
+    let effect = Effect::read(entry)?;
+    let moved = match &effect {
+        Effect::Edited(edited) if edited.from != edited.epitaph.queue => Some(edited.from),
+        Effect::MovedOut { to, .. } => Some(*to),
+        _ => None,
+    };
     let mut all = Vec::new();
     let mut add = |index: u32, job: Option<JobId>, step: Transition, data: &[u8]| {
         if index < skip || !wanted(step.event, job) {
@@ -82,9 +67,9 @@ pub(super) fn told(
         }
         let (place, items) = if index + 1 < entry.count { (entry.place, index + 1) } else { (entry.place.after(), 0) };
         let number = Sequence::new(first.get() + u64::from(index));
-        all.push(Told { after: Cursor { place, items }, number, job, step, data: data.to_vec() });
+        all.push(Told { after: Cursor { place, items }, number, job, step, moved, data: data.to_vec() });
     };
-    match Effect::read(entry)? {
+    match effect {
         Effect::Enqueued(enqueued) => {
             let until = enqueued.run_at.filter(|run_at| *run_at > entry.time);
             let state = Some(if until.is_some() { JobState::Scheduled } else { JobState::Pending });
@@ -129,7 +114,7 @@ impl Told {
         entry: &Entry<'_>,
         wanted: impl Fn(&str, &[&str]) -> bool,
     ) -> Result<Option<LifeEvent>, ReadError> {
-        let Told { after, number, job, step, data } = self;
+        let Told { after, number, job, mut step, moved, data } = self;
         let enqueued = match job {
             Some(job) => enqueued_at(history, job)?,
             None => None,
@@ -140,6 +125,10 @@ impl Told {
         };
         if !wanted(kind, &tags) {
             return Ok(None);
+        }
+        if let Some(other) = moved {
+            let name = names.of(history, other)?;
+            step.note = if step.event == Event::MovedOut { format!("moved to {name}") } else { moved_from(&name) };
         }
         let queue = match queue_of(entry.tags) {
             Some(queue) => names.of(history, queue)?,

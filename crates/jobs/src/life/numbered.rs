@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use quire_model::{History, Place, ReadError, Sequence, TagBuf};
 
-use super::event::{LifeEvent, Names, told};
+use super::event::{LifeEvent, told};
 use crate::codec::queue_tag;
+use crate::names::Names;
 use crate::queue::QueueId;
 use crate::state::Jobs;
 

@@ -1,20 +1,21 @@
 //! A reading of life-cycle events: of some queues or all, filtered, from a cursor on, a bounded part at a time.
 //!
-//! Queues are walked along their tags, several of them in the order of the log. A queue that is created later, or again under its
-//! name, is followed from then on: so a part reads no further than the log went when the queues were looked up.
+//! Queues are walked along their tags, several of them in the order of the log: every queue that has, or had, one of the names. A part
+//! reads no further than the queues were looked up.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, Place, Position, ReadError};
+use quire_model::{History, Place, Position, ReadError};
 
-use super::event::{LifeEvent, Names, told};
+use super::event::{LifeEvent, told};
 use crate::codec::queue_tag;
 use crate::cursor::Cursor;
 use crate::history::Event;
 use crate::name::check_queue_name;
+use crate::names::{Names, queues_named};
 use crate::queue::QueueId;
-use crate::state::Jobs;
+use crate::walk::Walk;
 use crate::{JobId, Refusal};
 
 /// How many entries of the log one part looks at.
@@ -23,7 +24,7 @@ const LOOKED_AT_MAX: usize = 10_000;
 /// Which life-cycle events. Of each list that is not empty, one has to fit; of the tags all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LifeFilter {
-    /// In these queues.
+    /// In these queues, and those that had their names before.
     pub queues: Vec<String>,
     /// Of these jobs.
     pub jobs: Vec<JobId>,
@@ -39,8 +40,9 @@ pub struct LifeFilter {
 #[derive(Debug)]
 pub struct LifeReading {
     filter: LifeFilter,
-    /// The queues that are, or were, under the filter's names.
+    /// The queues that have, or had, the filter's names: those that were created before `looked_up`.
     followed: Vec<QueueId>,
+    looked_up: Place,
     names: Names,
     after: Cursor,
 }
@@ -73,7 +75,7 @@ impl LifeReading {
     /// [`Refusal::InvalidName`] of a queue.
     pub fn new(filter: LifeFilter, after: Cursor) -> Result<Self, Refusal> {
         filter.queues.iter().try_for_each(|queue| check_queue_name(queue))?;
-        Ok(LifeReading { filter, followed: Vec::new(), names: Names::default(), after })
+        Ok(LifeReading { filter, followed: Vec::new(), looked_up: Place::START, names: Names::default(), after })
     }
 
     /// Up to where it has read: a reading that begins there goes on with the next event.
@@ -81,17 +83,25 @@ impl LifeReading {
         self.after
     }
 
-    /// Takes in which queues there are.
-    pub fn follow(&mut self, jobs: &Jobs) {
-        for queue in self.filter.queues.iter().filter_map(|name| jobs.queue_ids.get(name.as_str())) {
-            if !self.followed.contains(queue) {
-                self.followed.push(*queue);
+    /// The entries to be read, with the queues of the filter's names that are there up to a position.
+    fn walk<'h>(&mut self, history: &'h dyn History, up_to: Position) -> Result<Walk<'h>, ReadError> {
+        let before = Cursor::behind(up_to).place.max(self.looked_up);
+        for name in &self.filter.queues {
+            for queue in queues_named(history, name, self.looked_up, before)? {
+                if !self.followed.contains(&queue) {
+                    self.followed.push(queue);
+                }
             }
         }
+        self.looked_up = before;
+        let lists = match self.filter.queues.is_empty() {
+            true => Vec::from([Vec::new()]),
+            false => self.followed.iter().map(|queue| Vec::from([queue_tag(*queue)])).collect(),
+        };
+        Walk::begin(history, lists, self.after.place)
     }
 
-    /// Reads on, as far as the log went when [`LifeReading::follow`] was called: `up_to` is a position of then. Gives at most so many
-    /// events, and ends with the one that takes their text and data to so many bytes.
+    /// Reads on up to a position. Gives at most so many events, and ends with the one that takes their text and data to so many bytes.
     ///
     /// # Errors
     /// When an entry can't be read; what was given is given.
@@ -103,10 +113,11 @@ impl LifeReading {
         bytes: usize,
         mut visit: impl FnMut(LifeEvent),
     ) -> Result<LifeProgress, ReadError> {
-        let mut walk = Walk::begin(self, history, up_to)?;
+        let mut walk = self.walk(history, up_to)?;
+        let end = Place::new(up_to, u32::MAX);
         let (mut given, mut given_bytes, mut looked_at) = (0, 0, 0);
         while given < events_max && given_bytes < bytes && looked_at < LOOKED_AT_MAX {
-            let Some(entry) = walk.next()? else {
+            let Some(entry) = walk.next(end)? else {
                 self.after = self.after.max(Cursor::behind(up_to));
                 return Ok(LifeProgress { events: given, is_caught_up: true });
             };
@@ -128,50 +139,5 @@ impl LifeReading {
             self.after = Cursor { place: entry.place.after(), items: 0 };
         }
         Ok(LifeProgress { events: given, is_caught_up: false })
-    }
-}
-
-/// The entries under the tags of some queues, or all entries, in the order of the log.
-struct Walk<'h> {
-    history: &'h dyn History,
-    up_to: Position,
-    /// `None`: all entries.
-    heads: Option<Vec<(QueueId, Option<Entry<'h>>)>>,
-    from: Place,
-}
-
-impl<'h> Walk<'h> {
-    fn begin(reading: &LifeReading, history: &'h dyn History, up_to: Position) -> Result<Self, ReadError> {
-        let from = reading.after.place;
-        let head = |queue: &QueueId| Ok((*queue, history.next(&[queue_tag(*queue).tag()], from)?));
-        let heads = match reading.filter.queues.is_empty() {
-            true => None,
-            false => Some(reading.followed.iter().map(head).collect::<Result<_, ReadError>>()?),
-        };
-        Ok(Walk { history, up_to, heads, from })
-    }
-
-    fn next(&mut self) -> Result<Option<Entry<'h>>, ReadError> {
-        let next = match &mut self.heads {
-            None => self.history.next(&[], self.from)?,
-            Some(heads) => {
-                let first = heads.iter_mut().filter(|(_, head)| head.is_some());
-                match first.min_by_key(|(_, head)| head.map(|entry| entry.place)) {
-                    None => None,
-                    Some((queue, head)) => {
-                        let entry = *head;
-                        if let Some(entry) = entry.filter(|entry| entry.place.position <= self.up_to) {
-                            *head = self.history.next(&[queue_tag(*queue).tag()], entry.place.after())?;
-                        }
-                        entry
-                    }
-                }
-            }
-        };
-        let next = next.filter(|entry| entry.place.position <= self.up_to);
-        if let Some(entry) = &next {
-            self.from = entry.place.after();
-        }
-        Ok(next)
     }
 }

@@ -11,11 +11,10 @@ use quire_model::{Sequence, Timestamp};
 use crate::yard::{Yard, fetch};
 
 /// All that a reading gives from `after` on, so many events at a time.
-fn read(yard: &Yard, filter: &LifeFilter, after: Cursor, events_max: usize) -> Vec<LifeEvent> {
+pub(crate) fn read(yard: &Yard, filter: &LifeFilter, after: Cursor, events_max: usize) -> Vec<LifeEvent> {
     let mut reading = LifeReading::new(filter.clone(), after).expect("a filter");
     let mut all = Vec::new();
     loop {
-        reading.follow(&yard.world.model);
         let up_to = yard.world.log.tail();
         let progress = reading.read(&yard.world.log, up_to, events_max, 1 << 20, |event| all.push(event));
         if progress.expect("readable").is_caught_up {
@@ -75,7 +74,9 @@ pub(crate) fn assert_told(yard: &Yard, queues: &[&str], jobs: impl Iterator<Item
             assert_eq!(events[0].number.get(), number);
             numbered.push(events[0].clone());
         }
-        assert_eq!(read(yard, &of_queue(queue), Cursor::START, 2), numbered);
+        let under_its_name: Vec<_> = all.iter().filter(|event| &*event.queue == *queue).cloned().collect();
+        assert_eq!(read(yard, &of_queue(queue), Cursor::START, 2), under_its_name);
+        assert!(numbered.iter().all(|event| under_its_name.contains(event)));
         assert!(log.events_from(&yard.world.log, next).expect("readable").is_empty());
     }
 }
@@ -148,12 +149,10 @@ fn a_moved_job_is_told_of_in_both_queues_and_a_queue_that_is_made_anew_goes_on_u
     assert_eq!(names(&read(&yard, &of_queue("b"), Cursor::START, 100)), ["queue created", "edited"]);
 
     let mut reading = LifeReading::new(of_queue("b"), Cursor::behind(yard.world.log.tail())).expect("a filter");
-    reading.follow(&yard.world.model);
     yard.one(Command::SetQueue { queue: "b", change: QueueChange::Paused(true) });
     yard.one(Command::Clear { queue: "b" });
     yard.one(Command::Destroy { queue: "b" });
     yard.enqueue("b", NewJob::new(b"{}"));
-    reading.follow(&yard.world.model);
     let mut all = Vec::new();
     let up_to = yard.world.log.tail();
     reading.read(&yard.world.log, up_to, 100, 1 << 20, |event| all.push(event)).expect("readable");
@@ -162,12 +161,36 @@ fn a_moved_job_is_told_of_in_both_queues_and_a_queue_that_is_made_anew_goes_on_u
 }
 
 #[test]
+fn the_events_of_a_destroyed_queue_are_followed_under_its_name_with_those_of_the_next_of_that_name() {
+    let mut yard = Yard::new();
+    yard.enqueue("q", NewJob::new(b"1"));
+    let job = yard.fetch(&["q"], 1).remove(0);
+    yard.one(Command::Ack { job: job.job, token: job.token, result: b"" });
+    yard.enqueue("q", NewJob::new(b"2"));
+    yard.one(Command::Destroy { queue: "q" });
+    let mut expected = vec!["queue created", "enqueued", "leased", "completed", "enqueued", "queue destroyed"];
+    let followed = |yard: &Yard| read(yard, &of_queue("q"), Cursor::START, 1);
+    assert_eq!(names(&followed(&yard)), expected);
+    yard.enqueue("q", NewJob::new(b"3"));
+    yard.one(Command::Tick);
+    yard.enqueue("q", NewJob::new(b"4"));
+    expected.extend(["queue created", "enqueued", "cancelled", "enqueued"]);
+    let events = followed(&yard);
+    assert_eq!(names(&events), expected);
+    assert!(events.iter().all(|event| &*event.queue == "q"));
+    let numbers: Vec<u64> = events.iter().map(|event| event.number.get()).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 0, 1, 6, 2], "each queue has its own numbers");
+    for (number, event) in events.iter().enumerate() {
+        assert_eq!(read(&yard, &of_queue("q"), event.after, 3), events[number + 1..], "behind {}", event.after);
+    }
+}
+
+#[test]
 fn what_comes_between_the_look_at_the_queues_and_the_read_is_told_by_the_next_read() {
     let mut yard = Yard::new();
     yard.enqueue("a", NewJob::new(b"1"));
     let filter = LifeFilter { queues: vec!["a".to_owned(), "b".to_owned()], ..LifeFilter::default() };
     let mut reading = LifeReading::new(filter, Cursor::START).expect("a filter");
-    reading.follow(&yard.world.model);
     let up_to = yard.world.log.tail();
     yard.enqueue("b", NewJob::new(b"2"));
     yard.enqueue("a", NewJob::new(b"3"));
@@ -175,7 +198,6 @@ fn what_comes_between_the_look_at_the_queues_and_the_read_is_told_by_the_next_re
     assert!(
         reading.read(&yard.world.log, up_to, 100, 1 << 20, |event| all.push(event)).expect("readable").is_caught_up
     );
-    reading.follow(&yard.world.model);
     let up_to = yard.world.log.tail();
     reading.read(&yard.world.log, up_to, 100, 1 << 20, |event| all.push(event)).expect("readable");
     let payloads: Vec<_> = all.iter().filter(|event| event.job.is_some()).map(|event| event.data.as_slice()).collect();
@@ -190,7 +212,6 @@ fn a_reading_ends_with_the_event_that_takes_it_to_so_many_bytes() {
     let jobs = yard.commit(&[fetch(&["q"], 5)]).expect("accepted");
     assert_eq!(jobs.len(), 1);
     let mut reading = LifeReading::new(of_queue("q"), Cursor::START).expect("a filter");
-    reading.follow(&yard.world.model);
     let mut given = Vec::new();
     let up_to = yard.world.log.tail();
     while !reading

@@ -9,5 +9,7 @@ mod order;
 mod overload;
 mod queues;
 mod reads;
+mod retention;
+mod search;
 mod transitions;
 mod yard;

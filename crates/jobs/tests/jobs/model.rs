@@ -7,7 +7,7 @@ use quire_jobs::{
     Backoff, Change, Clash, Command, Filter, JobId, JobState, LeaseToken, NewJob, Order, Priority, QueueChange, Rate,
     Refusal, Reply, Retry, States, Unique, UniqueHold, UniqueScope,
 };
-use quire_model::{Place, Timestamp};
+use quire_model::{Model, Place, Timestamp};
 
 const QUEUES: [&str; 2] = ["a", "b/c"];
 const ORDERS: [&[&str]; 5] = [&["a"], &["b/c"], &["a", "b/c"], &["b/c", "a", "b/c"], &["nobody-used-it", "b/c"]];
@@ -45,7 +45,7 @@ fn more() -> impl Strategy<Value = More> {
         4 => Just(More::default()),
         1 => (0..9u64).prop_map(|expires| More { expires: Some(expires), ..More::default() }),
         1 => (1..6u64).prop_map(|timeout| More { timeout: Some(timeout), ..More::default() }),
-        2 => unique.prop_map(|unique| More { unique: Some(unique), ..More::default() }),
+        4 => unique.prop_map(|unique| More { unique: Some(unique), ..More::default() }),
     ]
 }
 
@@ -64,7 +64,7 @@ fn step() -> BoxedStrategy<Step> {
         2 => (lease(), 0..5u64).prop_map(|(lease, delay)| Step::Snooze { lease, delay }),
         2 => heartbeat.prop_map(|(lease, lease_micros, says)| Step::Heartbeat { lease, lease_micros, says }),
         6 => (0..9usize, 0..10usize, 0..4u8).prop_map(|(job, change, number)| Step::Change { job, change, number }),
-        3 => (0..2usize, 0..7usize, 0..4u8).prop_map(|(queue, change, number)| Step::Set { queue, change, number }),
+        3 => (0..2usize, 0..8usize, 0..4u8).prop_map(|(queue, change, number)| Step::Set { queue, change, number }),
         1 => (0..2usize, any::<bool>()).prop_map(|(queue, destroy)| Step::Clear { queue, destroy }),
         1 => Just(Step::Tick),
     ];
@@ -146,8 +146,7 @@ fn command(step: &Step, naive: &Naive, now: Timestamp) -> Command<'static> {
                 3 => Change::Reschedule { run_at: at(&u64::from(*number)) },
                 4 => Change::Retry { payload: (*number == 0).then_some(b"edited") },
                 5 => Change::Delete,
-                // A job with a key stays where its key is.
-                6 if !naive.has_key(job) => Change::Move { queue: QUEUES[usize::from(*number % 2)] },
+                6 => Change::Move { queue: QUEUES[usize::from(*number % 2)] },
                 7 => Change::Priority(Priority::new(*number)),
                 8 => Change::AttemptsMax(u16::from(*number) + 1),
                 _ => Change::Payload(b"other"),
@@ -163,6 +162,7 @@ fn command(step: &Step, naive: &Naive, now: Timestamp) -> Command<'static> {
                 3 => QueueChange::GroupActiveMax(most),
                 4 => QueueChange::Rate(rate(*number)),
                 5 => QueueChange::JobsMax(most.map(|most| most * 3)),
+                6 => QueueChange::Retention(most.map(u64::from)),
                 _ => QueueChange::GroupRate(rate(*number)),
             };
             Command::SetQueue { queue: QUEUES[*queue], change }
@@ -220,29 +220,55 @@ fn compare_reads(yard: &mut Yard, naive: &mut Naive) {
     assert_eq!(yard.world.model.next_due(), naive.next_due());
     for queue in QUEUES {
         assert_eq!(yard.world.model.queue_stats(queue), naive.stats(queue), "{queue}");
-        if naive.stats(queue).is_none() {
-            continue;
-        }
+        let mut all = Vec::new();
         for state in JobState::ALL {
             let filter = Filter { queue: Some(queue), states: States::of([state]), ..Filter::default() };
             let mut listed = yard.world.model.search(&yard.world.log, &filter, None, 1_000).expect("readable").jobs;
-            if state.is_finished() {
-                // Those that were cancelled with their queue have no end of their own to be found by.
+            if matches!(state, JobState::Completed | JobState::Cancelled) {
                 listed.sort();
-                let naive = naive.ids(queue, state);
-                assert!(listed.iter().all(|id| naive.contains(id)), "{queue}, {state}");
-                assert!(state == JobState::Cancelled || listed == naive, "{queue}, {state}");
-            } else {
-                assert_eq!(listed, naive.ids(queue, state), "{queue}, {state}");
+            }
+            assert_eq!(listed, naive.ids(queue, state), "{queue}, {state}");
+            all.extend(listed);
+        }
+        let (mut paged, mut after) = (Vec::new(), None);
+        loop {
+            let filter = Filter { queue: Some(queue), ..Filter::default() };
+            let page = yard.world.model.search(&yard.world.log, &filter, after, 2).expect("readable");
+            paged.extend(page.jobs);
+            after = page.next;
+            if after.is_none() {
+                break;
             }
         }
+        paged.sort();
+        all.sort();
+        assert_eq!(paged, all, "each job of {queue} once");
     }
     for (id, state, attempt, payload) in naive.all() {
         let view = yard.view(id).expect("there");
         assert_eq!((view.state(), view.payload.as_slice()), (state, payload), "{id}");
-        assert!(state == JobState::Cancelled || view.attempt == attempt, "{id}");
+        assert_eq!(view.attempt, attempt, "{id}");
         let history = yard.world.model.history(&yard.world.log, id, None, 1_000).expect("readable");
         assert_eq!(history.steps.last().map(|step| step.place), Some(id.place()), "the chain ends with the enqueue");
+    }
+}
+
+/// A compaction takes nothing of a job that is not finished, or dead, and of a finished one all, or the begin of its history: what it did in
+/// a queue that keeps less than the others it was in.
+fn compare_compacted(yard: &Yard, naive: &Naive) {
+    for history_from in [Timestamp::ZERO, yard.now] {
+        let (model, mut log) = (&yard.world.model, yard.world.log.clone());
+        log.compact(log.tail().next(), |entry| model.survives(entry, history_from));
+        for (id, state, ..) in naive.all() {
+            let (left, whole) = (model.job(&log, id).expect("readable"), yard.view(id));
+            let may_go = matches!(state, JobState::Completed | JobState::Cancelled);
+            assert!(left == whole || left.is_none() && may_go, "{id}, {state}: {left:?}, was {whole:?}");
+            if left.is_some() {
+                let steps = |log| model.history(log, id, None, 1_000).expect("readable").steps;
+                let (left, whole) = (steps(&log), steps(&yard.world.log));
+                assert!(whole.starts_with(&left) && (left == whole || may_go), "{id}: {left:?}, was {whole:?}");
+            }
+        }
     }
 }
 
@@ -263,6 +289,7 @@ proptest! {
         compare_reads(&mut yard, &mut naive);
         crate::life::assert_told(&yard, &QUEUES, naive.all().map(|(id, state, ..)| (id, state)));
         naive.assert_tokens_unique();
+        compare_compacted(&yard, &naive);
 
         for position in 0..=yard.world.log.tail().get() {
             yard.assert_restart_equal(quire_model::Position::new(position));

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quire_jobs::{
     Change, Clash, Command, FetchedJob, JobId, JobState, LeaseToken, NewJob, QueueChange, QueueSettings, QueueStats,
-    Rate, Refusal, Reply, Retry, UniqueHold, UniqueScope,
+    Rate, Refusal, Reply, Retry, Unique, UniqueHold, UniqueScope,
 };
 use quire_model::{Place, Timestamp};
 
@@ -161,13 +161,7 @@ impl Naive {
         let (live, jobs_max) = (self.live(queue), self.jobs_max(queue));
         let room = |leaving| room(queue, live - leaving, jobs_max);
         if let Some(unique) = spec.unique {
-            let same = |job: &&mut Job| {
-                let own = job.spec.unique.expect("a key");
-                own.key == unique.key
-                    && own.scope == unique.scope
-                    && (own.scope == UniqueScope::Everywhere || job.key_queue() == queue)
-            };
-            let holder = self.jobs.iter_mut().filter(|job| job.has_key(now)).find(same);
+            let holder = self.jobs.iter_mut().find(|job| job.has_this_key(unique, queue, now));
             if let Some(holder) = holder {
                 let duplicate = Reply::Enqueued { job: holder.id, state: holder.state, duplicate: true };
                 match unique.clash {
@@ -210,11 +204,7 @@ impl Naive {
             run_until: None,
             token: None,
             checkpoint: None,
-            key: spec.unique.map(|unique| match unique.hold {
-                UniqueHold::UntilFinished => Hold::Finished,
-                UniqueHold::UntilStarted => Hold::Started,
-                UniqueHold::For(micros) => Hold::At(now.plus_micros(micros)),
-            }),
+            key: spec.unique.map(|unique| Hold::new(unique.hold, now)),
             fresh: true,
             orphan: false,
         };
@@ -327,6 +317,38 @@ impl Naive {
         if held { Ok(job) } else { Err(Refusal::StaleLease { job: id, state: job.state }) }
     }
 
+    /// Whether a job, if it is active, may be moved to a queue.
+    fn active_room(&self, id: JobId, queue: &str) -> Result<(), Refusal> {
+        let job = self.jobs.iter().find(|job| job.id == id).expect("it was found");
+        let Some(settings) = self.queues.get(queue).map(|queue| queue.settings) else { return Ok(()) };
+        let active = |own: &dyn Fn(&Job) -> bool| {
+            let active = |other: &&Job| other.state == JobState::Active && other.queue == queue && own(other);
+            self.jobs.iter().filter(active).count()
+        };
+        let in_group = active(&|other| other.spec.group == job.spec.group);
+        let full = [
+            ("active_max", settings.active_max, active(&|_| true)),
+            ("group_active_max", settings.group_active_max, in_group),
+        ];
+        let full = full.into_iter().find_map(|(setting, most, active)| {
+            most.filter(|most| active >= *most as usize).map(|most| (setting, most))
+        });
+        match full {
+            Some((setting, most)) if job.state == JobState::Active => {
+                Err(Refusal::TooManyActive { queue: queue.into(), setting, most })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a key of a job in a queue when another job has it there.
+    fn rival(&self, id: JobId, unique: Unique<'static>, queue: &str) -> Result<(), Refusal> {
+        match self.jobs.iter().find(|job| job.id != id && job.has_this_key(unique, queue, self.now)) {
+            Some(rival) => Err(Refusal::Duplicate { job: rival.id }),
+            None => Ok(()),
+        }
+    }
+
     fn change(&mut self, id: JobId, change: Change<'static>) -> Result<Reply, Refusal> {
         use JobState::{Active, Held, Pending, Retrying, Scheduled};
         let now = self.now;
@@ -342,15 +364,23 @@ impl Naive {
                 return Ok(Reply::Changed { state: None });
             }
             Change::Retry { payload } if job.state == JobState::Dead => {
-                if job.orphan {
-                    return Err(Refusal::UnknownQueue { queue: "that it was in".into() });
-                }
+                // Of a queue that was destroyed it goes to another of its name.
                 let queue = job.queue;
                 self.room(queue)?;
+                self.queues.entry(queue).or_default();
+                let (unique, was_orphan) = (self.find(id)?.spec.unique, self.find(id)?.orphan);
+                let again = unique.map(|unique| unique.hold).filter(|hold| !matches!(hold, UniqueHold::For(_)));
+                if let (Some(unique), Some(_)) = (unique, again) {
+                    self.rival(id, unique, queue)?;
+                }
                 let job = self.find(id)?;
+                job.orphan = false;
+                if was_orphan && unique.is_some_and(|unique| unique.scope == UniqueScope::Queue) {
+                    job.key = None;
+                }
+                job.key = again.map(|hold| Hold::new(hold, now)).or(job.key);
                 job.spec.payload = payload.unwrap_or(job.spec.payload);
-                (job.state, job.attempt, job.spec.expires_at, job.checkpoint) = (Pending, 0, None, None);
-                (job.key, job.fresh) = (job.key.filter(|key| matches!(key, Hold::At(_))), true);
+                (job.state, job.attempt, job.spec.expires_at, job.fresh) = (Pending, 0, None, true);
             }
             _ if job.state.is_finished() => return wrong,
             Change::Cancel { .. } => job.finish(JobState::Cancelled),
@@ -358,6 +388,10 @@ impl Naive {
             Change::Release if job.state == Held => (job.state, job.fresh) = (Pending, true),
             Change::Reschedule { run_at } if waits => job.wait_until(run_at, now),
             Change::Priority(priority) => (job.spec.priority, job.fresh) = (priority, true),
+            Change::AttemptsMax(attempts) if attempts < job.attempt + u16::from(job.state != Active) => {
+                let least = job.attempt + u16::from(job.state != Active);
+                return Err(Refusal::TooFewAttempts { job: id, least });
+            }
             Change::AttemptsMax(attempts) => (job.spec.attempts_max, job.fresh) = (attempts, true),
             Change::Payload(payload) if job.state != Active => (job.spec.payload, job.fresh) = (payload, true),
             Change::Move { queue } => {
@@ -368,6 +402,11 @@ impl Naive {
                 }
                 if from != queue {
                     self.room(queue)?;
+                    self.active_room(id, queue)?;
+                    let job = self.find(id)?;
+                    if let Some(unique) = job.spec.unique.filter(|_| job.has_key(now)) {
+                        self.rival(id, unique, queue)?;
+                    }
                 }
                 self.queues.entry(queue).or_default();
                 let job = self.find(id)?;
@@ -385,6 +424,7 @@ impl Naive {
             QueueChange::Draining(draining) => queue.settings.draining = draining,
             QueueChange::JobsMax(most) => queue.settings.jobs_max = most,
             QueueChange::ActiveMax(most) => queue.settings.active_max = most,
+            QueueChange::Retention(micros) => queue.settings.retention_micros = micros,
             QueueChange::GroupActiveMax(most) => queue.settings.group_active_max = most,
             QueueChange::Rate(rate) => {
                 if queue.settings.rate != rate {
@@ -410,14 +450,9 @@ impl Naive {
         Ok(Reply::Cleared { jobs: cleared as u64 })
     }
 
+    /// Those of queues that had the name before, too.
     pub(crate) fn ids(&self, queue: &str, state: JobState) -> Vec<JobId> {
-        let own = |job: &&Job| job.queue == queue && !job.orphan && job.state == state;
-        self.jobs.iter().filter(own).map(|job| job.id).collect()
-    }
-
-    /// Whether a job was enqueued with a key.
-    pub(crate) fn has_key(&self, id: JobId) -> bool {
-        self.jobs.iter().any(|job| job.id == id && job.spec.unique.is_some())
+        self.jobs.iter().filter(|job| job.queue == queue && job.state == state).map(|job| job.id).collect()
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (JobId, JobState, u16, &[u8])> {
@@ -425,7 +460,8 @@ impl Naive {
     }
 
     pub(crate) fn stats(&self, queue: &str) -> Option<QueueStats> {
-        let count = |state| self.ids(queue, state).len() as u64;
+        let own = |job: &&Job| job.queue == queue && !job.orphan;
+        let count = |state| self.jobs.iter().filter(own).filter(|job| job.state == state).count() as u64;
         self.queues.contains_key(queue).then(|| QueueStats {
             scheduled: count(JobState::Scheduled),
             pending: count(JobState::Pending),
@@ -463,6 +499,16 @@ impl Naive {
     }
 }
 
+impl Hold {
+    fn new(hold: UniqueHold, now: Timestamp) -> Self {
+        match hold {
+            UniqueHold::UntilFinished => Hold::Finished,
+            UniqueHold::UntilStarted => Hold::Started,
+            UniqueHold::For(micros) => Hold::At(now.plus_micros(micros)),
+        }
+    }
+}
+
 impl Job {
     fn finish(&mut self, state: JobState) {
         self.state = state;
@@ -486,8 +532,9 @@ impl Job {
         }
     }
 
-    /// The queue that its key belongs to. The model test moves no job that has one.
-    fn key_queue(&self) -> &'static str {
-        self.queue
+    fn has_this_key(&self, unique: Unique<'static>, queue: &str, now: Timestamp) -> bool {
+        let own = self.spec.unique.filter(|own| own.key == unique.key && own.scope == unique.scope);
+        let in_scope = |own: Unique<'_>| own.scope == UniqueScope::Everywhere || self.queue == queue && !self.orphan;
+        own.is_some_and(in_scope) && self.has_key(now)
     }
 }

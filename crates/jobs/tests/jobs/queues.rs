@@ -1,8 +1,8 @@
 //! Queues as a whole: limits, turns, pausing, clearing; and keys.
 
 use quire_jobs::{
-    Change, Clash, Command, Filter, JobId, JobState, NewJob, Order, Priority, QueueChange, Rate, Refusal, Reply, Retry,
-    States, Unique, UniqueHold, UniqueScope,
+    Cause, Change, Clash, Command, Event, Filter, JobId, JobState, NewJob, Order, Priority, QueueChange, Rate, Refusal,
+    Reply, Retry, States, Status, Unique, UniqueHold, UniqueScope,
 };
 
 use crate::yard::{LEASE_MICROS, Yard, fetch, fetched};
@@ -62,6 +62,42 @@ fn never_more_are_active_than_the_limit_and_an_ack_makes_room_in_its_own_commit(
 }
 
 #[test]
+fn an_active_job_is_not_moved_where_as_many_are_active_as_may_be() {
+    let refused = |setting| Refusal::TooManyActive { queue: "q".into(), setting, most: 1 };
+    for (change, setting) in
+        [(QueueChange::ActiveMax(Some(1)), "active_max"), (QueueChange::GroupActiveMax(Some(1)), "group_active_max")]
+    {
+        let mut yard = Yard::new();
+        set(&mut yard, change);
+        for _ in 0..3 {
+            yard.enqueue("other", of_group("a"));
+        }
+        let jobs = yard.fetch(&["other"], 2);
+        let to = |job| Command::Change { job, change: Change::Move { queue: "q" } };
+        // Within one commit, too; one that waits is no matter.
+        assert_eq!(yard.commit(&[to(jobs[0].job), to(jobs[1].job)]), Err((1, refused(setting))));
+        yard.one(to(jobs[0].job));
+        assert_eq!(yard.refusal(to(jobs[1].job)), refused(setting));
+        let waiting = yard.enqueue("other", of_group("a"));
+        yard.one(to(waiting));
+        assert_eq!(yard.stats("q").active, 1);
+        // An ack makes room, in the same commit; so does a lease that ran out, though nobody has noticed.
+        let ack = Command::Ack { job: jobs[0].job, token: jobs[0].token, result: b"" };
+        yard.commit(&[ack, to(jobs[1].job)]).expect("accepted");
+        yard.wait(LEASE_MICROS - 1);
+        let third = yard.fetch(&["other"], 1).remove(0);
+        assert_eq!(yard.refusal(to(third.job)), refused(setting));
+        yard.wait(1);
+        yard.one(to(third.job));
+        assert_eq!(yard.stats("q").active, 1);
+        // Another group has its own limit.
+        yard.enqueue("other", of_group("b"));
+        let of_b = yard.fetch(&["other"], 1).remove(0);
+        assert_eq!(yard.commit(&[to(of_b.job)]).is_ok(), setting == "group_active_max");
+    }
+}
+
+#[test]
 fn a_setting_holds_for_the_next_fetch_of_its_commit_and_hides_no_group() {
     let mut yard = Yard::new();
     for group in ["a", "a", "b", "c"] {
@@ -101,7 +137,7 @@ fn a_rate_counts_from_when_it_was_set_within_a_commit_too() {
 }
 
 #[test]
-fn a_job_that_dies_and_is_retried_in_one_commit_has_lost_its_key_and_may_end_anew() {
+fn a_job_that_dies_and_is_retried_in_one_commit_has_its_key_again_and_may_end_anew() {
     let mut yard = Yard::new();
     let unique = Some(Unique { clash: Clash::Reject, ..Unique::new(b"k") });
     let job = yard.enqueue("q", NewJob { unique, attempts_max: 1, ..NewJob::new(b"{}") });
@@ -112,9 +148,12 @@ fn a_job_that_dies_and_is_retried_in_one_commit_has_lost_its_key_and_may_end_ane
     let (cancel, delete) = (change(Change::Cancel { reason: "" }), change(Change::Delete));
     let wrong = Refusal::WrongState { job, state: JobState::Cancelled };
     assert_eq!(yard.commit(&[retry, cancel, delete]), Err((2, wrong)));
-    let replies = yard.commit(&[retry, Command::Enqueue { queue: "q", job: NewJob { unique, ..NewJob::new(b"{}") } }]);
-    assert!(matches!(replies.expect("the key is free")[1], Reply::Enqueued { duplicate: false, .. }));
-    assert_eq!(yard.stats("q").pending, 2);
+    let enqueue = Command::Enqueue { queue: "q", job: NewJob { unique, ..NewJob::new(b"{}") } };
+    assert_eq!(yard.commit(&[retry, enqueue]), Err((1, Refusal::Duplicate { job })));
+    // It is dead though nobody noticed: who takes its key first has it.
+    let Reply::Enqueued { job: rival, .. } = yard.one(enqueue) else { panic!("enqueued") };
+    assert_eq!(yard.refusal(retry), Refusal::Duplicate { job: rival });
+    assert_eq!(yard.stats("q").pending, 1);
 }
 
 #[test]
@@ -274,6 +313,93 @@ fn a_commit_that_clears_a_queue_gives_none_of_its_jobs() {
     assert_eq!(yard.fetch(&["q"], 9)[0].payload, b"newest");
 }
 
+/// Has all time taken in, and all told.
+fn tick(yard: &mut Yard) {
+    while yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+}
+
+#[test]
+fn a_job_that_goes_with_its_queue_has_its_end_like_any_other() {
+    for (destroy, told) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut yard = Yard::new();
+        let waiting = yard.enqueue("q", NewJob { attempts_max: 7, ..NewJob::new(b"1") });
+        let token = yard.fetch(&["q"], 1)[0].token;
+        yard.one(Command::Fail { job: waiting, token, error: "boom", retry: Retry::At(yard.now) });
+        yard.one(Command::Change { job: waiting, change: Change::Payload(b"2") });
+        let active = yard.enqueue("q", NewJob { priority: Priority::HIGH, ..NewJob::new(b"3") });
+        assert_eq!(yard.fetch(&["q"], 1)[0].job, active);
+        let at = yard.now;
+        let (command, reason) = match destroy {
+            true => (Command::Destroy { queue: "q" }, "the queue was destroyed"),
+            false => (Command::Clear { queue: "q" }, "the queue was cleared"),
+        };
+        yard.one(command);
+        yard.wait(7);
+        if told {
+            tick(&mut yard);
+        }
+        let case = format!("destroyed: {destroy}, told: {told}");
+        let mut events = Vec::from([(waiting, 1, &b"2"[..])]);
+        events.extend(destroy.then_some((active, 1, &b"3"[..])));
+        for (job, attempt, payload) in events {
+            let view = yard.view(job).expect("there");
+            assert_eq!(view.status, Status::Cancelled { at, reason: reason.to_owned() }, "{case}");
+            assert_eq!((view.attempt, view.payload.as_slice()), (attempt, payload), "{case}");
+            assert_eq!(view.last_error.is_some(), job == waiting, "{case}");
+            let steps = yard.world.model.history(&yard.world.log, job, None, 99).expect("readable").steps;
+            let has = |event| steps.iter().any(|step| step.event == event);
+            assert!(has(Event::Step(Cause::Leased)) && has(Event::Enqueued), "{case}: {steps:?}");
+            let end = (Event::Step(Cause::Cancelled), at, reason.to_owned());
+            assert!(!told || (steps[0].event, steps[0].time, steps[0].note.clone()) == end, "{case}: {steps:?}");
+        }
+        assert_eq!(yard.state(active), if destroy { JobState::Cancelled } else { JobState::Active });
+        assert_eq!(yard.world.model.job_count(), usize::from(!destroy));
+    }
+}
+
+#[test]
+fn many_jobs_are_cleared_at_once_and_told_of_in_bounded_parts() {
+    let mut yard = Yard::new();
+    yard.commit(&vec![Command::Enqueue { queue: "q", job: NewJob::new(b"{}") }; 3_000]).expect("accepted");
+    assert_eq!(yard.one(Command::Clear { queue: "q" }), Reply::Cleared { jobs: 3_000 });
+    assert_eq!((yard.stats("q").cancelled, yard.stats("q").pending), (3_000, 0));
+    assert_eq!(yard.world.model.next_due(), Some(quire_model::Timestamp::ZERO));
+    let more = yard.enqueue("q", NewJob::new(b"{}"));
+    for left in [true, true, false] {
+        let Reply::Ticked { jobs, more } = yard.one(Command::Tick) else { panic!("ticked") };
+        assert!((900..=1_024).contains(&jobs) && more == left, "{jobs}, {more}");
+    }
+    assert_eq!(yard.world.model.next_due(), None);
+    assert_eq!(yard.fetch(&["q"], 9)[0].job, more);
+    assert_eq!(yard.stats("q").cancelled, 3_000);
+}
+
+#[test]
+fn a_dead_job_of_a_destroyed_queue_is_retried_in_another_of_its_name() {
+    for made_anew in [false, true] {
+        let mut yard = Yard::new();
+        let [job, other] = [(); 2].map(|()| yard.enqueue("q", NewJob { group: "g", ..NewJob::new(b"{}") }));
+        for job in yard.fetch(&["q"], 2) {
+            yard.one(Command::Fail { job: job.job, token: job.token, error: "e", retry: Retry::Never });
+        }
+        yard.one(Command::Destroy { queue: "q" });
+        if made_anew {
+            yard.one(Command::SetQueue { queue: "q", change: QueueChange::JobsMax(Some(1)) });
+        }
+        let retry = |job| Command::Change { job, change: Change::Retry { payload: None } };
+        assert_eq!(yard.one(retry(job)), Reply::Changed { state: Some(JobState::Pending) });
+        if made_anew {
+            let full = Refusal::Overloaded { queue: "q".into(), jobs_max: 1, retry_after_micros: 100_000 };
+            assert_eq!(yard.refusal(retry(other)), full);
+        }
+        assert_eq!(yard.one(Command::Change { job: other, change: Change::Delete }), Reply::Changed { state: None });
+        let fetched = yard.fetch(&["q"], 9);
+        assert_eq!((fetched.len(), fetched[0].job, fetched[0].group.as_str()), (1, job, "g"));
+        yard.one(Command::Fail { job, token: fetched[0].token, error: "e", retry: Retry::Never });
+        assert_eq!(yard.stats("q").dead, 1);
+    }
+}
+
 fn unique<'c>(key: &'c [u8], clash: Clash, hold: UniqueHold) -> NewJob<'c> {
     NewJob { unique: Some(Unique { clash, hold, ..Unique::new(key) }), ..NewJob::new(b"{}") }
 }
@@ -320,6 +446,94 @@ fn whatever_ends_a_job_frees_its_key() {
                 enqueued(yard.one(Command::Enqueue { queue: "q", job: unique(b"k", Clash::Keep, hold) }));
             assert_eq!(duplicate, !free, "{hold:?}, {end}");
         }
+    }
+}
+
+fn with_key<'c>(scope: UniqueScope, hold: UniqueHold) -> NewJob<'c> {
+    let unique = Some(Unique { scope, hold, ..Unique::new(b"k") });
+    NewJob { unique, attempts_max: 1, ..NewJob::new(b"{}") }
+}
+
+fn die(yard: &mut Yard, queue: &str) {
+    let job = yard.fetch(&[queue], 1).remove(0);
+    yard.one(Command::Fail { job: job.job, token: job.token, error: "", retry: Retry::Never });
+}
+
+#[test]
+fn who_deletes_a_finished_job_frees_its_timed_key_and_a_duplicate_names_the_state_of_its_job() {
+    for scope in [UniqueScope::Queue, UniqueScope::Everywhere] {
+        let mut yard = Yard::new();
+        let job = with_key(scope, UniqueHold::For(1_000_000));
+        let enqueue = Command::Enqueue { queue: "q", job };
+        let dead = yard.enqueue("q", job);
+        die(&mut yard, "q");
+        assert_eq!(enqueued(yard.one(enqueue)), (dead, JobState::Dead, true));
+        let delete = Command::Change { job: dead, change: Change::Delete };
+        // Within the commit, and behind it.
+        let replies = yard.commit(&[delete, enqueue]).expect("accepted");
+        let (second, _, duplicate) = enqueued(replies[1].clone());
+        assert!(!duplicate, "{scope:?}");
+        let token = yard.fetch(&["q"], 1)[0].token;
+        yard.one(Command::Ack { job: second, token, result: b"" });
+        assert_eq!(enqueued(yard.one(enqueue)), (second, JobState::Completed, true));
+        yard.one(Command::Change { job: second, change: Change::Delete });
+        assert!(!enqueued(yard.one(enqueue)).2, "{scope:?}");
+    }
+}
+
+#[test]
+fn a_job_that_is_retried_has_its_key_again_or_is_refused_with_the_job_that_has_it() {
+    for scope in [UniqueScope::Queue, UniqueScope::Everywhere] {
+        for hold in [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(1_000_000)] {
+            let case = format!("{scope:?}, {hold:?}");
+            let mut yard = Yard::new();
+            let job = with_key(scope, hold);
+            let enqueue = Command::Enqueue { queue: "q", job };
+            let first = yard.enqueue("q", job);
+            die(&mut yard, "q");
+            let retry = Command::Change { job: first, change: Change::Retry { payload: None } };
+            yard.one(retry);
+            assert_eq!(enqueued(yard.one(enqueue)), (first, JobState::Pending, true), "{case}");
+            // It frees it as it would have.
+            yard.one(Command::Change { job: first, change: Change::Cancel { reason: "" } });
+            let (second, _, duplicate) = enqueued(yard.one(enqueue));
+            assert!(!duplicate, "{case}");
+            if let UniqueHold::For(_) = hold {
+                continue;
+            }
+            die(&mut yard, "q");
+            let (third, ..) = enqueued(yard.one(enqueue));
+            let retry = Command::Change { job: second, change: Change::Retry { payload: None } };
+            assert_eq!(yard.refusal(retry), Refusal::Duplicate { job: third }, "{case}");
+            assert_eq!(yard.state(second), JobState::Dead);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_is_moved_takes_its_key_along_or_is_refused_with_the_job_that_has_it() {
+    for hold in [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(1_000_000)] {
+        let mut yard = Yard::new();
+        let job = with_key(UniqueScope::Queue, hold);
+        let (a, b) = (yard.enqueue("a", job), yard.enqueue("b", job));
+        let to = |job, queue| Command::Change { job, change: Change::Move { queue } };
+        assert_eq!(yard.refusal(to(a, "b")), Refusal::Duplicate { job: b }, "{hold:?}");
+        yard.one(to(a, "c"));
+        let enqueue = |queue| Command::Enqueue { queue, job };
+        assert_eq!(enqueued(yard.one(enqueue("c"))), (a, JobState::Pending, true), "{hold:?}");
+        assert!(!enqueued(yard.one(enqueue("a"))).2, "it is free where it was: {hold:?}");
+        yard.one(Command::Change { job: a, change: Change::Delete });
+        assert!(!enqueued(yard.one(enqueue("c"))).2, "{hold:?}");
+        // Enqueued and moved by one commit; which id it has, is told by the next.
+        let next = JobId::new(quire_model::Place::new(yard.world.log.tail().next(), 1));
+        let replies = yard.commit(&[enqueue("d"), to(next, "e"), enqueue("e"), enqueue("d")]).expect("accepted");
+        assert_eq!(enqueued(replies[2].clone()), (next, JobState::Pending, true), "{hold:?}");
+        assert!(!enqueued(replies[3].clone()).2, "{hold:?}");
+        // One that is everywhere has nothing to take along.
+        let everywhere = yard.enqueue("f", with_key(UniqueScope::Everywhere, hold));
+        yard.one(to(everywhere, "a"));
+        let again = Command::Enqueue { queue: "g", job: with_key(UniqueScope::Everywhere, hold) };
+        assert_eq!(enqueued(yard.one(again)).0, everywhere, "{hold:?}");
     }
 }
 

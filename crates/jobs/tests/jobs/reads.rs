@@ -1,8 +1,8 @@
 //! What can be read of jobs and queues.
 
 use quire_jobs::{
-    Cause, Command, Cursor, Event, Filter, HistoryPage, JobId, JobState, LeaseToken, NewJob, Page, Priority,
-    QueueStats, Reply, Retry, States, Status,
+    Cause, Change, Command, Cursor, Event, Filter, HistoryPage, JobId, JobState, LeaseToken, LifeFilter, NewJob, Page,
+    Priority, QueueStats, Refusal, Reply, Retry, States, Status,
 };
 use quire_model::Place;
 
@@ -104,6 +104,124 @@ fn the_history_of_a_job_has_every_step_with_its_time() {
     assert_eq!(newest.steps, steps[..3]);
     let rest = history(newest.older, 3);
     assert_eq!((rest.steps.as_slice(), rest.older), (&steps[3..], None));
+}
+
+#[test]
+fn what_a_worker_said_is_shown_when_the_job_is_finished_and_handed_on_when_it_is_retried() {
+    for (dies_of_its_lease, new_payload) in [(false, None), (true, None), (false, Some(&b"new"[..]))] {
+        let mut yard = Yard::new();
+        let id = yard.enqueue("q", NewJob { attempts_max: 1, ..NewJob::new(b"{}") });
+        let token = yard.fetch(&["q"], 1)[0].token;
+        let said =
+            |progress, checkpoint| Command::Heartbeat { job: id, token, lease_micros: None, progress, checkpoint };
+        yard.one(said(Some(b"half"), Some(b"row 7")));
+        yard.one(said(None, Some(b"row 9")));
+        if dies_of_its_lease {
+            yard.wait(LEASE_MICROS);
+            yard.one(Command::Tick);
+        } else {
+            yard.one(Command::Fail { job: id, token, error: "e", retry: Retry::Backoff });
+        }
+        let shown = |yard: &Yard| (view(yard, id).state(), view(yard, id).progress, view(yard, id).checkpoint);
+        let (half, row) = (Some(b"half".to_vec()), Some(b"row 9".to_vec()));
+        assert_eq!(shown(&yard), (JobState::Dead, half.clone(), row.clone()));
+        yard.one(Command::Change { job: id, change: Change::Retry { payload: new_payload } });
+        assert_eq!(shown(&yard), (JobState::Pending, half.clone(), row.clone()));
+        let job = yard.fetch(&["q"], 1).remove(0);
+        assert_eq!(job.checkpoint, row);
+        yard.one(Command::Ack { job: id, token: job.token, result: b"" });
+        assert_eq!(shown(&yard), (JobState::Completed, half, row));
+    }
+}
+
+#[test]
+fn a_job_shows_from_when_on_it_was_to_run_as_was_said_last() {
+    let mut yard = Yard::new();
+    let later = yard.now.plus_micros(1_000);
+    let id = yard.enqueue("q", NewJob { run_at: Some(later), ..NewJob::new(b"{}") });
+    let change = |yard: &mut Yard, change| drop(yard.one(Command::Change { job: id, change }));
+    assert_eq!(view(&yard, id).run_at, later);
+    yard.wait(1);
+    let now = yard.now;
+    change(&mut yard, Change::Reschedule { run_at: now });
+    assert_eq!(view(&yard, id).run_at, yard.now);
+    let latest = yard.now.plus_micros(2_000);
+    change(&mut yard, Change::Reschedule { run_at: latest });
+    assert_eq!(view(&yard, id).run_at, latest);
+    change(&mut yard, Change::Hold { reason: "" });
+    yard.wait(1);
+    change(&mut yard, Change::Release);
+    let released = yard.now;
+    assert_eq!(view(&yard, id).run_at, released);
+    let token = yard.fetch(&["q"], 1)[0].token;
+    yard.wait(1);
+    assert_eq!(view(&yard, id).run_at, released, "that it began says nothing of it");
+    let until = yard.now.plus_micros(5);
+    yard.one(Command::Snooze { job: id, token, until });
+    assert_eq!(view(&yard, id).run_at, until);
+    yard.wait(5);
+    let token = yard.fetch(&["q"], 1)[0].token;
+    yard.one(Command::Fail { job: id, token, error: "", retry: Retry::Never });
+    assert_eq!(view(&yard, id).run_at, until);
+    yard.wait(1);
+    change(&mut yard, Change::Retry { payload: None });
+    assert_eq!(view(&yard, id).run_at, yard.now);
+}
+
+#[test]
+fn a_job_that_expired_and_is_retried_expires_no_more() {
+    let mut yard = Yard::new();
+    let expires_at = Some(yard.now.plus_micros(5));
+    let id = yard.enqueue("q", NewJob { expires_at, ..NewJob::new(b"{}") });
+    assert_eq!(view(&yard, id).expires_at, expires_at);
+    yard.wait(5);
+    yard.one(Command::Tick);
+    assert_eq!((view(&yard, id).state(), view(&yard, id).expires_at), (JobState::Dead, expires_at));
+    yard.one(Command::Change { job: id, change: Change::Retry { payload: None } });
+    assert_eq!((view(&yard, id).state(), view(&yard, id).expires_at), (JobState::Pending, None));
+    assert_eq!(yard.fetch(&["q"], 1).len(), 1);
+}
+
+#[test]
+fn a_step_that_was_a_move_says_so_in_the_history_and_among_the_events() {
+    let mut yard = Yard::new();
+    let id = yard.enqueue("a", NewJob::new(b"{}"));
+    yard.one(Command::Change { job: id, change: Change::Move { queue: "b/c" } });
+    yard.one(Command::Change { job: id, change: Change::Priority(Priority::LOW) });
+    let steps = yard.world.model.history(&yard.world.log, id, None, 9).expect("readable").steps;
+    let told: Vec<_> = steps.iter().map(|step| (step.event, step.note.as_str())).collect();
+    let expected = [(Event::Edited, ""), (Event::Edited, "moved from a"), (Event::Enqueued, "")];
+    assert_eq!(told, expected);
+    let events = crate::life::read(&yard, &LifeFilter { jobs: vec![id], ..LifeFilter::default() }, Cursor::START, 9);
+    let told: Vec<_> = events.iter().map(|event| (&*event.queue, event.step.event, event.step.note.as_str())).collect();
+    let expected = [
+        ("a", Event::Enqueued, ""),
+        ("a", Event::MovedOut, "moved to b/c"),
+        ("b/c", Event::Edited, "moved from a"),
+        ("b/c", Event::Edited, ""),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_job_is_not_left_without_the_attempts_that_it_has_begun() {
+    let mut yard = Yard::new();
+    let id = yard.enqueue("q", NewJob::new(b"{}"));
+    let set = |attempts| Command::Change { job: id, change: Change::AttemptsMax(attempts) };
+    for _ in 0..2 {
+        let token = yard.fetch(&["q"], 1)[0].token;
+        yard.one(Command::Fail { job: id, token, error: "", retry: Retry::At(yard.now) });
+    }
+    // It waits for its third.
+    assert_eq!(yard.refusal(set(2)), Refusal::TooFewAttempts { job: id, least: 3 });
+    yard.one(set(3));
+    let job = yard.fetch(&["q"], 1).remove(0);
+    assert_eq!((job.attempt, job.attempts_max), (3, 3));
+    assert_eq!(yard.refusal(set(2)), Refusal::TooFewAttempts { job: id, least: 3 });
+    yard.one(set(4));
+    yard.one(set(3));
+    yard.one(Command::Fail { job: id, token: job.token, error: "", retry: Retry::Backoff });
+    assert_eq!(yard.state(id), JobState::Dead);
 }
 
 #[test]

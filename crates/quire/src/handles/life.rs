@@ -65,9 +65,8 @@ impl LifeEvents {
         bytes: usize,
         visit: impl FnMut(LifeEvent),
     ) -> Result<LifeProgress> {
-        // Before the look: what is published meanwhile is not slept through, and no queue is there that the look misses.
+        // Before the look: what is published meanwhile is not slept through.
         self.seen = self.database.published();
-        self.database.read_published(|view| self.reading.follow(view.jobs))?;
         Ok(self.reading.read(&self.database.history(), self.seen, events_max, bytes, visit)?)
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use quire::jobs::{JobId, JobState, NewJob};
+use quire::jobs::{JobId, JobState, NewJob, QueueChange};
 use quire::streams::{Command, TopicRef};
 use quire::{
     Background, Builder, Commit, Database, Durability, Duty, ErrorKind, ManualClock, Message, Part, Sequence, Timestamp,
@@ -82,6 +82,27 @@ fn finished_jobs_and_old_offsets_go_when_their_time_has_come() {
     // Numbers and ids go on.
     let produced = database.topic("topic").produce(&Message::new(b"next")).expect("accepted");
     assert_eq!(produced.base_offset, Sequence::new(200));
+}
+
+#[test]
+fn a_queue_that_says_so_keeps_finished_jobs_longer_than_their_history_and_then_lets_them_go() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = builder(&place, &clock).open().expect("opened");
+    let two_hours = QueueChange::Retention(Some(2 * HOUR_MS * 1_000));
+    database.queue("done").set(two_hours).expect("accepted");
+    let first = fill(&database);
+    clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
+    database.compact().expect("compacted");
+    expect(&database, first, true);
+    drop(database);
+    let database = builder(&place, &clock).open().expect("opened");
+    expect(&database, first, true);
+    clock.set(Timestamp::from_millis(4_000 + 2 * HOUR_MS));
+    database.queue("done").enqueue(NewJob::new(b"its time is that of the log")).expect("accepted");
+    let done = database.compact().expect("compacted");
+    assert!(done.entries_dropped > 500, "{done:?}");
+    expect(&database, first, false);
 }
 
 #[test]

@@ -74,12 +74,22 @@ struct Limits {
     /// How often jobs of one group start, in the same forms
     #[arg(long, value_name = "RATE", value_parser = rate)]
     group_rate: Option<Value>,
+    /// For how many milliseconds a job is found once it is completed or cancelled
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    retention_ms: Option<Value>,
 }
 
 fn number(text: &str) -> Result<Value, String> {
     match text {
         "none" => Ok(Value::Null),
         number => number.parse::<u32>().map(Value::from).map_err(|error| format!("{error}, nor is it `none`")),
+    }
+}
+
+fn milliseconds(text: &str) -> Result<Value, String> {
+    match text {
+        "none" => Ok(Value::Null),
+        number => number.parse::<u64>().map(Value::from).map_err(|error| format!("{error}, nor is it `none`")),
     }
 }
 
@@ -100,13 +110,14 @@ fn rate(text: &str) -> Result<Value, String> {
 impl Limits {
     /// As the server takes them: null for none, and nothing for what is not said.
     fn json(self) -> Result<Value> {
-        let Limits { jobs_max, active_max, group_active_max, rate, group_rate } = self;
+        let Limits { jobs_max, active_max, group_active_max, rate, group_rate, retention_ms } = self;
         let said = [
             ("jobs_max", jobs_max),
             ("active_max", active_max),
             ("group_active_max", group_active_max),
             ("rate", rate),
             ("group_rate", group_rate),
+            ("retention_ms", retention_ms),
         ];
         let said: Map<_, _> = said.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect();
         if said.is_empty() {

@@ -36,6 +36,9 @@ pub(crate) struct Enqueue {
     /// A key that one job of the queue has at a time; the job that has it is the answer
     #[arg(long, value_name = "KEY")]
     unique: Option<String>,
+    /// How long it is found once it is completed or cancelled, in milliseconds [default: as its queue says]
+    #[arg(long, value_name = "MS")]
+    retention_ms: Option<u64>,
     /// A word to find it by; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
@@ -105,13 +108,27 @@ pub(crate) struct Many {
 
 impl Enqueue {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let Enqueue { queue, payload, kind, priority, delay_ms, attempts_max, group, unique, tags, place, form } = self;
+        let Enqueue {
+            queue,
+            payload,
+            kind,
+            priority,
+            delay_ms,
+            attempts_max,
+            group,
+            unique,
+            retention_ms,
+            tags,
+            place,
+            form,
+        } = self;
         let mut job = given([
             ("kind", json!(kind)),
             ("priority", json!(priority)),
             ("delay_ms", json!(delay_ms)),
             ("attempts_max", json!(attempts_max)),
             ("group", json!(group)),
+            ("retention_ms", json!(retention_ms)),
             ("unique", unique.map_or(Value::Null, |key| json!({ "key": key }))),
         ]);
         job.extend([("queue".to_owned(), json!(queue)), ("tags".to_owned(), json!(tags))]);

@@ -48,6 +48,7 @@ pub(crate) struct Enqueue<'r> {
     group: Option<Text<'r>>,
     #[serde(borrow)]
     unique: Option<UniqueRequest<'r>>,
+    retention_ms: Option<u64>,
     #[serde(borrow, default)]
     pub(super) tags: Vec<Text<'r>>,
 }
@@ -244,6 +245,7 @@ impl Enqueue<'_> {
             jitter_percent: self.jitter_percent,
             group: self.group.as_deref().unwrap_or_default(),
             unique: self.unique.as_ref().map(UniqueRequest::unique).transpose()?,
+            retention_micros: self.retention_ms.map(micros),
             tags,
         };
         Ok(Command::Enqueue { queue: &self.queue, job })

@@ -51,7 +51,10 @@ one!(
     "a change names exactly one of cancel, hold, release, reschedule, retry, delete, move, priority, \
     attempts_max, payload"
 );
-one!(Setting, "a setting is exactly one of paused, draining, jobs_max, active_max, group_active_max, rate, group_rate");
+one!(
+    Setting,
+    "a setting is exactly one of paused, draining, jobs_max, active_max, group_active_max, rate, group_rate, retention_ms"
+);
 one!(RateRequest, "a rate is exactly one of token_bucket, sliding_window");
 
 struct OneField<T>(PhantomData<T>);

@@ -81,6 +81,7 @@ pub(crate) enum Setting {
     GroupActiveMax(Option<u32>),
     Rate(Option<RateRequest>),
     GroupRate(Option<RateRequest>),
+    RetentionMs(Option<u64>),
 }
 
 /// Several settings, in one object.
@@ -105,6 +106,8 @@ impl<'de> Deserialize<'de> for Settings {
             rate: Option<Option<RateRequest>>,
             #[serde(deserialize_with = "given_or_null")]
             group_rate: Option<Option<RateRequest>>,
+            #[serde(deserialize_with = "given_or_null")]
+            retention_ms: Option<Option<u64>>,
         }
         let fields = Fields::deserialize(deserializer)?;
         let settings = [
@@ -115,6 +118,7 @@ impl<'de> Deserialize<'de> for Settings {
             fields.group_active_max.map(Setting::GroupActiveMax),
             fields.rate.map(Setting::Rate),
             fields.group_rate.map(Setting::GroupRate),
+            fields.retention_ms.map(Setting::RetentionMs),
         ];
         let settings: Vec<Setting> = settings.into_iter().flatten().collect();
         if settings.is_empty() {
@@ -228,6 +232,7 @@ impl Setting {
             Setting::GroupActiveMax(most) => QueueChange::GroupActiveMax(most),
             Setting::Rate(given) => QueueChange::Rate(rate(given)),
             Setting::GroupRate(given) => QueueChange::GroupRate(rate(given)),
+            Setting::RetentionMs(ms) => QueueChange::Retention(ms.map(micros)),
         }
     }
 }

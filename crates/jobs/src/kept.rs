@@ -1,0 +1,76 @@
+//! Finished jobs that are kept for a time: those whose queue, or who themselves, say for how long they are found.
+//!
+//! Time is counted in whole seconds here, rounded up: with two indexes a job takes 32 bytes until its time is over. A job without a
+//! retention is not here.
+
+use quire_model::Timestamp;
+use quire_model::codec::{CodecError, Decoder, Encoder};
+
+use crate::JobId;
+use crate::codec::{expected, read_id, write_id};
+use crate::ordered::{Key, Ordered};
+
+/// Until when, in seconds since 1970.
+type Until = u32;
+
+impl Key for (Until, JobId) {}
+
+/// See the module.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    jobs: Ordered<JobId, Until>,
+    ends: Ordered<(Until, JobId)>,
+}
+
+impl Kept {
+    /// Keeps a job that has ended.
+    pub(crate) fn keep(&mut self, job: JobId, until: Timestamp) {
+        let until = until.as_micros().div_ceil(1_000_000);
+        self.put(job, Until::try_from(until).unwrap_or(Until::MAX));
+    }
+
+    fn put(&mut self, job: JobId, until: Until) {
+        self.jobs.insert(job, until);
+        self.ends.add((until, job));
+    }
+
+    pub(crate) fn contains(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    /// A job is deleted.
+    pub(crate) fn remove(&mut self, job: JobId) {
+        if let Some(until) = self.jobs.remove(&job) {
+            self.ends.take(&(until, job));
+        }
+    }
+
+    /// Lets go of those whose time is over.
+    pub(crate) fn pass(&mut self, now: Timestamp) {
+        while let Some(((until, job), ())) = self.ends.first()
+            && u64::from(*until) * 1_000_000 <= now.as_micros()
+        {
+            self.remove(*job);
+        }
+    }
+
+    pub(crate) fn save(&self, out: &mut Encoder) {
+        out.varint(self.jobs.len() as u64);
+        for (job, until) in &self.jobs {
+            write_id(job.place(), out);
+            out.u32(*until);
+        }
+    }
+
+    pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let mut kept = Kept::default();
+        for _ in 0..from.varint()? {
+            let (job, until) = (JobId::new(read_id(from)?), from.u32()?);
+            if kept.contains(job) {
+                return Err(expected("each job that is kept once"));
+            }
+            kept.put(job, until);
+        }
+        Ok(kept)
+    }
+}

@@ -1,0 +1,52 @@
+//! The names of queues, those that are gone too: from the log, where each queue's first entry has its name and is tagged with it.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use quire_model::{History, Place, ReadError};
+
+use crate::codec::{Effect, name_tag, queue_tag};
+use crate::queue::QueueId;
+
+/// Those that were looked up.
+#[derive(Debug, Default)]
+pub(crate) struct Names(BTreeMap<QueueId, Arc<str>>);
+
+impl Names {
+    /// Of which one is known.
+    pub(crate) fn with(queue: QueueId, name: Arc<str>) -> Self {
+        Names(BTreeMap::from([(queue, name)]))
+    }
+
+    pub(crate) fn of(&mut self, history: &dyn History, queue: QueueId) -> Result<Arc<str>, ReadError> {
+        if let Some(name) = self.0.get(&queue) {
+            return Ok(Arc::clone(name));
+        }
+        let created = history.next(&[queue_tag(queue).tag()], Place::START)?;
+        let name: Arc<str> = match created.map(|entry| Effect::read(&entry)).transpose()? {
+            Some(Effect::QueueCreated { name, .. }) => Arc::from(name),
+            _ => Arc::from(""),
+        };
+        self.0.insert(queue, Arc::clone(&name));
+        Ok(name)
+    }
+}
+
+/// The queues that were created under a name from a place on and before another, in this order.
+pub(crate) fn queues_named(
+    history: &dyn History,
+    name: &str,
+    mut from: Place,
+    before: Place,
+) -> Result<Vec<QueueId>, ReadError> {
+    let tag = name_tag(name);
+    let mut queues = Vec::new();
+    while let Some(entry) = history.next(&[tag.tag()], from)?.filter(|entry| entry.place < before) {
+        if let Effect::QueueCreated { queue, .. } = Effect::read(&entry)? {
+            queues.push(queue);
+        }
+        from = entry.place.after();
+    }
+    Ok(queues)
+}

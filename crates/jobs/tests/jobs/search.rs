@@ -1,0 +1,180 @@
+//! Searches page by page, and bulk changes by filter, while jobs move, die again and are cleared: each job is met once.
+
+use quire_jobs::{Change, Command, Cursor, Filter, JobId, JobState, NewJob, Priority, Reply, Retry, States};
+
+use crate::yard::Yard;
+
+fn change(yard: &mut Yard, job: JobId, change: Change<'_>) {
+    yard.one(Command::Change { job, change });
+}
+
+/// All that a search gives, one job a page; `between` is done between the pages.
+fn pages(yard: &mut Yard, filter: &Filter<'_>, mut between: impl FnMut(&mut Yard, JobId)) -> Vec<JobId> {
+    let (mut found, mut after): (Vec<JobId>, Option<Cursor>) = (Vec::new(), None);
+    loop {
+        let page = yard.world.model.search(&yard.world.log, filter, after, 1).expect("readable");
+        found.extend(&page.jobs);
+        let Some(next) = page.next else { return found };
+        // As it is written and read again by who asks for the next page.
+        after = Some(next.to_string().parse().expect("a cursor"));
+        page.jobs.iter().for_each(|job| between(yard, *job));
+        assert!(found.len() < 100, "the walk ends: {found:?}");
+    }
+}
+
+fn of(queue: &str) -> Filter<'_> {
+    Filter { queue: Some(queue), ..Filter::default() }
+}
+
+fn in_states<'c>(queue: &'c str, states: &[JobState]) -> Filter<'c> {
+    Filter { states: States::of(states.iter().copied()), ..of(queue) }
+}
+
+/// Begins a bulk change, has it done, and says how many jobs it changed and was refused.
+fn bulk(yard: &mut Yard, filter: Filter<'_>, change: Change<'_>) -> (u64, u64) {
+    let Reply::BulkBegun { bulk } = yard.one(Command::Bulk { filter, change }) else { panic!("begun") };
+    while yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+    let progress = yard.world.model.bulk(bulk).expect("known");
+    assert!(progress.done);
+    (progress.changed, progress.refused)
+}
+
+fn dead(yard: &mut Yard, queue: &str, count: usize) -> Vec<JobId> {
+    let ids = (0..count).map(|_| yard.enqueue(queue, NewJob { attempts_max: 1, ..NewJob::new(b"{}") })).collect();
+    while let Some(job) = yard.fetch(&[queue], 1).pop() {
+        yard.one(Command::Fail { job: job.job, token: job.token, error: "e", retry: Retry::Never });
+    }
+    ids
+}
+
+fn die_again(yard: &mut Yard, job: JobId) {
+    let queue = yard.view(job).expect("there").queue;
+    change(yard, job, Change::Retry { payload: None });
+    let job = yard.fetch(&[&queue], 1).remove(0);
+    yard.one(Command::Fail { job: job.job, token: job.token, error: "e", retry: Retry::Never });
+}
+
+#[test]
+fn a_job_that_was_moved_and_edited_is_met_once_where_it_came_into_the_queue_first() {
+    let mut yard = Yard::new();
+    let early = yard.enqueue("a", NewJob::new(b"{}"));
+    let own = yard.enqueue("b", NewJob::new(b"{}"));
+    for queue in ["b", "a", "b"] {
+        change(&mut yard, early, Change::Move { queue });
+        change(&mut yard, early, Change::Priority(Priority::new(1)));
+        change(&mut yard, early, Change::Priority(Priority::new(2)));
+    }
+    let again = |yard: &mut Yard, job| {
+        change(yard, job, Change::Priority(Priority::new(3)));
+        change(yard, job, Change::Move { queue: "a" });
+        change(yard, job, Change::Move { queue: "b" });
+    };
+    assert_eq!(pages(&mut yard, &of("b"), again), [own, early]);
+    assert_eq!(pages(&mut yard, &of("a"), |_, _| ()), []);
+    assert_eq!(bulk(&mut yard, of("b"), Change::Priority(Priority::new(9))), (2, 0));
+    // The same when it is finished.
+    for job in yard.fetch(&["b"], 2) {
+        yard.one(Command::Ack { job: job.job, token: job.token, result: b"" });
+    }
+    assert_eq!(pages(&mut yard, &of("b"), |_, _| ()), [own, early]);
+    assert_eq!(bulk(&mut yard, of("b"), Change::Delete), (2, 0));
+}
+
+#[test]
+fn a_dead_job_that_dies_again_between_the_pages_is_met_once() {
+    let all = Filter { queue: None, ..in_states("q", &[JobState::Dead]) };
+    for filter in [in_states("q", &[JobState::Dead]), in_states("q", &[JobState::Dead, JobState::Pending]), all] {
+        let mut yard = Yard::new();
+        let ids = dead(&mut yard, "q", 4);
+        assert_eq!(pages(&mut yard, &filter, die_again), ids);
+        assert_eq!(pages(&mut yard, &filter, |_, _| ()), ids, "in the same order whenever they died");
+    }
+}
+
+#[test]
+fn the_dead_of_all_queues_are_found_in_the_order_of_their_ids() {
+    let mut yard = Yard::new();
+    let (b, a) = (dead(&mut yard, "b", 2), dead(&mut yard, "a", 2));
+    let waiting = yard.enqueue("a", NewJob::new(b"{}"));
+    let filter = |states: &[JobState]| Filter { queue: None, ..in_states("", states) };
+    assert_eq!(pages(&mut yard, &filter(&[JobState::Dead]), |_, _| ()), [b[0], b[1], a[0], a[1]]);
+    let both = filter(&[JobState::Dead, JobState::Pending]);
+    assert_eq!(pages(&mut yard, &both, |_, _| ()), [b[0], b[1], a[0], a[1], waiting]);
+    assert_eq!(bulk(&mut yard, both, Change::Delete), (5, 0));
+}
+#[test]
+fn jobs_that_were_cleared_are_found_and_changed_like_others_that_were_cancelled() {
+    for told in [false, true] {
+        let mut yard = Yard::new();
+        let one = yard.enqueue("q", NewJob::new(b"{}"));
+        change(&mut yard, one, Change::Cancel { reason: "" });
+        let ids: Vec<JobId> = (0..3).map(|_| yard.enqueue("q", NewJob::new(b"{}"))).collect();
+        yard.one(Command::Clear { queue: "q" });
+        while told && yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+        let filter = in_states("q", &[JobState::Cancelled]);
+        let all = [&[one][..], &ids].concat();
+        assert_eq!(pages(&mut yard, &filter, |_, _| ()), all, "told: {told}");
+        let tick = |yard: &mut Yard, _| drop(yard.one(Command::Tick));
+        assert_eq!(pages(&mut yard, &filter, tick), all, "told: {told}");
+        assert_eq!(bulk(&mut yard, filter, Change::Delete), (4, 0), "told: {told}");
+        assert_eq!(yard.stats("q").cancelled, 0);
+    }
+}
+
+#[test]
+fn the_jobs_of_a_destroyed_queue_are_found_under_its_name_with_those_of_the_next_of_that_name() {
+    let mut yard = Yard::new();
+    let mut of_state: Vec<(JobState, Vec<JobId>)> = Vec::new();
+    for _ in 0..2 {
+        let died = dead(&mut yard, "q", 2);
+        let ids: Vec<JobId> = (0..4).map(|_| yard.enqueue("q", NewJob::new(b"{}"))).collect();
+        for job in yard.fetch(&["q"], 1) {
+            yard.one(Command::Ack { job: job.job, token: job.token, result: b"" });
+        }
+        change(&mut yard, ids[1], Change::Cancel { reason: "" });
+        yard.one(Command::Destroy { queue: "q" });
+        let ended =
+            [(JobState::Dead, died), (JobState::Completed, vec![ids[0]]), (JobState::Cancelled, ids[1..].to_vec())];
+        of_state.extend(ended);
+    }
+    let waiting = yard.enqueue("q", NewJob::new(b"{}"));
+    let elsewhere = yard.enqueue("other", NewJob::new(b"{}"));
+    for queue in ["q", "other"] {
+        change(&mut yard, elsewhere, Change::Move { queue });
+    }
+    change(&mut yard, elsewhere, Change::Move { queue: "q" });
+    of_state.push((JobState::Pending, vec![waiting, elsewhere]));
+    for told in [false, true] {
+        while told && yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+        let mut all = Vec::new();
+        for state in JobState::ALL {
+            let own = of_state.iter().filter(|(of, _)| *of == state);
+            let wanted: Vec<JobId> = own.flat_map(|(_, ids)| ids.iter().copied()).collect();
+            let mut found = pages(&mut yard, &in_states("q", &[state]), |_, _| ());
+            if state == JobState::Cancelled {
+                // They come as they ended.
+                found.sort();
+            }
+            assert_eq!(found, wanted, "{state}, told: {told}");
+            all.extend(wanted);
+        }
+        all.sort();
+        assert_eq!(pages(&mut yard, &of("q"), |_, _| ()), all, "told: {told}");
+        assert!(all.iter().all(|job| yard.view(*job).expect("there").queue == "q"));
+    }
+    // Who dies again in the next queue of the name is met once, and so is who is retried there.
+    let died = [&of_state[0].1[..], &of_state[3].1].concat();
+    assert_eq!(
+        pages(&mut yard, &in_states("q", &[JobState::Dead]), |yard, job| {
+            let others = yard.fetch(&["q"], 9);
+            die_again(yard, job);
+            for job in others {
+                yard.one(Command::Snooze { job: job.job, token: job.token, until: yard.now });
+            }
+        }),
+        died
+    );
+    assert_eq!(bulk(&mut yard, in_states("q", &[JobState::Cancelled]), Change::Delete), (6, 0));
+    assert_eq!(bulk(&mut yard, of("q"), Change::Delete), (8, 0));
+    assert_eq!(pages(&mut yard, &of("q"), |_, _| ()), []);
+}
