@@ -5,5 +5,5 @@
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    checks::check(bytes);
+    checks::state::check(bytes);
 });

@@ -27,7 +27,7 @@ const CASES: [&str; 17] = [
     "append-batch-100",
     "read-back",
     "tail-read",
-    "random-read",
+    "random-read-1m",
     "group-ack",
     "append-threads-2",
     "grpc-append-clients-1",

@@ -322,10 +322,6 @@ impl Builder {
                 self.id.unwrap_or_else(|| uuid::Uuid::new_v4().as_u128())
             })?,
         };
-        if meta.shards != 1 {
-            let message = format!("{} has {} shards, and this program opens one", self.path.display(), meta.shards);
-            return Err(Error::new(ErrorKind::NewerFormat, message));
-        }
         let identity = Identity { database: meta.database, shard: 0 };
         let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
         let storage = &self.components.storage;

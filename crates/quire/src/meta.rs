@@ -18,6 +18,9 @@ const MAGIC: &[u8; 8] = b"QUIREMET";
 const VERSION: u32 = 1;
 const BYTES: usize = 40;
 
+/// How many shards a database has; others are not read, so that nobody takes one of several for all.
+const SHARDS: u32 = 1;
+
 /// The directory of the only shard that there is yet.
 pub(crate) const SHARD: &str = "shard-0000";
 
@@ -129,7 +132,15 @@ impl Meta {
             return Err(damaged("its checksum is not that of its bytes"));
         }
         let database = u128::from_le_bytes(fixed[16..32].try_into().expect("sixteen bytes"));
-        Ok(Meta { database, shards: u32_at(32) })
+        let shards = u32_at(32);
+        if shards != SHARDS {
+            let message = format!(
+                "{} says that there are {shards} shards, and this program knows one; use a newer program",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::NewerFormat, message));
+        }
+        Ok(Meta { database, shards })
     }
 }
 

@@ -31,7 +31,7 @@ public final class Load {
                 case "append-batch-100" -> append(name, queue, ops, 100);
                 case "append-batch-1000" -> append(name, queue, ops, 1_000);
                 case "read-back" -> readBack(name, queue, ops);
-                case "random-read" -> randomRead(name, queue, ops);
+                case "random-read-1m" -> randomRead(name, queue, ops);
                 default -> throw new IllegalArgumentException("there is no case " + name);
             }
         }

@@ -40,7 +40,7 @@ const LOADS: &[Load] = &[
         &[("chronicle", 1_000), ("fjall", 1_000), ("redb", 1_000), ("sqlite", 1_000)],
     ),
     load(
-        "random-read",
+        "random-read-1m",
         Durability::Os,
         500_000,
         &[("chronicle", 100_000), ("fjall", 200_000), ("redb", 200_000), ("sqlite", 200_000)],

@@ -40,7 +40,7 @@ fn the_cases_are_listed_by_their_stable_names() {
         "produce-1-idle-1000",
         "produce-128",
         "produce-ahead",
-        "random-read",
+        "random-read-1m",
         "read-back",
         "skewed",
         "stream-life-64",
@@ -50,6 +50,21 @@ fn the_cases_are_listed_by_their_stable_names() {
     ];
     let missing: Vec<_> = stable.into_iter().filter(|name| !names.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?} of {names:?}");
+}
+
+#[test]
+fn what_may_grow_dear_is_measured_at_ten_thousand_a_million_and_ten_million() {
+    let list = run(&["bench", "--list"]).succeeded();
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let log = ["append", "random-read"];
+    let events = ["read-tag-1", "read-tag-50"];
+    let graph = ["block-put", "block-read", "edge-put", "edge-lookup", "hop"];
+    for operation in log.iter().chain(&events).chain(&graph) {
+        for size in ["10k", "1m", "10m"] {
+            let name = format!("{operation}-{size}");
+            assert!(names.contains(&name.as_str()), "{name} is none of {names:?}");
+        }
+    }
 }
 
 #[test]

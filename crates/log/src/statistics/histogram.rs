@@ -16,7 +16,8 @@ pub struct Histogram {
 impl Histogram {
     /// How many there are.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
+        // What a damaged page counts may add up to more than there can be.
+        self.buckets.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Their mean in nanoseconds; 0 when there is none.
@@ -27,10 +28,10 @@ impl Histogram {
     /// A duration in nanoseconds that this share of them does not exceed, and at most twice the smallest such; 0 when there
     /// is none. 0.99 asks for the 99th percentile.
     pub fn quantile_ns(&self, share: f64) -> u64 {
-        let wanted = (self.count() as f64 * share).ceil() as u64;
-        let mut seen = 0;
+        let wanted = ((self.count() as f64 * share).ceil() as u64).min(self.count());
+        let mut seen: u64 = 0;
         for (bucket, count) in self.buckets.iter().enumerate() {
-            seen += count;
+            seen = seen.saturating_add(*count);
             if *count > 0 && seen >= wanted {
                 return (1 << bucket) - 1;
             }

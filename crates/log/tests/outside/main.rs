@@ -5,7 +5,7 @@ mod checks;
 mod replay;
 
 use checks::segment::Outcome;
-use checks::{checkpoint, index, segment};
+use checks::{checkpoint, control, index, segment, statistics};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
 
@@ -48,4 +48,28 @@ fn a_checkpoint_of_any_bytes_is_the_one_that_was_saved_or_none() {
         if is_taken { taken += 1 } else { passed_over += 1 }
     });
     assert!(passed_over > 300, "{taken}, {passed_over}");
+}
+
+#[test]
+fn a_control_file_of_any_bytes_costs_no_record() {
+    let folder = format!("{CORPUS}/controls");
+    let (mut opened, mut refused) = (0, 0);
+    replay::replay(&folder, &control::seeds(), 200, |bytes, is_damaged| {
+        let is_opened = control::check(bytes, true);
+        assert!(is_damaged || is_opened, "what is sound is opened");
+        if is_opened { opened += 1 } else { refused += 1 }
+    });
+    assert!(opened > 390, "{opened} opened, {refused} refused");
+}
+
+#[test]
+fn a_statistics_page_of_any_bytes_is_counts_or_told_to_be_none() {
+    let folder = format!("{CORPUS}/statistics");
+    let (mut read, mut refused) = (0, 0);
+    replay::replay(&folder, &[("of-a-log".to_owned(), statistics::seed().to_vec())], 1000, |bytes, is_damaged| {
+        let is_read = statistics::check(bytes);
+        assert!(is_damaged || is_read, "what is sound is read");
+        if is_read { read += 1 } else { refused += 1 }
+    });
+    assert!(read > 500 && refused > 5, "{read} read, {refused} refused");
 }

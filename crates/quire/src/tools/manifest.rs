@@ -88,7 +88,12 @@ impl Backup {
             );
             return Err(Error::new(ErrorKind::NewerFormat, message));
         }
-        Backup::decode(body).map_err(|_| damaged())
+        let backup = Backup::decode(body).map_err(|_| damaged())?;
+        // Nobody's list reaches files that are not the backup's.
+        if backup.files.iter().any(|file| !is_plain(&file.name)) {
+            return Err(damaged());
+        }
+        Ok(backup)
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -125,6 +130,12 @@ impl Backup {
     pub(super) fn file(&self, name: &str) -> Option<&BackupFile> {
         self.files.iter().find(|file| file.name == name)
     }
+}
+
+/// Whether this is a name within a folder, and no way out of it or into another.
+fn is_plain(name: &str) -> bool {
+    let path = Path::new(name);
+    path.file_name() == Some(path.as_os_str())
 }
 
 /// Refuses a folder that is a backup, or half of one: its files are shared with other backups, and are not to be written in place.

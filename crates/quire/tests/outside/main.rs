@@ -1,19 +1,65 @@
-//! The state of all models from outside, with any bytes: the corpus of a fuzz target, as it is and damaged.
+//! Files of a database and of a backup from outside, with any bytes: the corpora of the fuzz targets, as they are and damaged.
 
 mod checks;
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/checkpoints");
+use checks::meta::Outcome;
+use checks::{manifest, meta, state};
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
 
 #[test]
 fn a_checkpoint_of_any_state_is_taken_or_passed_over() {
     let (mut taken, mut passed_over) = (0, 0);
-    let made = [("all-models".to_owned(), checks::seed().to_vec())];
-    replay::replay(FOLDER, &made, 1500, |bytes, is_damaged| {
-        let is_taken = checks::check(bytes);
+    let made = [("all-models".to_owned(), state::seed().to_vec())];
+    replay::replay(&format!("{CORPUS}/checkpoints"), &made, 1500, |bytes, is_damaged| {
+        let is_taken = state::check(bytes);
         assert!(is_damaged || is_taken, "what was saved is taken");
         if is_taken { taken += 1 } else { passed_over += 1 }
     });
     assert!(taken > 200 && passed_over > 200, "{taken} taken, {passed_over} passed over");
+}
+
+#[test]
+fn a_quire_meta_of_any_bytes_is_the_one_that_was_written_or_repaired() {
+    let (mut opened, mut repaired, mut newer) = (0, 0, 0);
+    let made = [("of-a-database".to_owned(), meta::seed().to_vec())];
+    replay::replay(&format!("{CORPUS}/metas"), &made, 200, |bytes, is_damaged| {
+        let outcome = meta::check(bytes, true);
+        assert!(is_damaged || outcome == Outcome::Opened, "what was written is read: {outcome:?}");
+        match outcome {
+            Outcome::Opened => opened += 1,
+            Outcome::Repaired => repaired += 1,
+            Outcome::Newer => newer += 1,
+        }
+    });
+    assert!(opened > 5 && repaired > 100 && newer > 0, "{opened} opened, {repaired} repaired, {newer} newer");
+}
+
+#[test]
+fn a_list_of_a_backup_of_any_bytes_is_the_one_that_was_written_or_refused() {
+    let (mut restored, mut refused) = (0, 0);
+    let made = [("of-a-backup".to_owned(), manifest::seed().to_vec())];
+    replay::replay(&format!("{CORPUS}/manifests"), &made, 300, |bytes, is_damaged| {
+        let is_restored = manifest::check(bytes, true);
+        assert!(is_damaged || is_restored, "what was written is restored");
+        if is_restored { restored += 1 } else { refused += 1 }
+    });
+    assert!(restored > 0 && refused > 150, "{restored} restored, {refused} refused");
+}
+
+#[test]
+fn a_list_of_a_backup_that_names_a_file_elsewhere_is_refused_and_nothing_is_written_there() {
+    let folder = checks::base::folder();
+    for name in ["../../stolen", "/dev/shm/stolen", "..", ".", "", "sub/stolen"] {
+        let (bytes, own) = manifest::naming(name);
+        let from = manifest::put_backup(folder.path(), &bytes);
+        // What it names is there, and is what it says.
+        std::fs::copy(from.join(own), folder.path().join("backups/stolen")).expect("copied");
+        let to = folder.path().join("databases/data");
+        let error = quire::tools::restore(&from, &to, &mut |_, _| ()).expect_err("it is refused");
+        assert_eq!(error.kind(), quire::ErrorKind::Damaged, "{name:?}: {error}");
+        assert!(!folder.path().join("databases").exists(), "{name:?}: nothing is made");
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) fn run(case: &str, ops: u64, log: &mut impl Log) -> Result<Measured> 
                 Ok(())
             })
         }
-        "random-read" => {
+        "random-read-1m" => {
             fill(log, ENTRIES)?;
             Measured::cold(ops, 1, |op| {
                 let mut seen = 0;

@@ -17,7 +17,7 @@ use crate::stopwatch::Stopwatch;
 
 pub(super) const STORE: &str = "bench";
 
-/// How many tags the reads choose from.
+/// How many tags are shared by the events that a case appends.
 const TAGS: u64 = 1_000;
 
 pub(super) fn create(run: &Run<'_>) -> Result<Database> {
@@ -170,24 +170,32 @@ pub(super) fn load(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish().with("log_bytes_per_event", bytes).with("memory_bytes", memory_bytes()))
 }
 
-/// A store in which each of [`TAGS`] tags has so many events, and what each read does with one of the tags.
-fn reads(run: &Run<'_>, of_tag: u64, read: impl Fn(&EventStore<'_>, &str) -> Result<u64>) -> Result<Measured> {
+/// A store of so many events, of which each tag has as many, and what each read does with one of the tags.
+fn reads(
+    run: &Run<'_>,
+    events: u64,
+    of_tag: u64,
+    read: impl Fn(&EventStore<'_>, &str) -> Result<u64>,
+) -> Result<Measured> {
     let database = create(run)?;
     let store = database.events(STORE);
-    fill(&store, TAGS * of_tag, |event| [format!("course:{}", event % TAGS), "school:1".to_owned()])?;
+    let tags = events / of_tag;
+    fill(&store, events, |event| [format!("course:{}", event % tags), "school:1".to_owned()])?;
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;
-        // A stride that visits every tag, and never one after its neighbour.
-        let found = read(&store, &format!("course:{}", op * 617 % TAGS))?;
+        // Multiples of the golden ratio: far from each other, and the same every time.
+        let tag = op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % tags;
+        let found = read(&store, &format!("course:{tag}"))?;
         recorder.lap();
         assert_eq!(found, of_tag, "every event was read");
     }
     Ok(recorder.finish())
 }
 
-fn read_tag(run: &Run<'_>, of_tag: u64) -> Result<Measured> {
-    reads(run, of_tag, |store, tag| {
+/// Reads the events of a tag that has `OF_TAG` of them, in a store of `EVENTS`.
+pub(super) fn read_tag<const OF_TAG: u64, const EVENTS: u64>(run: &Run<'_>) -> Result<Measured> {
+    reads(run, EVENTS, OF_TAG, |store, tag| {
         let mut found = 0;
         store.visit(&Query::from(QueryItem::new().tag(tag)), ReadOptions::default(), |event| {
             found += 1;
@@ -197,19 +205,9 @@ fn read_tag(run: &Run<'_>, of_tag: u64) -> Result<Measured> {
     })
 }
 
-/// Reads a tag that has one event.
-pub(super) fn read_1(run: &Run<'_>) -> Result<Measured> {
-    read_tag(run, 1)
-}
-
-/// Reads a tag that has 50.
-pub(super) fn read_50(run: &Run<'_>) -> Result<Measured> {
-    read_tag(run, 50)
-}
-
 /// Projects two projections over 50 events.
 pub(super) fn project(run: &Run<'_>) -> Result<Measured> {
-    reads(run, 50, |store, tag| {
+    reads(run, 50_000, 50, |store, tag| {
         let of_course = || QueryItem::new().tag(tag);
         let count = Projection::new(of_course(), 0, |count, _| *count += 1);
         let bytes = Projection::new(of_course().event_type("Filled"), 0, |bytes, event| *bytes += event.data.len());

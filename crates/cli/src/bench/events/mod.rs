@@ -17,6 +17,11 @@ use crate::failure::Result;
 /// The payload of an event unless a case says otherwise, in bytes.
 const PAYLOAD_BYTES: usize = 100;
 
+const READ_1: &str = "read the one event of a tag, in place";
+const READ_1_OF_MANY: &str = "read the one event of a tag, in place, of as many events as the name says";
+const READ_50: &str = "read the 50 events of a tag, in place";
+const READ_50_OF_MANY: &str = "read the 50 events of a tag, in place, of as many events as the name says";
+
 /// The cases, in the order in which they run.
 pub(super) const CASES: &[Case] = &[
     case("append-single", "append an event with 3 tags", Durability::Os, 500_000, embedded::append),
@@ -71,8 +76,14 @@ pub(super) const CASES: &[Case] = &[
         6_086_900,
         embedded::load,
     ),
-    case("read-tag-1", "read the one event of a tag, in place", Durability::Os, 100_000, embedded::read_1),
-    case("read-tag-50", "read the 50 events of a tag, in place", Durability::Os, 50_000, embedded::read_50),
+    case("read-tag-1", READ_1, Durability::Os, 100_000, embedded::read_tag::<1, 1_000>),
+    case("read-tag-1-10k", READ_1_OF_MANY, Durability::Os, 100_000, embedded::read_tag::<1, 10_000>),
+    case("read-tag-1-1m", READ_1_OF_MANY, Durability::Os, 100_000, embedded::read_tag::<1, 1_000_000>),
+    case("read-tag-1-10m", READ_1_OF_MANY, Durability::Os, 100_000, embedded::read_tag::<1, 10_000_000>),
+    case("read-tag-50", READ_50, Durability::Os, 50_000, embedded::read_tag::<50, 50_000>),
+    case("read-tag-50-10k", READ_50_OF_MANY, Durability::Os, 50_000, embedded::read_tag::<50, 10_000>),
+    case("read-tag-50-1m", READ_50_OF_MANY, Durability::Os, 50_000, embedded::read_tag::<50, 1_000_000>),
+    case("read-tag-50-10m", READ_50_OF_MANY, Durability::Os, 50_000, embedded::read_tag::<50, 10_000_000>),
     case(
         "project-2-over-50",
         "project two projections over the 50 events of a tag",

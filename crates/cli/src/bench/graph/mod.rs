@@ -1,4 +1,4 @@
-//! The suite `graph`: blocks, edges and walks at a thousand, a hundred thousand and ten million blocks, so that growth is seen.
+//! The suite `graph`: blocks, edges and walks at a thousand up to ten million blocks, so that growth is seen.
 
 mod blocks;
 mod edges;
@@ -21,7 +21,9 @@ const SMALL_BYTES: usize = 16;
 const LOOKS: usize = 100;
 
 const THOUSAND: u64 = 1_000;
+const TEN_THOUSAND: u64 = 10_000;
 const HUNDRED_THOUSAND: u64 = 100_000;
+const MILLION: u64 = 1_000_000;
 const TEN_MILLION: u64 = 10_000_000;
 
 const PUT: &str = "put a new block, beside as many as the name says";
@@ -35,7 +37,9 @@ const WALK: &str = "walk breadth first through all blocks, as many as the name s
 /// The cases, in the order in which they run.
 pub(super) const CASES: &[Case] = &[
     puts("block-put-1k", 300_000, blocks::put::<THOUSAND>),
+    puts("block-put-10k", 300_000, blocks::put::<TEN_THOUSAND>),
     puts("block-put-100k", 300_000, blocks::put::<HUNDRED_THOUSAND>),
+    puts("block-put-1m", 300_000, blocks::put::<MILLION>),
     puts("block-put-10m", 300_000, blocks::put::<TEN_MILLION>),
     Case { durability: Durability::Sync, ..puts("block-put-1k", 1_000, blocks::put::<THOUSAND>) },
     Case {
@@ -45,7 +49,9 @@ pub(super) const CASES: &[Case] = &[
         ..puts("block-put-threads-64", 50_000, blocks::put_in_threads)
     },
     looks("block-read-1k", READ, PAYLOAD_BYTES, 20_000, blocks::read::<THOUSAND>),
+    looks("block-read-10k", READ, PAYLOAD_BYTES, 20_000, blocks::read::<TEN_THOUSAND>),
     looks("block-read-100k", READ, PAYLOAD_BYTES, 20_000, blocks::read::<HUNDRED_THOUSAND>),
+    looks("block-read-1m", READ, SMALL_BYTES, 20_000, blocks::read::<MILLION>),
     looks("block-read-10m", READ, SMALL_BYTES, 20_000, blocks::read::<TEN_MILLION>),
     Case {
         batch: 1,
@@ -63,7 +69,9 @@ pub(super) const CASES: &[Case] = &[
     reopen("reopen-100k", 20, blocks::reopen::<HUNDRED_THOUSAND>),
     reopen("reopen-10m", 3, blocks::reopen::<TEN_MILLION>),
     edge_puts("edge-put-1k", edges::put::<THOUSAND>),
+    edge_puts("edge-put-10k", edges::put::<TEN_THOUSAND>),
     edge_puts("edge-put-100k", edges::put::<HUNDRED_THOUSAND>),
+    edge_puts("edge-put-1m", edges::put::<MILLION>),
     edge_puts("edge-put-10m", edges::put::<TEN_MILLION>),
     Case {
         batch: 10_000,
@@ -75,10 +83,14 @@ pub(super) const CASES: &[Case] = &[
         )
     },
     looks("edge-lookup-1k", LOOK_UP, 0, 20_000, edges::lookup::<THOUSAND>),
+    looks("edge-lookup-10k", LOOK_UP, 0, 20_000, edges::lookup::<TEN_THOUSAND>),
     looks("edge-lookup-100k", LOOK_UP, 0, 20_000, edges::lookup::<HUNDRED_THOUSAND>),
+    looks("edge-lookup-1m", LOOK_UP, 0, 20_000, edges::lookup::<MILLION>),
     looks("edge-lookup-10m", LOOK_UP, 0, 20_000, edges::lookup::<TEN_MILLION>),
     looks("hop-1k", HOP, 0, 20_000, edges::hop::<THOUSAND>),
+    looks("hop-10k", HOP, 0, 20_000, edges::hop::<TEN_THOUSAND>),
     looks("hop-100k", HOP, 0, 20_000, edges::hop::<HUNDRED_THOUSAND>),
+    looks("hop-1m", HOP, 0, 20_000, edges::hop::<MILLION>),
     looks("hop-10m", HOP, 0, 20_000, edges::hop::<TEN_MILLION>),
     case("walk-depth-5", "walk breadth first to depth 5, of 10,000 blocks with five edges each", 5_000, walks::near),
     case("walk-all-1k", WALK, 2_000, walks::whole::<THOUSAND>),

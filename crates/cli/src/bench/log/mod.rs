@@ -47,14 +47,14 @@ pub(super) const CASES: &[Case] = &[
         ..append("tail-read", 256, Durability::Os, 4_000)
     },
     Case {
-        what: "read in place one message of a million",
-        run: reads::random::<1_000_000>,
-        ..append("random-read", 1, Durability::Os, 500_000)
-    },
-    Case {
         what: "read in place one message of ten thousand",
         run: reads::random::<10_000>,
         ..append("random-read-10k", 1, Durability::Os, 500_000)
+    },
+    Case {
+        what: "read in place one message of a million",
+        run: reads::random::<1_000_000>,
+        ..append("random-read-1m", 1, Durability::Os, 500_000)
     },
     Case {
         what: "read in place one message of ten million",

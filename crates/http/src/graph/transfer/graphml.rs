@@ -25,9 +25,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
         .filter(|node| node.has_tag_name_any("key"))
         .filter_map(|key| key.attribute("id").map(|id| (id, key.attribute("attr.name").unwrap_or(id))))
         .collect();
-    let mut items = Vec::new();
+    let (mut items, mut lines) = (Vec::new(), Lines { text, at: 0, line: 1 });
     for node in document.descendants() {
-        let line = u64::from(document.text_pos_at(node.range().start).row);
+        let line = lines.of(node.range().start);
         let data = || data(node, &keys);
         let item = if node.has_tag_name_any("node") {
             block(node, data())
@@ -39,6 +39,22 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
         items.push(Lined { line, item: item.map_err(|message| wrong(line, message))? });
     }
     Ok(items)
+}
+
+/// The lines of places that are asked for in their order: the parser would count from the beginning for each.
+struct Lines<'t> {
+    text: &'t str,
+    at: usize,
+    line: u64,
+}
+
+impl Lines<'_> {
+    fn of(&mut self, place: usize) -> u64 {
+        let between = &self.text.as_bytes()[self.at..place];
+        self.line += between.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.at = place;
+        self.line
+    }
 }
 
 /// Looks at names whatever their namespace: files without one are common.

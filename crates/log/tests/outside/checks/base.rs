@@ -143,7 +143,9 @@ impl Base {
         let mut files = BTreeMap::new();
         for entry in fs::read_dir(folder.path()).expect("listed").map(|entry| entry.expect("an entry")) {
             let name = entry.file_name().into_string().expect("a name");
-            if [".log", ".idx", ".checkpoint"].iter().any(|kind| name.ends_with(kind)) || name == "control" {
+            if [".log", ".idx", ".checkpoint"].iter().any(|kind| name.ends_with(kind))
+                || ["control", "statistics"].contains(&&name[..])
+            {
                 files.insert(name, fs::read(entry.path()).expect("read"));
             }
         }

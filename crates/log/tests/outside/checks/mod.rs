@@ -5,5 +5,7 @@
 
 pub(crate) mod base;
 pub(crate) mod checkpoint;
+pub(crate) mod control;
 pub(crate) mod index;
 pub(crate) mod segment;
+pub(crate) mod statistics;

@@ -1,0 +1,247 @@
+//! The calls that a corpus begins with: each method that there is, in the order in which they find something to answer.
+
+use prost::Message;
+use quire_grpc::proto::block_ref::Ref;
+use quire_grpc::proto::event_condition::{FailIfEventsMatch, Kind as ConditionKind, LastIs};
+use quire_grpc::proto::graph_command::Kind;
+use quire_grpc::proto::job_report::{Ack, Fail, Heartbeat, Snooze, What};
+use quire_grpc::proto::*;
+
+use super::{FETCH, WORK};
+
+/// Their names and bytes.
+pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
+    let mut calls = events();
+    calls.extend(jobs());
+    calls.extend(graph());
+    let name = |(index, (path, body)): (usize, (&str, Vec<u8>))| {
+        let method = path.rsplit('/').next().expect("the method").to_lowercase();
+        (format!("{:02}-{method}", index + 1), [path.as_bytes(), b"\n", &body].concat())
+    };
+    calls.into_iter().enumerate().map(name).collect()
+}
+
+type Call = (&'static str, Vec<u8>);
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn events() -> Vec<Call> {
+    let item = EventQueryItem { types: vec![text("Made")], tags: vec!["a:1".into()], only_last_event: false };
+    let query = Some(EventQuery { items: vec![item] });
+    let none = FailIfEventsMatch { query: query.clone(), after: 1 << 40 };
+    let never = EventQueryItem { types: vec![text("Never")], ..EventQueryItem::default() };
+    let last = LastIs { query: Some(EventQuery { items: vec![never] }), position: 0 };
+    let conditions =
+        [ConditionKind::FailIfEventsMatch(FailIfEventsMatch { after: 0, ..none }), ConditionKind::LastIs(last)];
+    let event = NewEvent {
+        r#type: text("Made"),
+        tags: vec!["a:1".into(), "b:2".into()],
+        data: r#"{"x":1}"#.into(),
+        metadata: "m".into(),
+        ..NewEvent::default()
+    };
+    let store = || text("s");
+    let append = AppendEventsRequest { store: store(), events: vec![event.clone(); 2], ..Default::default() };
+    // No match is in a store that is not there yet.
+    let conditions = conditions.map(|kind| EventCondition { kind: Some(kind) }).to_vec();
+    let id = vec![7; 16].into();
+    let upstream = Some(EventUpstream { source: text("topic"), position: 1 << 50 });
+    let once =
+        AppendEventsRequest { store: text("t"), events: vec![NewEvent { id, ..event }], upstream, ..append.clone() };
+    let checked = AppendEventsRequest { store: text("fresh"), events: Vec::new(), conditions, upstream: None };
+    let read = ReadEventsRequest {
+        store: store(),
+        query: query.clone(),
+        after: 1,
+        up_to: Some(9),
+        backwards: true,
+        limit: Some(2),
+    };
+    let subscription = NamedSubscription {
+        name: text("mailer"),
+        query: query.clone(),
+        attempts_max: Some(3),
+        backoff_us: Some(1),
+        backoff_max_us: Some(9),
+        group_by: text("a:"),
+        position: 0,
+    };
+    let put = PutSubscriptionRequest { store: store(), subscription: Some(subscription), after: Some(0) };
+    let forget = |which| ForgetEventsRequest { store: store(), which: Some(which) }.encode_to_vec();
+    vec![
+        ("/quire.v1.Events/Append", append.encode_to_vec()),
+        ("/quire.v1.Events/Append", once.encode_to_vec()),
+        ("/quire.v1.Events/Append", checked.encode_to_vec()),
+        ("/quire.v1.Events/Read", read.encode_to_vec()),
+        ("/quire.v1.Events/Subscribe", SubscribeEventsRequest { store: store(), query, after: 0 }.encode_to_vec()),
+        ("/quire.v1.Events/Head", HeadEventsRequest { store: store() }.encode_to_vec()),
+        (
+            "/quire.v1.Events/Upstream",
+            UpstreamEventsRequest { store: text("t"), source: text("topic") }.encode_to_vec(),
+        ),
+        ("/quire.v1.Events/PutSubscription", put.encode_to_vec()),
+        ("/quire.v1.Events/ListSubscriptions", ListSubscriptionsRequest { store: store() }.encode_to_vec()),
+        ("/quire.v1.Events/Forget", forget(forget_events_request::Which::Tag("b:2".into()))),
+        ("/quire.v1.Events/Forget", forget(forget_events_request::Which::UpTo(1))),
+        (
+            "/quire.v1.Events/SetRetention",
+            SetEventRetentionRequest { store: store(), retention_ms: Some(1 << 40) }.encode_to_vec(),
+        ),
+        ("/quire.v1.Events/DropSubscription", DropSubscriptionRequest { name: text("mailer") }.encode_to_vec()),
+    ]
+}
+
+fn jobs() -> Vec<Call> {
+    let waits = backoff::Waits { waits_us: vec![1, 2, 3] };
+    let unique = UniqueKey { key: "k".into(), hold: Some(unique_key::Hold::ForUs(9)), ..UniqueKey::default() };
+    let plain = NewJob { queue: text("q"), payload: "p".into(), ..NewJob::default() };
+    let full = NewJob {
+        kind: text("mail"),
+        priority: Some(3),
+        run_at_us: Some(5),
+        expires_at_us: Some(1 << 60),
+        timeout_us: Some(1 << 20),
+        attempts_max: Some(4),
+        backoff: Some(Backoff { kind: Some(backoff::Kind::List(waits)) }),
+        jitter_percent: 10,
+        group: text("g"),
+        unique: Some(unique),
+        tags: vec![text("x"), text("y")],
+        ..plain.clone()
+    };
+    let queues = || vec![text("q")];
+    let fetch = FetchJobsRequest { queues: queues(), weights: vec![1], count: 2, ..FetchJobsRequest::default() };
+    let whats = [
+        What::Ack(Ack { result: "r".into() }),
+        What::Fail(Fail { error: text("e"), retry: None }),
+        What::Snooze(Snooze { until_us: 1 << 60 }),
+        What::Heartbeat(Heartbeat { lease_us: Some(1), progress: Some("1".into()), checkpoint: Some("2".into()) }),
+    ];
+    let reports = whats.map(|what| JobReport { job: text("14-0"), token: text("15-0"), what: Some(what) }).to_vec();
+    let subscription = work_request::Subscription { queues: queues(), ..work_request::Subscription::default() };
+    let first = WorkRequest { subscribe: Some(subscription), credits: 2, ..WorkRequest::default() };
+    let next = WorkRequest { reports: reports.clone(), enqueue: vec![plain.clone()], ..WorkRequest::default() };
+    let frames = [first, next].map(|frame| {
+        let frame = frame.encode_to_vec();
+        [&u16::try_from(frame.len()).expect("it is short").to_be_bytes()[..], &frame].concat()
+    });
+    let filter = Some(JobFilter { queue: Some(text("q")), states: vec![text("pending")], ..JobFilter::default() });
+    let cancel = job_change::What::Cancel(job_change::Reason { reason: text("why") });
+    let change = Some(JobChange { what: Some(cancel) });
+    let item = change_jobs_request::Item { job: text("14-0"), change: change.clone() };
+    let bucket = start_rate::TokenBucket { count: 5, per_us: 1_000_000, burst: 5 };
+    let rate = Some(StartRate { kind: Some(start_rate::Kind::TokenBucket(bucket)) });
+    let settings = Some(QueueSettings { jobs_max: Some(100), active_max: Some(9), rate, ..QueueSettings::default() });
+    let subscribe = SubscribeJobsRequest {
+        queues: queues(),
+        begin: Some(subscribe_jobs_request::Begin::Start(true)),
+        ..SubscribeJobsRequest::default()
+    };
+    vec![
+        ("/quire.v1.Jobs/Enqueue", EnqueueJobsRequest { jobs: vec![plain, full] }.encode_to_vec()),
+        (FETCH, fetch.encode_to_vec()),
+        ("/quire.v1.Jobs/Report", ReportJobsRequest { reports }.encode_to_vec()),
+        (WORK, frames.concat()),
+        ("/quire.v1.Jobs/Change", ChangeJobsRequest { items: vec![item] }.encode_to_vec()),
+        ("/quire.v1.Jobs/Get", GetJobsRequest { jobs: vec![text("14-0")], steps: 9 }.encode_to_vec()),
+        (
+            "/quire.v1.Jobs/Search",
+            SearchJobsRequest { filter: filter.clone(), after: text(""), limit: 5 }.encode_to_vec(),
+        ),
+        ("/quire.v1.Jobs/BeginBulk", BeginBulkRequest { filter, change }.encode_to_vec()),
+        ("/quire.v1.Jobs/Bulks", BulksRequest { bulk: text("") }.encode_to_vec()),
+        ("/quire.v1.Jobs/Queues", QueuesRequest { queues: queues() }.encode_to_vec()),
+        ("/quire.v1.Jobs/SetQueue", SetQueueRequest { queue: text("q"), settings }.encode_to_vec()),
+        ("/quire.v1.Jobs/Subscribe", subscribe.encode_to_vec()),
+        ("/quire.v1.Jobs/ClearQueue", ClearQueueRequest { queue: text("q") }.encode_to_vec()),
+        ("/quire.v1.Jobs/DestroyQueue", DestroyQueueRequest { queue: text("q") }.encode_to_vec()),
+    ]
+}
+
+fn graph() -> Vec<Call> {
+    let named = |name: &str| Some(BlockRef { r#ref: Some(Ref::Name(text(name))) });
+    let graph = || text("code/main");
+    let block = |name: &str| PutBlock {
+        block: named(name),
+        kind: text("function"),
+        source: text("file://a.rs#L1"),
+        tags: vec![text("hot")],
+        metadata: r#"{"line":1}"#.into(),
+        content: "fn".into(),
+        expect_version: None,
+    };
+    let by_id = PutBlock { block: Some(BlockRef { r#ref: Some(Ref::Id(vec![9; 16].into())) }), ..block("") };
+    let edge = |source: &str, target: &str| PutEdge {
+        source: named(source),
+        r#type: text("calls"),
+        target: named(target),
+        properties: "w".into(),
+        allow_missing: true,
+    };
+    let kinds = vec![
+        Kind::PutBlock(block("a")),
+        Kind::PutBlock(block("b")),
+        Kind::PutBlock(by_id),
+        Kind::PutEdge(edge("a", "b")),
+        Kind::PutEdge(edge("b", "a")),
+        Kind::PutEdge(edge("b", "gone")),
+        Kind::SetRetention(SetGraphRetention { history_ms: Some(1 << 40), versions: 9 }),
+    ];
+    let deleted = DeleteEdge { source: named("b"), r#type: text("calls"), target: named("gone") };
+    let deletions = vec![Kind::DeleteEdge(deleted), Kind::DeleteEdges(DeleteEdges { block: named("b"), count_max: 9 })];
+    let commit = |kinds: Vec<Kind>| {
+        let commands = kinds.into_iter().map(|kind| GraphCommand { kind: Some(kind) }).collect();
+        CommitGraphRequest { graph: graph(), commands }.encode_to_vec()
+    };
+    let filter = Some(GraphBlockFilter {
+        kinds: vec![text("function")],
+        tags: vec![text("hot")],
+        metadata: vec![MetadataField { field: text("line"), value: text("1") }],
+    });
+    let blocks = vec![named("a").expect("named"), named("nobody").expect("named")];
+    let walk = WalkRequest {
+        graph: graph(),
+        starts: blocks[..1].to_vec(),
+        filter: filter.clone(),
+        depth_max: Some(3),
+        visited_max: Some(9),
+        results_max: Some(9),
+        with_edges: true,
+        with_blocks: true,
+        ..WalkRequest::default()
+    };
+    let paths = PathsRequest { walk: Some(walk.clone()), target: named("b"), all: true };
+    let versions = GetVersionsRequest { graph: graph(), block: named("a"), before: None, limit: Some(3) };
+    let get_edge =
+        GetEdgeRequest { graph: graph(), source: named("a"), r#type: text("calls"), target: named("b"), at: None };
+    let list = ListBlocksRequest { graph: graph(), filter, source_prefix: text("file:"), limit: Some(3), at: None };
+    let neighbours = NeighboursRequest {
+        graph: graph(),
+        block: named("a"),
+        types: vec![text("calls")],
+        limit: Some(3),
+        direction: GraphDirection::Both.into(),
+        ..NeighboursRequest::default()
+    };
+    let changes = GraphChangesRequest { graph: graph(), after: Some(GraphPlace { position: 1, index: 0 }) };
+    let get = GetBlocksRequest { graph: graph(), blocks: blocks.clone(), at: None };
+    vec![
+        ("/quire.v1.Graph/Commit", commit(kinds)),
+        ("/quire.v1.Graph/Describe", DescribeGraphRequest { graph: graph() }.encode_to_vec()),
+        ("/quire.v1.Graph/GetBlocks", get.encode_to_vec()),
+        ("/quire.v1.Graph/Exists", ExistsRequest { graph: graph(), blocks, at: None }.encode_to_vec()),
+        ("/quire.v1.Graph/GetVersions", versions.encode_to_vec()),
+        ("/quire.v1.Graph/ListBlocks", list.encode_to_vec()),
+        ("/quire.v1.Graph/GetEdge", get_edge.encode_to_vec()),
+        ("/quire.v1.Graph/Neighbours", neighbours.encode_to_vec()),
+        ("/quire.v1.Graph/Walk", walk.encode_to_vec()),
+        ("/quire.v1.Graph/Paths", paths.encode_to_vec()),
+        ("/quire.v1.Graph/Order", walk.encode_to_vec()),
+        ("/quire.v1.Graph/Components", walk.encode_to_vec()),
+        ("/quire.v1.Graph/Missing", MissingRequest { graph: graph() }.encode_to_vec()),
+        ("/quire.v1.Graph/Changes", changes.encode_to_vec()),
+        ("/quire.v1.Graph/Commit", commit(deletions)),
+    ]
+}

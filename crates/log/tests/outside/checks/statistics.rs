@@ -1,0 +1,44 @@
+//! The bytes of a statistics page: as whoever watches reads them, and as the log goes on to count on them.
+
+use std::sync::LazyLock;
+
+use quire_log::Page;
+
+use super::base::{Base, RECORDS, answers, append};
+
+static PLAIN: LazyLock<Base> = LazyLock::new(Base::plain);
+
+/// The one that a corpus begins with.
+pub(crate) fn seed() -> &'static [u8] {
+    &PLAIN.files["statistics"]
+}
+
+/// Says whether the bytes are read as a page. Whatever they are, nothing of the log depends on them.
+pub(crate) fn check(bytes: &[u8]) -> bool {
+    let shard = PLAIN.with("statistics", bytes, |_| true);
+    let page = Page::read(shard.path());
+    let is_read = page.is_ok();
+    if let Ok(page) = page {
+        looked_at(&page, &page);
+    }
+    let mut opened = shard.open().expect("nothing depends on the page");
+    let before = Page::read(shard.path()).expect("there is one while the log is open");
+    append(&mut opened, RECORDS + 1).expect("it goes on");
+    let after = Page::read(shard.path()).expect("there is one while the log is open");
+    assert_eq!(after.appends, before.appends.wrapping_add(1));
+    looked_at(&after, &before);
+    let all = answers(&opened).expect("its segments are sound").all;
+    assert!(all.starts_with(&PLAIN.answers.all) && all.len() == PLAIN.answers.all.len() + 3);
+    is_read
+}
+
+/// Everything that is told of it.
+fn looked_at(page: &Page, before: &Page) {
+    let of = |page: &Page| [page.append_ns.clone(), page.sync_ns.clone(), page.checkpoint_ns.clone()];
+    for (now, then) in of(page).iter().zip(&of(before)) {
+        for histogram in [now, &now.since(then)] {
+            assert!(histogram.quantile_ns(0.5) <= histogram.quantile_ns(1.0));
+            assert!(histogram.mean_ns() <= histogram.total_ns);
+        }
+    }
+}

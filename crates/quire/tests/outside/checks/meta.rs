@@ -1,0 +1,81 @@
+//! The bytes of `quire.meta` in a sound database: as whoever opens it meets them, and verifies and repairs it.
+
+use quire::ErrorKind;
+use quire::tools::{RepairPlan, repair, shards, verify};
+
+use super::base::{FILES, folder, goes_on, open, put};
+
+const NAME: &str = "quire.meta";
+
+/// How many bytes count; what stands behind them does not.
+const BYTES: usize = 40;
+
+/// The one that a corpus begins with.
+pub(crate) fn seed() -> &'static [u8] {
+    &FILES[NAME]
+}
+
+/// What becomes of a database with these bytes, as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It opens, and has everything.
+    Opened,
+    /// It does not, and is repaired.
+    Repaired,
+    /// It is of a newer format, and is not touched.
+    Newer,
+}
+
+/// See the module. Bytes that somebody computed the checksum for are believed, and only have to end in an answer.
+pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> Outcome {
+    let outcome = met(bytes, is_genuine);
+    met(&sealed(bytes), false);
+    outcome
+}
+
+/// The same of the right kind and version, with the checksum that they should have.
+fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes.resize(bytes.len().max(BYTES), 0);
+    bytes[..12].copy_from_slice(&seed()[..12]);
+    let crc = crc32c::crc32c(&[&bytes[..12], &bytes[16..BYTES]].concat());
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+fn met(bytes: &[u8], is_genuine: bool) -> Outcome {
+    let folder = folder();
+    let path = folder.path().join("data");
+    put(&path, NAME, bytes);
+    let verification = verify(&path, &mut |_, _| ());
+    assert_eq!(verification.is_err(), shards(&path).is_err_and(|error| error.kind() == ErrorKind::NewerFormat));
+    let mut outcome = Outcome::Opened;
+    let opened = match open(&path) {
+        Err(error) if error.kind() == ErrorKind::NewerFormat => {
+            let told = verification.expect_err(&format!("it is told: {error}"));
+            assert_eq!(told.kind(), ErrorKind::NewerFormat);
+            assert_eq!(std::fs::read(path.join(NAME)).expect("it is there"), bytes, "it is not touched");
+            return Outcome::Newer;
+        }
+        Err(error) => {
+            assert!(!is_genuine || error.kind() == ErrorKind::Damaged, "{error}");
+            outcome = Outcome::Repaired;
+            let plan = RepairPlan::of(&verification.expect("what is wrong is a finding"));
+            // What is believed to be another's database is not what the shard is of, so there may be nothing to be done.
+            let repaired = repair(&path, &plan).and_then(|()| open(&path));
+            match repaired {
+                Ok(opened) => opened,
+                Err(error) => {
+                    assert!(!is_genuine, "the shard tells what it was: {error}");
+                    return outcome;
+                }
+            }
+        }
+        Ok(opened) => {
+            assert!(!is_genuine || bytes.get(..BYTES) == Some(seed()), "no other bytes are taken for it");
+            opened
+        }
+    };
+    goes_on(&opened.database);
+    outcome
+}
