@@ -211,7 +211,7 @@ async fn walks_tell_blocks_edges_and_the_bound_that_they_met() {
     commit(&mut client, vec![block(put("e")), edge("b", "uses", "e")]).await.expect("accepted");
     check(deep.clone(), WalkBound::None, &[("a", 0), ("b", 1), ("c", 1), ("e", 2), ("d", 2)]).await;
     let depth_first = WalkRequest { depth_first: true, ..deep };
-    check(depth_first, WalkBound::None, &[("a", 0), ("b", 1), ("c", 1), ("d", 2), ("e", 2)]).await;
+    check(depth_first, WalkBound::None, &[("a", 0), ("b", 1), ("c", 2), ("d", 3), ("e", 2)]).await;
     let unknown = client.walk(walk(&["nobody"])).await.expect_err("not there");
     assert_eq!(unknown.code(), Code::NotFound);
     served.stop().await;
