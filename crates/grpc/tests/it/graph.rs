@@ -235,6 +235,10 @@ async fn ways_are_told_the_shortest_and_all() {
     assert_eq!((lengths(&all), all[2].bound()), (vec![4, 3, 0], WalkBound::None));
     let bounded = pages(client.paths(request(true, Some(1))).await).await.expect("found");
     assert_eq!((lengths(&bounded), bounded[1].bound()), (vec![4, 0], WalkBound::Results));
+    let mut short = request(true, None);
+    short.walk.as_mut().expect("it is there").depth_max = Some(2);
+    let cut_off = pages(client.paths(short).await).await.expect("found");
+    assert_eq!((lengths(&cut_off), cut_off[1].bound()), (vec![3, 0], WalkBound::Depth));
     served.stop().await;
 }
 
