@@ -1,11 +1,11 @@
 //! Walks: order, bounds, and shapes that break a careless walk (long chains, stars, cycles).
 
 use quire_graph::{
-    BlockId, Bound, Command, DeleteBlock, DeleteEdges, Direction, End, Graph, Graphs, PutBlock, PutEdge, Refusal,
-    Reply, Visit, WalkPlan,
+    BlockId, Bound, Command, DeleteBlock, DeleteEdges, Direction, End, Graph, Graphs, Order, Progress, PutBlock,
+    PutEdge, Refusal, Reply, Visit, WalkPlan, Walker,
 };
 use quire_model::memory::World;
-use quire_model::{Denied, Timestamp};
+use quire_model::{Denied, Position, Timestamp};
 
 const G: &str = "g";
 
@@ -91,6 +91,49 @@ fn a_walk_says_which_bound_it_met_and_only_when_it_kept_something_from_it() {
     assert_eq!(bounded(9, 4), (4, Some(Bound::Visited)));
     assert_eq!(bounded(9, 1), (1, Some(Bound::Visited)));
     assert_eq!(bounded(9, 0), (0, Some(Bound::Visited)));
+}
+
+#[test]
+fn depth_first_tells_the_way_that_it_took_whatever_bound_ends_it() {
+    let world = world(&[(1, "t", 2), (2, "t", 3), (3, "t", 4), (1, "z", 4), (1, "z", 5)]);
+    let visits = |depth_max, visited_max, results_max| {
+        let plan = WalkPlan { order: Order::DepthFirst, depth_max, visited_max, results_max, ..WalkPlan::default() };
+        let walk = graph(&world).walk(&world.log, id(1), plan).unwrap().unwrap();
+        let from = |visit: Visit| (number(visit.block), visit.depth, visit.from.map(|step| number(step.block)));
+        (walk.visits().map(from).collect::<Vec<_>>(), walk.bound())
+    };
+    let all = [(1, 0, None), (2, 1, Some(1)), (3, 2, Some(2)), (4, 3, Some(3)), (5, 1, Some(1))];
+    assert_eq!(visits(100, 100, 100), (all.to_vec(), None));
+    for count in 1..5 {
+        assert_eq!(visits(100, count, 100), (all[..count].to_vec(), Some(Bound::Visited)));
+        assert_eq!(visits(100, 100, count), (all[..count].to_vec(), Some(Bound::Results)));
+    }
+    let turned = [(1, 0, None), (2, 1, Some(1)), (3, 2, Some(2)), (4, 1, Some(1)), (5, 1, Some(1))];
+    assert_eq!(visits(2, 100, 100), (turned.to_vec(), None));
+}
+
+#[test]
+fn depth_first_within_a_bound_goes_on_from_no_block_twice_and_says_what_it_left() {
+    let world = world(&[(1, "t", 2), (2, "t", 3), (1, "z", 3), (3, "t", 4)]);
+    let plan = WalkPlan { order: Order::DepthFirst, depth_max: 2, ..everything() };
+    assert_eq!(walk(&world, 1, plan), (vec![(1, 0), (2, 1), (3, 2)], Some(Bound::Depth)));
+    let plan = WalkPlan { order: Order::DepthFirst, depth_max: 3, ..everything() };
+    assert_eq!(walk(&world, 1, plan), (vec![(1, 0), (2, 1), (3, 2), (4, 3)], None));
+}
+
+#[test]
+fn depth_first_looks_at_each_edge_once_however_many_shorter_ways_there_are() {
+    const HOPS: u32 = 100_000;
+    let long = (0..HOPS).map(|number| (number, "t", number + 1));
+    let short = (0..HOPS - 1).map(|number| (number, "z", number + 2));
+    let world = world(&long.chain(short).collect::<Vec<_>>());
+    let mut walker = Walker::new(&[id(0)], WalkPlan { order: Order::DepthFirst, ..everything() }, Position::MAX);
+    let mut calls = 0;
+    while walker.advance(graph(&world), &world.log, 1_000).unwrap() == Progress::More {
+        calls += 1;
+    }
+    assert!(calls <= 400, "{calls} times about 1,000 edges, of 200,000");
+    assert_eq!(walker.finish().visits().last().map(|visit| visit.depth), Some(HOPS as usize));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Depth first, in the order in which a recursion would visit, without one.
 //!
 //! All edges of a block are put on the stack when it is visited, the first on top; what is visited by the time its turn
-//! comes is passed over. Within a bound on depth a block that was first reached on a long way is gone on from once more when
-//! a shorter one reaches it, so that whatever lies within the bound is visited, and none is visited twice.
+//! comes is passed over, however short the way is that leads to it again. So each block is expanded once, each edge looked at once
+//! from either end, and what a visit says never changes, whatever bound ends the walk.
 
 use quire_model::ReadError;
 
@@ -35,30 +35,24 @@ impl Walker<'_> {
                 return Ok(true);
             }
             let met = &mut self.met[pending.number as usize];
-            let is_first = !met.is_visited();
-            let is_nearer = pending.depth < met.depth;
-            if !is_first && !is_nearer {
+            if met.is_visited() {
                 continue;
             }
-            met.depth = pending.depth;
-            if is_first {
-                let bound = if self.visited >= self.plan.visited_max {
-                    Some(Bound::Visited)
-                } else if met.state == State::Seen && self.given >= self.plan.results_max {
-                    Some(Bound::Results)
-                } else {
-                    None
-                };
-                if let Some(bound) = bound {
-                    self.stop(bound);
-                    return Ok(true);
-                }
-                (met.from, met.edge_type, met.end) = (pending.from, pending.edge_type, pending.end);
-                self.visit(pending.number);
-                self.order.push(pending.number);
+            let bound = if self.visited >= self.plan.visited_max {
+                Some(Bound::Visited)
+            } else if met.state == State::Seen && self.given >= self.plan.results_max {
+                Some(Bound::Results)
             } else {
-                (met.from, met.edge_type, met.end) = (pending.from, pending.edge_type, pending.end);
+                None
+            };
+            if let Some(bound) = bound {
+                self.stop(bound);
+                return Ok(true);
             }
+            met.depth = pending.depth;
+            (met.from, met.edge_type, met.end) = (pending.from, pending.edge_type, pending.end);
+            self.visit(pending.number);
+            self.order.push(pending.number);
             if self.is_closed {
                 return Ok(true);
             }
@@ -71,8 +65,7 @@ impl Walker<'_> {
                 let depth = pending.depth.saturating_add(1);
                 let met = &this.met[number as usize];
                 let is_within = depth as usize <= this.plan.depth_max;
-                let is_of_use = !met.is_visited() || depth < met.depth;
-                if met.state != State::Barred && is_within && is_of_use {
+                if met.state != State::Barred && is_within && !met.is_visited() {
                     let Pending { number: from, .. } = pending;
                     this.stack.push(Pending { number, from, depth, edge_type: far.edge_type, end: far.end });
                 }

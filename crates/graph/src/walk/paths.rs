@@ -20,7 +20,8 @@ const STEPS_AT_ONCE: u32 = 4096;
 pub struct Paths {
     /// Each from the start to the target, in the order of a walk depth first.
     pub paths: Vec<Vec<Visit>>,
-    /// What kept more from being found.
+    /// What kept more from being found. [`Bound::Depth`]: there may be ways of more edges; whether one of them visits no block
+    /// twice is not looked for.
     pub bound: Option<Bound>,
 }
 
@@ -42,10 +43,13 @@ impl Walk {
         let Some((start, target)) = number(start).zip(number(target)) else { return found };
         let distances = self.distances(target, direction);
         let links = Links::of(self, direction);
-        let is_near = |number: u32, edges: usize| {
-            distances[number as usize] != NONE && edges + distances[number as usize] as usize <= edges_max
-        };
+        let leads_there = |number: u32| distances[number as usize] != NONE;
+        let is_near =
+            |number: u32, edges: usize| leads_there(number) && edges + distances[number as usize] as usize <= edges_max;
         if !is_near(start, 0) {
+            if leads_there(start) {
+                found.bound.get_or_insert(Bound::Depth);
+            }
             return found;
         }
         let mut is_on_way = alloc::vec![false; self.met.len()];
@@ -74,7 +78,11 @@ impl Walk {
                     is_on_way[edge.to as usize] = true;
                     way.push((edge.to, 0, Some(edge)));
                 }
-                Some(_) => {}
+                Some(edge) => {
+                    if !is_on_way[edge.to as usize] && leads_there(edge.to) {
+                        found.bound.get_or_insert(Bound::Depth);
+                    }
+                }
                 None => {
                     is_on_way[number as usize] = false;
                     way.pop();

@@ -8,7 +8,10 @@ pub enum Order {
     /// By distance from the start; at the same distance by when the block before it on the way was visited; then in the
     /// order of that block's neighbours.
     BreadthFirst,
-    /// A block, then everything behind its first neighbour, then everything behind its second.
+    /// A block, then everything behind its first neighbour, then everything behind its second: preorder, each block once, when
+    /// the walk first comes to it. Depth and step are those of the way that the walk took, which need not be a shortest one.
+    /// The walk turns round at [`WalkPlan::depth_max`], and goes on no second time from what it visited: a block that is near
+    /// on another way only may be left out within a bound on depth, and [`Bound::Depth`] then says so.
     DepthFirst,
 }
 
@@ -101,7 +104,7 @@ impl core::fmt::Debug for BlockFilter<'_> {
 /// What kept a walk from something that it would have visited or given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// [`WalkPlan::depth_max`]: everything within it was visited, and there is more behind it.
+    /// [`WalkPlan::depth_max`]: there is more behind it. Breadth first everything within it was visited.
     Depth,
     /// [`WalkPlan::visited_max`].
     Visited,

@@ -95,6 +95,9 @@ impl NaiveGraph {
     }
 }
 
+/// A block, its depth, and the block before it on the way.
+type DepthVisit = (BlockId, usize, Option<BlockId>);
+
 impl NaiveGraph {
     /// The edges of a block, outgoing ones first, each once.
     fn edges_of(&self, block: BlockId) -> Vec<(BlockId, String, BlockId)> {
@@ -103,12 +106,32 @@ impl NaiveGraph {
         outgoing.chain(incoming.filter(|(source, ..)| *source != block)).collect()
     }
 
-    /// Preorder: a block, then everything behind its first neighbour.
-    fn depth_first(&self, block: BlockId, seen: &mut Vec<BlockId>) {
-        if !seen.contains(&block) {
-            seen.push(block);
-            for (_, next) in self.neighbours(block, End::Target) {
-                self.depth_first(next, seen);
+    /// Preorder: a block, then everything behind its first neighbour. It turns round at a depth; says whether blocks were left
+    /// out there.
+    fn depth_first(&self, start: BlockId, depth_max: usize) -> (Vec<DepthVisit>, bool) {
+        let (mut visits, mut turned) = (Vec::new(), BTreeSet::new());
+        self.go_deeper((start, 0, None), depth_max, &mut visits, &mut turned);
+        let is_left_out = turned.iter().any(|left| !visits.iter().any(|(block, ..)| block == left));
+        (visits, is_left_out)
+    }
+
+    fn go_deeper(
+        &self,
+        visit: DepthVisit,
+        depth_max: usize,
+        visits: &mut Vec<DepthVisit>,
+        turned: &mut BTreeSet<BlockId>,
+    ) {
+        let (block, depth, _) = visit;
+        if visits.iter().any(|(visited, ..)| *visited == block) {
+            return;
+        }
+        visits.push(visit);
+        for (_, next) in self.neighbours(block, End::Target) {
+            if depth == depth_max {
+                turned.insert(next);
+            } else {
+                self.go_deeper((next, depth + 1, Some(block)), depth_max, visits, turned);
             }
         }
     }
@@ -320,18 +343,22 @@ struct Begun {
     graph: &'static str,
     start: BlockId,
     walker: Walker<'static>,
+    /// Within which depth it goes depth first, if it does.
+    deep: Option<usize>,
     naive: NaiveGraph,
 }
 
-/// Every walk that can be begun in the graphs as they are, in both orders.
+/// Every walk that can be begun in the graphs as they are, in both orders, depth first with and without a bound on depth.
 fn begin(naive: &Naive, at: Position) -> Vec<Begun> {
     let mut begun = Vec::new();
     for (graph, naive) in naive {
         for start in (0..BLOCKS).map(id) {
-            for order in [Order::BreadthFirst, Order::DepthFirst] {
-                let plan = WalkPlan { order, with_edges: order == Order::BreadthFirst, ..WalkPlan::default() };
+            let breadth = WalkPlan { with_edges: true, ..WalkPlan::default() };
+            let deep = |depth_max| WalkPlan { order: Order::DepthFirst, depth_max, ..WalkPlan::default() };
+            for plan in [breadth, deep(usize::MAX), deep(2)] {
                 let walker = Walker::new(&[start], plan, at);
-                begun.push(Begun { graph, start, walker, naive: naive.clone() });
+                let deep = (plan.order == Order::DepthFirst).then_some(plan.depth_max);
+                begun.push(Begun { graph, start, walker, deep, naive: naive.clone() });
             }
         }
     }
@@ -356,12 +383,15 @@ impl Begun {
         let at = self.walker.at();
         let walk = self.walker.finish();
         let visits: Vec<(BlockId, usize)> = walk.visits().map(|visit| (visit.block, visit.depth)).collect();
+        if let Some(depth_max) = self.deep {
+            let (expected, is_left_out) = self.naive.depth_first(self.start, depth_max);
+            let from = |visit: quire_graph::Visit| (visit.block, visit.depth, visit.from.map(|step| step.block));
+            assert_eq!(walk.visits().map(from).collect::<Vec<_>>(), expected, "depth first within {depth_max} at {at}");
+            assert_eq!(walk.bound(), is_left_out.then_some(quire_graph::Bound::Depth));
+            return;
+        }
         let breadth = self.naive.walk(self.start);
-        let mut depth = Vec::new();
-        self.naive.depth_first(self.start, &mut depth);
-        let is_breadth = visits == breadth;
-        let is_depth = visits.iter().map(|visit| visit.0).eq(depth);
-        assert!(is_breadth || is_depth, "{visits:?} at {at} is neither {breadth:?} nor depth first");
+        assert_eq!(visits, breadth, "breadth first at {at}");
         assert_eq!(walk.bound(), None);
         let mut edges: Vec<_> = walk
             .edges()
@@ -372,7 +402,7 @@ impl Begun {
         let within = self.naive.edges.iter().filter(|edge| is_within(&edge.0) && is_within(&edge.2));
         let mut expected: Vec<_> = within.map(|edge| (edge.0, edge.1.clone(), edge.2)).collect();
         expected.sort();
-        assert!(edges == expected || (edges.is_empty() && is_depth), "{edges:?} at {at}, and not {expected:?}");
+        assert_eq!(edges, expected, "at {at}");
     }
 }
 

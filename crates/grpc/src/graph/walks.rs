@@ -241,8 +241,7 @@ impl Ways {
             let mut goes_on = || app.database.now() < deadline;
             let count_max = self.asked.results_max.unwrap_or(PATHS);
             let found = walk.paths((starts[0], self.target), *direction, *depth_max, count_max, &mut goes_on);
-            // What lies behind the depth is on no way that is short enough.
-            (walk, found.paths, found.bound.filter(|bound| *bound != Bound::Depth))
+            (walk, found.paths, found.bound)
         } else {
             let walk = self.asked.with(|plan| {
                 let plan = WalkPlan { results_max: usize::MAX, ..plan };

@@ -211,7 +211,7 @@ async fn walks_tell_blocks_edges_and_the_bound_that_they_met() {
     commit(&mut client, vec![block(put("e")), edge("b", "uses", "e")]).await.expect("accepted");
     check(deep.clone(), WalkBound::None, &[("a", 0), ("b", 1), ("c", 1), ("e", 2), ("d", 2)]).await;
     let depth_first = WalkRequest { depth_first: true, ..deep };
-    check(depth_first, WalkBound::None, &[("a", 0), ("b", 1), ("c", 1), ("d", 2), ("e", 2)]).await;
+    check(depth_first, WalkBound::None, &[("a", 0), ("b", 1), ("c", 2), ("d", 3), ("e", 2)]).await;
     let unknown = client.walk(walk(&["nobody"])).await.expect_err("not there");
     assert_eq!(unknown.code(), Code::NotFound);
     served.stop().await;
@@ -235,6 +235,10 @@ async fn ways_are_told_the_shortest_and_all() {
     assert_eq!((lengths(&all), all[2].bound()), (vec![4, 3, 0], WalkBound::None));
     let bounded = pages(client.paths(request(true, Some(1))).await).await.expect("found");
     assert_eq!((lengths(&bounded), bounded[1].bound()), (vec![4, 0], WalkBound::Results));
+    let mut short = request(true, None);
+    short.walk.as_mut().expect("it is there").depth_max = Some(2);
+    let cut_off = pages(client.paths(short).await).await.expect("found");
+    assert_eq!((lengths(&cut_off), cut_off[1].bound()), (vec![3, 0], WalkBound::Depth));
     served.stop().await;
 }
 

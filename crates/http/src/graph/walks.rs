@@ -202,8 +202,7 @@ pub(crate) async fn paths(
             })?;
             let mut goes_on = || app.database.now() < deadline;
             let found = walked.paths((start, target), asked.direction, asked.depth_max, count_max, &mut goes_on);
-            // What lies behind the depth is on no way that is short enough.
-            (found.paths, found.bound.filter(|bound| *bound != Bound::Depth))
+            (found.paths, found.bound)
         } else {
             let walked = asked.with(|plan| {
                 snapshot.walk_until(start, target, WalkPlan { order: Order::BreadthFirst, ..plan }, Some(asked.time))

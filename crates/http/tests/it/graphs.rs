@@ -136,6 +136,10 @@ fn lists_walks_and_ways_filter_and_stay_at_a_position() {
 
     let paths = get(&served, &format!("/v1/graph/g/paths?from=b&to=a&{at}"));
     assert_eq!(names(&paths["paths"][0]), ["b", "ç", "a"]);
+    for all in [false, true] {
+        let cut_off = get(&served, &format!("/v1/graph/g/paths?from=b&to=a&all={all}&depth=1&{at}"));
+        assert_eq!((&cut_off["paths"], &cut_off["bound"]), (&json!([]), &json!("depth")), "all={all}");
+    }
     let order = get(&served, &format!("/v1/graph/g/order?start=00000000000000000000000000000000&by=id&{at}"));
     assert_eq!(
         (names(&order["order"]), names(&order["cycles"][0])),
