@@ -2,6 +2,12 @@
 //!
 //! A pure function of the attempt and of a draw that the caller takes from the record: the same log gives the same times.
 
+/// The wait after the first failed attempt when nobody says how long, in microseconds.
+pub const BACKOFF_FIRST_MICROS: u64 = 5_000_000;
+
+/// The longest wait between attempts when nobody says how long, in microseconds.
+pub const BACKOFF_MAX_MICROS: u64 = 3_600_000_000;
+
 /// How long a job waits after an attempt failed. `L` is a list of waits: borrowed in a command, owned in what is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backoff<L> {
@@ -33,7 +39,7 @@ pub enum Backoff<L> {
 impl<L> Default for Backoff<L> {
     /// Exponential from 5 seconds up to 1 hour.
     fn default() -> Self {
-        Backoff::Exponential { base_micros: 5_000_000, max_micros: 3_600_000_000 }
+        Backoff::Exponential { base_micros: BACKOFF_FIRST_MICROS, max_micros: BACKOFF_MAX_MICROS }
     }
 }
 

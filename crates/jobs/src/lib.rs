@@ -101,7 +101,7 @@ mod search;
 mod view;
 mod walk;
 
-pub use backoff::Backoff;
+pub use backoff::{BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff};
 pub use bulk::BulkProgress;
 pub use codec::Cause;
 pub use command::{Change, Command, FetchedJob, Order, Reply, Retry};

@@ -7,6 +7,7 @@ use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priori
 use quire::{Commit, Part, Timestamp};
 use tonic::Status;
 
+use super::request::chosen;
 use super::{answered, each_answered, one};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
@@ -22,10 +23,16 @@ fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, Status> {
     Ok(match change.and_then(|change| change.what.as_ref()) {
         Some(What::Cancel(why)) => Change::Cancel { reason: &why.reason },
         Some(What::Hold(why)) => Change::Hold { reason: &why.reason },
-        Some(What::Release(_)) => Change::Release,
+        Some(What::Release(release)) => {
+            chosen("change.release", *release)?;
+            Change::Release
+        }
         Some(What::RunAtUs(at)) => Change::Reschedule { run_at: Timestamp::from_micros(*at) },
         Some(What::Retry(Retry { payload })) => Change::Retry { payload: payload.as_deref() },
-        Some(What::Delete(_)) => Change::Delete,
+        Some(What::Delete(delete)) => {
+            chosen("change.delete", *delete)?;
+            Change::Delete
+        }
         Some(What::MoveTo(queue)) => Change::Move { queue },
         Some(What::Priority(priority)) => {
             Change::Priority(Priority::new(super::request::small("priority", *priority)?))

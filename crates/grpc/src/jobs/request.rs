@@ -1,7 +1,8 @@
 //! Messages of requests, as the commands that they stand for. What they carry is borrowed.
 
 use quire::jobs::{
-    Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority, Retry, Unique, UniqueHold, UniqueScope,
+    BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority,
+    Retry, Unique, UniqueHold, UniqueScope,
 };
 use quire::{Commit, Database, Outcome, Part, Ticket, Timestamp};
 use tonic::Status;
@@ -68,10 +69,10 @@ fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r
         expires_at: job.expires_at_us.map(Timestamp::from_micros),
         timeout_micros: job.timeout_us,
         attempts_max: job.attempts_max.map_or(Ok(or.attempts_max), attempts)?,
-        backoff: job.backoff.as_ref().map_or(or.backoff, backoff_of),
+        backoff: job.backoff.as_ref().map_or(Ok(or.backoff), backoff_of)?,
         jitter_percent: small("jitter_percent", job.jitter_percent)?,
         group: &job.group,
-        unique: job.unique.as_ref().map(unique),
+        unique: job.unique.as_ref().map(unique).transpose()?,
         retention_micros: job.retention_us,
         tags,
         ..or
@@ -93,35 +94,57 @@ fn out_of_range(name: &str, number: u32, most: u32) -> Status {
     invalid(format!("{name} is {number}, and at most {most}"))
 }
 
-fn backoff_of(given: &proto::Backoff) -> Backoff<&[u64]> {
-    match &given.kind {
-        None => Backoff::default(),
-        Some(backoff::Kind::None(_)) => Backoff::None,
-        Some(backoff::Kind::FixedUs(micros)) => Backoff::Fixed { micros: *micros },
-        Some(backoff::Kind::Linear(by)) => Backoff::Linear { base_micros: by.first_us, max_micros: by.max_us },
-        Some(backoff::Kind::Exponential(by)) => {
-            Backoff::Exponential { base_micros: by.first_us, max_micros: by.max_us }
-        }
-        Some(backoff::Kind::List(list)) => Backoff::List(&list.waits_us),
-    }
+/// That one of several choices which is a boolean is chosen by `true`: it says nothing otherwise.
+pub(super) fn chosen(name: &str, is_chosen: bool) -> Result<(), Status> {
+    if is_chosen { Ok(()) } else { Err(invalid(format!("{name} is false, which says nothing: leave it out"))) }
 }
 
-fn unique(key: &UniqueKey) -> Unique<'_> {
-    Unique {
+fn backoff_of(given: &proto::Backoff) -> Result<Backoff<&[u64]>, Status> {
+    // What is left out is 0 in a message, and a wait that does not grow is said otherwise.
+    let growing = |by: &backoff::Growing| {
+        let or = |given, default| if given == 0 { default } else { given };
+        (or(by.first_us, BACKOFF_FIRST_MICROS), or(by.max_us, BACKOFF_MAX_MICROS))
+    };
+    Ok(match &given.kind {
+        None => return Err(invalid("the backoff does not say how long")),
+        Some(backoff::Kind::None(none)) => {
+            chosen("backoff.none", *none)?;
+            Backoff::None
+        }
+        Some(backoff::Kind::FixedUs(micros)) => Backoff::Fixed { micros: *micros },
+        Some(backoff::Kind::Linear(by)) => {
+            let (base_micros, max_micros) = growing(by);
+            Backoff::Linear { base_micros, max_micros }
+        }
+        Some(backoff::Kind::Exponential(by)) => {
+            let (base_micros, max_micros) = growing(by);
+            Backoff::Exponential { base_micros, max_micros }
+        }
+        Some(backoff::Kind::List(list)) => Backoff::List(&list.waits_us),
+    })
+}
+
+fn unique(key: &UniqueKey) -> Result<Unique<'_>, Status> {
+    let clash = unique_key::Clash::try_from(key.clash)
+        .map_err(|_| invalid(format!("unique.clash is {}, which is none", key.clash)))?;
+    Ok(Unique {
         key: &key.key,
         scope: if key.everywhere { UniqueScope::Everywhere } else { UniqueScope::Queue },
         hold: match key.hold {
             None => UniqueHold::UntilFinished,
-            Some(Hold::UntilStarted(_)) => UniqueHold::UntilStarted,
+            Some(Hold::UntilStarted(until_started)) => {
+                chosen("unique.until_started", until_started)?;
+                UniqueHold::UntilStarted
+            }
             Some(Hold::ForUs(micros)) => UniqueHold::For(micros),
         },
-        clash: match key.clash() {
+        clash: match clash {
             unique_key::Clash::Keep => Clash::Keep,
             unique_key::Clash::Reject => Clash::Reject,
             unique_key::Clash::Replace => Clash::Replace,
             unique_key::Clash::Extend => Clash::Extend,
         },
-    }
+    })
 }
 
 /// The job and the lease that a report names.
@@ -140,7 +163,10 @@ fn report(report: &JobReport) -> Result<Command<'_>, Status> {
             let retry = match retry {
                 None => Retry::Backoff,
                 Some(fail::Retry::RetryAtUs(at)) => Retry::At(Timestamp::from_micros(*at)),
-                Some(fail::Retry::Never(_)) => Retry::Never,
+                Some(fail::Retry::Never(never)) => {
+                    chosen("fail.never", *never)?;
+                    Retry::Never
+                }
             };
             Command::Fail { job, token, error, retry }
         }

@@ -11,6 +11,7 @@ use tonic::Status;
 
 use super::change::job_id;
 use super::read::{step, word};
+use super::request::chosen;
 use crate::app::App;
 use crate::aside::aside;
 use crate::error::{failed, invalid, stopping};
@@ -57,7 +58,10 @@ pub(super) fn begin(
     };
     let after = match begin {
         None => Cursor::behind(app.database.published()),
-        Some(Begin::Start(_)) => Cursor::START,
+        Some(Begin::Start(start)) => {
+            chosen("start", start)?;
+            Cursor::START
+        }
         Some(Begin::After(cursor)) => cursor.parse().map_err(|_| invalid(format!("{cursor:?} is not a cursor")))?,
     };
     let events = app.database.life_events(filter, after).map_err(failed)?;

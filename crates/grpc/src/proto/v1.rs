@@ -1761,7 +1761,9 @@ pub struct WalkRequest {
     /// Only along edges of these types; of every type when empty.
     #[prost(string, repeated, tag = "4")]
     pub types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Depth first instead of breadth first.
+    /// Depth first instead of breadth first: a block, then everything behind its first neighbour, then everything behind its
+    /// second, each once, when the walk first comes to it. It turns round at `depth_max`, and goes on from no block twice: what is
+    /// near on another way only may then be left out, and the bound is depth.
     #[prost(bool, tag = "5")]
     pub depth_first: bool,
     /// Which blocks to tell. The starts are told in any case.
@@ -1847,7 +1849,8 @@ pub struct PathsRequest {
     #[prost(bool, tag = "3")]
     pub all: bool,
 }
-/// A way, from the start to the target. The last message has none, and says what bound kept more from being found.
+/// A way, from the start to the target. The last message has none, and says what bound kept more from being found: depth, when
+/// there may be ways of more edges.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PathsResponse {
     #[prost(message, repeated, tag = "1")]
@@ -3392,8 +3395,10 @@ pub struct Backoff {
 pub mod backoff {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Growing {
+        /// 5 seconds when absent or 0.
         #[prost(uint64, tag = "1")]
         pub first_us: u64,
+        /// An hour when absent or 0.
         #[prost(uint64, tag = "2")]
         pub max_us: u64,
     }

@@ -6,8 +6,8 @@ use quire_grpc::proto::jobs_client::JobsClient;
 use quire_grpc::proto::work_request::Subscription;
 use quire_grpc::proto::work_response::{FrameResult, Kind};
 use quire_grpc::proto::{
-    EnqueueJobsRequest, EnqueueResult, FetchJobsRequest, FetchedJob, JobReport, NewJob, ReportJobsRequest,
-    ReportResult, UniqueKey, WorkRequest, unique_key,
+    Backoff, EnqueueJobsRequest, EnqueueResult, FetchJobsRequest, FetchedJob, JobReport, NewJob, ReportJobsRequest,
+    ReportResult, UniqueKey, WorkRequest, backoff, unique_key,
 };
 use tonic::Code;
 use tonic::transport::Channel;
@@ -199,5 +199,52 @@ async fn a_frame_that_can_not_be_ends_the_stream_with_the_reason() {
         worker.tell(frame).await;
         let status = worker.0.receive().await.expect_err("refused");
         assert_eq!(told(&status).0, Code::InvalidArgument, "{status:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_says_no_or_nothing_is_refused_and_not_taken_for_a_yes() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    let backoff = |kind| NewJob { backoff: Some(Backoff { kind }), ..job("a") };
+    let unique = |unique| NewJob { unique: Some(UniqueKey { key: "k".into(), ..unique }), ..job("a") };
+    for wrong in [
+        backoff(Some(backoff::Kind::None(false))),
+        backoff(None),
+        unique(UniqueKey { hold: Some(unique_key::Hold::UntilStarted(false)), ..UniqueKey::default() }),
+        unique(UniqueKey { clash: 9, ..UniqueKey::default() }),
+    ] {
+        let status = client.enqueue(EnqueueJobsRequest { jobs: vec![wrong] }).await.expect_err("refused");
+        assert_eq!((told(&status).0, told(&status).1.as_str()), (Code::InvalidArgument, "INVALID"));
+    }
+    enqueue(&mut client, vec![backoff(Some(backoff::Kind::None(true)))]).await;
+    let jobs = fetched(&mut client, fetch(9, 0)).await;
+    let not_never = Fail { error: "no".to_owned(), retry: Some(fail::Retry::Never(false)) };
+    let request = ReportJobsRequest { reports: vec![report(&jobs[0], What::Fail(not_never))] };
+    assert_eq!(told(&client.report(request).await.expect_err("refused")).0, Code::InvalidArgument);
+    let results = reported(&mut client, vec![ack(&jobs[0])]).await;
+    assert!(results[0].refused.is_none(), "it is still this worker's");
+}
+
+#[tokio::test]
+async fn a_backoff_that_is_given_in_part_has_the_defaults_of_a_job_for_the_rest() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    let growing = |first_us| backoff::Growing { first_us, max_us: 0 };
+    let kinds = [
+        backoff::Kind::Exponential(growing(1_000_000)),
+        backoff::Kind::Linear(growing(7_200_000_000)),
+        backoff::Kind::Exponential(growing(0)),
+    ];
+    let waits = [1_000_000, 3_600_000_000, 5_000_000];
+    let jobs = kinds.map(|kind| NewJob { backoff: Some(Backoff { kind: Some(kind) }), ..job("a") }).to_vec();
+    enqueue(&mut client, jobs).await;
+    let jobs = fetched(&mut client, fetch(3, 0)).await;
+    let failed = |job| report(job, What::Fail(Fail { error: "no".to_owned(), retry: None }));
+    let results = reported(&mut client, jobs.iter().map(failed).collect()).await;
+    for ((job, result), wait) in jobs.iter().zip(&results).zip(waits) {
+        let fetched_at = job.deadline_us - 30_000_000;
+        let waited = result.until_us.expect("it is tried again") - fetched_at;
+        assert!((wait..wait + 20_000_000).contains(&waited), "{waited} us, about {wait}");
     }
 }

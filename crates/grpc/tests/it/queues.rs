@@ -102,6 +102,12 @@ async fn jobs_are_changed_each_by_itself_and_read_also_after_a_restart() {
     for request in [
         ChangeJobsRequest { items: vec![change_jobs_request::Item { job: ids[0].clone(), change: None }] },
         ChangeJobsRequest { items: vec![change_jobs_request::Item { job: "7".to_owned(), change: None }] },
+        ChangeJobsRequest {
+            items: vec![change_jobs_request::Item {
+                job: ids[0].clone(),
+                change: Some(JobChange { what: Some(What::Delete(false)) }),
+            }],
+        },
     ] {
         let status = client.change(request).await.expect_err("refused");
         assert_eq!((told(&status).0, told(&status).1.as_str()), (Code::InvalidArgument, "INVALID"));

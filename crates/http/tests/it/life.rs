@@ -126,3 +126,35 @@ fn what_says_nothing_or_two_things_is_refused() {
         served.fails("POST", "/v1/commit", &enqueue(wrong), 400, "invalid");
     }
 }
+
+#[test]
+fn an_option_that_would_change_nothing_is_refused() {
+    let served = Served::new();
+    let enqueue = |job: &str| format!(r#"{{"parts": [{{"enqueue": {{"queue": "q", {job}}}}}]}}"#);
+    for (job, code) in [
+        (r#""backoff_list_ms": []"#, "out_of_range"),
+        (r#""backoff_list_ms": [1], "backoff": "fixed""#, "invalid"),
+        (r#""backoff": "fixed", "backoff_base_ms": 50, "backoff_max_ms": 20"#, "invalid"),
+        (r#""backoff": "none", "backoff_base_ms": 400"#, "invalid"),
+        (r#""backoff": "none", "backoff_max_ms": 400"#, "invalid"),
+        (r#""priority": 256"#, "invalid"),
+        (r#""priority": -1"#, "invalid"),
+        (r#""priority": "urgent""#, "invalid"),
+    ] {
+        served.fails("POST", "/v1/commit", &enqueue(job), 400, code);
+    }
+    assert_eq!(served.post("/v1/commit", enqueue(r#""backoff": "none""#)).status, 200);
+}
+
+#[test]
+fn a_priority_has_a_name() {
+    let served = Served::new();
+    let priority = |job: &str| served.read(&format!("/v1/jobs/{job}"))["priority"].clone();
+    for (name, number) in [("critical", 255), ("high", 192), ("normal", 128), ("low", 64)] {
+        let job = enqueue(&served, json!({"queue": "q", "priority": name}));
+        assert_eq!(priority(&job), number);
+        served.write(&format!("/v1/jobs/{job}/change"), json!({"priority": 1}));
+        served.write(&format!("/v1/jobs/{job}/change"), json!({"priority": name}));
+        assert_eq!(priority(&job), number);
+    }
+}

@@ -21,9 +21,9 @@ pub(crate) struct Enqueue {
     /// The name of the handler
     #[arg(long)]
     kind: Option<String>,
-    /// 0 to 255, the greater goes first [default: 128]
-    #[arg(long, value_name = "N")]
-    priority: Option<u8>,
+    /// 0 to 255, the greater goes first, or critical (255), high (192), normal (128), low (64) [default: normal]
+    #[arg(long, value_name = "N", value_parser = number_or_name)]
+    priority: Option<Value>,
     /// Run it so many milliseconds from now
     #[arg(long, value_name = "MS")]
     delay_ms: Option<u64>,
@@ -198,4 +198,9 @@ fn finished(client: &Client, bulk: &str) -> Result<Value> {
         }
         client.post(&Path::new(&["commit"]), &json!({ "parts": [{ "tick": {} }] }))?;
     }
+}
+
+/// A number as such, and anything else as a text that the server knows or refuses.
+fn number_or_name(text: &str) -> std::result::Result<Value, std::convert::Infallible> {
+    Ok(text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number)))
 }

@@ -2,7 +2,8 @@
 
 use quire::Timestamp;
 use quire::jobs::{
-    Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority, Retry, Unique, UniqueHold, UniqueScope,
+    BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority,
+    Retry, Unique, UniqueHold, UniqueScope,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,10 +13,6 @@ use crate::error::Problem;
 
 /// How long a lease lasts when a fetch does not say, in milliseconds.
 pub(crate) const LEASE_MS_DEFAULT: u64 = 30_000;
-
-/// The backoff of a job whose producer gives it in part, in microseconds: that of [`Backoff::default`].
-const BACKOFF_BASE_MICROS: u64 = 5_000_000;
-const BACKOFF_MAX_MICROS: u64 = 3_600_000_000;
 
 /// Enqueues a job.
 #[derive(Debug, Deserialize)]
@@ -30,7 +27,7 @@ pub(crate) struct Enqueue<'r> {
     payload_base64: Option<Base64>,
     #[serde(borrow)]
     kind: Option<Text<'r>>,
-    priority: Option<u8>,
+    priority: Option<PriorityRequest>,
     run_at_ms: Option<u64>,
     delay_ms: Option<u64>,
     expires_at_ms: Option<u64>,
@@ -40,8 +37,7 @@ pub(crate) struct Enqueue<'r> {
     backoff: Option<Shape>,
     backoff_base_ms: Option<u64>,
     backoff_max_ms: Option<u64>,
-    #[serde(default)]
-    backoff_list_ms: Vec<u64>,
+    backoff_list_ms: Option<Vec<u64>>,
     #[serde(default)]
     jitter_percent: u8,
     #[serde(borrow)]
@@ -51,6 +47,35 @@ pub(crate) struct Enqueue<'r> {
     retention_ms: Option<u64>,
     #[serde(borrow, default)]
     pub(super) tags: Vec<Text<'r>>,
+}
+
+/// How urgent a job is, by number or by name.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "a priority is a number from 0 to 255, or critical, high, normal or low")]
+pub(crate) enum PriorityRequest {
+    Number(u8),
+    Name(PriorityName),
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PriorityName {
+    Critical,
+    High,
+    Normal,
+    Low,
+}
+
+impl PriorityRequest {
+    pub(super) fn priority(self) -> Priority {
+        match self {
+            PriorityRequest::Number(number) => Priority::new(number),
+            PriorityRequest::Name(PriorityName::Critical) => Priority::CRITICAL,
+            PriorityRequest::Name(PriorityName::High) => Priority::HIGH,
+            PriorityRequest::Name(PriorityName::Normal) => Priority::NORMAL,
+            PriorityRequest::Name(PriorityName::Low) => Priority::LOW,
+        }
+    }
 }
 
 /// The shapes of a backoff that have a word; a list of waits is one, too.
@@ -222,7 +247,7 @@ pub(super) fn time(
 impl Enqueue<'_> {
     /// The waits of its backoff, in microseconds.
     pub(super) fn waits(&self) -> Vec<u64> {
-        self.backoff_list_ms.iter().copied().map(micros).collect()
+        self.backoff_list_ms.iter().flatten().copied().map(micros).collect()
     }
 
     pub(crate) fn command<'c>(
@@ -236,7 +261,7 @@ impl Enqueue<'_> {
         let job = NewJob {
             payload: payload.unwrap_or_default(),
             kind: self.kind.as_deref().unwrap_or_default(),
-            priority: self.priority.map_or(priority, Priority::new),
+            priority: self.priority.map_or(priority, PriorityRequest::priority),
             run_at: time("run_at", self.run_at_ms, self.delay_ms, now)?,
             expires_at: time("expires_at", self.expires_at_ms, self.expires_in_ms, now)?,
             timeout_micros: self.timeout_ms.map(micros),
@@ -252,15 +277,23 @@ impl Enqueue<'_> {
     }
 
     fn backoff<'c>(&self, waits: &'c [u64]) -> Result<Backoff<&'c [u64]>, Problem> {
-        if !waits.is_empty() {
+        if self.backoff_list_ms.is_some() {
             return match (self.backoff, self.backoff_base_ms, self.backoff_max_ms) {
                 (None, None, None) => Ok(Backoff::List(waits)),
                 _ => Err(Problem::invalid("give backoff_list_ms, or the other fields of a backoff, not both")),
             };
         }
-        let base_micros = self.backoff_base_ms.map_or(BACKOFF_BASE_MICROS, micros);
+        let shape = self.backoff.unwrap_or(Shape::Exponential);
+        match (shape, self.backoff_base_ms, self.backoff_max_ms) {
+            (Shape::None, Some(_), _) => return Err(Problem::invalid("without a backoff there is no backoff_base_ms")),
+            (Shape::None | Shape::Fixed, _, Some(_)) => {
+                return Err(Problem::invalid("backoff_max_ms is of a backoff that grows: linear or exponential"));
+            }
+            _ => {}
+        }
+        let base_micros = self.backoff_base_ms.map_or(BACKOFF_FIRST_MICROS, micros);
         let max_micros = self.backoff_max_ms.map_or(BACKOFF_MAX_MICROS, micros);
-        Ok(match self.backoff.unwrap_or(Shape::Exponential) {
+        Ok(match shape {
             Shape::None => Backoff::None,
             Shape::Fixed => Backoff::Fixed { micros: base_micros },
             Shape::Linear => Backoff::Linear { base_micros, max_micros },

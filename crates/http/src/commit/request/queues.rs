@@ -1,11 +1,11 @@
 //! The commands that change jobs from outside, and queues as a whole, as a client writes them.
 
 use quire::Timestamp;
-use quire::jobs::{Change, Command, Filter, JobId, JobState, Priority, QueueChange, Rate, States};
+use quire::jobs::{Change, Command, Filter, JobId, JobState, QueueChange, Rate, States};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::jobs::{micros, time};
+use super::jobs::{PriorityRequest, micros, time};
 use crate::bytes::{Base64, Parsed, Text, given};
 use crate::error::Problem;
 
@@ -38,7 +38,7 @@ pub(crate) enum ChangeRequest<'r> {
         #[serde(borrow)]
         queue: Text<'r>,
     },
-    Priority(u8),
+    Priority(PriorityRequest),
     AttemptsMax(u16),
     #[serde(borrow)]
     Payload(PayloadRequest<'r>),
@@ -208,7 +208,7 @@ impl ChangeRequest<'_> {
             ChangeRequest::Retry(payload) => Change::Retry { payload: payload.bytes()? },
             ChangeRequest::Delete {} => Change::Delete,
             ChangeRequest::Move { queue } => Change::Move { queue },
-            ChangeRequest::Priority(priority) => Change::Priority(Priority::new(*priority)),
+            ChangeRequest::Priority(priority) => Change::Priority(priority.priority()),
             ChangeRequest::AttemptsMax(attempts) => Change::AttemptsMax(*attempts),
             ChangeRequest::Payload(payload) => Change::Payload(payload.bytes()?.unwrap_or_default()),
         })
