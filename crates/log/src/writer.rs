@@ -81,6 +81,10 @@ impl Writer {
     /// # Errors
     /// [`Error::Failed`](crate::Error::Failed) after a failure, here or in another process.
     pub fn turn(&mut self) -> Result<Turn<'_>> {
+        // Before the turn is taken: nobody else waits for it meanwhile.
+        if self.core.tags.are_many() {
+            self.core.index_noted();
+        }
         let shared = &self.core.shared;
         shared.check()?;
         let over = turn::take(shared.control(), shared.directory()) == Taken::Over;
@@ -377,7 +381,7 @@ impl Core {
         if self.tags.begin().is_some_and(|begin| self.active.segment.indexed_bytes() > begin) {
             self.asked = ASKED_RECORDS;
         }
-        if self.asked > 0 || self.tags.are_many() {
+        if self.asked > 0 || self.tags.are_too_many() {
             self.asked = self.asked.saturating_sub(1);
             self.index_noted();
         }

@@ -18,8 +18,9 @@ use crate::sequences::Sequences;
 /// How many tags ahead of the one that is taken in memory is asked for.
 const TOUCHED_AHEAD: usize = 16;
 
-/// How many records wait to be taken in at most, and how many of their tags: whoever asks waits until they are, and so does who appends
-/// the last of them (some microseconds, less than once in a hundred appends).
+/// How many records wait to be taken in before the next turn to append is taken, and how many of their tags: whoever asks waits until they
+/// are, and so does who appends next (some microseconds, less than once in a hundred appends). Where more come before that, they wait for
+/// four times as many.
 const RECORDS_MAX: usize = 128;
 const TAGS_MAX: usize = 1024;
 
@@ -98,10 +99,16 @@ impl RecordTags {
         self.records.first().map(|record| record.offset as usize)
     }
 
-    /// Whether there are so many that they are to be taken in.
+    /// Whether there are so many that they are to be taken in soon.
     #[inline]
     pub(crate) fn are_many(&self) -> bool {
         self.records.len() >= RECORDS_MAX || self.tags.len() >= TAGS_MAX
+    }
+
+    /// Whether there are so many that they are to be taken in now.
+    #[inline]
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.records.len() >= 4 * RECORDS_MAX || self.tags.len() >= 4 * TAGS_MAX
     }
 
     /// Lets go of what belongs to no record: the one in the making comes to nothing, or is one already.
