@@ -32,7 +32,8 @@ pub struct WalkPlan<'p> {
     pub with_edges: bool,
     /// How many edges away from the start to go at most.
     pub depth_max: usize,
-    /// How many blocks to visit at most, the starts included. It bounds the memory of a walk, at 32 bytes each.
+    /// How many blocks to visit at most, the starts included. It bounds the memory of a walk breadth first, at 32 bytes each; depth first all
+    /// neighbours of what was visited are remembered, too.
     pub visited_max: usize,
     /// How many blocks to give at most.
     pub results_max: usize,

@@ -1,7 +1,7 @@
 //! Appends: limits, what is empty, time, and the settings.
 
 use quire_log::{Durability, Error, Settings};
-use quire_model::{Effects, History, Place, Position, Tag, Timestamp};
+use quire_model::{Effects, History, Place, Position, Sequence, Tag, Timestamp};
 
 use crate::shard::{BOTH, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings, try_append};
 
@@ -196,4 +196,34 @@ fn an_append_counts_in_the_statistics() {
     assert_eq!(statistics.bytes, opened.log.appended_bytes());
     let on_disk: usize = _shard.snapshot().records().iter().map(|(_, bytes)| bytes.len()).sum();
     assert_eq!(statistics.bytes, on_disk as u64);
+}
+
+#[test]
+fn whoever_reads_finds_every_record_however_many_were_appended_since_somebody_did() {
+    for segment_bytes in [8 << 10, 1 << 20] {
+        let shard = Shard::new(Settings { segment_bytes, ..settings(Durability::Os) });
+        let (mut here, mut elsewhere) = (shard.open(), shard.open());
+        let mut last = 0;
+        // Fewer and more than wait to be indexed, by who appended them and by who follows.
+        for more in [1, 2, 100, 127, 128, 129, 1, 1, 700, 3, 1500] {
+            for number in last + 1..=last + more {
+                append(&mut here.writer, &[Item::numbered("t", 1, number.to_string())]);
+            }
+            while elsewhere.writer.follow().expect("followed").is_some() {}
+            last += more;
+            for writer in [&here.writer, &elsewhere.writer] {
+                let reader = writer.reader();
+                let body = |found: Option<quire_model::Entry<'_>>| found.map(|entry| entry.body.to_vec());
+                let tag = Tag::new(b"t");
+                for number in [last, last - more + 1, 1] {
+                    let expected = Some(number.to_string().into_bytes());
+                    let place = Place::new(Position::new(number), 0);
+                    assert_eq!(body(reader.entry(place).expect("read")), expected, "of {last}");
+                    assert_eq!(body(reader.next(&[tag], place).expect("read")), expected, "of {last}");
+                    assert_eq!(body(reader.previous(&[tag], place.after()).expect("read")), expected, "of {last}");
+                    assert_eq!(body(reader.seek(tag, Sequence::new(number)).expect("read")), expected, "of {last}");
+                }
+            }
+        }
+    }
 }
