@@ -18,7 +18,7 @@ pub struct Attempts<'c> {
     pub attempts_max: u16,
     /// How long it waits after the first failed attempt, in microseconds; twice as long after each further one, ...
     pub backoff_micros: u64,
-    /// ... but at most so long.
+    /// ... but at most so long, and never longer than 366 days.
     pub backoff_max_micros: u64,
     /// The start of a tag, such as `student:`. An event belongs to the group that its first such tag names; groups take turns. Empty for
     /// none.

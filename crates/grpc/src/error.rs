@@ -68,6 +68,37 @@ fn retry_after_micros(refusal: &jobs::Refusal) -> Option<u64> {
     }
 }
 
+/// What a field says that can't be: of a call, which is refused, or of one of its items, which is.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    reason: &'static str,
+    message: String,
+}
+
+impl Fault {
+    /// Of a field that makes no sense.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Fault { reason: "INVALID", message: message.into() }
+    }
+
+    /// Of a number that is too large for what it counts.
+    pub(crate) fn out_of_range(name: &str, number: u32, most: u32) -> Self {
+        Fault { reason: "OUT_OF_RANGE", message: format!("{name} is {number}, and at most {most}") }
+    }
+}
+
+impl From<Fault> for Status {
+    fn from(Fault { reason, message }: Fault) -> Self {
+        status((Code::InvalidArgument, reason), message, Vec::new())
+    }
+}
+
+impl From<Fault> for JobRefusal {
+    fn from(Fault { reason, message }: Fault) -> Self {
+        JobRefusal { reason: reason.to_owned(), message, ..JobRefusal::default() }
+    }
+}
+
 /// A field that can't be.
 pub(crate) fn invalid(message: impl Into<String>) -> Status {
     status((Code::InvalidArgument, "INVALID"), message, Vec::new())

@@ -240,19 +240,24 @@ pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> R
     let queue: Option<String> = params.one("queue")?;
     let (states, kind) = (states(&mut params)?, params.one::<String>("kind")?);
     let (tags, error) = (params.all("tag"), params.one::<String>("error")?);
+    let ids = params.all("job").iter().map(|id| parse("job", id)).collect::<Result<Vec<JobId>, _>>()?;
     let (from, before) = (params.one("enqueued_from_ms")?, params.one("enqueued_before_ms")?);
+    let (finished_from, finished_before) = (params.one("finished_from_ms")?, params.one("finished_before_ms")?);
     let attempts_min = params.one("attempts_min")?;
     let (after, limit) = (params.one("after")?, params.limit()?);
     params.end()?;
     aside(move || {
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         let filter = Filter {
+            jobs: Some(&*ids).filter(|ids| !ids.is_empty()),
             queue: queue.as_deref(),
             states,
             kind: kind.as_deref(),
             tags: &tags,
             enqueued_from: from.map(Timestamp::from_millis),
             enqueued_before: before.map(Timestamp::from_millis),
+            finished_from: finished_from.map(Timestamp::from_millis),
+            finished_before: finished_before.map(Timestamp::from_millis),
             attempts_min,
             error: error.as_deref(),
         };

@@ -118,7 +118,7 @@ enum Begin {
 }
 
 impl FromStr for Begin {
-    type Err = quire::jobs::ParseIdError;
+    type Err = quire::jobs::ParseCursorError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "start" { Ok(Begin::Start) } else { text.parse().map(Begin::Cursor) }

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::bytes::Text;
 use crate::commit::reply::{CommitReply, FetchedReply, fetched};
-use crate::commit::request::{Fetch, PartRequest, Setting, Settings};
+use crate::commit::request::{Fetch, PartRequest, Setting, Settings, count_default, lease_ms_default};
 use crate::commit::{committed, submit};
 use crate::error::Problem;
 use crate::jobs::found;
@@ -42,11 +42,32 @@ struct Queues {
     queues: Vec<QueueReply>,
 }
 
+/// What a fetch from the queue that its path names takes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FetchRequest<'r> {
-    count: Option<u32>,
-    lease_ms: Option<u64>,
+    #[serde(default = "count_default")]
+    count: u32,
+    #[serde(default = "lease_ms_default")]
+    lease_ms: u64,
+    #[serde(borrow)]
+    worker: Option<Text<'r>>,
+    #[serde(default)]
+    wait_ms: u64,
+}
+
+/// What a fetch from several queues takes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FetchAllRequest<'r> {
+    #[serde(borrow)]
+    queues: Vec<Text<'r>>,
+    #[serde(default)]
+    weights: Vec<u32>,
+    #[serde(default = "count_default")]
+    count: u32,
+    #[serde(default = "lease_ms_default")]
+    lease_ms: u64,
     #[serde(borrow)]
     worker: Option<Text<'r>>,
     #[serde(default)]
@@ -135,7 +156,7 @@ pub(crate) async fn set(
     let ticket = {
         let mut commit = Commit::new();
         for setting in &settings {
-            commit = commit.part(Part::Jobs(Command::SetQueue { queue: &queue, change: setting.change() }));
+            commit = commit.part(Part::Jobs(Command::SetQueue { queue: &queue, change: setting.change()? }));
         }
         app.database.submit(&commit)?
     };
@@ -182,19 +203,30 @@ pub(crate) async fn fetch(
     Named(queue): Named<String>,
     body: Body,
 ) -> Result<Answer, Problem> {
-    let jobs = fetch_waiting(&app, &queue, body.parse()?).await?;
+    let jobs = fetch_one(&app, &queue, body.parse()?).await?;
     Ok(Answer::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
 }
 
-/// Leases jobs of a queue, and waits for some when there are none: as long as is asked for, and not when the server is about to stop.
-pub(crate) async fn fetch_waiting(
-    app: &App,
-    queue: &str,
-    request: FetchRequest<'_>,
-) -> Result<Vec<FetchedJob>, Problem> {
+/// `POST /v1/fetch`: leases jobs of several queues to a worker, and waits for some when there are none.
+pub(crate) async fn fetch_all(State(app): State<Arc<App>>, body: Body) -> Result<Answer, Problem> {
+    let FetchAllRequest { queues, weights, count, lease_ms, worker, wait_ms } = body.parse()?;
+    let jobs = fetch_waiting(&app, Fetch { queues, count, lease_ms, worker, weights }, wait_ms).await?;
+    Ok(Answer::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
+}
+
+/// Leases jobs of one queue, and waits for some when there are none.
+pub(crate) async fn fetch_one(app: &App, queue: &str, request: FetchRequest<'_>) -> Result<Vec<FetchedJob>, Problem> {
     let FetchRequest { count, lease_ms, worker, wait_ms } = request;
+    let fetch = Fetch { queues: vec![Text::from(queue)], count, lease_ms, worker, weights: Vec::new() };
+    fetch_waiting(app, fetch, wait_ms).await
+}
+
+/// Leases jobs, and waits for some when there are none: as long as is asked for, and not when the server is about to stop.
+async fn fetch_waiting(app: &App, fetch: Fetch<'_>, wait_ms: u64) -> Result<Vec<FetchedJob>, Problem> {
     let wait = Duration::from_millis(within("wait_ms", wait_ms, 0..=WAIT_MS_MAX)?);
-    let part = PartRequest::Fetch(Fetch::of(Text::from(queue), count, lease_ms, worker));
+    let names: Vec<String> = fetch.queues.iter().map(|queue| queue.to_string()).collect();
+    let queues: Vec<&str> = names.iter().map(String::as_str).collect();
+    let part = PartRequest::Fetch(fetch);
     let give_up = tokio::time::sleep(wait);
     tokio::pin!(give_up);
     loop {
@@ -204,7 +236,7 @@ pub(crate) async fn fetch_waiting(
         if !jobs.is_empty() || wait.is_zero() {
             return Ok(jobs);
         }
-        while let Some(rest) = app.database.fetch_rest(&[queue])? {
+        while let Some(rest) = app.database.fetch_rest(&queues)? {
             tokio::select! {
                 arrived = app.database.arrival_after(rest.seen) => arrived?,
                 () = tokio::time::sleep(rest.at_most) => {}

@@ -49,6 +49,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/queues/{queue}/clear", post(queues::clear))
         .route("/v1/queues/{queue}/jobs", get(queues::jobs))
         .route("/v1/queues/{queue}/fetch", post(queues::fetch))
+        .route("/v1/fetch", post(queues::fetch_all))
         .route("/v1/jobs", get(jobs::search))
         .route("/v1/jobs/subscribe", get(life::subscribe))
         .route("/v1/jobs/{job}", get(jobs::job))

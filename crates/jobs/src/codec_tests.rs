@@ -113,13 +113,17 @@ proptest! {
             }),
         ]);
         let tags = [text.as_str()];
+        let ids = [JobId::new(before), job];
         let filter = Filter {
+            jobs: flag.then_some(&ids),
             queue: flag.then_some(text.as_str()),
             states: States::of([JobState::Dead, JobState::Held]),
             kind: Some(&text),
             tags: &tags,
             enqueued_from: Some(time),
             enqueued_before: (!flag).then_some(time),
+            finished_from: (!flag).then_some(time),
+            finished_before: Some(time),
             attempts_min: Some(number.into()),
             error: flag.then_some("e"),
         };

@@ -6,8 +6,8 @@ use core::str::FromStr;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Place, Position};
 
+use crate::JobId;
 use crate::codec::{read_id, write_id};
-use crate::{JobId, ParseIdError};
 
 /// Where a search or a reading goes on. Written `position-index-item`; good for the same filter only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +18,10 @@ pub struct Cursor {
     pub(crate) items: u32,
 }
 
+/// A text that is not `position-index-item`, three plain decimal numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParseCursorError;
+
 impl Cursor {
     /// Before everything.
     pub const START: Cursor = Cursor { place: Place::START, items: 0 };
@@ -25,6 +29,11 @@ impl Cursor {
     /// Behind the record at this position: of life-cycle events, those to come.
     pub const fn behind(position: Position) -> Self {
         Cursor { place: Place::new(Position::new(position.get().saturating_add(1)), 0), items: 0 }
+    }
+
+    /// Whether it is behind all that may be when the last record is at this position: no answer has given it.
+    pub fn is_ahead_of(self, position: Position) -> bool {
+        self > Cursor::behind(position)
     }
 
     pub(crate) fn write(self, out: &mut Encoder) {
@@ -51,10 +60,19 @@ impl fmt::Display for Cursor {
 }
 
 impl FromStr for Cursor {
-    type Err = ParseIdError;
+    type Err = ParseCursorError;
 
-    fn from_str(text: &str) -> Result<Self, ParseIdError> {
-        let (place, items) = text.rsplit_once('-').ok_or(ParseIdError)?;
-        Ok(Cursor { place: place.parse::<JobId>()?.place(), items: items.parse().map_err(|_| ParseIdError)? })
+    fn from_str(text: &str) -> Result<Self, ParseCursorError> {
+        let (place, items) = text.rsplit_once('-').ok_or(ParseCursorError)?;
+        let place = place.parse::<JobId>().map_err(|_| ParseCursorError)?.place();
+        Ok(Cursor { place, items: items.parse().map_err(|_| ParseCursorError)? })
     }
 }
+
+impl fmt::Display for ParseCursorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected position-index-item, such as 4711-0-1, as an answer gave it")
+    }
+}
+
+impl core::error::Error for ParseCursorError {}

@@ -105,7 +105,7 @@ pub use backoff::{BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff};
 pub use bulk::BulkProgress;
 pub use codec::Cause;
 pub use command::{Change, Command, FetchedJob, Order, Reply, Retry};
-pub use cursor::Cursor;
+pub use cursor::{Cursor, ParseCursorError};
 pub use history::{Event, HistoryPage, Transition};
 pub use id::{BulkId, JobId, LeaseToken, ParseIdError};
 pub use life::{LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueLog};

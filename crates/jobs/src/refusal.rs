@@ -92,7 +92,10 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::InvalidName { name } => {
-                write!(f, "a queue can't be named {name:?}: 1 to 255 of A-Z a-z 0-9 . _ - with single slashes between")
+                write!(
+                    f,
+                    "a queue can't be named {name:?}: 1 to 255 of A-Z a-z 0-9 . _ - with single slashes between, and neither . nor .."
+                )
             }
             Refusal::StaleLease { job, state } => {
                 write!(f, "the lease of job {job} no longer holds: the job is {state}")
@@ -146,6 +149,8 @@ pub enum Limit {
     TimeoutMicros,
     /// How many waits a backoff lists.
     BackoffWaits,
+    /// How long a job waits between attempts.
+    BackoffMicros,
     /// By how many percent a wait may be shorter.
     JitterPercent,
     /// How many tags a job has.
@@ -180,6 +185,8 @@ pub enum Limit {
     EachCommands,
     /// How many bulk changes are under way.
     Bulks,
+    /// How many jobs a filter names.
+    FilterJobs,
     /// How long a finished job is found.
     RetentionMicros,
 }
@@ -200,6 +207,7 @@ impl Limit {
             Limit::AttemptsMax => (1, 65_535),
             Limit::TimeoutMicros => (1, 366 * DAY_MICROS),
             Limit::BackoffWaits => (1, 64),
+            Limit::BackoffMicros => (0, 366 * DAY_MICROS),
             Limit::JitterPercent => (0, 100),
             Limit::Tags => (0, 32),
             Limit::FetchQueues => (1, FETCH_QUEUES_MAX as u64),
@@ -214,14 +222,15 @@ impl Limit {
             Limit::RateMicros => (1, DAY_MICROS),
             Limit::EachCommands => (0, 1_024),
             Limit::Bulks => (0, 64),
+            Limit::FilterJobs => (0, 10_000),
             Limit::RetentionMicros => (1, 36_600 * DAY_MICROS),
         }
     }
 
     /// Whether the number is microseconds: front ends that speak milliseconds say so in theirs.
     pub const fn is_micros(self) -> bool {
-        use Limit::{KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeoutMicros};
-        matches!(self, KeyMicros | TimeoutMicros | LeaseMicros | RateMicros | RetentionMicros)
+        use Limit::{BackoffMicros, KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeoutMicros};
+        matches!(self, BackoffMicros | KeyMicros | TimeoutMicros | LeaseMicros | RateMicros | RetentionMicros)
     }
 
     /// Refuses what is outside.
@@ -242,6 +251,7 @@ impl fmt::Display for Limit {
             Limit::AttemptsMax => "the attempts of a job",
             Limit::TimeoutMicros => "the microseconds of an attempt",
             Limit::BackoffWaits => "the waits of a backoff",
+            Limit::BackoffMicros => "the microseconds of a backoff",
             Limit::JitterPercent => "the percent of a jitter",
             Limit::Tags => "the tags of a job",
             Limit::TagBytes => "the bytes of a tag",
@@ -259,6 +269,7 @@ impl fmt::Display for Limit {
             Limit::RateMicros => "the microseconds of a rate",
             Limit::EachCommands => "the commands of an each",
             Limit::Bulks => "the bulk changes under way",
+            Limit::FilterJobs => "the jobs of a filter",
             Limit::RetentionMicros => "the microseconds that a finished job is found",
         })
     }

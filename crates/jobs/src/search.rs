@@ -7,6 +7,7 @@
 //! * those of a queue that are completed, or cancelled, in the order in which they ended, along the queue's tag: they never come back, so
 //!   each has ended there once;
 //!   (While jobs of a cleared queue are not told of, and in a bulk change, cancelled ones are found as everything else is.)
+//! * those that are named, by id;
 //! * everything else along the tags of a queue or a word: each job where it was enqueued, or where it was first moved into the queue.
 //!
 //! A name stands for every queue that has, or had, it. A page looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
@@ -15,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use core::ops::Bound;
+use core::ops::{Bound, RangeBounds};
 
 use quire_model::{Entry, History, Place, ReadError, TagBuf, Timestamp};
 
@@ -25,7 +26,7 @@ use crate::history::Chain;
 use crate::names::queues_named;
 use crate::queue::QueueId;
 use crate::state::{JobState, Jobs};
-use crate::view::{ended, enqueued_at};
+use crate::view::{End, ended, enqueued_at};
 use crate::walk::Walk;
 use crate::{JobId, Limit, QueueSettings, QueueStats, Refusal};
 
@@ -35,6 +36,8 @@ pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
 /// Which jobs. Every condition that is given must hold.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'c> {
+    /// One of these, at most 10,000; one that is given twice counts once.
+    pub jobs: Option<&'c [JobId]>,
     /// In this queue, or one that had its name before.
     pub queue: Option<&'c str>,
     /// In one of these states.
@@ -47,6 +50,10 @@ pub struct Filter<'c> {
     pub enqueued_from: Option<Timestamp>,
     /// Enqueued before this time.
     pub enqueued_before: Option<Timestamp>,
+    /// Finished at this time or later.
+    pub finished_from: Option<Timestamp>,
+    /// Finished before this time.
+    pub finished_before: Option<Timestamp>,
     /// So many attempts have started, or more.
     pub attempts_min: Option<u16>,
     /// The last error holds this text.
@@ -113,6 +120,7 @@ pub(crate) struct Bounds {
 impl Filter<'_> {
     /// Checks every size and count.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
+        self.jobs.iter().try_for_each(|jobs| Limit::FilterJobs.check(jobs.len() as u64))?;
         self.queue.iter().try_for_each(|queue| crate::name::check_queue_name(queue))?;
         self.kind.iter().try_for_each(|kind| Limit::KindBytes.check(kind.len() as u64))?;
         self.error.iter().try_for_each(|error| Limit::ReasonBytes.check(error.len() as u64))?;
@@ -162,6 +170,10 @@ impl Jobs {
         let named = |name| queues_named(history, name, Place::START, Place::END);
         let queues = filter.queue.map(named).transpose()?;
         let mut search = Search { jobs: self, history, filter, queues, bounds, page: Page::default() };
+        if let Some(ids) = filter.jobs {
+            search.named(ids, after)?;
+            return Ok(search.page);
+        }
         let mut ended = filter.states.iter().filter(|state| state.is_finished() && *state != JobState::Dead);
         match (ended.next(), ended.next()) {
             (None, _) => search.remembered(after)?,
@@ -170,6 +182,12 @@ impl Jobs {
         }
         Ok(search.page)
     }
+}
+
+/// Where a walk by id goes on.
+fn from(after: Cursor) -> Bound<JobId> {
+    let at = JobId::new(after.place);
+    if after.items == 0 { Bound::Included(at) } else { Bound::Excluded(at) }
 }
 
 struct Search<'s> {
@@ -209,10 +227,23 @@ impl<'s> Search<'s> {
             && (state == JobState::Completed || is_told())
     }
 
+    /// Those that are named.
+    fn named(&mut self, ids: &[JobId], after: Cursor) -> Result<(), ReadError> {
+        let wanted = (from(after), Bound::Included(JobId::new(self.bounds.up_to)));
+        let mut ids: Vec<JobId> = ids.iter().copied().filter(|id| wanted.contains(id)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            if !self.look_at(id, id.into())? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
     /// Those that are in memory: unfinished and dead ones.
     fn remembered(&mut self, after: Cursor) -> Result<(), ReadError> {
-        let (at, up_to) = (JobId::new(after.place), JobId::new(self.bounds.up_to));
-        let from = if after.items == 0 { Bound::Included(at) } else { Bound::Excluded(at) };
+        let (from, up_to) = (from(after), JobId::new(self.bounds.up_to));
         let mut live = self.live(from).peekable();
         let mut dead = self.dead(from).peekable();
         loop {
@@ -232,7 +263,7 @@ impl<'s> Search<'s> {
         }
         match self.few() {
             Some(few) => {
-                let is_behind = move |id: &JobId| core::ops::RangeBounds::contains(&(from, Bound::Unbounded), id);
+                let is_behind = move |id: &JobId| (from, Bound::Unbounded).contains(id);
                 Box::new(few.into_iter().filter(is_behind))
             }
             None => Box::new(self.jobs.jobs.entries_from(from).map(|(id, _)| *id)),
@@ -354,18 +385,22 @@ impl<'s> Search<'s> {
     fn matches(&self, id: JobId) -> Result<bool, ReadError> {
         let filter = self.filter;
         // Those that were cleared and are not told of are in memory, too.
-        let (state, queue, attempt, last) = match self.jobs.jobs.get(&id) {
-            Some(job) => (job.state, job.queue, job.attempt, job.last()),
+        let (state, queue, attempt, last, finished_at) = match self.jobs.jobs.get(&id) {
+            Some(job) => (job.state, job.queue, job.attempt, job.last(), job.state.is_finished().then(|| job.until())),
             // One whose enqueue is gone is no longer there.
             None => match ended(self.history, id)? {
                 Some(_) if self.history.entry(id.place())?.is_none() => return Ok(false),
-                Some(end) => (end.ended.state, end.ended.epitaph.queue, end.ended.attempt, end.ended.place),
+                Some(End { ended, status }) => {
+                    (ended.state, ended.epitaph.queue, ended.attempt, ended.place, status.finished_at())
+                }
                 None => return Ok(false),
             },
         };
         let known = filter.states.contains(state)
             && self.queues.as_ref().is_none_or(|wanted| wanted.contains(&queue))
-            && filter.attempts_min.is_none_or(|least| attempt >= least);
+            && filter.attempts_min.is_none_or(|least| attempt >= least)
+            && filter.finished_from.is_none_or(|from| finished_at.is_some_and(|at| at >= from))
+            && filter.finished_before.is_none_or(|before| finished_at.is_some_and(|at| at < before));
         if !known {
             return Ok(false);
         }

@@ -32,6 +32,24 @@ impl Priority {
     pub const fn get(self) -> u8 {
         self.0
     }
+
+    /// The priority of this name: `critical`, `high`, `normal` or `low`.
+    ///
+    /// # Example
+    /// ```
+    /// use quire_jobs::Priority;
+    /// assert_eq!(Priority::from_name("high"), Some(Priority::HIGH));
+    /// assert_eq!(Priority::from_name("urgent"), None);
+    /// ```
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "critical" => Some(Priority::CRITICAL),
+            "high" => Some(Priority::HIGH),
+            "normal" => Some(Priority::NORMAL),
+            "low" => Some(Priority::LOW),
+            _ => None,
+        }
+    }
 }
 
 impl Default for Priority {
@@ -112,7 +130,7 @@ pub struct NewJob<'c> {
     pub timeout_micros: Option<u64>,
     /// How many attempts it gets, at least 1. When the last fails, the job is dead.
     pub attempts_max: u16,
-    /// How long it waits between attempts.
+    /// How long it waits between attempts; no wait, first wait or longest one is more than 366 days.
     pub backoff: Backoff<&'c [u64]>,
     /// By how many percent a wait may be shorter than its backoff says, at most 100. How much is drawn from the record.
     pub jitter_percent: u8,

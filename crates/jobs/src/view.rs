@@ -116,6 +116,17 @@ pub enum Status {
     },
 }
 
+impl Status {
+    /// When the job was finished; `None` while it is not.
+    pub fn finished_at(&self) -> Option<Timestamp> {
+        match self {
+            Status::Completed { at, .. } | Status::Cancelled { at, .. } | Status::Dead { at, .. } => Some(*at),
+            Status::Scheduled { .. } | Status::Pending | Status::Active { .. } => None,
+            Status::Retrying { .. } | Status::Held { .. } => None,
+        }
+    }
+}
+
 impl JobView {
     /// The state alone.
     pub fn state(&self) -> JobState {

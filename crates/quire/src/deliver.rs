@@ -155,7 +155,10 @@ struct Matched {
 impl Matched {
     fn enqueue<'a>(&'a self, queue: &'a str, attempts: &Attempts<'_>) -> jobs::Command<'a> {
         let Attempts { attempts_max, backoff_micros, backoff_max_micros, .. } = *attempts;
-        let backoff = Backoff::Exponential { base_micros: backoff_micros, max_micros: backoff_max_micros };
+        // One that says longer waits as long as a job may.
+        let (_, most) = jobs::Limit::BackoffMicros.range();
+        let (base_micros, max_micros) = (backoff_micros.min(most), backoff_max_micros.min(most));
+        let backoff = Backoff::Exponential { base_micros, max_micros };
         let (kind, group) = (&*self.event_type, &*self.group);
         let job = NewJob { kind, group, attempts_max, backoff, ..NewJob::new(self.payload.as_bytes()) };
         jobs::Command::Enqueue { queue, job }

@@ -1,6 +1,6 @@
 //! Reads of each model, and `produce`: the same from a folder as from a server.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Running, Server, run, run_on};
 
@@ -201,6 +201,97 @@ fn a_job_is_enqueued_changed_and_worked_on() {
     assert_eq!(quire(&["delete", &once]), format!("{once} is deleted\n"));
     let queues = quire(&["queues"]);
     assert!(queues.contains("pending 1") && queues.contains("cancelled 1"), "{queues}");
+}
+
+#[test]
+fn a_job_is_enqueued_with_every_option() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["jobs"][..], arguments, &["--http", &server.http]].concat());
+    let options = [
+        &["--kind", "mail", "--priority", "high", "--delay-ms", "60000", "--expires-in-ms", "7200000"][..],
+        &["--timeout-ms", "9000", "--attempts-max", "7", "--backoff", "linear", "--backoff-base-ms", "100"],
+        &["--backoff-max-ms", "900", "--jitter-percent", "10", "--group", "g", "--unique", "k", "--unique-scope"],
+        &["everywhere", "--unique-hold", "until-started", "--unique-clash", "reject", "--retention-ms", "5000"],
+        &["--tag", "t", "--tag", "u"],
+    ];
+    let job = quire(&[&["enqueue", "q", "p"][..], &options.concat()].concat()).succeeded().trim_end().to_owned();
+    let shown = quire(&["show", &job, "--json"]).succeeded();
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("a line of JSON");
+    for (field, value) in [
+        ("state", json!("scheduled")),
+        ("kind", json!("mail")),
+        ("priority", json!(192)),
+        ("timeout_ms", json!(9_000)),
+        ("attempts_max", json!(7)),
+        ("group", json!("g")),
+        ("unique_key_text", json!("k")),
+        ("retention_ms", json!(5_000)),
+        ("tags", json!(["t", "u"])),
+    ] {
+        assert_eq!(shown[field], value, "{field} of {shown}");
+    }
+    assert!(shown["expires_at_ms"].as_u64() > shown["run_at_ms"].as_u64());
+    quire(&["enqueue", "other", "p", "--unique", "k", "--unique-scope", "everywhere", "--unique-clash", "reject"])
+        .failed_with(&job);
+    let at_once = ["enqueue", "q", "p", "--run-at-ms", "1", "--backoff-list-ms", "10,20", "--unique", "other"];
+    let job = quire(&[&at_once[..], &["--unique-hold-ms", "60000"]].concat()).succeeded();
+    assert!(quire(&["show", job.trim_end()]).succeeded().contains("pending"));
+    quire(&["enqueue", "q", "p", "--backoff", "none", "--backoff-base-ms", "5"]).failed_with("backoff_base_ms");
+    for arguments in [
+        &["enqueue", "q", "p", "--unique-clash", "keep"][..],
+        &["enqueue", "q", "p", "--delay-ms", "1", "--run-at-ms", "1"],
+        &["enqueue", "q", "p", "--backoff-list-ms", "1", "--backoff", "fixed"],
+    ] {
+        assert_eq!(quire(arguments).status, Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn jobs_are_found_by_what_they_are_and_changed_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["jobs"][..], arguments, &["--http", &server.http]].concat());
+    let enqueue = |queue: &str, more: &[&str]| {
+        let arguments = [&["enqueue", queue, "p", "--delay-ms", "3600000"][..], more].concat();
+        quire(&arguments).succeeded().trim_end().to_owned()
+    };
+    let (a, b) = (enqueue("a", &["--kind", "mail", "--tag", "t"]), enqueue("a", &["--kind", "call"]));
+    let c = enqueue("b", &["--kind", "mail"]);
+    let found = |arguments: &[&str]| -> Vec<String> {
+        let listed = quire(&[&["list"][..], arguments].concat()).succeeded();
+        listed.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+    };
+    assert_eq!(found(&["a"]), [""; 0], "pending ones, unless it is said otherwise");
+    assert_eq!(found(&["a", "--state", "scheduled", "--state", "held"]), [&*a, &b]);
+    assert_eq!(found(&["--kind", "mail"]), [&*a, &c]);
+    assert_eq!(found(&["a", "--tag", "t"]), [&*a]);
+    assert_eq!(found(&["--job", &c, "--job", &b]), [&*b, &c]);
+    assert_eq!(found(&["--attempts-min", "1"]), [""; 0]);
+    assert_eq!(found(&["--enqueued-from-ms", "1", "--enqueued-before-ms", "9999999999999"]), [&*a, &b, &c]);
+
+    let bulk = |arguments: &[&str]| quire(&[&["bulk"][..], arguments].concat());
+    bulk(&["cancel"]).failed_with("--all");
+    bulk(&["cancel", "--all", "--queue", "a"]).failed_with("--all");
+    assert_eq!(bulk(&["run-now", "--job", &a, "--job", &c]).succeeded(), "2 changed, 0 refused\n");
+    assert_eq!(found(&[]), [&*a, &c]);
+    assert_eq!(bulk(&["move", "--queue", "b", "--to", "a"]).succeeded(), "1 changed, 0 refused\n");
+    assert_eq!(found(&["a"]), [&*a, &c]);
+    assert_eq!(bulk(&["priority", "--kind", "mail", "--to", "low"]).succeeded(), "2 changed, 0 refused\n");
+    assert_eq!(quire(&["priority", &b, "--to", "critical"]).succeeded(), format!("{b} is scheduled\n"));
+    assert!(quire(&["show", &b]).succeeded().contains("priority  255"));
+    assert_eq!(quire(&["run-now", &b]).succeeded(), format!("{b} is pending\n"));
+    assert_eq!(quire(&["reschedule", &b, "--delay-ms", "60000"]).succeeded(), format!("{b} is scheduled\n"));
+    assert_eq!(quire(&["attempts", &b, "--to", "1"]).succeeded(), format!("{b} is scheduled\n"));
+    quire(&["run-now", &b]).succeeded();
+    quire(&["work", "a", "--until-empty", "--exec", "test $QUIRE_KIND = mail"]).succeeded();
+    assert_eq!(found(&["--state", "dead"]), [&*b]);
+    assert_eq!(quire(&["retry", &b, "--payload", "edited"]).succeeded(), format!("{b} is pending\n"));
+    assert!(quire(&["show", &b]).succeeded().contains("edited"));
+    assert_eq!(found(&["--finished-from-ms", "1"]), [&*a, &c]);
+    assert_eq!(found(&["--finished-before-ms", "1"]), [""; 0]);
+    assert_eq!(bulk(&["delete", "--all"]).succeeded(), "3 changed, 0 refused\n");
+    assert_eq!(found(&["--enqueued-from-ms", "1"]), [""; 0]);
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use prost::Message as _;
-use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priority, Refusal, Reply, States};
-use quire::{Commit, Part, Timestamp};
+use quire::Timestamp;
+use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priority, Reply, States};
 use tonic::Status;
 
-use super::request::chosen;
-use super::{answered, each_answered, one};
+use super::request::{Answer, attempts, chosen, small, submit_each};
+use super::{answered, one};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
-use crate::error::{failed, invalid, refused_item};
+use crate::error::{Fault, failed};
 use crate::proto::bulks_response::Bulk;
 use crate::proto::job_change::{Retry, What};
 use crate::proto::{
@@ -19,27 +19,25 @@ use crate::proto::{
 };
 
 /// The change that a message stands for.
-fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, Status> {
+fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, Fault> {
     Ok(match change.and_then(|change| change.what.as_ref()) {
         Some(What::Cancel(why)) => Change::Cancel { reason: &why.reason },
         Some(What::Hold(why)) => Change::Hold { reason: &why.reason },
-        Some(What::Release(release)) => {
-            chosen("change.release", *release)?;
+        Some(What::Release(said)) => {
+            chosen("release", *said)?;
             Change::Release
         }
         Some(What::RunAtUs(at)) => Change::Reschedule { run_at: Timestamp::from_micros(*at) },
         Some(What::Retry(Retry { payload })) => Change::Retry { payload: payload.as_deref() },
-        Some(What::Delete(delete)) => {
-            chosen("change.delete", *delete)?;
+        Some(What::Delete(said)) => {
+            chosen("delete", *said)?;
             Change::Delete
         }
         Some(What::MoveTo(queue)) => Change::Move { queue },
-        Some(What::Priority(priority)) => {
-            Change::Priority(Priority::new(super::request::small("priority", *priority)?))
-        }
-        Some(What::AttemptsMax(attempts)) => Change::AttemptsMax(super::request::attempts(*attempts)?),
+        Some(What::Priority(priority)) => Change::Priority(Priority::new(small("priority", *priority)?)),
+        Some(What::AttemptsMax(most)) => Change::AttemptsMax(attempts("attempts_max", *most)?),
         Some(What::Payload(payload)) => Change::Payload(payload),
-        None => return Err(invalid("the change does not say how")),
+        None => return Err(Fault::invalid("the change does not say how")),
     })
 }
 
@@ -47,32 +45,28 @@ fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, Status> {
 pub(super) async fn change(app: &Arc<App>, request: ChangeJobsRequest) -> Result<Vec<ChangeResult>, Status> {
     let bytes = request.encoded_len();
     let theirs = Arc::clone(app);
-    let submit = move || {
-        let command = |item: &'_ change_jobs_request::Item| -> Result<JobId, Status> { job_id(&item.job) };
-        let ids = request.items.iter().map(command).collect::<Result<Vec<_>, _>>()?;
-        let changes =
-            request.items.iter().map(|item| change_of(item.change.as_ref())).collect::<Result<Vec<_>, _>>()?;
-        let commands: Vec<Command<'_>> =
-            ids.into_iter().zip(changes).map(|(job, change)| Command::Change { job, change }).collect();
-        theirs.database.submit(&Commit::new().part(Part::Jobs(Command::Each(&commands)))).map_err(failed)
-    };
-    let ticket = if bytes <= INLINE_BYTES_MAX { submit()? } else { aside(submit).await? };
-    Ok(each_answered(ticket).await?.into_iter().map(changed).collect())
+    let submit = move || submit_each(&theirs.database, request.items.iter().map(command));
+    let submitted = if bytes <= INLINE_BYTES_MAX { submit()? } else { aside(submit).await? };
+    Ok(submitted.answers().await?.into_iter().map(changed).collect())
 }
 
-fn changed(answer: Result<Reply, Refusal>) -> ChangeResult {
+fn command(item: &change_jobs_request::Item) -> Result<Command<'_>, Fault> {
+    Ok(Command::Change { job: job_id(&item.job)?, change: change_of(item.change.as_ref())? })
+}
+
+fn changed(answer: Answer) -> ChangeResult {
     match answer {
         Ok(Reply::Changed { state }) => {
             ChangeResult { state: state.map(JobState::name).unwrap_or_default().to_owned(), refused: None }
         }
         Ok(other) => unreachable!("a change is answered by a state, not by {other:?}"),
-        Err(refusal) => ChangeResult { state: String::new(), refused: Some(refused_item(&refusal)) },
+        Err(refusal) => ChangeResult { state: String::new(), refused: Some(refusal) },
     }
 }
 
 /// The job that a text names.
-pub(super) fn job_id(text: &str) -> Result<JobId, Status> {
-    text.parse().map_err(|_| invalid(format!("{text:?} is not the id of a job")))
+pub(super) fn job_id(text: &str) -> Result<JobId, Fault> {
+    text.parse().map_err(|_| Fault::invalid(format!("{text:?} is not the id of a job")))
 }
 
 /// Does something with the filter that a message stands for.
@@ -82,17 +76,22 @@ pub(super) fn with_filter<T>(
 ) -> Result<T, Status> {
     let none = JobFilter::default();
     let filter = filter.unwrap_or(&none);
-    let state = |name: &String| JobState::from_name(name).ok_or_else(|| invalid(format!("there is no state {name:?}")));
+    let state =
+        |name: &String| JobState::from_name(name).ok_or_else(|| Fault::invalid(format!("there is no state {name:?}")));
     let states = filter.states.iter().map(state).collect::<Result<Vec<_>, _>>()?;
     let tags: Vec<&str> = filter.tags.iter().map(String::as_str).collect();
+    let jobs = filter.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
     act(&Filter {
+        jobs: Some(&*jobs).filter(|jobs| !jobs.is_empty()),
         queue: filter.queue.as_deref(),
         states: if states.is_empty() { States::default() } else { States::of(states) },
         kind: filter.kind.as_deref(),
         tags: &tags,
         enqueued_from: filter.enqueued_from_us.map(Timestamp::from_micros),
         enqueued_before: filter.enqueued_before_us.map(Timestamp::from_micros),
-        attempts_min: filter.attempts_min.map(super::request::attempts).transpose()?,
+        finished_from: filter.finished_from_us.map(Timestamp::from_micros),
+        finished_before: filter.finished_before_us.map(Timestamp::from_micros),
+        attempts_min: filter.attempts_min.map(|least| attempts("attempts_min", least)).transpose()?,
         error: filter.error.as_deref(),
     })
 }

@@ -53,7 +53,7 @@ impl Service {
 }
 
 /// Hands these to the database, aside when they are large.
-async fn submit(app: &Arc<App>, items: request::Items, bytes: usize) -> Result<Ticket<Outcome>, Status> {
+async fn submit(app: &Arc<App>, items: request::Items, bytes: usize) -> Result<request::Submitted, Status> {
     if bytes <= INLINE_BYTES_MAX {
         return items.submit(&app.database);
     }
@@ -113,7 +113,7 @@ impl Jobs for Service {
     async fn enqueue(&self, request: Request<EnqueueJobsRequest>) -> Result<Response<EnqueueJobsResponse>, Status> {
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
         let items = request::Items { reports: Vec::new(), enqueue: request.jobs };
-        let answers = each_answered(submit(&self.app, items, bytes).await?).await?;
+        let answers = submit(&self.app, items, bytes).await?.answers().await?;
         Ok(Response::new(EnqueueJobsResponse { results: answers.into_iter().map(reply::enqueued).collect() }))
     }
 
@@ -141,7 +141,7 @@ impl Jobs for Service {
     async fn report(&self, request: Request<ReportJobsRequest>) -> Result<Response<ReportJobsResponse>, Status> {
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
         let items = request::Items { reports: request.reports, enqueue: Vec::new() };
-        let answers = each_answered(submit(&self.app, items, bytes).await?).await?;
+        let answers = submit(&self.app, items, bytes).await?.answers().await?;
         Ok(Response::new(ReportJobsResponse { results: answers.into_iter().map(reply::reported).collect() }))
     }
 

@@ -2,21 +2,20 @@
 
 use bytes::Bytes;
 use quire::Database;
-use quire::jobs::{FetchedJob, Refusal, Reply};
+use quire::jobs::{FetchedJob, Reply};
 use tonic::Status;
 
+use super::request::Answer;
 use crate::aside::aside;
-use crate::error::{failed, refused_item};
+use crate::error::failed;
 use crate::events;
 use crate::proto::{self, EnqueueResult, FetchJobsResponse, ReportResult};
-
-type Answer = Result<Reply, Refusal>;
 
 pub(super) fn enqueued(answer: Answer) -> EnqueueResult {
     match answer {
         Ok(Reply::Enqueued { job, duplicate, .. }) => EnqueueResult { job: job.to_string(), duplicate, refused: None },
         Ok(other) => unreachable!("an enqueue is answered by the job, not by {other:?}"),
-        Err(refusal) => EnqueueResult { refused: Some(refused_item(&refusal)), ..EnqueueResult::default() },
+        Err(refusal) => EnqueueResult { refused: Some(refusal), ..EnqueueResult::default() },
     }
 }
 
@@ -26,7 +25,7 @@ pub(super) fn reported(answer: Answer) -> ReportResult {
         Ok(Reply::Failed { retry_at }) => retry_at,
         Ok(Reply::Snoozed { until: time } | Reply::Extended { deadline: time }) => Some(time),
         Ok(other) => unreachable!("a report is not answered by {other:?}"),
-        Err(refusal) => return ReportResult { until_us: None, refused: Some(refused_item(&refusal)) },
+        Err(refusal) => return ReportResult { until_us: None, refused: Some(refusal) },
     };
     ReportResult { until_us: until.map(|time| time.as_micros()), refused: None }
 }

@@ -2,19 +2,62 @@
 
 use quire::jobs::{
     BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority,
-    Retry, Unique, UniqueHold, UniqueScope,
+    Reply, Retry, Unique, UniqueHold, UniqueScope,
 };
 use quire::{Commit, Database, Outcome, Part, Ticket, Timestamp};
 use tonic::Status;
 
-use crate::error::{failed, invalid};
+use super::each_answered;
+use crate::error::{Fault, failed, refused_item};
 use crate::proto;
 use crate::proto::job_report::{Fail, What, fail};
 use crate::proto::unique_key::{self, Hold};
-use crate::proto::{JobReport, UniqueKey, backoff};
+use crate::proto::{JobRefusal, JobReport, UniqueKey, backoff};
 
 /// How long a lease lasts when nobody says, in microseconds.
 const LEASE_MICROS_DEFAULT: u64 = 30_000_000;
+
+/// How many items a call or a frame has at most.
+const ITEMS_MAX: usize = 1_024;
+
+/// The answer to an item.
+pub(super) type Answer = Result<Reply, JobRefusal>;
+
+/// Items that are on their way: some could not be handed on, and the others are one commit.
+#[derive(Debug)]
+pub(super) struct Submitted {
+    /// For each item, why it could not be handed on.
+    faults: Vec<Option<Fault>>,
+    ticket: Ticket<Outcome>,
+}
+
+/// Hands these to the database, each by itself, but for those that can't be.
+pub(super) fn submit_each<'c>(
+    database: &Database,
+    commands: impl ExactSizeIterator<Item = Result<Command<'c>, Fault>>,
+) -> Result<Submitted, Status> {
+    if commands.len() > ITEMS_MAX {
+        let given = u32::try_from(commands.len()).unwrap_or(u32::MAX);
+        return Err(Fault::out_of_range("the number of items", given, ITEMS_MAX as u32).into());
+    }
+    let mut good = Vec::with_capacity(commands.len());
+    let faults = commands.map(|command| command.map(|command| good.push(command)).err()).collect();
+    let ticket = database.submit(&Commit::new().part(Part::Jobs(Command::Each(&good)))).map_err(failed)?;
+    Ok(Submitted { faults, ticket })
+}
+
+impl Submitted {
+    /// One answer for each item, in order.
+    pub(super) async fn answers(self) -> Result<Vec<Answer>, Status> {
+        let mut answers = each_answered(self.ticket).await?.into_iter();
+        let mut next = || answers.next().expect("an each has an answer for each command");
+        let of = |fault: Option<Fault>| match fault {
+            Some(fault) => Err(fault.into()),
+            None => next().map_err(|refusal| refused_item(&refusal)),
+        };
+        Ok(self.faults.into_iter().map(of).collect())
+    }
+}
 
 /// What a call, or a frame of a worker, wants done: each by itself, in one commit.
 #[derive(Debug, Default)]
@@ -29,13 +72,13 @@ impl Items {
     }
 
     /// Hands them to the database: reports first.
-    pub(super) fn submit(&self, database: &Database) -> Result<Ticket<Outcome>, Status> {
+    pub(super) fn submit(&self, database: &Database) -> Result<Submitted, Status> {
         let tags: Vec<Vec<&str>> =
             self.enqueue.iter().map(|job| job.tags.iter().map(String::as_str).collect()).collect();
         let reports = self.reports.iter().map(report);
         let enqueues = self.enqueue.iter().zip(&tags).map(|(job, tags)| enqueue(job, tags));
-        let commands = reports.chain(enqueues).collect::<Result<Vec<Command<'_>>, Status>>()?;
-        database.submit(&Commit::new().part(Part::Jobs(Command::Each(&commands)))).map_err(failed)
+        let commands: Vec<_> = reports.chain(enqueues).collect();
+        submit_each(database, commands.into_iter())
     }
 }
 
@@ -60,7 +103,7 @@ impl Fetch {
     }
 }
 
-fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, Status> {
+fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, Fault> {
     let or = NewJob::new(&job.payload);
     let new = NewJob {
         kind: &job.kind,
@@ -68,7 +111,7 @@ fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r
         run_at: job.run_at_us.map(Timestamp::from_micros),
         expires_at: job.expires_at_us.map(Timestamp::from_micros),
         timeout_micros: job.timeout_us,
-        attempts_max: job.attempts_max.map_or(Ok(or.attempts_max), attempts)?,
+        attempts_max: job.attempts_max.map_or(Ok(or.attempts_max), |number| attempts("attempts_max", number))?,
         backoff: job.backoff.as_ref().map_or(Ok(or.backoff), backoff_of)?,
         jitter_percent: small("jitter_percent", job.jitter_percent)?,
         group: &job.group,
@@ -81,34 +124,31 @@ fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r
 }
 
 /// A number of at most 8 bits.
-pub(super) fn small(name: &str, number: u32) -> Result<u8, Status> {
-    u8::try_from(number).map_err(|_| out_of_range(name, number, 255))
+pub(super) fn small(name: &str, number: u32) -> Result<u8, Fault> {
+    u8::try_from(number).map_err(|_| Fault::out_of_range(name, number, 255))
 }
 
 /// A number of attempts.
-pub(super) fn attempts(number: u32) -> Result<u16, Status> {
-    u16::try_from(number).map_err(|_| out_of_range("attempts_max", number, u32::from(u16::MAX)))
+pub(super) fn attempts(name: &str, number: u32) -> Result<u16, Fault> {
+    u16::try_from(number).map_err(|_| Fault::out_of_range(name, number, u32::from(u16::MAX)))
 }
 
-fn out_of_range(name: &str, number: u32, most: u32) -> Status {
-    invalid(format!("{name} is {number}, and at most {most}"))
+/// That a choice which is made by saying true was made.
+pub(super) fn chosen(name: &str, said: bool) -> Result<(), Fault> {
+    let fault = || Fault::invalid(format!("{name} is false: say true, or leave it out"));
+    said.then_some(()).ok_or_else(fault)
 }
 
-/// That one of several choices which is a boolean is chosen by `true`: it says nothing otherwise.
-pub(super) fn chosen(name: &str, is_chosen: bool) -> Result<(), Status> {
-    if is_chosen { Ok(()) } else { Err(invalid(format!("{name} is false, which says nothing: leave it out"))) }
-}
-
-fn backoff_of(given: &proto::Backoff) -> Result<Backoff<&[u64]>, Status> {
+fn backoff_of(given: &proto::Backoff) -> Result<Backoff<&[u64]>, Fault> {
     // What is left out is 0 in a message, and a wait that does not grow is said otherwise.
     let growing = |by: &backoff::Growing| {
         let or = |given, default| if given == 0 { default } else { given };
         (or(by.first_us, BACKOFF_FIRST_MICROS), or(by.max_us, BACKOFF_MAX_MICROS))
     };
     Ok(match &given.kind {
-        None => return Err(invalid("the backoff does not say how long")),
-        Some(backoff::Kind::None(none)) => {
-            chosen("backoff.none", *none)?;
+        None => return Err(Fault::invalid("the backoff does not say which: leave it out, or give one of its kinds")),
+        Some(backoff::Kind::None(said)) => {
+            chosen("backoff.none", *said)?;
             Backoff::None
         }
         Some(backoff::Kind::FixedUs(micros)) => Backoff::Fixed { micros: *micros },
@@ -124,21 +164,20 @@ fn backoff_of(given: &proto::Backoff) -> Result<Backoff<&[u64]>, Status> {
     })
 }
 
-fn unique(key: &UniqueKey) -> Result<Unique<'_>, Status> {
-    let clash = unique_key::Clash::try_from(key.clash)
-        .map_err(|_| invalid(format!("unique.clash is {}, which is none", key.clash)))?;
+fn unique(key: &UniqueKey) -> Result<Unique<'_>, Fault> {
+    let clash = unique_key::Clash::try_from(key.clash);
     Ok(Unique {
         key: &key.key,
         scope: if key.everywhere { UniqueScope::Everywhere } else { UniqueScope::Queue },
         hold: match key.hold {
             None => UniqueHold::UntilFinished,
-            Some(Hold::UntilStarted(until_started)) => {
-                chosen("unique.until_started", until_started)?;
+            Some(Hold::UntilStarted(said)) => {
+                chosen("unique.until_started", said)?;
                 UniqueHold::UntilStarted
             }
             Some(Hold::ForUs(micros)) => UniqueHold::For(micros),
         },
-        clash: match clash {
+        clash: match clash.map_err(|_| Fault::invalid(format!("there is no clash {}", key.clash)))? {
             unique_key::Clash::Keep => Clash::Keep,
             unique_key::Clash::Reject => Clash::Reject,
             unique_key::Clash::Replace => Clash::Replace,
@@ -148,14 +187,15 @@ fn unique(key: &UniqueKey) -> Result<Unique<'_>, Status> {
 }
 
 /// The job and the lease that a report names.
-pub(super) fn named(report: &JobReport) -> Result<(JobId, LeaseToken), Status> {
-    let unknown = |what: &str, text: &str| invalid(format!("{text:?} is not the {what}"));
+pub(super) fn named(report: &JobReport) -> Result<(JobId, LeaseToken), Fault> {
+    let unknown = |what: &str, text: &str| Fault::invalid(format!("{text:?} is not the {what}"));
     let job = report.job.parse().map_err(|_| unknown("id of a job", &report.job))?;
     let token = report.token.parse().map_err(|_| unknown("token of a lease", &report.token))?;
     Ok((job, token))
 }
 
-fn report(report: &JobReport) -> Result<Command<'_>, Status> {
+/// What a report says became of its job.
+pub(super) fn report(report: &JobReport) -> Result<Command<'_>, Fault> {
     let (job, token) = named(report)?;
     Ok(match &report.what {
         Some(What::Ack(ack)) => Command::Ack { job, token, result: &ack.result },
@@ -163,8 +203,8 @@ fn report(report: &JobReport) -> Result<Command<'_>, Status> {
             let retry = match retry {
                 None => Retry::Backoff,
                 Some(fail::Retry::RetryAtUs(at)) => Retry::At(Timestamp::from_micros(*at)),
-                Some(fail::Retry::Never(never)) => {
-                    chosen("fail.never", *never)?;
+                Some(fail::Retry::Never(said)) => {
+                    chosen("fail.never", *said)?;
                     Retry::Never
                 }
             };
@@ -178,6 +218,6 @@ fn report(report: &JobReport) -> Result<Command<'_>, Status> {
             progress: beat.progress.as_deref(),
             checkpoint: beat.checkpoint.as_deref(),
         },
-        None => return Err(invalid(format!("the report on job {job} does not say what became of it"))),
+        None => return Err(Fault::invalid(format!("the report on job {job} does not say what became of it"))),
     })
 }

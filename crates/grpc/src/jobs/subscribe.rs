@@ -58,8 +58,8 @@ pub(super) fn begin(
     };
     let after = match begin {
         None => Cursor::behind(app.database.published()),
-        Some(Begin::Start(start)) => {
-            chosen("start", start)?;
+        Some(Begin::Start(said)) => {
+            chosen("start", said)?;
             Cursor::START
         }
         Some(Begin::After(cursor)) => cursor.parse().map_err(|_| invalid(format!("{cursor:?} is not a cursor")))?,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use quire::jobs::{Command, FetchedJob, JobId, LeaseToken};
-use quire::{Commit, Outcome, Part, Position, Ticket, Timestamp, View};
+use quire::{Commit, Part, Position, Timestamp, View};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -26,7 +26,7 @@ use crate::app::App;
 use crate::error::{failed, invalid, stopping};
 use crate::proto::job_report::What;
 use crate::proto::work_response::{FrameResult, Kind, LostLeases};
-use crate::proto::{WorkRequest, WorkResponse, work_request};
+use crate::proto::{JobReport, WorkRequest, WorkResponse, work_request};
 
 /// How many jobs may be open to be sent, and how many one fetch takes.
 const CREDITS_MAX: usize = 1_024;
@@ -44,7 +44,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 type Sender = mpsc::Sender<Result<WorkResponse, Status>>;
 
 /// A frame under way: how many of its answers are to reports, and what it waits for.
-type Frame = (usize, Ticket<Outcome>);
+type Frame = (usize, request::Submitted);
 
 /// What the tasks of a stream share.
 struct Stream {
@@ -121,10 +121,10 @@ impl Stream {
             let bytes = frame.encoded_len();
             let items = request::Items { reports: frame.reports, enqueue: frame.enqueue };
             if !items.is_empty() {
-                self.let_go(&items)?;
+                self.let_go(&items);
                 let reports = items.reports.len();
-                let ticket = submit(&self.app, items, bytes).await?;
-                if under_way.send((reports, ticket)).await.is_err() {
+                let submitted = submit(&self.app, items, bytes).await?;
+                if under_way.send((reports, submitted)).await.is_err() {
                     // The answering has failed, and says why.
                     return Ok(());
                 }
@@ -135,21 +135,22 @@ impl Stream {
     }
 
     /// Forgets the leases that the worker ends.
-    fn let_go(&self, items: &request::Items) -> Result<(), Status> {
+    fn let_go(&self, items: &request::Items) {
         let mut held = self.held();
-        for report in items.reports.iter().filter(|report| !matches!(report.what, Some(What::Heartbeat(_)))) {
-            let (job, token) = request::named(report)?;
+        // A report that can't be ends nothing.
+        let ends =
+            |report: &&JobReport| request::report(report).is_ok() && !matches!(report.what, Some(What::Heartbeat(_)));
+        for (job, token) in items.reports.iter().filter(ends).filter_map(|report| request::named(report).ok()) {
             if held.get(&job) == Some(&token) {
                 held.remove(&job);
             }
         }
-        Ok(())
     }
 
     /// Answers the frames, in their order.
     async fn answer(&self, mut to_answer: mpsc::Receiver<Frame>) -> Result<(), Status> {
-        while let Some((reports, ticket)) = to_answer.recv().await {
-            let mut answers = each_answered(ticket).await?.into_iter();
+        while let Some((reports, submitted)) = to_answer.recv().await {
+            let mut answers = submitted.answers().await?.into_iter();
             let reports = answers.by_ref().take(reports).map(reply::reported).collect();
             let enqueued = answers.map(reply::enqueued).collect();
             self.send(Kind::Result(FrameResult { reports, enqueued })).await;

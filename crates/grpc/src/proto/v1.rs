@@ -3357,7 +3357,7 @@ pub struct NewJob {
     /// The name of the handler.
     #[prost(string, tag = "3")]
     pub kind: ::prost::alloc::string::String,
-    /// 0 to 255; the greater goes first.
+    /// 0 to 255; the greater goes first. 255 is critical, 192 high, 128 normal, which is the default, 64 low.
     #[prost(uint32, optional, tag = "4")]
     pub priority: ::core::option::Option<u32>,
     /// The time from which it may run; at once when it is absent or past.
@@ -3385,7 +3385,7 @@ pub struct NewJob {
     #[prost(uint64, optional, tag = "14")]
     pub retention_us: ::core::option::Option<u64>,
 }
-/// How long a job waits between attempts.
+/// How long a job waits between attempts. One kind is given; no wait is longer than 366 days.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Backoff {
     #[prost(oneof = "backoff::Kind", tags = "1, 2, 3, 4, 5")]
@@ -3409,7 +3409,7 @@ pub mod backoff {
     }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Kind {
-        /// Not at all.
+        /// Not at all: true.
         #[prost(bool, tag = "1")]
         None(bool),
         /// Always so long.
@@ -3490,6 +3490,7 @@ pub mod unique_key {
     /// For how long the job has it; until it is finished when absent.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Hold {
+        /// True.
         #[prost(bool, tag = "3")]
         UntilStarted(bool),
         #[prost(uint64, tag = "4")]
@@ -3636,7 +3637,7 @@ pub mod job_report {
         pub enum Retry {
             #[prost(uint64, tag = "2")]
             RetryAtUs(u64),
-            /// It is dead.
+            /// It is dead: true.
             #[prost(bool, tag = "3")]
             Never(bool),
         }
@@ -3783,7 +3784,7 @@ pub mod job_change {
         /// Keeps a waiting job from being fetched.
         #[prost(message, tag = "2")]
         Hold(Reason),
-        /// Makes a held job pending.
+        /// Makes a held job pending: true.
         #[prost(bool, tag = "3")]
         Release(bool),
         /// Has a waiting job run from this time on; at once when it is past.
@@ -3792,6 +3793,7 @@ pub mod job_change {
         /// Makes a dead job pending again, with all its attempts before it.
         #[prost(message, tag = "5")]
         Retry(Retry),
+        /// Removes a job in any state: true.
         #[prost(bool, tag = "6")]
         Delete(bool),
         /// Puts an unfinished job into another queue.
@@ -3936,7 +3938,7 @@ pub struct JobStep {
     #[prost(uint64, optional, tag = "8")]
     pub until_us: ::core::option::Option<u64>,
 }
-/// Which jobs. Every condition that is given must hold.
+/// Which jobs, all when it says nothing. Every condition that is given must hold.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobFilter {
     #[prost(string, optional, tag = "1")]
@@ -3958,6 +3960,13 @@ pub struct JobFilter {
     /// A text that the last error holds.
     #[prost(string, optional, tag = "8")]
     pub error: ::core::option::Option<::prost::alloc::string::String>,
+    /// Any of them, at most 10,000; all when there are none.
+    #[prost(string, repeated, tag = "9")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint64, optional, tag = "10")]
+    pub finished_from_us: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "11")]
+    pub finished_before_us: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SearchJobsRequest {
@@ -4157,10 +4166,10 @@ pub mod subscribe_jobs_request {
     /// From where on: from now on when absent.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Begin {
-        /// From the oldest that is there.
+        /// From the oldest that is there: true.
         #[prost(bool, tag = "6")]
         Start(bool),
-        /// Behind this cursor.
+        /// Behind this cursor, to which the log has come.
         #[prost(string, tag = "7")]
         After(::prost::alloc::string::String),
     }

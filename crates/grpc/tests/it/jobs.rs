@@ -6,8 +6,8 @@ use quire_grpc::proto::jobs_client::JobsClient;
 use quire_grpc::proto::work_request::Subscription;
 use quire_grpc::proto::work_response::{FrameResult, Kind};
 use quire_grpc::proto::{
-    Backoff, EnqueueJobsRequest, EnqueueResult, FetchJobsRequest, FetchedJob, JobReport, NewJob, ReportJobsRequest,
-    ReportResult, UniqueKey, WorkRequest, backoff, unique_key,
+    Backoff, EnqueueJobsRequest, EnqueueResult, FetchJobsRequest, FetchedJob, JobRefusal, JobReport, NewJob,
+    ReportJobsRequest, ReportResult, UniqueKey, WorkRequest, backoff, unique_key,
 };
 use tonic::Code;
 use tonic::transport::Channel;
@@ -193,7 +193,6 @@ async fn a_frame_that_can_not_be_ends_the_stream_with_the_reason() {
     for frame in [
         WorkRequest { credits: 1_025, ..WorkRequest::default() },
         WorkRequest { subscribe: Some(Subscription::default()), ..WorkRequest::default() },
-        WorkRequest { reports: vec![JobReport::default()], ..WorkRequest::default() },
     ] {
         let mut worker = Worker::begin(&mut client, 0, None).await;
         worker.tell(frame).await;
@@ -202,28 +201,74 @@ async fn a_frame_that_can_not_be_ends_the_stream_with_the_reason() {
     }
 }
 
+/// The reasons of those that were refused, and nothing of the others.
+fn reasons<'r>(refused: impl IntoIterator<Item = &'r Option<JobRefusal>>) -> Vec<Option<&'r str>> {
+    refused.into_iter().map(|refused| refused.as_ref().map(|refused| refused.reason.as_str())).collect()
+}
+
+/// Jobs of which the second and the third can't be.
+fn one_good_of_four() -> Vec<NewJob> {
+    vec![
+        job("a"),
+        NewJob { priority: Some(300), ..job("b") },
+        NewJob { attempts_max: Some(70_000), ..job("c") },
+        NewJob { attempts_max: Some(0), ..job("d") },
+    ]
+}
+
+#[tokio::test]
+async fn an_item_that_can_not_be_leaves_the_others_alone() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    let out_of_range = Some("OUT_OF_RANGE");
+    let results = enqueue(&mut client, one_good_of_four()).await;
+    assert_eq!(reasons(results.iter().map(|it| &it.refused)), [None, out_of_range, out_of_range, out_of_range]);
+    let jobs = fetched(&mut client, fetch(9, 0)).await;
+    assert_eq!(payloads(&jobs), ["a"]);
+    let odd = JobReport { job: "seven".to_owned(), ..ack(&jobs[0]) };
+    let results =
+        reported(&mut client, vec![odd.clone(), JobReport { what: None, ..ack(&jobs[0]) }, ack(&jobs[0])]).await;
+    assert_eq!(reasons(results.iter().map(|it| &it.refused)), [Some("INVALID"), Some("INVALID"), None]);
+
+    let mut worker = Worker::begin(&mut client, 0, None).await;
+    worker.tell(WorkRequest { reports: vec![odd], enqueue: one_good_of_four(), ..WorkRequest::default() }).await;
+    worker.tell(WorkRequest { enqueue: vec![job("e")], ..WorkRequest::default() }).await;
+    let result = worker.result().await;
+    assert_eq!(reasons(result.reports.iter().map(|it| &it.refused)), [Some("INVALID")]);
+    assert_eq!(reasons(result.enqueued.iter().map(|it| &it.refused)), [None, out_of_range, out_of_range, out_of_range]);
+    assert_eq!(reasons(worker.result().await.enqueued.iter().map(|it| &it.refused)), [None]);
+    let too_many = EnqueueJobsRequest { jobs: vec![NewJob { priority: Some(300), ..job("b") }; 1_025] };
+    let status = client.enqueue(too_many).await.expect_err("too many");
+    assert_eq!((told(&status).0, told(&status).1.as_str()), (Code::InvalidArgument, "OUT_OF_RANGE"));
+}
+
 #[tokio::test]
 async fn what_says_no_or_nothing_is_refused_and_not_taken_for_a_yes() {
     let served = Served::new().await;
     let mut client = served.jobs().await;
     let backoff = |kind| NewJob { backoff: Some(Backoff { kind }), ..job("a") };
     let unique = |unique| NewJob { unique: Some(UniqueKey { key: "k".into(), ..unique }), ..job("a") };
-    for wrong in [
-        backoff(Some(backoff::Kind::None(false))),
-        backoff(None),
-        unique(UniqueKey { hold: Some(unique_key::Hold::UntilStarted(false)), ..UniqueKey::default() }),
-        unique(UniqueKey { clash: 9, ..UniqueKey::default() }),
-    ] {
-        let status = client.enqueue(EnqueueJobsRequest { jobs: vec![wrong] }).await.expect_err("refused");
-        assert_eq!((told(&status).0, told(&status).1.as_str()), (Code::InvalidArgument, "INVALID"));
-    }
-    enqueue(&mut client, vec![backoff(Some(backoff::Kind::None(true)))]).await;
+    let results = enqueue(
+        &mut client,
+        vec![
+            backoff(Some(backoff::Kind::None(false))),
+            backoff(None),
+            backoff(Some(backoff::Kind::List(backoff::Waits::default()))),
+            backoff(Some(backoff::Kind::FixedUs(u64::MAX))),
+            unique(UniqueKey { hold: Some(unique_key::Hold::UntilStarted(false)), ..UniqueKey::default() }),
+            unique(UniqueKey { clash: 9, ..UniqueKey::default() }),
+            backoff(Some(backoff::Kind::None(true))),
+        ],
+    )
+    .await;
+    let (invalid, range) = (Some("INVALID"), Some("OUT_OF_RANGE"));
+    assert_eq!(reasons(results.iter().map(|it| &it.refused)), [invalid, invalid, range, range, invalid, invalid, None]);
     let jobs = fetched(&mut client, fetch(9, 0)).await;
     let not_never = Fail { error: "no".to_owned(), retry: Some(fail::Retry::Never(false)) };
-    let request = ReportJobsRequest { reports: vec![report(&jobs[0], What::Fail(not_never))] };
-    assert_eq!(told(&client.report(request).await.expect_err("refused")).0, Code::InvalidArgument);
+    let results = reported(&mut client, vec![report(&jobs[0], What::Fail(not_never))]).await;
+    assert_eq!(reasons(results.iter().map(|it| &it.refused)), [invalid]);
     let results = reported(&mut client, vec![ack(&jobs[0])]).await;
-    assert!(results[0].refused.is_none(), "it is still this worker's");
+    assert_eq!(reasons(results.iter().map(|it| &it.refused)), [None], "it is still this worker's");
 }
 
 #[tokio::test]

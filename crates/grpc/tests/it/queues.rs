@@ -98,20 +98,34 @@ async fn jobs_are_changed_each_by_itself_and_read_also_after_a_restart() {
     let steps: Vec<_> = jobs[1].steps.iter().map(|step| (step.event.as_str(), step.reason.as_str())).collect();
     assert_eq!(steps, [("enqueued", ""), ("held", "wait"), ("released", "")]);
     assert_eq!(get(&mut client, &ids[1..2], 1).await[0].steps[0].event, "released");
+}
 
-    for request in [
-        ChangeJobsRequest { items: vec![change_jobs_request::Item { job: ids[0].clone(), change: None }] },
-        ChangeJobsRequest { items: vec![change_jobs_request::Item { job: "7".to_owned(), change: None }] },
-        ChangeJobsRequest {
-            items: vec![change_jobs_request::Item {
-                job: ids[0].clone(),
-                change: Some(JobChange { what: Some(What::Delete(false)) }),
-            }],
-        },
-    ] {
-        let status = client.change(request).await.expect_err("refused");
-        assert_eq!((told(&status).0, told(&status).1.as_str()), (Code::InvalidArgument, "INVALID"));
-    }
+#[tokio::test]
+async fn a_change_that_can_not_be_leaves_the_others_alone_and_the_job_as_it_is() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    let ids = enqueue(&mut client, &["a"]).await;
+    let item = |job: &str, what: Option<What>| change_jobs_request::Item {
+        job: job.to_owned(),
+        change: what.map(|what| JobChange { what: Some(what) }),
+    };
+    let items = vec![
+        item(&ids[0], None),
+        item("7", Some(What::Hold(why("")))),
+        item(&ids[0], Some(What::Priority(300))),
+        item(&ids[0], Some(What::AttemptsMax(70_000))),
+        item(&ids[0], Some(What::Delete(false))),
+        item(&ids[0], Some(What::Hold(why("")))),
+        item(&ids[0], Some(What::Release(false))),
+    ];
+    let results = client.change(ChangeJobsRequest { items }).await.expect("accepted").into_inner().results;
+    let reasons: Vec<&str> =
+        results.iter().map(|it| it.refused.as_ref().map_or(&*it.state, |refused| &*refused.reason)).collect();
+    assert_eq!(reasons, ["INVALID", "INVALID", "OUT_OF_RANGE", "OUT_OF_RANGE", "INVALID", "held", "INVALID"]);
+    assert_eq!(get(&mut client, &ids, 0).await[0].state, "held");
+    let change = Some(JobChange { what: Some(What::Delete(false)) });
+    let status = client.begin_bulk(BeginBulkRequest { filter: None, change }).await.expect_err("refused");
+    assert_eq!((told(&status).0, told(&status).1.as_str()), (Code::InvalidArgument, "INVALID"));
 }
 
 #[tokio::test]
@@ -251,6 +265,8 @@ async fn what_happens_is_told_from_any_point_on() {
         SubscribeJobsRequest { events: vec!["over".to_owned()], ..Default::default() },
         SubscribeJobsRequest { jobs: vec!["1".to_owned()], ..Default::default() },
         SubscribeJobsRequest { begin: Some(Begin::After("x".to_owned())), ..Default::default() },
+        SubscribeJobsRequest { begin: Some(Begin::After("99-0-0".to_owned())), ..Default::default() },
+        SubscribeJobsRequest { begin: Some(Begin::Start(false)), ..Default::default() },
     ] {
         assert_eq!(told(&client.subscribe(wrong).await.expect_err("refused")).0, Code::InvalidArgument);
     }

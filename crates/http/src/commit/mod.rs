@@ -32,7 +32,7 @@ pub(crate) async fn commit(State(app): State<Arc<App>>, body: Body) -> Result<An
 /// Hands the parts to the database. What they borrow is free again when this returns.
 pub(crate) fn submit(database: &Database, parts: &[PartRequest<'_>]) -> Result<Ticket<Outcome>, Problem> {
     let in_part = |index: usize| move |problem: Problem| problem.fact("part", index);
-    let slices: Vec<_> = parts.iter().map(Slices::of).collect();
+    let slices: Vec<_> = parts.iter().map(Slices::of).collect::<Result<_, _>>()?;
     let mut commit = quire::Commit::new();
     for (index, (part, slices)) in parts.iter().zip(&slices).enumerate() {
         commit = commit.part(part.part(slices, database.now()).map_err(in_part(index))?);

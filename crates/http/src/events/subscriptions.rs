@@ -136,7 +136,7 @@ pub(crate) async fn put(
 ) -> Result<Answer, Problem> {
     let ticket = {
         let request = body.parse::<SubscriptionRequest<'_>>()?.of(&store, &name);
-        app.database.submit(&quire::Commit::new().part(Part::Events(request.command())))?
+        app.database.submit(&quire::Commit::new().part(Part::Events(request.command()?)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
     Answer::of(&app.memory, &found(&app, &store, &name).await?)
@@ -165,7 +165,7 @@ pub(crate) async fn fetch(
     body: Body,
 ) -> Result<Answer, Problem> {
     found(&app, &store, &name).await?;
-    let jobs = queues::fetch_waiting(&app, &name, body.parse()?).await?;
+    let jobs = queues::fetch_one(&app, &name, body.parse()?).await?;
     aside(move || {
         let mut events = Vec::with_capacity(jobs.len());
         for job in &jobs {

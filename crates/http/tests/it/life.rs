@@ -128,7 +128,7 @@ fn what_says_nothing_or_two_things_is_refused() {
 }
 
 #[test]
-fn an_option_that_would_change_nothing_is_refused() {
+fn an_option_that_would_change_nothing_or_goes_beyond_all_bounds_is_refused() {
     let served = Served::new();
     let enqueue = |job: &str| format!(r#"{{"parts": [{{"enqueue": {{"queue": "q", {job}}}}}]}}"#);
     for (job, code) in [
@@ -137,13 +137,25 @@ fn an_option_that_would_change_nothing_is_refused() {
         (r#""backoff": "fixed", "backoff_base_ms": 50, "backoff_max_ms": 20"#, "invalid"),
         (r#""backoff": "none", "backoff_base_ms": 400"#, "invalid"),
         (r#""backoff": "none", "backoff_max_ms": 400"#, "invalid"),
+        (r#""backoff": "fixed", "backoff_base_ms": 31622400001"#, "out_of_range"),
+        (r#""backoff_base_ms": 31622400001"#, "out_of_range"),
         (r#""priority": 256"#, "invalid"),
         (r#""priority": -1"#, "invalid"),
         (r#""priority": "urgent""#, "invalid"),
     ] {
         served.fails("POST", "/v1/commit", &enqueue(job), 400, code);
     }
-    assert_eq!(served.post("/v1/commit", enqueue(r#""backoff": "none""#)).status, 200);
+    for job in [r#""backoff": "fixed", "backoff_base_ms": 31622400000"#, r#""backoff": "none""#] {
+        assert_eq!(served.post("/v1/commit", enqueue(job)).status, 200, "{job}");
+    }
+    for (job, given) in [
+        (r#""timeout_ms": 18446744073709551615"#, "18446744073709551615 ms"),
+        (r#""backoff_base_ms": 4611686018427387904"#, "4611686018427387904 ms"),
+    ] {
+        let problem = served.fails("POST", "/v1/commit", &enqueue(job), 400, "invalid");
+        let message = problem["message"].as_str().expect("a message");
+        assert!(message.contains(given), "what was given, not what is left of it: {message}");
+    }
 }
 
 #[test]
@@ -157,4 +169,56 @@ fn a_priority_has_a_name() {
         served.write(&format!("/v1/jobs/{job}/change"), json!({"priority": name}));
         assert_eq!(priority(&job), number);
     }
+}
+
+#[test]
+fn a_cursor_that_is_none_or_ahead_of_the_log_is_refused_with_what_it_should_be() {
+    let served = Served::new();
+    enqueue(&served, json!({"queue": "q"}));
+    let told = |path: &str| {
+        let problem = served.fails("GET", path, "", 400, "invalid");
+        problem["message"].as_str().expect("a message").to_owned()
+    };
+    for path in ["/v1/jobs/subscribe?after=1-1", "/v1/jobs?after=1-1"] {
+        let message = told(path);
+        assert!(message.contains("position-index-item"), "{message}");
+    }
+    let message = told("/v1/jobs/subscribe?after=99-0-0");
+    assert!(message.contains("ends at 2-0-0"), "{message}");
+}
+
+#[test]
+fn jobs_are_found_and_changed_in_bulk_by_their_ids_and_by_when_they_were_finished() {
+    let served = Served::new();
+    let ids: Vec<String> = (0..3).map(|_| enqueue(&served, json!({"queue": "q"}))).collect();
+    served.write(&format!("/v1/jobs/{}/change", ids[0]), json!({"cancel": {}}));
+    let found = |parameters: &str| -> Vec<String> {
+        let page = served.read(&format!("/v1/jobs?{parameters}"));
+        page["jobs"]
+            .as_array()
+            .expect("jobs")
+            .iter()
+            .map(|job| job["job"].as_str().expect("an id").to_owned())
+            .collect()
+    };
+    assert_eq!(found(&format!("job={}&job={}&job=77-0", ids[2], ids[0])), [&*ids[0], &ids[2]]);
+    let finished = served.read(&format!("/v1/jobs/{}", ids[0]))["finished_at_ms"].as_u64().expect("a time");
+    assert_eq!(found(&format!("finished_from_ms={finished}")), [&*ids[0]]);
+    assert_eq!(found(&format!("finished_before_ms={finished}")), [""; 0]);
+    let filter = json!({"jobs": [ids[1], ids[0]], "finished_before_ms": finished + 60_000});
+    let changed = |filter: serde_json::Value| {
+        let begun = served.write("/v1/bulk", json!({"filter": filter, "change": {"delete": {}}}));
+        let bulk = begun["replies"][0]["bulk_begun"]["bulk"].as_str().expect("its id").to_owned();
+        loop {
+            let progress = served.read(&format!("/v1/bulk/{bulk}"));
+            if progress["done"] == true {
+                return (progress["looked_at"].clone(), progress["changed"].clone());
+            }
+            served.write("/v1/commit", json!({"parts": [{"tick": {}}]}));
+        }
+    };
+    assert_eq!(changed(filter), (json!(2), json!(1)));
+    assert_eq!(changed(json!({"jobs": [ids[1]]})), (json!(1), json!(1)));
+    assert_eq!(changed(json!({"jobs": []})), (json!(0), json!(0)));
+    assert_eq!(found(""), [&*ids[2]]);
 }

@@ -96,6 +96,43 @@ fn a_waiting_fetch_is_answered_as_soon_as_a_job_is_enqueued() {
 }
 
 #[test]
+fn one_fetch_waits_for_the_jobs_of_several_queues() {
+    let served = Arc::new(Served::new());
+    assert_eq!(served.write("/v1/fetch", json!({"queues": ["q1", "q2"]}))["jobs"], json!([]));
+    let waiting = {
+        let served = Arc::clone(&served);
+        let body =
+            json!({"queues": ["q1", "q2"], "weights": [1, 3], "worker": "w1", "lease_ms": 60_000, "wait_ms": 30_000});
+        std::thread::spawn(move || served.write("/v1/fetch", body))
+    };
+    until_one_waits(&served);
+    served.write("/v1/commit", enqueue(json!({"queue": "q2", "payload": "second"})));
+    assert_eq!(waiting.join().expect("an answer")["jobs"][0]["payload"], "second");
+    for queue in ["q2", "q1"] {
+        served.write("/v1/commit", enqueue(json!({"queue": queue})));
+    }
+    let fetched = served.write("/v1/fetch", json!({"queues": ["q1", "q2"], "count": 2}));
+    let queues: Vec<_> = fetched["jobs"].as_array().expect("jobs").iter().map(|job| &job["queue"]).collect();
+    assert_eq!(queues, ["q1", "q2"], "in the order given");
+    served.fails("POST", "/v1/fetch", r#"{"queues": []}"#, 400, "out_of_range");
+    served.fails("POST", "/v1/fetch", "{}", 400, "invalid");
+    served.fails("POST", "/v1/fetch", r#"{"queues": ["q"], "wait_ms": 60001}"#, 400, "invalid");
+    served.fails("POST", "/v1/fetch", r#"{"queues": ["q"], "weights": [1, 2]}"#, 400, "invalid_weights");
+}
+
+#[test]
+fn a_heartbeat_that_does_not_say_how_long_leaves_the_lease_as_it_is() {
+    let served = Served::new();
+    served.write("/v1/commit", enqueue(json!({"queue": "q"})));
+    let job = served.write("/v1/queues/q/fetch", json!({"lease_ms": 600_000}))["jobs"][0].clone();
+    let path = format!("/v1/jobs/{}/heartbeat", job["job"].as_str().expect("id"));
+    let beat = |body: Value| served.write(&path, body)["replies"][0]["extended"]["deadline_ms"].clone();
+    assert_eq!(beat(json!({"token": job["token"], "progress": "half"})), job["deadline_ms"]);
+    let shorter = beat(json!({"token": job["token"], "lease_ms": 1_000}));
+    assert!(shorter.as_u64() < job["deadline_ms"].as_u64(), "{shorter}");
+}
+
+#[test]
 fn a_waiting_fetch_gets_a_job_when_its_time_comes() {
     let served = Arc::new(Served::new());
     served.write("/v1/commit", enqueue(json!({"queue": "air/delays", "payload": "later", "delay_ms": 300})));

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! begun     filter · change
-//! filter    flags u8 · [1: queue str] [2: kind str] [4: enqueued from u64] [8: enqueued before u64] [16: attempts min varint] [32: error str]
-//!           · states u8 (bit n: state n) · tags varint · each str
+//! filter    flags varint · [1: queue str] [2: kind str] [4: enqueued from u64] [8: enqueued before u64] [64: finished from u64]
+//!           [128: finished before u64] [16: attempts min varint] [32: error str] [256: jobs varint · each id] · states u8 (bit n: state n) · tags varint · each str
 //! change    0 cancel · reason str │ 1 hold · reason str │ 2 release │ 3 reschedule · at u64 │ 4 retry │ 5 retry · payload bytes │ 6 delete
 //!           │ 7 move · queue str │ 8 priority u8 │ 9 attempts max varint │ 10 payload bytes
 //! advanced  id of the begun entry · cursor: id · item varint · looked at varint · changed varint · refused varint · done u8
@@ -17,21 +17,25 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use super::{expected, read_id, time, varint_u16, write_id};
 use crate::cursor::Cursor;
 use crate::search::{Filter, States};
-use crate::{Change, Priority};
+use crate::{Change, JobId, Priority};
 
-const QUEUE: u8 = 1;
-const KIND: u8 = 2;
-const FROM: u8 = 4;
-const BEFORE: u8 = 8;
-const ATTEMPTS: u8 = 16;
-const ERROR: u8 = 32;
+const QUEUE: u16 = 1;
+const KIND: u16 = 2;
+const FROM: u16 = 4;
+const BEFORE: u16 = 8;
+const ATTEMPTS: u16 = 16;
+const ERROR: u16 = 32;
+const FINISHED_FROM: u16 = 64;
+const FINISHED_BEFORE: u16 = 128;
+const JOBS: u16 = 256;
 
 /// A bulk change as it was asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<'a> {
-    /// The filter, but for its tags.
+    /// The filter, but for its tags and jobs.
     filter: Filter<'a>,
     tags: Vec<&'a str>,
+    jobs: Option<Vec<JobId>>,
     pub(crate) change: Change<'a>,
 }
 
@@ -48,15 +52,28 @@ pub(crate) struct Advanced {
 
 impl<'a> Begun<'a> {
     pub(crate) fn new(filter: Filter<'a>, change: Change<'a>) -> Self {
-        Begun { filter: Filter { tags: &[], ..filter }, tags: filter.tags.to_vec(), change }
+        let (tags, jobs) = (filter.tags.to_vec(), filter.jobs.map(<[JobId]>::to_vec));
+        Begun { filter: Filter { tags: &[], jobs: None, ..filter }, tags, jobs, change }
     }
 
     pub(crate) fn filter(&self) -> Filter<'_> {
-        Filter { tags: &self.tags, ..self.filter }
+        Filter { tags: &self.tags, jobs: self.jobs.as_deref(), ..self.filter }
     }
 
     pub(super) fn write(&self, out: &mut Encoder) {
-        let Filter { queue, states, kind, tags: _, enqueued_from, enqueued_before, attempts_min, error } = self.filter;
+        let Filter {
+            jobs,
+            queue,
+            states,
+            kind,
+            tags,
+            enqueued_from,
+            enqueued_before,
+            finished_from,
+            finished_before,
+            attempts_min,
+            error,
+        } = self.filter();
         let flags = [
             (QUEUE, queue.is_some()),
             (KIND, kind.is_some()),
@@ -64,12 +81,15 @@ impl<'a> Begun<'a> {
             (BEFORE, enqueued_before.is_some()),
             (ATTEMPTS, attempts_min.is_some()),
             (ERROR, error.is_some()),
+            (FINISHED_FROM, finished_from.is_some()),
+            (FINISHED_BEFORE, finished_before.is_some()),
+            (JOBS, jobs.is_some()),
         ];
-        out.u8(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| flag).sum());
+        out.varint(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| u64::from(*flag)).sum());
         [queue, kind].into_iter().flatten().for_each(|word| {
             out.str(word);
         });
-        [enqueued_from, enqueued_before].into_iter().flatten().for_each(|time| {
+        [enqueued_from, enqueued_before, finished_from, finished_before].into_iter().flatten().for_each(|time| {
             out.u64(time.as_micros());
         });
         attempts_min.iter().for_each(|attempts| {
@@ -78,29 +98,40 @@ impl<'a> Begun<'a> {
         error.iter().for_each(|text| {
             out.str(text);
         });
-        out.u8(states.bits()).varint(self.tags.len() as u64);
-        self.tags.iter().for_each(|tag| {
+        jobs.iter().for_each(|jobs| {
+            out.varint(jobs.len() as u64);
+            jobs.iter().for_each(|job| write_id(job.place(), out));
+        });
+        out.u8(states.bits()).varint(tags.len() as u64);
+        tags.iter().for_each(|tag| {
             out.str(tag);
         });
         write_change(&self.change, out);
     }
 
     pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
-        let flags = from.u8()?;
-        let given = |flag: u8| flags & flag != 0;
+        let flags = varint_u16(from)?;
+        let given = |flag: u16| flags & flag != 0;
         let filter = Filter {
             queue: given(QUEUE).then(|| from.str()).transpose()?,
             kind: given(KIND).then(|| from.str()).transpose()?,
             enqueued_from: given(FROM).then(|| time(from)).transpose()?,
             enqueued_before: given(BEFORE).then(|| time(from)).transpose()?,
+            finished_from: given(FINISHED_FROM).then(|| time(from)).transpose()?,
+            finished_before: given(FINISHED_BEFORE).then(|| time(from)).transpose()?,
             attempts_min: given(ATTEMPTS).then(|| varint_u16(from)).transpose()?,
             error: given(ERROR).then(|| from.str()).transpose()?,
-            states: States::from_bits(from.u8()?),
-            tags: &[],
+            ..Filter::default()
         };
+        let ids = |from: &mut Decoder<'a>| {
+            let count = from.varint()?;
+            (0..count).map(|_| read_id(from).map(JobId::new)).collect::<Result<Vec<_>, CodecError>>()
+        };
+        let jobs = given(JOBS).then(|| ids(from)).transpose()?;
+        let filter = Filter { states: States::from_bits(from.u8()?), ..filter };
         let count = from.varint()?;
         let tags = (0..count).map(|_| from.str()).collect::<Result<_, _>>()?;
-        Ok(Begun { filter, tags, change: read_change(from)? })
+        Ok(Begun { filter, tags, jobs, change: read_change(from)? })
     }
 }
 

@@ -19,8 +19,17 @@ fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
     Limit::AttemptsMax.check(u64::from(job.attempts_max))?;
     Limit::JitterPercent.check(u64::from(job.jitter_percent))?;
     job.timeout_micros.iter().try_for_each(|micros| Limit::TimeoutMicros.check(*micros))?;
-    if let Backoff::List(waits) = job.backoff {
-        Limit::BackoffWaits.check(waits.len() as u64)?;
+    let wait = |micros: u64| Limit::BackoffMicros.check(micros);
+    match job.backoff {
+        Backoff::None => {}
+        Backoff::Fixed { micros } => wait(micros)?,
+        Backoff::Linear { base_micros, max_micros } | Backoff::Exponential { base_micros, max_micros } => {
+            [base_micros, max_micros].into_iter().try_for_each(wait)?;
+        }
+        Backoff::List(waits) => {
+            Limit::BackoffWaits.check(waits.len() as u64)?;
+            waits.iter().copied().try_for_each(wait)?;
+        }
     }
     if let Some(unique) = job.unique {
         Limit::KeyBytes.check(unique.key.len() as u64)?;

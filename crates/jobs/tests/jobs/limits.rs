@@ -16,12 +16,12 @@ fn enqueue<'c>(queue: &'c str, job: NewJob<'c>) -> Command<'c> {
 #[test]
 fn a_queue_may_have_a_name_that_needs_no_escape_anywhere() {
     let longest = "n".repeat(255);
-    for name in ["q", "air/delays", "A-Z_0.9/x", longest.as_str()] {
+    for name in ["q", "air/delays", "A-Z_0.9/x", "./..", "...", longest.as_str()] {
         let mut yard = Yard::new();
         assert!(matches!(yard.one(enqueue(name, NewJob::new(b""))), Reply::Enqueued { .. }), "{name}");
     }
     let too_long = "é".repeat(128);
-    for name in ["", "/", "/q", "q/", "a//b", "a b", "q\n", "ü", too_long.as_str()] {
+    for name in ["", "/", "/q", "q/", "a//b", "a b", "q\n", "ü", ".", "..", too_long.as_str()] {
         let mut yard = Yard::new();
         for command in [
             enqueue(name, NewJob::new(b"")),
@@ -64,10 +64,12 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
         |count, per_micros, burst| set(QueueChange::Rate(Some(Rate::TokenBucket { count, per_micros, burst })));
     let window = |count, window_micros| set(QueueChange::GroupRate(Some(Rate::SlidingWindow { count, window_micros })));
     let cancel = |reason| Command::Change { job: JobId::new(Place::END), change: Change::Cancel { reason } };
+    let too_long = [1, 366 * day + 1];
+    let (ids, all) = ([JobId::new(Place::END); 10_001], Filter::default());
     let bulk = Command::Bulk { filter: Filter::default(), change: Change::Release };
     let ticks = vec![Command::Tick; 1_025];
 
-    let cases: [(Limit, Vec<Command<'_>>, Vec<Command<'_>>); 23] = [
+    let cases: [(Limit, Vec<Command<'_>>, Vec<Command<'_>>); 25] = [
         (
             Limit::KindBytes,
             vec![enqueue("q", NewJob { kind: &text[..255], ..job })],
@@ -100,6 +102,24 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
                 enqueue("q", NewJob { backoff: Backoff::List(&[]), ..job }),
                 enqueue("q", NewJob { backoff: Backoff::List(&waits), ..job }),
             ],
+        ),
+        (
+            Limit::BackoffMicros,
+            vec![
+                enqueue("q", NewJob { backoff: Backoff::Fixed { micros: 366 * day }, ..job }),
+                enqueue("q", NewJob { backoff: Backoff::Linear { base_micros: 0, max_micros: 366 * day }, ..job }),
+            ],
+            vec![
+                enqueue("q", NewJob { backoff: Backoff::Fixed { micros: 366 * day + 1 }, ..job }),
+                enqueue("q", NewJob { backoff: Backoff::Linear { base_micros: u64::MAX, max_micros: 1 }, ..job }),
+                enqueue("q", NewJob { backoff: Backoff::Exponential { base_micros: 1, max_micros: u64::MAX }, ..job }),
+                enqueue("q", NewJob { backoff: Backoff::List(&too_long), ..job }),
+            ],
+        ),
+        (
+            Limit::FilterJobs,
+            vec![Command::Bulk { filter: Filter { jobs: Some(&ids[..10_000]), ..all }, change: Change::Release }],
+            vec![Command::Bulk { filter: Filter { jobs: Some(&ids), ..all }, change: Change::Release }],
         ),
         (
             Limit::JitterPercent,

@@ -4,6 +4,7 @@ use quire_jobs::{
     Cause, Change, Clash, Command, Event, Filter, JobId, JobState, NewJob, Order, Priority, QueueChange, Rate, Refusal,
     Reply, Retry, States, Status, Unique, UniqueHold, UniqueScope,
 };
+use quire_model::Place;
 
 use crate::yard::{LEASE_MICROS, Yard, fetch, fetched};
 
@@ -632,6 +633,27 @@ fn a_bulk_change_meets_each_job_once_whatever_happens_between_its_commits() {
 }
 
 #[test]
+fn a_bulk_change_by_ids_meets_those_whichever_queue_they_are_in_and_no_other() {
+    let mut yard = Yard::new();
+    let ids: Vec<JobId> = (0..600).map(|number| yard.enqueue(["a", "b"][number % 2], NewJob::new(b"{}"))).collect();
+    let few: Vec<JobId> = ids.iter().rev().copied().filter(|id| *id != ids[7]).chain([ids[3]]).collect();
+    let filter = Filter { jobs: Some(&few), ..Filter::default() };
+    let Reply::BulkBegun { bulk } = yard.one(Command::Bulk { filter, change: Change::Hold { reason: "" } }) else {
+        panic!("begun")
+    };
+    let mut commits = 0;
+    while !yard.world.model.bulk(bulk).expect("known").done {
+        commits += 1;
+        yard.one(Command::Tick);
+    }
+    let progress = yard.world.model.bulk(bulk).expect("known");
+    assert_eq!((progress.looked_at, progress.changed, progress.refused), (599, 599, 0));
+    assert!(commits >= 3, "a bounded part a commit");
+    let held: Vec<JobId> = yard.fetch(&["a", "b"], 9).into_iter().map(|job| job.job).collect();
+    assert_eq!(held, [ids[7]]);
+}
+
+#[test]
 fn dead_letters_are_replayed_with_an_edit_by_bulk() {
     let mut yard = Yard::new();
     for _ in 0..3 {
@@ -660,7 +682,9 @@ fn a_search_finds_by_each_of_its_conditions() {
     let b = yard.enqueue("q", NewJob { kind: "sms", tags: &["y"], ..NewJob::new(b"") });
     let c = yard.enqueue("other", NewJob { kind: "mail", tags: &["y"], ..NewJob::new(b"") });
     let token = yard.fetch(&["q"], 1)[0].token;
+    yard.wait(10);
     yard.one(Command::Fail { job: a, token, error: "no such address", retry: Retry::Never });
+    let failed = yard.now;
     let find = |filter: Filter<'_>| yard.world.model.search(&yard.world.log, &filter, None, 9).expect("readable").jobs;
     let all = Filter::default();
     assert_eq!(find(all), [a, b, c]);
@@ -673,6 +697,13 @@ fn a_search_finds_by_each_of_its_conditions() {
     assert_eq!(find(Filter { attempts_min: Some(1), ..all }), [a]);
     assert_eq!(find(Filter { error: Some("address"), ..all }), [a]);
     assert_eq!(find(Filter { states: States::of([JobState::Pending]), ..all }), [b, c]);
+    assert_eq!(find(Filter { jobs: Some(&[c, JobId::new(Place::END), a, c]), ..all }), [a, c]);
+    assert_eq!(find(Filter { jobs: Some(&[c, a]), kind: Some("mail"), queue: Some("q"), ..all }), [a]);
+    assert_eq!(find(Filter { jobs: Some(&[]), ..all }), []);
+    assert_eq!(find(Filter { finished_from: Some(failed), ..all }), [a]);
+    assert_eq!(find(Filter { finished_from: Some(failed.plus_micros(1)), ..all }), []);
+    assert_eq!(find(Filter { finished_before: Some(failed.plus_micros(1)), ..all }), [a]);
+    assert_eq!(find(Filter { finished_before: Some(failed), ..all }), []);
     assert_eq!(
         find(Filter { states: States::of([JobState::Dead, JobState::Pending]), tags: &["y"], ..all }),
         [a, b, c]

@@ -28,7 +28,7 @@ impl Database {
     /// `Cursor::behind(database.published())` for what is to come.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for the name of a queue that can't be.
+    /// [`ErrorKind::Invalid`] for the name of a queue that can't be, and for a cursor that the log has not come to: it is of another one.
     ///
     /// # Example
     /// ```
@@ -43,6 +43,12 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn life_events(&self, filter: LifeFilter, after: Cursor) -> Result<LifeEvents> {
+        let published = self.published();
+        if after.is_ahead_of(published) {
+            let end = Cursor::behind(published);
+            let message = format!("{after} is ahead of the log, which ends at {end}: is it of another database?");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         let reading = LifeReading::new(filter, after);
         let reading = reading.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
         Ok(LifeEvents { database: self.clone(), reading, seen: Position::ZERO })

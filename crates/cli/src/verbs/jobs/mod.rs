@@ -1,19 +1,23 @@
 //! `quire jobs`: queues and jobs, read, written and worked on.
 
+mod change;
+mod enqueue;
 mod queues;
 mod tail;
+mod which;
 mod work;
-mod write;
 
 use std::io::Write;
 
 use clap::{Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use self::change::{Change, Many, One};
+use self::enqueue::Enqueue;
 use self::queues::Queues;
 use self::tail::Tail;
+use self::which::Which;
 use self::work::Work;
-use self::write::{Bulk, Enqueue, One};
 use super::client::{Client, Path};
 use super::place::Place;
 use super::print::{Form, bytes, list, time, word, words};
@@ -27,13 +31,13 @@ const PAGE: u64 = 1_000;
 pub(crate) enum Jobs {
     /// List the queues, each with how many jobs are in which state; or pause, resume, drain, limit, clear, destroy one
     Queues(Queues),
-    /// List the jobs of a queue in a state, oldest first
+    /// List jobs, oldest first
     List {
-        /// The queue, like air/delays
-        queue: String,
-        /// The state
-        #[arg(long, value_enum, default_value = "pending")]
-        state: State,
+        /// In this queue, like air/delays [default: in any]
+        queue: Option<String>,
+        /// In which state [default: pending, and any when another condition is given]
+        #[command(flatten)]
+        which: Which,
         /// At most so many jobs [default: all]
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
@@ -53,38 +57,11 @@ pub(crate) enum Jobs {
     },
     /// Enqueue a job, and print its id
     Enqueue(Enqueue),
-    /// Make a dead job pending again
-    Retry(One),
-    /// Cancel a job
-    Cancel {
-        /// Why
-        #[arg(long, default_value = "")]
-        reason: String,
-        #[command(flatten)]
-        one: One,
-    },
-    /// Keep a waiting job from being fetched
-    Hold {
-        /// Why
-        #[arg(long, default_value = "")]
-        reason: String,
-        #[command(flatten)]
-        one: One,
-    },
-    /// Make a held job pending
-    Release(One),
-    /// Move a job to another queue
-    Move {
-        /// The other queue
-        #[arg(long, value_name = "QUEUE")]
-        to: String,
-        #[command(flatten)]
-        one: One,
-    },
-    /// Remove a job
-    Delete(One),
+    #[command(flatten)]
+    Change(Change<One>),
     /// Change many jobs at once, and wait until that is done
-    Bulk(Bulk),
+    #[command(subcommand)]
+    Bulk(Change<Many>),
     /// Print what happens to jobs, as it happens
     Tail(Tail),
     /// Run a command for each job of a queue, until it is stopped
@@ -131,26 +108,53 @@ impl Jobs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         match self {
             Jobs::Queues(queues) => queues.run(out),
-            Jobs::List { queue, state, limit, place, form } => place.visit(|client| {
-                let path = Path::new(&["queues", &queue, "jobs"]).with("state", state.name());
-                read(client, &path, limit.unwrap_or(u64::MAX), |jobs| form.print(out, jobs, job_line))
-            }),
+            Jobs::List { queue, which, limit, place, form } => {
+                let path = searched(which.filter(queue));
+                place.visit(|client| {
+                    read(client, &path, limit.unwrap_or(u64::MAX), |jobs| form.print(out, jobs, job_line))
+                })
+            }
             Jobs::Show { job, place, form } => place.visit(|client| {
                 let job = client.get(&Path::new(&["jobs", &job]))?;
                 form.print(out, std::slice::from_ref(&job), whole_job)
             }),
             Jobs::Enqueue(enqueue) => enqueue.run(out),
-            Jobs::Retry(one) => one.run(out, &json!({ "retry": {} })),
-            Jobs::Cancel { reason, one } => one.run(out, &json!({ "cancel": { "reason": reason } })),
-            Jobs::Hold { reason, one } => one.run(out, &json!({ "hold": { "reason": reason } })),
-            Jobs::Release(one) => one.run(out, &json!({ "release": {} })),
-            Jobs::Move { to, one } => one.run(out, &json!({ "move": { "queue": to } })),
-            Jobs::Delete(one) => one.run(out, &json!({ "delete": {} })),
-            Jobs::Bulk(bulk) => bulk.run(out),
+            Jobs::Change(change) => change.run(out),
+            Jobs::Bulk(change) => change.run(out),
             Jobs::Tail(tail) => tail.run(out),
             Jobs::Work(work) => work.run(out),
         }
     }
+}
+
+/// Where the jobs of a filter are found; the pending ones when it says no more than the queue.
+fn searched(mut filter: Map<String, Value>) -> Path {
+    if filter.keys().all(|condition| condition == "queue") {
+        filter.insert("states".to_owned(), json!([State::Pending.name()]));
+    }
+    let mut path = Path::new(&["jobs"]);
+    for (condition, wanted) in filter {
+        path = match wanted {
+            // A list in the body of a bulk change, a repeated parameter here.
+            Value::Array(wanted) => wanted
+                .iter()
+                .filter_map(Value::as_str)
+                .fold(path, |path, one| path.with(condition.trim_end_matches('s'), one)),
+            Value::String(wanted) => path.with(&condition, wanted),
+            wanted => path.with(&condition, wanted),
+        };
+    }
+    path
+}
+
+/// The fields that are there.
+fn given<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A number as such, and anything else as a text that the server knows or refuses.
+fn number_or_name(text: &str) -> std::result::Result<Value, std::convert::Infallible> {
+    Ok(text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number)))
 }
 
 /// Reads page after page.

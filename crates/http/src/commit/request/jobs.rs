@@ -5,14 +5,12 @@ use quire::jobs::{
     BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority,
     Retry, Unique, UniqueHold, UniqueScope,
 };
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::bytes::{Base64, Parsed, Text, given};
 use crate::error::Problem;
-
-/// How long a lease lasts when a fetch does not say, in milliseconds.
-pub(crate) const LEASE_MS_DEFAULT: u64 = 30_000;
 
 /// Enqueues a job.
 #[derive(Debug, Deserialize)]
@@ -54,26 +52,26 @@ pub(crate) struct Enqueue<'r> {
 #[serde(untagged, expecting = "a priority is a number from 0 to 255, or critical, high, normal or low")]
 pub(crate) enum PriorityRequest {
     Number(u8),
-    Name(PriorityName),
+    Name(NamedPriority),
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum PriorityName {
-    Critical,
-    High,
-    Normal,
-    Low,
+/// A priority that was given by its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedPriority(Priority);
+
+impl<'de> Deserialize<'de> for NamedPriority {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = Text::deserialize(deserializer)?;
+        let unknown = || D::Error::custom(format_args!("there is no priority {:?}", &*name));
+        Priority::from_name(&name).map(NamedPriority).ok_or_else(unknown)
+    }
 }
 
 impl PriorityRequest {
     pub(super) fn priority(self) -> Priority {
         match self {
             PriorityRequest::Number(number) => Priority::new(number),
-            PriorityRequest::Name(PriorityName::Critical) => Priority::CRITICAL,
-            PriorityRequest::Name(PriorityName::High) => Priority::HIGH,
-            PriorityRequest::Name(PriorityName::Normal) => Priority::NORMAL,
-            PriorityRequest::Name(PriorityName::Low) => Priority::LOW,
+            PriorityRequest::Name(NamedPriority(priority)) => priority,
         }
     }
 }
@@ -131,15 +129,15 @@ enum ClashRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fetch<'r> {
     #[serde(borrow)]
-    pub(super) queues: Vec<Text<'r>>,
-    #[serde(default = "one")]
-    count: u32,
+    pub(crate) queues: Vec<Text<'r>>,
+    #[serde(default = "count_default")]
+    pub(crate) count: u32,
     #[serde(default = "lease_ms_default")]
-    lease_ms: u64,
+    pub(crate) lease_ms: u64,
     #[serde(borrow)]
-    worker: Option<Text<'r>>,
+    pub(crate) worker: Option<Text<'r>>,
     #[serde(default)]
-    weights: Vec<u32>,
+    pub(crate) weights: Vec<u32>,
 }
 
 /// Completes a job. In this and the next three, a path may name the job instead.
@@ -185,14 +183,13 @@ pub(crate) struct Snooze {
     delay_ms: Option<u64>,
 }
 
-/// Makes a lease last so long from now on, and leaves word.
+/// Makes a lease last so long from now on, if it says how long, and leaves word.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Heartbeat<'r> {
     job: Option<Parsed<JobId>>,
     token: Parsed<LeaseToken>,
-    #[serde(default = "lease_ms_default")]
-    lease_ms: u64,
+    lease_ms: Option<u64>,
     #[serde(borrow)]
     progress: Option<&'r RawValue>,
     #[serde(borrow)]
@@ -210,17 +207,23 @@ pub(crate) struct Heartbeat<'r> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tick {}
 
-const fn one() -> u32 {
+/// How many jobs a fetch takes when it does not say.
+pub(crate) const fn count_default() -> u32 {
     1
 }
 
-const fn lease_ms_default() -> u64 {
-    LEASE_MS_DEFAULT
+/// How long a lease lasts when a fetch does not say, in milliseconds.
+pub(crate) const fn lease_ms_default() -> u64 {
+    30_000
 }
 
-/// Milliseconds as microseconds; what is too much stays too much.
-pub(super) const fn micros(ms: u64) -> u64 {
-    ms.saturating_mul(1_000)
+/// The duration `name` in microseconds, which was given in milliseconds.
+///
+/// # Errors
+/// When no duration is so long.
+pub(super) fn micros(name: &str, ms: u64) -> Result<u64, Problem> {
+    let too_long = || Problem::invalid(format!("{name} is {ms} ms, longer than durations go"));
+    ms.checked_mul(1_000).ok_or_else(too_long)
 }
 
 /// So many milliseconds from some microseconds on, in microseconds.
@@ -246,8 +249,8 @@ pub(super) fn time(
 
 impl Enqueue<'_> {
     /// The waits of its backoff, in microseconds.
-    pub(super) fn waits(&self) -> Vec<u64> {
-        self.backoff_list_ms.iter().flatten().copied().map(micros).collect()
+    pub(super) fn waits(&self) -> Result<Vec<u64>, Problem> {
+        self.backoff_list_ms.iter().flatten().map(|ms| micros("a wait of backoff_list_ms", *ms)).collect()
     }
 
     pub(crate) fn command<'c>(
@@ -264,13 +267,13 @@ impl Enqueue<'_> {
             priority: self.priority.map_or(priority, PriorityRequest::priority),
             run_at: time("run_at", self.run_at_ms, self.delay_ms, now)?,
             expires_at: time("expires_at", self.expires_at_ms, self.expires_in_ms, now)?,
-            timeout_micros: self.timeout_ms.map(micros),
+            timeout_micros: self.timeout_ms.map(|ms| micros("timeout_ms", ms)).transpose()?,
             attempts_max: self.attempts_max.unwrap_or(attempts_max),
             backoff: self.backoff(waits)?,
             jitter_percent: self.jitter_percent,
             group: self.group.as_deref().unwrap_or_default(),
             unique: self.unique.as_ref().map(UniqueRequest::unique).transpose()?,
-            retention_micros: self.retention_ms.map(micros),
+            retention_micros: self.retention_ms.map(|ms| micros("retention_ms", ms)).transpose()?,
             tags,
         };
         Ok(Command::Enqueue { queue: &self.queue, job })
@@ -291,8 +294,9 @@ impl Enqueue<'_> {
             }
             _ => {}
         }
-        let base_micros = self.backoff_base_ms.map_or(BACKOFF_FIRST_MICROS, micros);
-        let max_micros = self.backoff_max_ms.map_or(BACKOFF_MAX_MICROS, micros);
+        let given_or = |name: &str, ms: Option<u64>, default| ms.map_or(Ok(default), |ms| micros(name, ms));
+        let base_micros = given_or("backoff_base_ms", self.backoff_base_ms, BACKOFF_FIRST_MICROS)?;
+        let max_micros = given_or("backoff_max_ms", self.backoff_max_ms, BACKOFF_MAX_MICROS)?;
         Ok(match shape {
             Shape::None => Backoff::None,
             Shape::Fixed => Backoff::Fixed { micros: base_micros },
@@ -311,7 +315,7 @@ impl UniqueRequest<'_> {
                 Scope::Everywhere => UniqueScope::Everywhere,
             },
             hold: match (self.hold_ms, self.hold) {
-                (Some(ms), None) => UniqueHold::For(micros(ms)),
+                (Some(ms), None) => UniqueHold::For(micros("hold_ms", ms)?),
                 (None, None | Some(Hold::UntilFinished)) => UniqueHold::UntilFinished,
                 (None, Some(Hold::UntilStarted)) => UniqueHold::UntilStarted,
                 (Some(_), Some(_)) => return Err(Problem::invalid("give hold, or hold_ms for a time, not both")),
@@ -326,17 +330,12 @@ impl UniqueRequest<'_> {
     }
 }
 
-impl<'r> Fetch<'r> {
-    /// A fetch from one queue.
-    pub(crate) fn of(queue: Text<'r>, count: Option<u32>, lease_ms: Option<u64>, worker: Option<Text<'r>>) -> Self {
-        let (count, lease_ms) = (count.unwrap_or(one()), lease_ms.unwrap_or(LEASE_MS_DEFAULT));
-        Fetch { queues: vec![queue], count, lease_ms, worker, weights: Vec::new() }
-    }
-
-    pub(crate) fn command<'c>(&'c self, queues: &'c [&'c str]) -> Command<'c> {
+impl Fetch<'_> {
+    pub(crate) fn command<'c>(&'c self, queues: &'c [&'c str]) -> Result<Command<'c>, Problem> {
         let worker = self.worker.as_deref().unwrap_or_default();
         let order = if self.weights.is_empty() { Order::Strict } else { Order::Weighted(&self.weights) };
-        Command::Fetch { queues, order, count: self.count, lease_micros: micros(self.lease_ms), worker }
+        let lease_micros = micros("lease_ms", self.lease_ms)?;
+        Ok(Command::Fetch { queues, order, count: self.count, lease_micros, worker })
     }
 }
 
@@ -418,7 +417,7 @@ impl Heartbeat<'_> {
         let progress = given("progress", self.progress, self.progress_text.as_ref(), self.progress_base64.as_ref())?;
         let checkpoint =
             given("checkpoint", self.checkpoint, self.checkpoint_text.as_ref(), self.checkpoint_base64.as_ref())?;
-        let lease_micros = Some(micros(self.lease_ms));
+        let lease_micros = self.lease_ms.map(|ms| micros("lease_ms", ms)).transpose()?;
         Ok(Command::Heartbeat { job: job(self.job)?, token: self.token.0, lease_micros, progress, checkpoint })
     }
 }

@@ -20,7 +20,7 @@ use crate::error::Problem;
 
 pub(crate) use events::{AppendRequest, QueryRequest};
 pub(crate) use graph::BlockRequest;
-pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob, Snooze};
+pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob, Snooze, count_default, lease_ms_default};
 pub(crate) use named::{ProjectionRequest, SubscriptionRequest};
 pub(crate) use queues::{Bulk, ChangeRequest, Setting, Settings};
 
@@ -124,19 +124,23 @@ pub(crate) struct Slices<'c> {
 
 impl<'c> Slices<'c> {
     /// Those of a part.
-    pub(crate) fn of(part: &'c PartRequest<'_>) -> Self {
+    ///
+    /// # Errors
+    /// When a number is beyond all bounds.
+    pub(crate) fn of(part: &'c PartRequest<'_>) -> Result<Self, Problem> {
         let words = match part {
             PartRequest::Enqueue(enqueue) => &enqueue.tags,
             PartRequest::Fetch(fetch) => &fetch.queues,
             PartRequest::PutBlock(put) => &put.tags,
             PartRequest::Bulk(bulk) => &bulk.filter.tags,
             PartRequest::Each(parts) => {
-                return Slices { parts: parts.iter().map(Slices::of).collect(), ..Slices::default() };
+                let parts = parts.iter().map(Slices::of).collect::<Result<_, _>>()?;
+                return Ok(Slices { parts, ..Slices::default() });
             }
-            _ => return Slices::default(),
+            _ => return Ok(Slices::default()),
         };
-        let numbers = if let PartRequest::Enqueue(enqueue) = part { enqueue.waits() } else { Vec::new() };
-        Slices { words: words.iter().map(|word| &**word).collect(), numbers, ..Slices::default() }
+        let numbers = if let PartRequest::Enqueue(enqueue) = part { enqueue.waits()? } else { Vec::new() };
+        Ok(Slices { words: words.iter().map(|word| &**word).collect(), numbers, ..Slices::default() })
     }
 }
 
@@ -152,7 +156,7 @@ impl PartRequest<'_> {
             PartRequest::TrimEvents(trim) => Part::Events(trim.command()),
             PartRequest::ForgetTag(forget) => Part::Events(forget.command()),
             PartRequest::RetainEvents(retain) => Part::Events(retain.command()),
-            PartRequest::PutSubscription(put) => Part::Events(put.command()),
+            PartRequest::PutSubscription(put) => Part::Events(put.command()?),
             PartRequest::DropSubscription(drop) => Part::Events(drop.command()),
             PartRequest::SaveProjection(save) => Part::Events(save.command()?),
             PartRequest::DropProjection(drop) => Part::Events(drop.command()),
@@ -166,12 +170,12 @@ impl PartRequest<'_> {
             PartRequest::DeleteGroup(delete) => Part::Streams(delete.command()),
             PartRequest::ProtectUnread(protect) => Part::Streams(protect.command()),
             PartRequest::Enqueue(enqueue) => Part::Jobs(enqueue.command(&slices.words, &slices.numbers, now)?),
-            PartRequest::Fetch(fetch) => Part::Jobs(fetch.command(&slices.words)),
+            PartRequest::Fetch(fetch) => Part::Jobs(fetch.command(&slices.words)?),
             PartRequest::Ack(ack) => Part::Jobs(ack.command()?),
             PartRequest::Fail(fail) => Part::Jobs(fail.command(now)?),
             PartRequest::Snooze(snooze) => Part::Jobs(snooze.command(now)?),
             PartRequest::Change(change) => Part::Jobs(change.command(now)?),
-            PartRequest::SetQueue(set) => Part::Jobs(set.command()),
+            PartRequest::SetQueue(set) => Part::Jobs(set.command()?),
             PartRequest::Clear(whole) => Part::Jobs(quire::jobs::Command::Clear { queue: &whole.queue }),
             PartRequest::Destroy(whole) => Part::Jobs(quire::jobs::Command::Destroy { queue: &whole.queue }),
             PartRequest::Bulk(bulk) => Part::Jobs(bulk.command(&slices.words, now)?),

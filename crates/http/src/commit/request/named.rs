@@ -156,21 +156,21 @@ impl<'r> SubscriptionRequest<'r> {
 }
 
 impl PutSubscription<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
         let default = Attempts::default();
-        let backoff_micros = self.backoff_ms.map_or(default.backoff_micros, micros);
-        Command::PutSubscription(events::PutSubscription {
+        let given_or = |name: &str, ms: Option<u64>, default| ms.map_or(Ok(default), |ms| micros(name, ms));
+        Ok(Command::PutSubscription(events::PutSubscription {
             store: &self.store,
             name: &self.name,
             query: self.query.as_ref().map_or_else(events::Query::all, QueryRequest::query),
             after: self.after.map(EventPosition::new),
             attempts: Attempts {
                 attempts_max: self.attempts_max.unwrap_or(default.attempts_max),
-                backoff_micros,
-                backoff_max_micros: self.backoff_max_ms.map_or(default.backoff_max_micros, micros),
+                backoff_micros: given_or("backoff_ms", self.backoff_ms, default.backoff_micros)?,
+                backoff_max_micros: given_or("backoff_max_ms", self.backoff_max_ms, default.backoff_max_micros)?,
                 group_by: Cow::Borrowed(self.group_by.as_deref().unwrap_or_default()),
             },
-        })
+        }))
     }
 }
 

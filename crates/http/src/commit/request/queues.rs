@@ -164,6 +164,7 @@ pub(crate) struct Bulk<'r> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FilterRequest<'r> {
+    jobs: Option<JobIds>,
     #[serde(borrow)]
     queue: Option<Text<'r>>,
     states: Option<Vec<StateName>>,
@@ -173,9 +174,22 @@ pub(crate) struct FilterRequest<'r> {
     pub(super) tags: Vec<Text<'r>>,
     enqueued_from_ms: Option<u64>,
     enqueued_before_ms: Option<u64>,
+    finished_from_ms: Option<u64>,
+    finished_before_ms: Option<u64>,
     attempts_min: Option<u16>,
     #[serde(borrow)]
     error: Option<Text<'r>>,
+}
+
+/// Ids of jobs.
+#[derive(Debug, Deserialize)]
+#[serde(from = "Vec<Parsed<JobId>>")]
+struct JobIds(Vec<JobId>);
+
+impl From<Vec<Parsed<JobId>>> for JobIds {
+    fn from(ids: Vec<Parsed<JobId>>) -> Self {
+        JobIds(ids.into_iter().map(|id| id.0).collect())
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -222,37 +236,37 @@ impl ChangeJob<'_> {
 }
 
 impl Setting {
-    pub(crate) fn change(self) -> QueueChange {
-        let rate = |rate: Option<RateRequest>| rate.map(RateRequest::rate);
-        match self {
+    pub(crate) fn change(self) -> Result<QueueChange, Problem> {
+        let rate = |rate: Option<RateRequest>| rate.map(RateRequest::rate).transpose();
+        Ok(match self {
             Setting::Paused(paused) => QueueChange::Paused(paused),
             Setting::Draining(draining) => QueueChange::Draining(draining),
             Setting::JobsMax(most) => QueueChange::JobsMax(most),
             Setting::ActiveMax(most) => QueueChange::ActiveMax(most),
             Setting::GroupActiveMax(most) => QueueChange::GroupActiveMax(most),
-            Setting::Rate(given) => QueueChange::Rate(rate(given)),
-            Setting::GroupRate(given) => QueueChange::GroupRate(rate(given)),
-            Setting::RetentionMs(ms) => QueueChange::Retention(ms.map(micros)),
-        }
+            Setting::Rate(given) => QueueChange::Rate(rate(given)?),
+            Setting::GroupRate(given) => QueueChange::GroupRate(rate(given)?),
+            Setting::RetentionMs(ms) => QueueChange::Retention(ms.map(|ms| micros("retention_ms", ms)).transpose()?),
+        })
     }
 }
 
 impl RateRequest {
-    fn rate(self) -> Rate {
-        match self {
+    fn rate(self) -> Result<Rate, Problem> {
+        Ok(match self {
             RateRequest::TokenBucket { count, per_ms, burst } => {
-                Rate::TokenBucket { count, per_micros: micros(per_ms), burst }
+                Rate::TokenBucket { count, per_micros: micros("per_ms", per_ms)?, burst }
             }
             RateRequest::SlidingWindow { count, window_ms } => {
-                Rate::SlidingWindow { count, window_micros: micros(window_ms) }
+                Rate::SlidingWindow { count, window_micros: micros("window_ms", window_ms)? }
             }
-        }
+        })
     }
 }
 
 impl SetQueue<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
-        Command::SetQueue { queue: &self.queue, change: self.set.change() }
+    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+        Ok(Command::SetQueue { queue: &self.queue, change: self.set.change()? })
     }
 }
 
@@ -260,12 +274,15 @@ impl FilterRequest<'_> {
     pub(crate) fn filter<'c>(&'c self, tags: &'c [&'c str]) -> Filter<'c> {
         let states = self.states.as_ref().map(|states| States::of(states.iter().map(|state| state.0)));
         Filter {
+            jobs: self.jobs.as_ref().map(|ids| &*ids.0),
             queue: self.queue.as_deref(),
             states: states.unwrap_or_default(),
             kind: self.kind.as_deref(),
             tags,
             enqueued_from: self.enqueued_from_ms.map(Timestamp::from_millis),
             enqueued_before: self.enqueued_before_ms.map(Timestamp::from_millis),
+            finished_from: self.finished_from_ms.map(Timestamp::from_millis),
+            finished_before: self.finished_before_ms.map(Timestamp::from_millis),
             attempts_min: self.attempts_min,
             error: self.error.as_deref(),
         }
