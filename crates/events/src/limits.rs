@@ -116,7 +116,8 @@ pub(crate) fn check_projection(store: &str, name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Names are paths of segments: `[A-Za-z0-9._-]`, joined by single slashes.
+/// Names are paths of segments: `[A-Za-z0-9._-]`, joined by single slashes, but for `.` and `..`, which clients take out of the path of an
+/// address, escaped or not.
 pub(crate) fn check_name(name: &str) -> Result<(), NameProblem> {
     if name.is_empty() {
         return Err(NameProblem::Empty);
@@ -130,6 +131,9 @@ pub(crate) fn check_name(name: &str) -> Result<(), NameProblem> {
     }
     if name.split('/').any(str::is_empty) {
         return Err(NameProblem::EmptySegment);
+    }
+    if matches!(name, "." | "..") {
+        return Err(NameProblem::Dots);
     }
     Ok(())
 }

@@ -151,6 +151,8 @@ pub enum NameProblem {
     },
     /// A slash at the start, at the end, or behind another.
     EmptySegment,
+    /// It is `.` or `..`.
+    Dots,
 }
 
 /// What is wrong with a type or a tag.
@@ -318,6 +320,7 @@ impl fmt::Display for NameProblem {
             NameProblem::EmptySegment => {
                 f.write_str("a store's name has no slash at its start or end, and no two in a row")
             }
+            NameProblem::Dots => f.write_str("a store's name is neither . nor .."),
         }
     }
 }

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use quire::events::SelectRefusal;
 use quire::{ErrorKind, Reason, Refused, events, graph, jobs};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -102,6 +103,15 @@ impl From<Fault> for JobRefusal {
 /// A field that can't be.
 pub(crate) fn invalid(message: impl Into<String>) -> Status {
     status((Code::InvalidArgument, "INVALID"), message, Vec::new())
+}
+
+/// A read of events that can't be.
+pub(crate) fn select_refused(refusal: &SelectRefusal) -> Status {
+    let reason = match refusal {
+        SelectRefusal::InvalidName(_) => "INVALID_NAME",
+        SelectRefusal::InvalidQuery(_) => "INVALID_QUERY",
+    };
+    status((Code::InvalidArgument, reason), refusal.to_string(), Vec::new())
 }
 
 /// An answer that would be too large.

@@ -8,13 +8,15 @@
 //! page unreadable.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::Error;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -66,6 +68,55 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
+/// A tag of a request: a string, or an object with its bytes in base64, as [`Tag`] shows one that is not text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TagRequest<'r> {
+    Text(Text<'r>),
+    Bytes(Vec<u8>),
+}
+
+impl TagRequest<'_> {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            TagRequest::Text(text) => text.as_bytes(),
+            TagRequest::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl<'de: 'r, 'r> Deserialize<'de> for TagRequest<'r> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TagVisitor(PhantomData))
+    }
+}
+
+struct TagVisitor<'r>(PhantomData<&'r ()>);
+
+impl<'de: 'r, 'r> Visitor<'de> for TagVisitor<'r> {
+    type Value = TagRequest<'r>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#"a tag: a string, or {"base64": "..."}"#)
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(TagRequest::Text(Text(Cow::Borrowed(text))))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(TagRequest::Text(Text(Cow::Owned(text.to_owned()))))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Self::Value, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Bytes {
+            base64: Base64,
+        }
+        Bytes::deserialize(MapAccessDeserializer::new(fields)).map(|bytes| TagRequest::Bytes(bytes.base64.0))
+    }
+}
+
 /// The bytes of the value `name`, given in one of three ways or not at all.
 ///
 /// # Errors
@@ -95,37 +146,56 @@ pub(crate) fn given<'r>(
 pub(crate) struct Shown<'a> {
     name: &'static str,
     bytes: Option<Cow<'a, [u8]>>,
-    /// Whether JSON is shown as such, or as the text that it is.
-    json: bool,
+    form: Form,
+}
+
+/// In which way bytes are shown, if they can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As JSON, else as `name_text`.
+    Json,
+    /// As `name_text`, be it JSON or not.
+    Text,
+    /// As a string under the name itself.
+    Key,
 }
 
 impl<'a> Shown<'a> {
     /// A value; no bytes are shown as `null`.
     pub(crate) fn value(name: &'static str, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
-        Shown { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), json: true }
+        Shown { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), form: Form::Json }
     }
 
     /// A value that may be absent, which is shown as `null`, or empty.
     pub(crate) fn optional(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
-        Shown { name, bytes: bytes.map(Into::into), json: true }
+        Shown { name, bytes: bytes.map(Into::into), form: Form::Json }
     }
 
     /// A name of some kind, a key: a string when it is text. It may be absent.
     pub(crate) fn key(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
-        Shown { name, bytes: bytes.map(Into::into), json: false }
+        Shown { name, bytes: bytes.map(Into::into), form: Form::Key }
+    }
+
+    /// The same where an answer is made of lines: JSON with line breaks, which lie between its values, is shown as the text that it is.
+    pub(crate) fn on_a_line(mut self) -> Self {
+        let is_broken = self.bytes.iter().any(|bytes| bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r')));
+        if is_broken && self.form == Form::Json {
+            self.form = Form::Text;
+        }
+        self
     }
 }
 
 impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Shown { name, bytes, json } = self;
+        let Shown { name, bytes, form } = self;
         let mut object = serializer.serialize_map(Some(1))?;
         match bytes.as_deref() {
             None => object.serialize_entry(name, &())?,
-            Some(bytes) => match (as_json(bytes).filter(|_| *json), str::from_utf8(bytes)) {
+            Some(bytes) => match (as_json(bytes).filter(|_| *form == Form::Json), str::from_utf8(bytes)) {
                 (Some(value), _) => object.serialize_entry(name, value)?,
-                (None, Ok(text)) if *json => object.serialize_entry(&format!("{name}_text"), text)?,
-                (None, Ok(text)) => object.serialize_entry(name, text)?,
+                (None, Ok(text)) if *form == Form::Key => object.serialize_entry(name, text)?,
+                (None, Ok(text)) => object.serialize_entry(&format!("{name}_text"), text)?,
                 (None, Err(_)) => object.serialize_entry(&format!("{name}_base64"), &STANDARD.encode(bytes))?,
             },
         }
@@ -229,6 +299,29 @@ mod tests {
         check(r#"{"data_text":"UA1545 \u00fc"}"#, "UA1545 ü".as_bytes(), r#"{"data_text":"UA1545 ü"}"#);
         check(r#"{"data_base64":"/wA="}"#, &[0xff, 0], r#"{"data_base64":"/wA="}"#);
         check(r#"{"data_text":"[1] "}"#, b"[1] ", r#"{"data_text":"[1] "}"#);
+    }
+
+    #[test]
+    fn json_on_several_lines_is_shown_as_text_where_an_answer_is_made_of_lines() {
+        let shown = |bytes: &'static [u8]| {
+            let out = Out { data: Shown::value("data", bytes).on_a_line() };
+            serde_json::to_string(&out).expect("it can be shown")
+        };
+        assert_eq!(shown(b"{\"a\":\n 1}"), r#"{"data_text":"{\"a\":\n 1}"}"#);
+        assert_eq!(shown(b"[1,\r2]"), r#"{"data_text":"[1,\r2]"}"#);
+        assert_eq!(shown(br#"["\n"]"#), r#"{"data":["\n"]}"#);
+        check("{\"data\": {\"a\":\n 1}}", b"{\"a\":\n 1}", "{\"data\":{\"a\":\n 1}}");
+    }
+
+    #[test]
+    fn a_tag_is_given_as_it_is_shown() {
+        for tag in [&b"course:c1"[..], b"\"\n", "ü".as_bytes(), &[0xff, 1]] {
+            let shown = serde_json::to_string(&Tag(tag)).expect("it can be shown");
+            assert_eq!(serde_json::from_str::<TagRequest<'_>>(&shown).expect("as shown").as_bytes(), tag, "{shown}");
+        }
+        for wrong in ["7", "{}", r#"{"base64": "?"}"#, r#"{"base64": "/w==", "text": "a"}"#, "null"] {
+            assert!(serde_json::from_str::<TagRequest<'_>>(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

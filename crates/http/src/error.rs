@@ -8,6 +8,7 @@ use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use quire::events::SelectRefusal;
 use quire::{ErrorKind, Reason};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -99,6 +100,15 @@ impl Problem {
 
     pub(crate) fn stopping() -> Self {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stopping"), "the server is stopping; ask again when it is back")
+    }
+
+    /// Of a read that can't be.
+    pub(crate) fn select(refusal: &SelectRefusal) -> Self {
+        let code = match refusal {
+            SelectRefusal::InvalidName(_) => "invalid_name",
+            SelectRefusal::InvalidQuery(_) => "invalid_query",
+        };
+        Problem::new((StatusCode::BAD_REQUEST, code), refusal.to_string())
     }
 
     pub(crate) fn unknown_route() -> Self {

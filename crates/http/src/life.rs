@@ -86,7 +86,7 @@ impl From<LifeEvent> for EventReply {
             worker: note("worker"),
             error: note("error"),
             reason: note("reason"),
-            data: named.map(|name| Shown::value(name, data)),
+            data: named.map(|name| Shown::value(name, data).on_a_line()),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use crate::error::Problem;
@@ -85,6 +86,11 @@ impl<S: Sync> FromRequestParts<S> for Params {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        if percent_decode_str(parts.uri.query().unwrap_or_default()).decode_utf8().is_err() {
+            return Err(Problem::invalid(
+                "a parameter is no UTF-8: what is no text is asked for in the body of a request",
+            ));
+        }
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(pairs)) => Ok(Params(pairs)),
             Err(error) => Err(Problem::invalid(error.body_text())),

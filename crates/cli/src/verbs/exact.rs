@@ -4,8 +4,10 @@
 //! the text as it came, which [`text`] writes as it is.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -17,6 +19,35 @@ const TEXT: &str = "\u{0}text";
 
 /// How deep objects and arrays may stand in each other, where they are taken apart: as deep as the server takes.
 const DEPTH_MAX: u32 = 127;
+
+/// The fields of an object, none of which comes twice.
+struct Fields<'j>(BTreeMap<String, &'j RawValue>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+        let mut fields = BTreeMap::new();
+        while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+            if fields.insert(name.clone(), value).is_some() {
+                return Err(A::Error::custom(format_args!("the field {name:?} is there twice")));
+            }
+        }
+        Ok(Fields(fields))
+    }
+}
 
 /// Reads JSON.
 ///
@@ -32,7 +63,7 @@ fn read(json: &str, depth: u32) -> serde_json::Result<Value> {
     match json.as_bytes().first() {
         Some(b'{') => {
             let within = within()?;
-            let fields: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+            let Fields(fields) = serde_json::from_str(json)?;
             let read = fields.into_iter().map(|(name, value)| {
                 let is_kept = KEPT.contains(&name.as_str()) && value.get() != "null";
                 let value = if is_kept { json!({ TEXT: value.get() }) } else { read(value.get(), within)? };
@@ -51,13 +82,33 @@ fn read(json: &str, depth: u32) -> serde_json::Result<Value> {
 
 /// Writes JSON that was read here, or made anew.
 pub(super) fn text(value: &Value) -> String {
+    written(value, &|name, value| (name.to_owned(), text(value)))
+}
+
+/// The same on one line: a value that was kept and has line breaks, which lie between its parts, becomes the text that it is, under the name
+/// that the server knows for one (`data_text`).
+pub(super) fn line(value: &Value) -> String {
+    written(value, &|name, value| match kept(value).filter(|text| text.contains(['\n', '\r'])) {
+        Some(text) => (format!("{name}_text"), Value::from(text).to_string()),
+        None => (name.to_owned(), line(value)),
+    })
+}
+
+/// Writes a value, each field of an object as it is told.
+fn written(value: &Value, field: &dyn Fn(&str, &Value) -> (String, String)) -> String {
     match (kept(value), value) {
         (Some(text), _) => text.to_owned(),
         (None, Value::Object(fields)) => {
-            let fields = fields.iter().map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), text(value)));
+            let fields = fields.iter().map(|(name, value)| {
+                let (name, text) = field(name, value);
+                format!("{}:{text}", Value::from(name))
+            });
             format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
         }
-        (None, Value::Array(items)) => format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(",")),
+        (None, Value::Array(items)) => {
+            let items = items.iter().map(|item| written(item, field));
+            format!("[{}]", items.collect::<Vec<_>>().join(","))
+        }
         (None, value) => value.to_string(),
     }
 }
@@ -87,6 +138,15 @@ mod tests {
     }
 
     #[test]
+    fn what_has_line_breaks_is_text_on_a_line() {
+        let event = "{\"data\":{\"a\":\n\"b\\n\"},\"metadata\":[1, 2],\"of\":[{\"result\":[\r1]}]}";
+        let read = parse(event).expect("JSON");
+        assert_eq!(text(&read), event);
+        let on_a_line = r#"{"data_text":"{\"a\":\n\"b\\n\"}","metadata":[1, 2],"of":[{"result_text":"[\r1]"}]}"#;
+        assert_eq!(line(&read), on_a_line);
+    }
+
+    #[test]
     fn a_string_is_told_without_its_quotes() {
         assert_eq!(said(&parse(r#"{"value":"a\nb"}"#).expect("JSON")["value"]), "a\nb");
         assert_eq!(said(&parse(r#"{"value":1.0}"#).expect("JSON")["value"]), "1.0");
@@ -94,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_an_error() {
-        for broken in ["", "{", "{\"data\":}", "[1,]", "{\"a\":1}}"] {
+        for broken in ["", "{", "{\"data\":}", "[1,]", "{\"a\":1}}", r#"{"a":1,"a":2}"#] {
             assert!(parse(broken).is_err(), "{broken}");
         }
     }

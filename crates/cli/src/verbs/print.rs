@@ -22,7 +22,7 @@ impl Form {
     pub(super) fn print(self, out: &mut dyn Write, things: &[Value], line: impl Fn(&Value) -> String) -> Result {
         for thing in things {
             if self.json {
-                writeln!(out, "{}", exact::text(thing))?;
+                writeln!(out, "{}", exact::line(thing))?;
             } else {
                 writeln!(out, "{}", line(thing))?;
             }

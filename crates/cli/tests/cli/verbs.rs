@@ -404,6 +404,62 @@ fn events_are_appended_folded_imported_once_and_exported_in_either_form() {
 }
 
 #[test]
+fn what_is_exported_is_one_event_a_line_and_comes_back_whatever_its_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&folder.path().join("data"));
+    let on = |arguments: &[&str]| run(&[&["events"][..], arguments, &["--http", &server.http]].concat());
+    let event = r#"{"type": "A", "id": "a0b1c2d3-e4f5-8000-8000-000000000001", "tags": [{"base64": "/wE="}, "t"], "data": {"a":
+1}, "metadata": [
+2]}"#;
+    server.ask("POST", "/v1/events/s/append", &format!("{{\"events\": [{event}]}}"));
+    let shown = |store: &str| {
+        let mut event: Value =
+            serde_json::from_str(&on(&["read", store, "--json"]).succeeded()).expect("one line of JSON");
+        event.as_object_mut().expect("an object").remove("time_ms");
+        event
+    };
+    assert_eq!(shown("s")["data_text"], "{\"a\":\n1}");
+    for format in ["jsonl", "cloudevents"] {
+        let exported = on(&["export", "s", "--format", format]).succeeded();
+        assert_eq!(exported.lines().count(), 1, "{exported}");
+        let file = folder.path().join(format);
+        std::fs::write(&file, exported).expect("written");
+        on(&["import", format, file.to_str().expect("text")]).succeeded();
+        assert_eq!(shown(format), shown("s"));
+    }
+    let tailed = Running::start(&["events", "tail", "s", "--after", "0", "--json", "--http", &server.http]);
+    assert!(tailed.line().contains("data_text"));
+}
+
+#[test]
+fn a_file_is_imported_again_when_it_has_grown_and_not_in_part_when_a_line_is_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&folder.path().join("data"));
+    let on = |arguments: &[&str]| run(&[&["events"][..], arguments, &["--http", &server.http]].concat());
+    let event = |number: usize| {
+        format!("{{\"type\":\"A\",\"id\":\"A0b1c2d3-e4f5-8000-8000-{number:012}\",\"data\":{number}}}\n")
+    };
+    let file = folder.path().join("file");
+    let import = |lines: String| {
+        std::fs::write(&file, lines).expect("written");
+        on(&["import", "s", file.to_str().expect("text")])
+    };
+    let events = |numbers: std::ops::Range<usize>| numbers.map(event).collect::<String>();
+    assert_eq!(import(events(0..4)).succeeded(), "4 events, of which 0 were there already\n");
+    assert_eq!(import(events(0..1_200)).succeeded(), "1,200 events, of which 4 were there already\n");
+    let between = [event(9_000), events(600..602), event(9_001), events(2..3)].concat();
+    assert_eq!(import(between).succeeded(), "5 events, of which 3 were there already\n");
+    let changed = event(7).replace("\"A\"", "\"B\"");
+    import([event(9_002), changed].concat()).failed_with("line 2: ");
+    import(events(2_000..4_000) + "{\"type\":\"A\",\"type\":\"B\"}\n")
+        .failed_with("line 2001: it is no JSON: the field");
+    import("{}\n".to_owned()).failed_with("line 1: missing field `type`; 0 events");
+    std::fs::write(&file, [b"{\"type\":\"A\"}\n\"".as_slice(), &[0xff]].concat()).expect("written");
+    on(&["import", "s", file.to_str().expect("text")]).failed_with("line 2: it is no UTF-8 from its byte 2 on");
+    assert_eq!(server.ask("GET", "/v1/events/s/head", "").1["head"], 1_202);
+}
+
+#[test]
 fn a_tail_prints_what_is_there_and_then_what_comes_from_another_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());

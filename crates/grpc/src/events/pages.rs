@@ -14,7 +14,7 @@ use tonic::Status;
 use super::request::query;
 use crate::app::App;
 use crate::aside::aside;
-use crate::error::{failed, invalid, stopping};
+use crate::error::{failed, select_refused, stopping};
 use crate::proto::{
     Event, EventQuery, ReadEventsRequest, ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
 };
@@ -62,7 +62,7 @@ impl Cursor {
     fn page(&mut self) -> Result<Page, Status> {
         let database = &self.app.database;
         let selection = database.read_published(|view| view.events.select(&self.store, &self.query));
-        let selection = selection.map_err(failed)?.map_err(|refusal| invalid(refusal.to_string()))?;
+        let selection = selection.map_err(failed)?.map_err(|refusal| select_refused(&refusal))?;
         let history = database.history();
         let unreadable = |error| failed(quire::Error::from(error));
         let mut reading = selection.read(&history, self.options).map_err(unreadable)?;

@@ -154,9 +154,13 @@ async fn a_query_that_cannot_be_asked_is_an_error_and_not_an_empty_stream() {
     let no_items = Some(EventQuery::default());
     let refused =
         read(&mut client, ReadEventsRequest { query: no_items.clone(), ..ReadEventsRequest::default() }).await;
-    assert_eq!(told(&refused.expect_err("no items")).1, "INVALID");
+    assert_eq!(told(&refused.expect_err("no items")).1, "INVALID_QUERY");
     let subscribe = SubscribeEventsRequest { store: STORE.to_owned(), query: no_items, after: 0 };
     assert_eq!(told(&client.subscribe(subscribe).await.expect_err("no items")).1, "INVALID");
+    let ahead = SubscribeEventsRequest { store: STORE.to_owned(), query: None, after: 1 };
+    assert_eq!(told(&client.subscribe(ahead).await.expect_err("ahead of the store")).1, "INVALID");
+    let (events, head) = read(&mut client, ReadEventsRequest::default()).await.expect("a store to come");
+    assert_eq!((events.len(), head), (0, 0));
     served.stop().await;
 }
 

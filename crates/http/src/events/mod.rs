@@ -79,6 +79,13 @@ struct EventReply<'h> {
     data: Shown<'h>,
 }
 
+impl EventReply<'_> {
+    /// The same where an answer is made of lines.
+    fn on_a_line(self) -> Self {
+        EventReply { metadata: self.metadata.on_a_line(), data: self.data.on_a_line(), ..self }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct StoreReply {
     store: String,
@@ -276,7 +283,7 @@ pub(crate) async fn read(
 
 fn page(app: &App, store: &str, query: &Query<'_>, options: ReadOptions, limit: usize) -> Result<Answer, Problem> {
     let selection = app.database.read_published(|view| view.events.select(store, query))?;
-    let selection = selection.map_err(|refusal| Problem::invalid(refusal.to_string()))?;
+    let selection = selection.map_err(|refusal| Problem::select(&refusal))?;
     let history = app.database.history();
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
     let mut page = Page { events: Vec::new(), head: reading.head().get(), more: false };

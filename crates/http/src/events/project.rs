@@ -16,6 +16,7 @@ use super::shown;
 use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
+use crate::bytes::Tag;
 use crate::commit::request::QueryRequest;
 use crate::error::Problem;
 use crate::params::Named;
@@ -153,9 +154,8 @@ pub(crate) async fn project(
 
 /// The condition as an append takes it.
 fn as_request(condition: &Condition<'_>) -> Value {
-    let text = |tag: &[u8]| String::from_utf8_lossy(tag).into_owned();
     let item = |item: &quire::events::QueryItem<'_>| {
-        let tags: Vec<String> = item.tags.iter().map(|tag| text(tag)).collect();
+        let tags: Vec<Tag<'_>> = item.tags.iter().map(|tag| Tag(tag)).collect();
         json!({ "types": item.types, "tags": tags })
     };
     let items: Vec<Value> = condition.query().items.iter().map(item).collect();

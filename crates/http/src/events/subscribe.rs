@@ -80,7 +80,7 @@ async fn follow(mut subscription: Subscription, sender: &mpsc::Sender<Sent>) -> 
         let look = move || {
             let mut events = Vec::new();
             let look = subscription.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
-                let data = text_of(&shown(&event));
+                let data = text_of(&shown(&event).on_a_line());
                 events.push(Event::default().id(event.position.to_string()).event("event").data(data));
             });
             look.map(|progress| (subscription, events, progress)).map_err(Problem::from)

@@ -152,6 +152,46 @@ fn a_subscription_tells_the_past_then_the_present_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_subscriber_ahead_of_the_store_is_refused() {
+    let served = Served::new();
+    append(&served, json!({"events": [{"type": "A"}]}));
+    let refused = served.fails("GET", &format!("{STORE}/subscribe?after=2"), "", 400, "invalid");
+    let message = refused["message"].as_str().expect("a message");
+    assert!(message.contains("ends at 1"), "{message}");
+    assert_eq!(subscribe(&served, &format!("{STORE}/subscribe?after=1"), "", 1, || ())[0][1], "caught_up");
+}
+
+#[test]
+fn a_tag_that_is_no_text_is_given_as_it_is_shown() {
+    let served = Served::new();
+    let tag = json!({"base64": "/wE="});
+    append(&served, json!({"events": [{"type": "A", "tags": [tag, "t"]}, {"type": "A", "tags": ["\u{fffd}"]}]}));
+    let query = json!({"items": [{"tags": [tag]}]});
+    let page = served.write(&format!("{STORE}/read"), json!({"query": query}));
+    assert_eq!(page["events"][0]["tags"], json!([tag, "t"]));
+    assert_eq!(page["events"].as_array().map(Vec::len), Some(1));
+    let projections = json!({"projections": {"n": {"query": query, "fold": "count"}}});
+    let projected = served.write(&format!("{STORE}/project"), projections);
+    let condition = &projected["condition"];
+    let again = json!({"events": [{"type": "A", "tags": [tag]}], "conditions": [condition]});
+    append(&served, again.clone());
+    served.fails("POST", &format!("{STORE}/append"), &again.to_string(), 409, "condition_failed");
+    for path in [STORE.to_owned(), format!("{STORE}/subscribe")] {
+        served.fails("GET", &format!("{path}?tag=%ff"), "", 400, "invalid");
+    }
+    served.write("/v1/commit", json!({"parts": [{"forget_tag": {"store": "school/courses", "tag": tag}}]}));
+}
+
+#[test]
+fn json_on_several_lines_is_one_line_of_a_subscription() {
+    let served = Served::new();
+    served.post(&format!("{STORE}/append"), "{\"events\": [{\"type\": \"A\", \"data\": {\"a\":\r\n1}}]}");
+    let told = subscribe(&served, &format!("{STORE}/subscribe"), "", 1, || ());
+    let event: Value = serde_json::from_str(&told[0][2]).expect("JSON on one line");
+    assert_eq!(event["data_text"], "{\"a\":\r\n1}");
+}
+
+#[test]
 fn a_single_append_is_no_commit_of_parts_when_it_is_refused() {
     let served = Served::new();
     let path = format!("{STORE}/append");

@@ -153,7 +153,8 @@ impl<'a> EventStore<'a> {
     /// An item with `only_last_event` gives, each time, the last of those that came since.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a query that can't be asked.
+    /// [`ErrorKind::Invalid`] for a query that can't be asked, and for a position that the store has not come to: it is of another one. The
+    /// errors of [`EventStore::head`].
     ///
     /// # Example
     /// ```

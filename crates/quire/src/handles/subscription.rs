@@ -42,6 +42,13 @@ impl Subscription {
     pub(crate) fn new(database: &Database, store: &str, query: Query<'static>, after: EventPosition) -> Result<Self> {
         let selected = database.read_published(|view| view.events.select(store, &query).map(|_| ()))?;
         selected.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
+        let head = database.events(store).head()?;
+        if after > head {
+            let message = format!(
+                "event {after} is ahead of the store {store}, which ends at {head}: is it of another database?"
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
         Ok(Subscription { database: database.clone(), store: store.to_owned(), query, after, seen: Position::ZERO })
     }
 

@@ -1,8 +1,11 @@
 //! Events as CloudEvents 1.0 in JSON (the format of the CNCF specification, "JSON Event Format for CloudEvents").
 //!
 //! Tags and metadata are extension attributes, which are strings there: `tags` holds a JSON array. `sequence` (the extension of
-//! that name) is the position.
+//! that name) is the position, and tells that an event was written here. Of one that was not, attributes for which an event has no place are
+//! kept in its metadata, in the object `cloudevent`.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -26,7 +29,13 @@ pub(super) fn from_event(event: &Value, store: &str) -> Value {
             (_, Value::Null) => {}
             ("data", value) => {
                 cloud.insert("datacontenttype".into(), json!("application/json"));
-                cloud.insert("data".into(), value.clone());
+                // On one line, with each of its bytes.
+                match exact::text(value) {
+                    text if text.contains(['\n', '\r']) => {
+                        cloud.insert("data_base64".into(), json!(STANDARD.encode(text)));
+                    }
+                    _ => drop(cloud.insert("data".into(), value.clone())),
+                }
             }
             ("data_text", value) => {
                 cloud.insert("datacontenttype".into(), json!("text/plain"));
@@ -55,13 +64,30 @@ pub(super) fn is_cloud_event(line: &Value) -> bool {
     line.get("specversion").is_some()
 }
 
-/// The event to append. An id that is no UUID becomes one, and is kept in the metadata. Attributes that an event has no place for are
-/// dropped: `source` (of an event with a UUID), `subject`, `time` and extensions that are not ours.
+/// The attributes that have a place in an event.
+const PLACED: [&str; 10] = [
+    "specversion",
+    "type",
+    "tags",
+    "metadata",
+    "metadatatext",
+    "metadatabase64",
+    "data",
+    "data_base64",
+    "datacontenttype",
+    "sequence",
+];
+
+/// The event to append. An id that is no UUID becomes one.
 ///
 /// # Errors
 /// What is wrong with it, in a sentence.
 pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
     let mut event = Map::new();
+    match &cloud["specversion"] {
+        Value::String(version) if version == "1.0" => {}
+        other => return Err(format!("its specversion is {other}: only \"1.0\" is known")),
+    }
     let given = cloud["id"].as_str().ok_or("it has no id")?;
     let id = Uuid::try_parse(given).ok();
     event.insert("type".into(), json!(cloud["type"].as_str().ok_or("it has no type")?));
@@ -85,16 +111,35 @@ pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
             event.insert(to.into(), value.clone());
         }
     }
-    if id.is_none() {
-        keep_id(&mut event, cloud, given)?;
+    let content_type = cloud["datacontenttype"].as_str();
+    let is_json = content_type.is_none_or(is_json);
+    // What was written here lacks nothing but its position and time, which are given anew.
+    if id.is_none() || cloud.get("sequence").is_none() {
+        let is_told = |name: &str| name == "datacontenttype" && !is_json && content_type != Some("text/plain");
+        let kept = |name: &str| !PLACED.contains(&name) || is_told(name);
+        let attributes = cloud.as_object().into_iter().flatten();
+        let attributes = attributes.filter(|(name, value)| kept(name) && !value.is_null());
+        // An id that is a UUID is the event's, and says nothing more.
+        let attributes = attributes.filter(|(name, _)| id.is_none() || *name != "id");
+        keep(&mut event, &attributes.map(|(name, value)| (name.clone(), value.clone())).collect())?;
     }
-    let is_text = cloud["datacontenttype"].as_str().is_some_and(|content_type| content_type.starts_with("text/"));
+    // By the format, a string of another type than JSON is the text that it is.
     match &cloud["data"] {
         Value::Null => {}
-        text if is_text => drop(event.insert("data_text".into(), json!(exact::said(text)))),
+        text if !is_json && exact::text(text).starts_with('"') => {
+            event.insert("data_text".into(), json!(exact::said(text)));
+        }
         data => drop(event.insert("data".into(), data.clone())),
     }
     Ok(Value::Object(event))
+}
+
+/// Whether a media type is one of JSON: by the format, its subtype is `json`, or ends so.
+fn is_json(content_type: &str) -> bool {
+    let subtype = content_type.split(';').next().unwrap_or_default().trim();
+    subtype.split_once('/').is_some_and(|(_, subtype)| {
+        subtype.eq_ignore_ascii_case("json") || subtype.to_ascii_lowercase().ends_with("+json")
+    })
 }
 
 /// The id of an event whose own is no UUID: a UUID of version 5 (RFC 9562), the same for the same source and id, which together are unique
@@ -104,18 +149,22 @@ fn derived(source: &Value, id: &str) -> Uuid {
     Uuid::new_v5(&source, id.as_bytes())
 }
 
-/// Keeps the id and the source that an event came with, in its metadata under `cloudevent`.
-fn keep_id(event: &mut Map<String, Value>, cloud: &Value, id: &str) -> Result<(), String> {
+/// Keeps attributes that an event has no place for, in its metadata under `cloudevent`.
+fn keep(event: &mut Map<String, Value>, attributes: &Map<String, Value>) -> Result<(), String> {
+    if attributes.is_empty() {
+        return Ok(());
+    }
     let has_other = ["metadata_text", "metadata_base64"].iter().any(|name| event.contains_key(*name));
     let metadata = event.get("metadata").map_or_else(|| "{}".to_owned(), exact::text);
     let fields: Map<String, Value> = serde_json::from_str(&metadata).unwrap_or_default();
     let rest = metadata.trim_start().strip_prefix('{').filter(|_| !has_other);
     let Some(rest) = rest else {
-        return Err(format!("its id {id:?} is no UUID, and its metadata, where it would be kept, are no JSON object"));
+        let names: Vec<&str> = attributes.keys().map(String::as_str).collect();
+        return Err(format!("its metadata are no JSON object, in which its {} would be kept", names.join(", ")));
     };
     // As text: what is there stays to the byte.
     let comma = if fields.is_empty() { "" } else { "," };
-    let kept = json!({ "id": id, "source": cloud["source"] });
+    let kept = exact::text(&Value::Object(attributes.clone()));
     let both = format!(r#"{{"metadata":{{"cloudevent":{kept}{comma}{rest}}}"#);
     let both = exact::parse(&both).map_err(|error| format!("its metadata are no JSON: {error}"))?;
     event.insert("metadata".into(), both["metadata"].clone());
@@ -141,6 +190,30 @@ mod tests {
         assert_eq!(exact::text(&to_event(&with).expect("sound")["metadata"]), both);
         with["metadata"] = json!("[1]");
         to_event(&with).expect_err("there is no place for the id");
+    }
+
+    #[test]
+    fn what_an_event_has_no_place_for_is_kept() {
+        let id = "a0b1c2d3-e4f5-8000-8000-000000000001";
+        let cloud = json!({ "specversion": "1.0", "id": id, "source": "/shop", "type": "T", "subject": "order 7", "time": "2026-01-01T00:00:00Z",
+            "traceparent": "00-1", "datacontenttype": "application/xml", "data": "<a/>" });
+        let event = to_event(&cloud).expect("sound");
+        let kept = r#"{"cloudevent":{"datacontenttype":"application/xml","source":"/shop","subject":"order 7","time":"2026-01-01T00:00:00Z","traceparent":"00-1"}}"#;
+        assert_eq!(exact::text(&event["metadata"]), kept);
+        assert_eq!((&event["id"], &event["data_text"]), (&json!(id), &json!("<a/>")));
+        let json = json!({ "specversion": "1.0", "id": id, "type": "T", "datacontenttype": "application/cloud+json; charset=utf-8", "data": "a" });
+        assert_eq!(to_event(&json).expect("sound")["data"], "a");
+    }
+
+    #[test]
+    fn data_on_several_lines_comes_back_to_the_byte() {
+        let line = "{\"data\":{\"a\":\r\n1}}";
+        let mut event = exact::parse(line).expect("JSON");
+        let fields = json!({ "position": 7, "id": "a0b1c2d3-e4f5-8000-8000-000000000001", "type": "T", "tags": [], "time_ms": 0 });
+        event.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+        let cloud = from_event(&event, "s");
+        assert!(!exact::text(&cloud).contains(['\n', '\r']), "{cloud}");
+        assert_eq!(to_event(&cloud).expect("sound")["data_base64"], STANDARD.encode("{\"a\":\r\n1}"));
     }
 
     #[test]
@@ -171,5 +244,6 @@ mod tests {
     fn what_is_no_event_is_told() {
         assert_eq!(to_event(&json!({ "specversion": "1.0", "type": "T" })), Err("it has no id".to_owned()));
         assert_eq!(to_event(&json!({ "specversion": "1.0", "id": "i" })), Err("it has no type".to_owned()));
+        to_event(&json!({ "specversion": "0.3", "id": "i", "type": "T" })).expect_err("another version");
     }
 }

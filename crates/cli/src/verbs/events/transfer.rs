@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -13,14 +15,14 @@ use crate::text::counted;
 use crate::verbs::client::{Client, Path};
 use crate::verbs::exact;
 use crate::verbs::place::Place;
-use crate::verbs::print::Form;
+use crate::verbs::print::{Form, list};
 
 /// An append ends with the event that takes it to so many events, or bytes.
 const EVENTS_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// Appends the events of a file, many at a time, in their order. Those with an id that are there already are not appended again, so
-/// an import that was interrupted is repeated as it was.
+/// Appends the events of a file, many at a time, in their order. Those with an id that are there already, and say the same, are not
+/// appended again: a file is imported again after an import was interrupted, or when it has grown. A file is looked through before its first event is appended.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The event store, like air/flights; created when it is not there
@@ -57,13 +59,11 @@ enum Format {
     Cloudevents,
 }
 
-/// An append in the making.
+/// An append in the making: events, each with the line that it stands on.
 #[derive(Debug, Default)]
 struct Batch {
-    events: Vec<Value>,
+    events: Vec<(usize, Value)>,
     bytes: usize,
-    /// The line that each of them stands on.
-    lines: Vec<usize>,
 }
 
 /// What an import came to.
@@ -76,29 +76,27 @@ struct Done {
 impl Import {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let failed = |error: io::Error| Failure::at(format_args!("read {}", self.file.display()), error);
-        let lines: Box<dyn BufRead> = match self.file.as_os_str() == "-" {
-            true => Box::new(io::stdin().lock()),
-            false => Box::new(BufReader::new(File::open(&self.file).map_err(failed)?)),
-        };
+        let open = || File::open(&self.file).map(BufReader::new).map_err(failed);
+        let is_piped = self.file.as_os_str() == "-";
+        if !is_piped {
+            each_event(open()?, |line, event| event.map(drop).map_err(|problem| at(line, &problem, &Done::default())))
+                .map_err(failed)??;
+        }
+        let lines: Box<dyn BufRead> = if is_piped { Box::new(io::stdin().lock()) } else { Box::new(open()?) };
         self.place.visit(|client| {
-            let path = Path::new(&["events", &self.store, "append"]);
+            let store = Target { client, store: &self.store };
             let (mut batch, mut done) = (Batch::default(), Done::default());
-            for (number, line) in (1..).zip(lines.lines()) {
-                let line = line.map_err(failed)?;
-                if line.trim().is_empty() {
-                    continue;
-                }
-                let event = event_of(&line).map_err(|problem| at(number, &problem, &done))?;
-                batch.lines.push(number);
-                batch.bytes += line.len();
-                batch.events.push(event);
+            let appended = each_event(lines, |line, event| {
+                let event = event.map_err(|problem| at(line, &problem, &done))?;
+                batch.bytes += exact::text(&event).len();
+                batch.events.push((line, event));
                 if batch.events.len() >= EVENTS_AT_ONCE || batch.bytes >= BYTES_AT_ONCE {
-                    std::mem::take(&mut batch).append(client, &path, &mut done)?;
+                    store.append(std::mem::take(&mut batch), &mut done)?;
                 }
-            }
-            if !batch.events.is_empty() {
-                batch.append(client, &path, &mut done)?;
-            }
+                Ok(())
+            });
+            appended.map_err(failed)??;
+            store.append(batch, &mut done)?;
             let answer = json!({ "events": done.events, "duplicates": done.duplicates });
             self.form.print(out, std::slice::from_ref(&answer), |_| {
                 format!("{}, of which {} were there already", counted(done.events, "event"), done.duplicates)
@@ -107,19 +105,93 @@ impl Import {
     }
 }
 
-impl Batch {
-    fn append(self, client: &Client, path: &Path, done: &mut Done) -> Result {
-        let count = self.events.len() as u64;
-        let answer = client.try_post(path, &json!({ "events": self.events }))?;
-        let answer = answer.map_err(|problem| {
+/// Gives each line that is not empty, with its number, as the event that it holds or what is wrong with it; ends with the first that is not
+/// taken.
+fn each_event(
+    mut lines: impl BufRead,
+    mut take: impl FnMut(usize, Result<Value, String>) -> Result,
+) -> io::Result<Result> {
+    let mut bytes = Vec::new();
+    for line in 1.. {
+        bytes.clear();
+        if lines.read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        let event = match str::from_utf8(&bytes) {
+            Ok(text) if text.trim().is_empty() => continue,
+            Ok(text) => event_of(text.trim_end_matches(['\n', '\r'])),
+            Err(error) => Err(format!("it is no UTF-8 from its byte {} on", error.valid_up_to() + 1)),
+        };
+        if let Err(failure) = take(line, event) {
+            return Ok(Err(failure));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// The store that events are imported into.
+#[derive(Debug, Clone, Copy)]
+struct Target<'a> {
+    client: &'a Client,
+    store: &'a str,
+}
+
+impl Target<'_> {
+    /// Appends events, but for those that are there already.
+    fn append(self, mut batch: Batch, done: &mut Done) -> Result {
+        while !batch.events.is_empty() {
+            let count = batch.events.len() as u64;
+            let events: Vec<&Value> = batch.events.iter().map(|(_, event)| event).collect();
+            let path = Path::new(&["events", self.store, "append"]);
+            let problem = match self.client.try_post(&path, &json!({ "events": events }))? {
+                Ok(answer) => {
+                    done.events += count;
+                    done.duplicates += if answer["duplicate"] == true { count } else { 0 };
+                    return Ok(());
+                }
+                Err(problem) => problem,
+            };
             let event = problem["event"].as_u64().and_then(|event| usize::try_from(event).ok()).unwrap_or_default();
-            let line = self.lines.get(event).copied().unwrap_or_default();
-            at(line, problem["message"].as_str().unwrap_or_default(), done)
-        })?;
-        done.events += count;
-        done.duplicates += if answer["duplicate"] == true { count } else { 0 };
+            let there = match (problem["code"].as_str(), problem["position"].as_u64()) {
+                (Some("duplicate_event"), Some(position)) => self.run_there(&batch.events[event..], position)?,
+                _ => 0,
+            };
+            if there == 0 {
+                let line = batch.events.get(event).map_or(0, |(line, _)| *line);
+                let message = problem["message"].as_str().unwrap_or_default();
+                // Where it stands in what was sent is nothing that anybody knows.
+                let message = message.split(" at line ").next().unwrap_or_default();
+                return Err(at(line, message, done));
+            }
+            batch.events.drain(event..event + there);
+            done.events += there as u64;
+            done.duplicates += there as u64;
+        }
         Ok(())
     }
+
+    /// How many of these events are in the store, one behind the other from this position on.
+    fn run_there(self, events: &[(usize, Value)], position: u64) -> Result<usize> {
+        let page = Path::new(&["events", self.store]);
+        let page = self.client.get(&page.with("after", position - 1).with("limit", events.len()))?;
+        let same =
+            |(there, (_, event)): &(&Value, &(usize, Value))| says(event).is_some_and(|it| says(there) == Some(it));
+        Ok(list(&page, "events").iter().zip(events).take_while(same).count())
+    }
+}
+
+/// What an event says, in whichever way its bytes are given; nothing of one without an id.
+fn says(event: &Value) -> Option<(String, &str, &[Value], Vec<u8>, Vec<u8>)> {
+    let bytes = |name: &str| match &event[name] {
+        Value::Null => match (&event[format!("{name}_text")], &event[format!("{name}_base64")]) {
+            (Value::String(text), _) => text.clone().into_bytes(),
+            (_, Value::String(base64)) => STANDARD.decode(base64).unwrap_or_default(),
+            _ => Vec::new(),
+        },
+        value => exact::text(value).into_bytes(),
+    };
+    let id = event["id"].as_str()?.to_ascii_lowercase();
+    Some((id, event["type"].as_str()?, list(event, "tags"), bytes("metadata"), bytes("data")))
 }
 
 /// The event on a line, to be appended.
@@ -165,7 +237,7 @@ impl Export {
             read::pages(client, &self.store, &path, span, |events| {
                 for event in events {
                     match self.format {
-                        Format::Jsonl => writeln!(out, "{}", exact::text(event))?,
+                        Format::Jsonl => writeln!(out, "{}", exact::line(event))?,
                         Format::Cloudevents => {
                             writeln!(out, "{}", exact::text(&cloud::from_event(event, &self.store)))?
                         }

@@ -6,7 +6,7 @@ use quire::events::{self, Command, EventId, EventPosition, NewEvent, Query, Quer
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::bytes::{Base64, Parsed, Text, given};
+use crate::bytes::{Base64, Parsed, TagRequest, Text, given};
 use crate::error::Problem;
 
 /// Appends events under conditions.
@@ -58,7 +58,7 @@ struct EventRequest<'r> {
     #[serde(rename = "type", borrow)]
     event_type: Text<'r>,
     #[serde(borrow, default)]
-    tags: Vec<Text<'r>>,
+    tags: Vec<TagRequest<'r>>,
     id: Option<Parsed<EventId>>,
     #[serde(borrow)]
     data: Option<&'r RawValue>,
@@ -106,7 +106,7 @@ struct ItemRequest<'r> {
     #[serde(borrow, default)]
     types: Vec<Text<'r>>,
     #[serde(borrow, default)]
-    tags: Vec<Text<'r>>,
+    tags: Vec<TagRequest<'r>>,
     #[serde(default)]
     only_last_event: bool,
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::QueryRequest;
 use super::jobs::micros;
-use crate::bytes::{Base64, Text, given};
+use crate::bytes::{Base64, TagRequest, Text, given};
 use crate::error::Problem;
 
 /// Creates or changes a named subscription.
@@ -104,7 +104,7 @@ pub(crate) struct ForgetTag<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     #[serde(borrow)]
-    tag: Text<'r>,
+    tag: TagRequest<'r>,
 }
 
 /// Sets how long events are kept; `null` for ever.
