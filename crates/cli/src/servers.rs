@@ -118,16 +118,21 @@ impl Servers {
         });
     }
 
-    /// Stops them, and waits until they hold the database no more.
+    /// Stops them, and waits until they hold the database no more. What still looks through much history for a client by then is left behind
+    /// after some seconds: it holds the database until the process ends, which then ends like a crash does, and nothing that was acknowledged is lost.
     ///
     /// # Errors
     /// What a server failed with.
     pub(crate) fn stop(self) -> Result {
         self.stop.ask();
-        let ended = self.runtime.block_on(self.task).map_err(|error| Failure::at("stop the servers", error))?;
-        ended.map_err(|error| Failure::at("serve", error))
+        let ended = self.runtime.block_on(self.task).map_err(|error| Failure::at("stop the servers", error));
+        self.runtime.shutdown_timeout(LEFT_BEHIND_AFTER);
+        ended?.map_err(|error| Failure::at("serve", error))
     }
 }
+
+/// How long what the servers have begun may go on behind their end.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(5);
 
 /// Why an address can't be listened on, and what to do when it is taken.
 fn not_bound(address: SocketAddr, flag: &str, error: &io::Error) -> Failure {

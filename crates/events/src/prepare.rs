@@ -32,6 +32,8 @@ struct Asked {
     /// The tags of the ids that its events were given.
     ids: Vec<TagList>,
     gone_since: Position,
+    /// See [`Preparation::steps`].
+    steps: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -102,8 +104,16 @@ impl Events {
             }
             Condition::LastIs { query, .. } => (Selection::of(store, gone.clone(), query), Kind::Last),
         };
-        let conditions = append.conditions.iter().map(of_condition).collect();
-        Some(Asked { store, conditions, ids, gone_since: gone.since })
+        let conditions: Vec<(Selection, Kind)> = append.conditions.iter().map(of_condition).collect();
+        let of_condition = |(selection, kind): &(Selection, Kind)| {
+            let events = match kind {
+                Kind::FirstAfter(after) => last.get().saturating_sub(after.get()),
+                Kind::Last => last.get(),
+            };
+            selection.steps(events)
+        };
+        let steps = conditions.iter().map(of_condition).fold(ids.len() as u64, u64::saturating_add);
+        Some(Asked { store, conditions, ids, gone_since: gone.since, steps })
     }
 }
 
@@ -111,6 +121,12 @@ impl Preparation {
     /// Whether there is nothing to look up.
     pub fn is_empty(&self) -> bool {
         self.appends.is_empty()
+    }
+
+    /// How many entries of the log it may have to go through, at most: a look-up under one tag is one, and one under several goes through what
+    /// any of them has.
+    pub fn steps(&self) -> u64 {
+        self.appends.iter().flatten().map(|asked| asked.steps).fold(0, u64::saturating_add)
     }
 
     /// Looks it up in a history, which may end before or behind the state that was asked.

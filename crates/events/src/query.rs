@@ -26,7 +26,7 @@ pub struct Query<'q> {
 }
 
 /// Events of one of its types that carry all of its tags. With neither types nor tags, every event.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueryItem<'q> {
     /// Joined by OR; none means any type.
     pub types: Vec<Cow<'q, str>>,

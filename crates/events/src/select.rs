@@ -4,6 +4,7 @@
 //! types one walk over its tags; an item without either the walk over the store. The answer to a query is the union of
 //! its walks, in log order.
 
+use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -94,6 +95,11 @@ impl Selection {
         self.store.as_ref().map_or(Ok(None), |store| place_behind(history, store, after))
     }
 
+    /// Through how many entries the first or last match among so many events may lead, at most.
+    pub(crate) fn steps(&self, events: u64) -> u64 {
+        self.walks().map(|walk| if walk.iter().nth(1).is_none() { 1 } else { events }).fold(0, u64::saturating_add)
+    }
+
     fn walks(&self) -> impl Iterator<Item = &TagList> {
         self.items.iter().flat_map(|item| &item.walks)
     }
@@ -105,7 +111,12 @@ const COMPARED_ITEMS_MAX: usize = 32;
 /// The items without those of which another one selects every match anyway: projections of one subject often ask for the same events.
 fn necessary<'i, 'q>(items: &'i [QueryItem<'q>]) -> impl Iterator<Item = &'i QueryItem<'q>> {
     let compared = if items.len() <= COMPARED_ITEMS_MAX { items } else { &[] };
+    let mut known = BTreeSet::new();
     items.iter().enumerate().filter_map(move |(index, item)| {
+        // Of many, at least none is walked twice.
+        if compared.is_empty() && !known.insert(item) {
+            return None;
+        }
         let mut others = compared.iter().enumerate().filter(|(other, _)| *other != index);
         // Of two that select the same, the first one stays.
         let is_covered = others.any(|(number, other)| covers(other, item) && (number < index || !covers(item, other)));

@@ -28,6 +28,7 @@ mod settings;
 mod connection;
 mod patient;
 mod server;
+mod sse;
 
 mod app;
 mod memory;

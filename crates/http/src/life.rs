@@ -3,37 +3,28 @@
 //! Every event has a cursor as its id, so a client that comes back with `Last-Event-ID`, as browsers do by themselves, goes on where
 //! it was. A client that takes nothing holds neither a thread nor a writer.
 
-use std::convert::Infallible;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse::{Event as Sent, KeepAlive, KeepAliveStream, Sse};
 use quire::LifeEvents;
 use quire::jobs::{Cause, Cursor, Event, JobState, LifeEvent, LifeFilter};
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 use crate::answer::{aside, text_of};
 use crate::app::App;
 use crate::bytes::Shown;
 use crate::error::Problem;
 use crate::params::{Params, parse};
+use crate::sse::{self, Message, Outlet};
 
-/// How many events are read at a time, and how many may wait for the client.
+/// How many events are read at a time.
 const BATCH_EVENTS_MAX: usize = 256;
 
 /// A batch ends with the event that takes it to so many bytes.
 const BATCH_BYTES: usize = 256 << 10;
-
-/// After how much silence a comment says that the connection is alive, in seconds.
-const KEEPALIVE_S: u64 = 15;
-
-type Message = Result<Sent, Infallible>;
 
 /// An event. Fields that it does not have are left out.
 #[derive(Debug, Serialize)]
@@ -130,7 +121,7 @@ pub(crate) async fn subscribe(
     State(app): State<Arc<App>>,
     mut params: Params,
     headers: HeaderMap,
-) -> Result<Sse<KeepAliveStream<ReceiverStream<Message>>>, Problem> {
+) -> Result<sse::Answer, Problem> {
     let filter = filter(&mut params)?;
     let asked: Option<Begin> = params.one("after")?;
     params.end()?;
@@ -144,42 +135,39 @@ pub(crate) async fn subscribe(
         (None, None) => Cursor::behind(app.database.published()),
     };
     let events = app.database.life_events(filter, after)?;
-    let (sender, stream) = mpsc::channel(BATCH_EVENTS_MAX);
+    let (outlet, answer) = sse::channel();
     tokio::spawn(async move {
         tokio::select! {
             // A client that has left needs no reason, and one whose read fails learns it when it comes back.
-            _ = follow(events, &sender) => {}
+            _ = follow(events, &outlet) => {}
             () = app.closing() => {}
         }
     });
-    let keep_alive = KeepAlive::new().interval(Duration::from_secs(KEEPALIVE_S));
-    Ok(Sse::new(ReceiverStream::new(stream)).keep_alive(keep_alive))
+    Ok(answer)
 }
 
 /// Sends what there is, and then what comes. Ends when the client has left.
-async fn follow(mut events: LifeEvents, sender: &mpsc::Sender<Message>) -> Result<(), Problem> {
+async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> {
     let mut is_told = false;
     loop {
         let look = move || {
             let mut messages = Vec::new();
             let look = events.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
-                let (after, name) = (event.after.to_string(), word(event.step.event));
-                let data = text_of(&EventReply::from(event));
-                messages.push(Sent::default().id(after).event(name).data(data));
+                let (id, name) = (Some(event.after.to_string()), word(event.step.event));
+                messages.push(Message { id, name, data: text_of(&EventReply::from(event)) });
             });
             look.map(|progress| (events, messages, progress)).map_err(Problem::from)
         };
         let (next, messages, progress) = match aside(look).await {
             Ok(found) => found,
             Err(problem) => {
-                let data = text_of(&problem);
-                let _ = sender.send(Ok(Sent::default().event("error").data(data))).await;
+                outlet.send(Message::passing("error", &problem)).await;
                 return Err(problem);
             }
         };
         events = next;
         for message in messages {
-            if sender.send(Ok(message)).await.is_err() {
+            if !outlet.send(message).await {
                 return Ok(());
             }
         }
@@ -188,14 +176,13 @@ async fn follow(mut events: LifeEvents, sender: &mpsc::Sender<Message>) -> Resul
         }
         if !is_told {
             is_told = true;
-            let data = json!({ "after": events.after().to_string() }).to_string();
-            if sender.send(Ok(Sent::default().event("caught_up").data(data))).await.is_err() {
+            if !outlet.send(Message::passing("caught_up", &json!({ "after": events.after().to_string() }))).await {
                 return Ok(());
             }
         }
         tokio::select! {
             arrived = events.arrival() => arrived?,
-            () = sender.closed() => return Ok(()),
+            () = outlet.closed() => return Ok(()),
         }
     }
 }

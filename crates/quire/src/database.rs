@@ -30,6 +30,9 @@ use crate::{events, graph, jobs, streams};
 /// What a commit takes beside a record batch, at most: its header, and the entry's with its tag.
 const BESIDE_A_BATCH_BYTES: u64 = 256;
 
+/// What goes through so many entries of the history, about a third of a millisecond, is brief.
+const BRIEF_STEPS: u64 = 4_096;
+
 /// A database, opened by this process. Cheap to clone, and closed when the last clone is gone: what was committed is then
 /// synced and the models' state saved. Tickets and futures that are still held keep the directory locked until they are gone.
 ///
@@ -216,7 +219,7 @@ impl Database {
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
         let mut sorted = Sorted::by_model(commit.parts(), &mut encoded, note)?;
         let ticket = loop {
-            let ticket = self.decide_at(now, sorted.commands())?;
+            let ticket = self.decide_within(u64::MAX, now, sorted.commands())?.expect("nothing takes more steps");
             match ticket.untold().as_ref().err().and_then(Refused::asks_for_keys) {
                 Some(command) => read_keys(sorted.streams_mut(command), &mut bytes_left)?,
                 None => break ticket,
@@ -225,16 +228,18 @@ impl Database {
         Ok(ticket.map(|verdict| outcome(commit, verdict)))
     }
 
-    /// As [`Database::submit`], unless a compressed batch would have to be unpacked for it, as it is in a topic that compacts, for the keys
-    /// of its records: then `None`, and nothing was done. For who has threads of its own for what takes so long.
+    /// As [`Database::submit`], unless it may take long: then `None`, and nothing was done. For who has threads of its own for what takes so long.
+    ///
+    /// It may when a compressed batch would have to be unpacked, as it is in a topic that compacts, for the keys of its records, and when a condition
+    /// would have to be looked up among more than a few thousand events.
     ///
     /// # Errors
     /// As [`Database::commit`].
-    pub fn submit_as_packed(&self, commit: &Commit<'_>) -> Result<Option<Ticket<Outcome>>> {
+    pub fn submit_briefly(&self, commit: &Commit<'_>) -> Result<Option<Ticket<Outcome>>> {
         let now = self.now();
         let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
         let sorted = Sorted::by_model(commit.parts(), &mut encoded, |_| Ok(()))?;
-        let ticket = self.decide_at(now, sorted.commands())?;
+        let Some(ticket) = self.decide_within(BRIEF_STEPS, now, sorted.commands())? else { return Ok(None) };
         let asks_for_keys = ticket.untold().as_ref().err().and_then(Refused::asks_for_keys).is_some();
         Ok((!asks_for_keys).then(|| ticket.map(|verdict| outcome(commit, verdict))))
     }
@@ -405,23 +410,24 @@ impl Database {
         let _ = self.shared.catch_up();
     }
 
-    pub(crate) fn decide(
-        &self,
-        commands: Commands<'_, '_>,
-    ) -> Result<Ticket<Result<(quire_model::At, Replies), Refused>>> {
-        self.decide_at(self.now(), commands)
+    pub(crate) fn decide(&self, commands: Commands<'_, '_>) -> Result<Ticket<Verdict>> {
+        let ticket = self.decide_within(u64::MAX, self.now(), commands)?;
+        Ok(ticket.expect("nothing takes more steps"))
     }
 
     /// Commits at a time that was read a moment ago.
-    fn decide_at(
+    fn decide_within(
         &self,
+        steps_max: u64,
         now: Timestamp,
         commands: Commands<'_, '_>,
-    ) -> Result<Ticket<Result<(quire_model::At, Replies), Refused>>> {
+    ) -> Result<Option<Ticket<Verdict>>> {
         let mut replies = Replies::default();
-        let decided = self.shared.commit(now, &commands, &mut replies)?;
-        let verdict = decided.verdict.map(|at| (at, replies)).map_err(|refused| *refused);
-        Ok(Ticket::new(self.shared.log.clone(), decided.rests_on, verdict))
+        let decided = self.shared.commit_within(steps_max, now, &commands, &mut replies)?;
+        Ok(decided.map(|decided| {
+            let verdict = decided.verdict.map(|at| (at, replies)).map_err(|refused| *refused);
+            Ticket::new(self.shared.log.clone(), decided.rests_on, verdict)
+        }))
     }
 
     /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that is waited for at once. The
@@ -438,8 +444,11 @@ impl Database {
     }
 }
 
+/// When and with which answers a commit was accepted, or why it was not.
+type Verdict = std::result::Result<(quire_model::At, Replies), Refused>;
+
 /// What a verdict tells about the parts of a commit.
-fn outcome(commit: &Commit<'_>, verdict: std::result::Result<(quire_model::At, Replies), Refused>) -> Outcome {
+fn outcome(commit: &Commit<'_>, verdict: Verdict) -> Outcome {
     match verdict {
         Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),
         Err(mut refused) => {

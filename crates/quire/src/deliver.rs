@@ -143,6 +143,8 @@ struct Looking {
     after: EventPosition,
     /// Whether all that the state rests on can be read.
     is_published: bool,
+    /// As many matches as the queue has room for, and one commit takes; at least one.
+    matches_max: usize,
 }
 
 /// A match, as a job.
@@ -188,13 +190,13 @@ impl Shared {
     /// Delivers a bounded number of events for a subscription; says whether there may be more to do.
     fn deliver_for(&self, name: &str) -> Result<bool> {
         let Some(looking) = self.looking(name)? else { return Ok(false) };
-        let Looking { subscription, store, selection, after, is_published } = looking;
+        let Looking { subscription, store, selection, after, is_published, matches_max } = looking;
         let history = self.log.reader();
         let mut reading = selection.read(&history, ReadOptions { after, ..ReadOptions::default() })?;
         let (mut matched, mut to): (Vec<Matched>, _) = (Vec::new(), None);
         // Half of what a commit may take, as it is about what a job takes in the log.
         let mut bytes_left = self.log.settings().record_bytes_max / 2;
-        while matched.len() < DELIVERED_AT_ONCE && bytes_left > 0 {
+        while matched.len() < matches_max && bytes_left > 0 {
             let Some(event) = reading.next().transpose()? else {
                 // What was let go of by commits that can't be read yet may end behind events that can't be either: they come later.
                 let last = to.unwrap_or(after);
@@ -226,11 +228,15 @@ impl Shared {
         let stats = jobs.queue_stats(name).unwrap_or_default();
         let unfinished: u64 =
             JobState::ALL.iter().filter(|state| !state.is_finished()).map(|state| stats.of(*state)).sum();
-        let is_draining = jobs.queue_settings(name).is_some_and(|settings| settings.draining);
+        let settings = jobs.queue_settings(name).unwrap_or_default();
+        // A commit with one job too many would be refused as a whole.
+        let room = settings.jobs_max.map_or(u64::MAX, |most| u64::from(most).saturating_sub(unfinished));
+        let matches_max = room.min(DELIVERED_AT_ONCE as u64) as usize;
         let looked = self.deliveries.looked();
         let looked = looked.get(name).filter(|(known, _)| known == subscription).map(|(_, looked)| *looked);
         let after = looked.unwrap_or_default().max(subscription.position);
-        if after >= events.last_appended(subscription.store) || unfinished > AHEAD_JOBS_LOW || is_draining {
+        let has_room = unfinished <= AHEAD_JOBS_LOW && matches_max > 0 && !settings.draining;
+        if after >= events.last_appended(subscription.store) || !has_room {
             return Ok(None);
         }
         let store = events.store_name(subscription.store).expect("a subscription's store is there").to_owned();
@@ -239,7 +245,7 @@ impl Shared {
         query.items.iter_mut().for_each(|item| item.only_last_event = false);
         let selection = events.select(&store, &query).expect("the query was checked when the subscription was put");
         let is_published = state.writer.mark().position <= self.log.published();
-        Ok(Some(Looking { subscription: subscription.clone(), store, selection, after, is_published }))
+        Ok(Some(Looking { subscription: subscription.clone(), store, selection, after, is_published, matches_max }))
     }
 
     /// Makes jobs of what matched, and moves the subscription behind it.

@@ -181,8 +181,20 @@ impl Shared {
 
     /// See [`State::commit`].
     pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
+        let decided = self.commit_within(u64::MAX, now, commands, replies)?;
+        Ok(decided.expect("nothing takes more steps"))
+    }
+
+    /// The same, unless it may have to go through more than so many entries of the history: then nothing was done.
+    pub(crate) fn commit_within(
+        &self,
+        steps_max: u64,
+        now: Timestamp,
+        commands: &Commands<'_, '_>,
+        replies: &mut Replies,
+    ) -> Result<Option<Decided>> {
         self.check_writable()?;
-        let prepared = if commands.events.is_empty() { events::Prepared::default() } else { self.prepare(commands)? };
+        let Some(prepared) = self.prepare(steps_max, commands)? else { return Ok(None) };
         let decided;
         let owed = {
             let mut state = self.state_mut()?;
@@ -214,7 +226,7 @@ impl Shared {
             self.log.note_refusal();
         }
         self.ask_for_checkpoint();
-        Ok(decided)
+        Ok(Some(decided))
     }
 
     /// That the database was not opened to be read only.
@@ -230,16 +242,19 @@ impl Shared {
     }
 
     /// Looks up in the published log what a decision on these commands can be told before its turn, so that nobody waits
-    /// while it goes through old events.
-    fn prepare(&self, commands: &Commands<'_, '_>) -> Result<events::Prepared> {
+    /// while it goes through old events. `None` when it may have to go through more than so many entries.
+    fn prepare(&self, steps_max: u64, commands: &Commands<'_, '_>) -> Result<Option<events::Prepared>> {
         if !events::Events::is_worth_preparing(commands.events) {
-            return Ok(events::Prepared::default());
+            return Ok(Some(events::Prepared::default()));
         }
         let preparation = self.state()?.models.events.prepare(commands.events);
         if preparation.is_empty() {
-            return Ok(events::Prepared::default());
+            return Ok(Some(events::Prepared::default()));
         }
-        Ok(preparation.look(&self.log.reader())?)
+        if preparation.steps() > steps_max {
+            return Ok(None);
+        }
+        Ok(Some(preparation.look(&self.log.reader())?))
     }
 
     /// Has a checkpoint taken when there is enough log behind the last one.

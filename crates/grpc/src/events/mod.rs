@@ -14,7 +14,7 @@ pub(crate) use pages::message_of;
 use std::sync::Arc;
 
 use prost::Message as _;
-use quire::{Commit, Outcome, Reply};
+use quire::{Commit, Database, Outcome, Reply};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
@@ -42,6 +42,24 @@ impl Service {
     }
 }
 
+/// Hands an append to the database, in one of its ways.
+fn submit<T>(
+    database: &Database,
+    request: &AppendEventsRequest,
+    submit: impl FnOnce(&Database, &Commit<'_>) -> quire::Result<T>,
+) -> Result<T, Status> {
+    let (events, conditions) = (request::events(&request.events)?, request::conditions(&request.conditions)?);
+    let is_empty = events.is_empty() && conditions.is_empty();
+    let mut commit = Commit::new();
+    if !is_empty || request.upstream.is_none() {
+        commit = commit.append_if(&request.store, events, conditions);
+    }
+    if let Some(EventUpstream { source, position }) = &request.upstream {
+        commit = commit.upstream(&request.store, source, *position);
+    }
+    submit(database, &commit).map_err(failed)
+}
+
 #[tonic::async_trait]
 impl Events for Service {
     type ReadStream = ReceiverStream<Result<ReadEventsResponse, Status>>;
@@ -49,21 +67,17 @@ impl Events for Service {
 
     async fn append(&self, request: Request<AppendEventsRequest>) -> Result<Response<AppendEventsResponse>, Status> {
         let request = request.into_inner();
-        let app = Arc::clone(&self.app);
-        let short = request.encoded_len() <= INLINE_BYTES_MAX;
-        let begin = move || {
-            let (events, conditions) = (request::events(&request.events)?, request::conditions(&request.conditions)?);
-            let is_empty = events.is_empty() && conditions.is_empty();
-            let mut commit = Commit::new();
-            if !is_empty || request.upstream.is_none() {
-                commit = commit.append_if(&request.store, events, conditions);
-            }
-            if let Some(EventUpstream { source, position }) = &request.upstream {
-                commit = commit.upstream(&request.store, source, *position);
-            }
-            app.database.submit(&commit).map_err(failed)
+        let brief = match request.encoded_len() <= INLINE_BYTES_MAX {
+            true => submit(&self.app.database, &request, Database::submit_briefly)?,
+            false => None,
         };
-        let ticket = if short { begin()? } else { aside(begin).await? };
+        let ticket = match brief {
+            Some(ticket) => ticket,
+            None => {
+                let app = Arc::clone(&self.app);
+                aside(move || submit(&app.database, &request, Database::submit)).await?
+            }
+        };
         match ticket.await.map_err(failed)? {
             Outcome::Committed(committed) => {
                 let Some(Reply::Events(appended)) = committed.replies.first() else {

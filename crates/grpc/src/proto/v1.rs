@@ -225,7 +225,7 @@ pub struct NamedSubscription {
     /// ... but at most so long; 1 h when absent.
     #[prost(uint64, optional, tag = "5")]
     pub backoff_max_us: ::core::option::Option<u64>,
-    /// The start of a tag, such as `student:`: an event's first such tag is the group of its job.
+    /// The start of a tag, such as `student:`: an event's first such tag that is text is the group of its job.
     #[prost(string, tag = "6")]
     pub group_by: ::prost::alloc::string::String,
     /// In answers: matches up to here were delivered.

@@ -26,7 +26,7 @@ use crate::app::App;
 use crate::body::Body;
 use crate::bytes::{Shown, Tag};
 use crate::commit::request::{AppendRequest, PartRequest, QueryRequest};
-use crate::commit::{INLINE_BYTES_MAX, committed, submit};
+use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
 use crate::params::{Named, Params, limit};
 
@@ -237,16 +237,13 @@ pub(crate) async fn append(
     Named(store): Named<String>,
     body: Body,
 ) -> Result<Answer, Problem> {
-    let short = body.len() <= INLINE_BYTES_MAX;
-    let theirs = Arc::clone(&app);
-    let begin = move || {
+    let ticket = submitted(&app, body, move |database, body, pace| {
         let request: AppendRequest<'_> = body.parse()?;
         let (append, upstream) = request.to(&store);
         let parts = append.map(PartRequest::Append).into_iter().chain(upstream.map(PartRequest::Upstream));
-        submit(&theirs.database, &parts.collect::<Vec<_>>())
-    };
-    let ticket = if short { begin() } else { aside(begin).await };
-    let committed = committed(ticket.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
+        submit_at(database, &parts.collect::<Vec<_>>(), pace)
+    });
+    let committed = committed(ticket.await.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
     match committed.replies.first() {
         Some(Reply::Events(appended)) => Ok(Answer::of_done(
             &app.memory,

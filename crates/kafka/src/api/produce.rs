@@ -165,7 +165,7 @@ async fn submit(
     let records = data.records.clone().unwrap_or_default();
     let came = batches(&records)?;
     check_sizes(&came, broker.database.batch_bytes_max())?;
-    let packed = broker.database.submit_as_packed(&commit(topic, partition, &came)).map_err(failure)?;
+    let packed = broker.database.submit_briefly(&commit(topic, partition, &came)).map_err(failure)?;
     if let Some(ticket) = packed {
         return Ok(ticket);
     }

@@ -153,37 +153,33 @@ impl Index {
     /// The least ordinal, at or after `from`, that every one of these tags' lists hold; of no tags, `from` itself.
     pub(super) fn next(&self, tags: &[TagHash], from: u32) -> Result<Option<u32>, BadBlock> {
         let mut candidate = from;
-        // Leapfrog: each list moves the candidate up to its own next ordinal, until all agree.
-        'search: loop {
-            if candidate >= self.header.entries {
-                return Ok(None);
-            }
-            for tag in tags {
-                let Some(postings) = self.postings(*tag)? else { return Ok(None) };
-                let Some(found) = postings.next(candidate)? else { return Ok(None) };
-                if found > candidate {
-                    candidate = found;
-                    continue 'search;
-                }
-            }
-            return Ok(Some(candidate));
+        if candidate >= self.header.entries {
+            return Ok(None);
         }
+        // Leapfrog: each list in turn moves the candidate up to its own next ordinal, until all agree.
+        let (mut agree, mut turn) = (0, 0);
+        while agree < tags.len() {
+            let Some(postings) = self.postings(tags[turn])? else { return Ok(None) };
+            let Some(found) = postings.next(candidate)? else { return Ok(None) };
+            agree = if found > candidate { 1 } else { agree + 1 };
+            candidate = found;
+            turn = if turn + 1 == tags.len() { 0 } else { turn + 1 };
+        }
+        Ok(Some(candidate))
     }
 
     /// The greatest ordinal below `before` that every one of these tags' lists hold.
     pub(super) fn previous(&self, tags: &[TagHash], before: u32) -> Result<Option<u32>, BadBlock> {
         let Some(mut candidate) = before.min(self.header.entries).checked_sub(1) else { return Ok(None) };
-        'search: loop {
-            for tag in tags {
-                let Some(postings) = self.postings(*tag)? else { return Ok(None) };
-                let Some(found) = postings.previous(candidate)? else { return Ok(None) };
-                if found < candidate {
-                    candidate = found;
-                    continue 'search;
-                }
-            }
-            return Ok(Some(candidate));
+        let (mut agree, mut turn) = (0, 0);
+        while agree < tags.len() {
+            let Some(postings) = self.postings(tags[turn])? else { return Ok(None) };
+            let Some(found) = postings.previous(candidate)? else { return Ok(None) };
+            agree = if found < candidate { 1 } else { agree + 1 };
+            candidate = found;
+            turn = if turn + 1 == tags.len() { 0 } else { turn + 1 };
         }
+        Ok(Some(candidate))
     }
 
     /// What of each tag that gives numbers stands in the segment, in the order of the tags' bytes.

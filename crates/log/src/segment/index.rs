@@ -287,21 +287,19 @@ impl SegmentIndex {
     /// The least ordinal, at or after `from`, that every one of these tags' postings hold; of no tags, `from` itself.
     pub(crate) fn next(&self, tags: &[TagHash], from: u32) -> Option<u32> {
         let mut candidate = from;
-        // Leapfrog: each list moves the candidate up to its own next ordinal, until all agree.
-        'search: loop {
-            if candidate as usize >= self.entries.len() {
-                return None;
-            }
-            for tag in tags {
-                let list = self.postings.get(*tag);
-                let found = *list.get(list.partition_point(|ordinal| *ordinal < candidate))?;
-                if found > candidate {
-                    candidate = found;
-                    continue 'search;
-                }
-            }
-            return Some(candidate);
+        if candidate as usize >= self.entries.len() {
+            return None;
         }
+        // Leapfrog: each list in turn moves the candidate up to its own next ordinal, until all agree.
+        let (mut agree, mut turn) = (0, 0);
+        while agree < tags.len() {
+            let list = self.postings.get(tags[turn]);
+            let found = *list.get(list.partition_point(|ordinal| *ordinal < candidate))?;
+            agree = if found > candidate { 1 } else { agree + 1 };
+            candidate = found;
+            turn = if turn + 1 == tags.len() { 0 } else { turn + 1 };
+        }
+        Some(candidate)
     }
 
     /// The least ordinals from `from` on that every one of these tags' postings hold, at most `most`.

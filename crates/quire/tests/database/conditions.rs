@@ -56,6 +56,29 @@ fn race(durability: Durability, rounds: usize) {
     check(&place.builder(durability).segment_bytes(1 << 20).open().expect("the database opens again"));
 }
 
+#[test]
+fn a_condition_over_much_history_is_not_looked_up_in_brief() {
+    let place = Place::new();
+    let database = place.builder(Durability::Os).open().expect("the database opens");
+    for _ in 0..10 {
+        let events = (0..1_000).map(|n| NewEvent::new("T").tag(["a", "b"][n % 2]));
+        database.events("s").append(events).expect("appended");
+    }
+    let both = Query::from(QueryItem::new().tag("a").tag("b"));
+    let append = |condition| Commit::new().append_if("s", [NewEvent::new("T").tag("a").tag("b")], [condition]);
+    let briefly = |condition| database.submit_briefly(&append(condition)).expect("no error");
+    let everywhere = Condition::fail_if_matches(both.clone());
+    assert!(briefly(everywhere.clone()).is_none());
+    assert!(briefly(Condition::last_is(both.clone(), EventPosition::ZERO)).is_none());
+    assert_eq!(database.events("s").head().expect("readable").get(), 10_000, "nothing was done");
+    let one = Condition::fail_if_matches(Query::from(QueryItem::new().tag("c")));
+    let accepted = |outcome| matches!(outcome, Outcome::Committed(_));
+    assert!(accepted(briefly(one).expect("one list").wait().expect("no error")));
+    let recent = Condition::fail_if_matches_after(both, EventPosition::new(10_001));
+    assert!(accepted(briefly(recent).expect("nothing behind it").wait().expect("no error")));
+    assert!(!accepted(database.commit(&append(everywhere)).expect("no error")), "the one before matches");
+}
+
 /// Claims the tag of a round: the position of the event that did it, or of the one that was there.
 fn claim(database: &Database, round: usize, racer: usize) -> Result<u32, u32> {
     let tag = tag(round);

@@ -73,7 +73,7 @@ fn what_would_have_to_be_unpacked_is_left_to_who_has_the_time() {
     let database = place.open(Durability::Os);
     let (keyless, keyed) = (compressed(None), compressed(Some(b"k")));
     let submitted = |commit: Commit<'_>| {
-        let ticket = database.submit_as_packed(&commit).expect("no error");
+        let ticket = database.submit_briefly(&commit).expect("no error");
         ticket.map(|ticket| ticket.wait().expect("no error"))
     };
     submitted(Commit::new().part(create(Cleanup::Delete))).expect("nothing to unpack").committed().expect("created");

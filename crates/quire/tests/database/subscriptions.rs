@@ -121,6 +121,24 @@ fn a_slow_subscriber_has_a_queue_of_bounded_length_and_gets_the_rest_as_it_goes_
 }
 
 #[test]
+fn a_queue_with_room_for_a_few_jobs_gets_a_few_at_a_time() {
+    let place = Place::new();
+    let database = open(&place);
+    put(&database, Query::all(), Attempts::default());
+    database.queue("mailer").set(QueueChange::JobsMax(Some(3))).expect("set");
+    append(&database, &["A"; 8]);
+    let mut seen = Vec::new();
+    while seen.len() < 8 {
+        while database.carry_out(Duty::Deliver).expect("no error") {}
+        let delivered = fetched(&database, 10);
+        assert!((1..=3).contains(&delivered.len()), "{} behind {seen:?}", delivered.len());
+        seen.extend(positions(&delivered));
+        delivered.iter().for_each(|delivered| ack(&database, delivered));
+    }
+    assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
 fn one_that_is_paused_or_draining_holds_up_nobody_and_goes_on_later() {
     let place = Place::new();
     let database = open(&place);

@@ -180,8 +180,18 @@ impl Target<'_> {
     }
 }
 
-/// What an event says, in whichever way its bytes are given; nothing of one without an id.
-fn says(event: &Value) -> Option<(String, &str, &[Value], Vec<u8>, Vec<u8>)> {
+/// What an event says, in whichever way its bytes are given.
+#[derive(Debug, PartialEq)]
+struct Said<'e> {
+    id: String,
+    event_type: &'e str,
+    tags: &'e [Value],
+    metadata: Vec<u8>,
+    data: Vec<u8>,
+}
+
+/// What an event says; nothing of one without an id.
+fn says(event: &Value) -> Option<Said<'_>> {
     let bytes = |name: &str| match &event[name] {
         Value::Null => match (&event[format!("{name}_text")], &event[format!("{name}_base64")]) {
             (Value::String(text), _) => text.clone().into_bytes(),
@@ -190,8 +200,13 @@ fn says(event: &Value) -> Option<(String, &str, &[Value], Vec<u8>, Vec<u8>)> {
         },
         value => exact::text(value).into_bytes(),
     };
-    let id = event["id"].as_str()?.to_ascii_lowercase();
-    Some((id, event["type"].as_str()?, list(event, "tags"), bytes("metadata"), bytes("data")))
+    Some(Said {
+        id: event["id"].as_str()?.to_ascii_lowercase(),
+        event_type: event["type"].as_str()?,
+        tags: list(event, "tags"),
+        metadata: bytes("metadata"),
+        data: bytes("data"),
+    })
 }
 
 /// The event on a line, to be appended.
