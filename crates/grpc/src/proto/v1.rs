@@ -1322,7 +1322,7 @@ pub struct PutBlock {
     /// A set of tags.
     #[prost(string, repeated, tag = "4")]
     pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// By convention JSON; kept to the byte.
+    /// JSON of at most 127 levels and 1 MiB, kept to the byte; or empty.
     #[prost(bytes = "bytes", tag = "5")]
     pub metadata: ::prost::bytes::Bytes,
     /// Kept to the byte.
@@ -1349,7 +1349,7 @@ pub struct PutEdge {
     pub r#type: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "3")]
     pub target: ::core::option::Option<BlockRef>,
-    /// By convention JSON; kept to the byte.
+    /// JSON of at most 127 levels and 1 MiB, kept to the byte; or empty.
     #[prost(bytes = "bytes", tag = "4")]
     pub properties: ::prost::bytes::Bytes,
     /// Whether the edge may be put although one of its blocks is not there.

@@ -90,7 +90,7 @@ async fn a_block_and_an_edge_come_back_to_the_byte_also_after_a_restart() {
         source: Some(named("函数")),
         r#type: "calls".to_owned(),
         target: Some(by_id(&nothing)),
-        properties: vec![0, 1].into(),
+        properties: b" {}".to_vec().into(),
         allow_missing: false,
     });
     let commands = vec![block(given.clone()), block(zeros), GraphCommand { kind: Some(properties) }];
@@ -118,7 +118,7 @@ async fn a_block_and_an_edge_come_back_to_the_byte_also_after_a_restart() {
         target: Some(by_id(&nothing)),
         at: None,
     };
-    assert_eq!(client.get_edge(request).await.expect("read").into_inner().properties, vec![0, 1]);
+    assert_eq!(client.get_edge(request).await.expect("read").into_inner().properties, b" {}".to_vec());
     served.stop().await;
 }
 
@@ -126,6 +126,10 @@ async fn a_block_and_an_edge_come_back_to_the_byte_also_after_a_restart() {
 async fn a_commit_happens_as_a_whole_or_not_and_says_which_command_is_refused() {
     let served = Served::new().await;
     let mut client = served.graph().await;
+    let no_json = PutBlock { metadata: b"{bad".to_vec().into(), ..put("b") };
+    let refused = commit(&mut client, vec![block(put("a")), block(no_json)]).await.expect_err("refused");
+    let (code, reason, facts) = told(&refused);
+    assert_eq!((code, reason.as_str(), facts["command"].as_str()), (Code::InvalidArgument, "NOT_JSON", "1"));
     let refused = commit(&mut client, vec![block(put("a")), edge("a", "calls", "nobody")]).await.expect_err("refused");
     let (code, reason, facts) = told(&refused);
     assert_eq!((code, reason.as_str()), (Code::FailedPrecondition, "MISSING_BLOCK"));

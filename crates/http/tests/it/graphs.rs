@@ -84,6 +84,73 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
 }
 
 #[test]
+fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_nothing_is_half_imported() {
+    let served = Served::new();
+    let good = r#"{"block": {"name": "a", "kind": "k"}}"#;
+    let graphml = |data: &str| format!("<graphml><graph>\n<node id='a'/>\n{data}\n</graph></graphml>");
+    let many: String = (0..200).map(|n| format!("{{\"block\": {{\"name\": \"{n}\", \"kind\": \"k\"}}}}\n")).collect();
+    for (format, body, line, field) in [
+        (
+            "jsonl",
+            format!("{good}\n{{\"block\": {{\"name\": \"b\", \"kind\": \"k\", \"metadata_text\": \"{{bad\"}}}}"),
+            2,
+            "metadata",
+        ),
+        (
+            "jsonl",
+            format!("{good}\n{{\"block\": {{\"name\": \"b\", \"kind\": \"k\", \"metadata_base64\": \"/w==\"}}}}"),
+            2,
+            "metadata",
+        ),
+        (
+            "jsonl",
+            format!(
+                "{good}\n{{\"edge\": {{\"source\": \"a\", \"type\": \"t\", \"target\": \"a\", \"properties_text\": \"x\"}}}}"
+            ),
+            2,
+            "properties",
+        ),
+        ("csv-blocks", "name,kind,metadata\na,k,{}\nb,k,{bad\n".to_owned(), 3, "metadata"),
+        ("csv-edges", "source,type,target,properties\na,t,a,{}\na,u,a,{bad\n".to_owned(), 3, "properties"),
+        ("graphml", graphml("<node id='b'><data key='metadata'>{bad</data></node>"), 3, "metadata"),
+        ("graphml", graphml("<edge source='a' target='a'><data key='properties'>{bad</data></edge>"), 3, "properties"),
+        (
+            "jsonl",
+            format!("{many}{{\"block\": {{\"name\": \"b\", \"kind\": \"k\", \"metadata_text\": \"1 2\"}}}}"),
+            201,
+            "metadata",
+        ),
+    ] {
+        for served in [&served, &Served::with(|builder| builder.commit_bytes_max(20_000))] {
+            let path = format!("/v1/graph/g/import?format={format}&batches=true&allow_missing=true");
+            let problem = served.fails("POST", &path, &body, 400, "not_json");
+            assert_eq!((&problem["line"], &problem["field"]), (&json!(line), &json!(field)), "{body}: {problem}");
+            assert!(
+                problem["message"]
+                    .as_str()
+                    .expect("a message")
+                    .starts_with(&format!("line {line}: {field} is no JSON"))
+                    || line == 201
+            );
+            assert_eq!(get(served, "/v1/graphs"), json!({ "graphs": [] }), "{body}");
+        }
+    }
+    for part in [
+        json!({ "put_block": { "graph": "g", "block": "a", "kind": "k", "metadata_text": "{bad" } }),
+        json!({ "put_edge": { "graph": "g", "source": "a", "type": "t", "target": "a", "properties_base64": "/w==", "allow_missing": true } }),
+    ] {
+        let problem = served.fails("POST", "/v1/commit", &json!({ "parts": [part] }).to_string(), 400, "not_json");
+        assert_eq!(problem["part"], json!(0));
+    }
+    // What else no graph takes is found before the first of several commits, too.
+    let served = Served::with(|builder| builder.commit_bytes_max(20_000));
+    let body = format!("{many}{{\"block\": {{\"name\": \"b\", \"kind\": \"\"}}}}");
+    let problem = served.fails("POST", "/v1/graph/g/import?batches=true", &body, 400, "invalid_name");
+    assert_eq!(problem["line"], json!(201));
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+}
+
+#[test]
 fn a_file_that_does_not_fit_into_a_commit_is_only_imported_in_several_where_that_is_said() {
     let served = Served::with(|builder| builder.commit_bytes_max(20_000));
     let block = |number: usize| format!("{{\"block\": {{\"name\": \"{number}\", \"kind\": \"k\"}}}}\n");

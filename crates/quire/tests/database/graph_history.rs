@@ -118,7 +118,10 @@ fn the_disk_space_of_what_was_replaced_and_deleted_comes_back_and_all_else_stays
         let name = format!("passing {round}");
         put(&database, &name, round, 500);
         graph
-            .put_edge(PutEdge { properties: &[round; 300], ..PutEdge::new("g", "old", "to", "hot") })
+            .put_edge(PutEdge {
+                properties: format!("{round:300}").as_bytes(),
+                ..PutEdge::new("g", "old", "to", "hot")
+            })
             .expect("accepted");
         graph.put_edge(PutEdge::new("g", "hot", "to", &*name)).expect("accepted");
         if round >= 10 {
@@ -154,9 +157,9 @@ fn the_disk_space_of_what_was_replaced_and_deleted_comes_back_and_all_else_stays
         }
         let edge = database.graph("g").read(|graph, view| {
             let (old, hot) = (BlockId::of_name("old"), BlockId::of_name("hot"));
-            graph.edge(view.history, old, "to", hot).expect("readable").map(|edge| edge.properties[0])
+            graph.edge(view.history, old, "to", hot).expect("readable").map(|edge| edge.properties.to_vec())
         });
-        assert_eq!(edge.expect("readable").flatten(), Some(149));
+        assert_eq!(edge.expect("readable").flatten(), Some(format!("{:300}", 149).into_bytes()));
         assert_eq!(snapshot(database, middle.get() - 1).expect_err("gone"), ErrorKind::Gone);
     };
     check(&database);
