@@ -1706,6 +1706,30 @@ pub struct GetEdgeResponse {
     pub position: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DegreeRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<BlockRef>,
+    /// Only edges of these types; of every type when empty.
+    #[prost(string, repeated, tag = "3")]
+    pub types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint64, optional, tag = "4")]
+    pub at: ::core::option::Option<u64>,
+}
+/// An edge of a block to itself counts in both directions. A block that is not there has the edges that were put with
+/// `allow_missing`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DegreeResponse {
+    #[prost(uint64, tag = "1")]
+    pub outgoing: u64,
+    #[prost(uint64, tag = "2")]
+    pub incoming: u64,
+    /// The position that was read at.
+    #[prost(uint64, tag = "3")]
+    pub position: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NeighboursRequest {
     #[prost(string, tag = "1")]
     pub graph: ::prost::alloc::string::String,
@@ -2295,6 +2319,25 @@ pub mod graph_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "GetEdge"));
             self.inner.unary(req, path, codec).await
         }
+        /// How many edges a block has, in each direction.
+        pub async fn degree(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DegreeRequest>,
+        ) -> std::result::Result<tonic::Response<super::DegreeResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Degree");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Degree"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The blocks at the other ends of a block's edges, in pages.
         pub async fn neighbours(
             &mut self,
@@ -2522,6 +2565,11 @@ pub mod graph_server {
             &self,
             request: tonic::Request<super::GetEdgeRequest>,
         ) -> std::result::Result<tonic::Response<super::GetEdgeResponse>, tonic::Status>;
+        /// How many edges a block has, in each direction.
+        async fn degree(
+            &self,
+            request: tonic::Request<super::DegreeRequest>,
+        ) -> std::result::Result<tonic::Response<super::DegreeResponse>, tonic::Status>;
         /// Server streaming response type for the Neighbours method.
         type NeighboursStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::NeighboursResponse, tonic::Status>,
@@ -2970,6 +3018,49 @@ pub mod graph_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetEdgeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Degree" => {
+                    #[allow(non_camel_case_types)]
+                    struct DegreeSvc<T: Graph>(pub Arc<T>);
+                    impl<T: Graph> tonic::server::UnaryService<super::DegreeRequest>
+                    for DegreeSvc<T> {
+                        type Response = super::DegreeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DegreeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::degree(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DegreeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -8,10 +8,11 @@ use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::graph_command::Kind;
 use quire_grpc::proto::graph_reply::{self, BlockDeleted, BlockPut, EdgeDeleted, EdgePut};
 use quire_grpc::proto::{
-    BlockRef, CommitGraphRequest, CommitGraphResponse, DeleteBlock, DeleteEdge, DeleteEdges, DescribeGraphRequest,
-    ExistsRequest, GetBlocksRequest, GetEdgeRequest, GetVersionsRequest, GraphBlockFilter, GraphChangesRequest,
-    GraphCommand, GraphDirection, ListBlocksRequest, MetadataField, MissingRequest, NeighboursRequest, PathsRequest,
-    PutBlock, PutEdge, SetGraphRetention, TrimGraphHistory, Visit, WalkBound, WalkRequest,
+    BlockRef, CommitGraphRequest, CommitGraphResponse, DegreeRequest, DeleteBlock, DeleteEdge, DeleteEdges,
+    DescribeGraphRequest, ExistsRequest, GetBlocksRequest, GetEdgeRequest, GetVersionsRequest, GraphBlockFilter,
+    GraphChangesRequest, GraphCommand, GraphDirection, ListBlocksRequest, MetadataField, MissingRequest,
+    NeighboursRequest, PathsRequest, PutBlock, PutEdge, SetGraphRetention, TrimGraphHistory, Visit, WalkBound,
+    WalkRequest,
 };
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
@@ -290,6 +291,21 @@ async fn lists_neighbours_and_missing_ends_are_told_in_pages_at_one_position() {
     let limited = pages(client.neighbours(limited).await).await.expect("read");
     let limited_to: Vec<_> = limited.iter().flat_map(|page| page.neighbours.clone()).collect();
     assert_eq!(limited_to.len(), 1_500);
+    let degree = |name: &str, types: &[&str], at| DegreeRequest {
+        graph: GRAPH.to_owned(),
+        block: Some(named(name)),
+        types: types.iter().map(|name| (*name).to_owned()).collect(),
+        at,
+    };
+    for (request, expected) in [
+        (degree("0", &[], None), (2_500, 1)),
+        (degree("0", &[], Some(before)), (2_501, 1)),
+        (degree("0", &["imports"], None), (0, 0)),
+        (degree("8", &["calls", "imports"], None), (0, 1)),
+    ] {
+        let found = client.degree(request).await.expect("read").into_inner();
+        assert_eq!((found.outgoing, found.incoming), expected);
+    }
     // From there on it goes on in another call.
     let at = Some(limited[0].position);
     let rest = NeighboursRequest { after: limited_to.last().cloned(), at, ..neighbours() };

@@ -313,6 +313,43 @@ fn neighbours_go_on_at_the_position_they_began_at_whatever_happens_meanwhile() {
 }
 
 #[test]
+fn edges_are_counted_by_direction_and_type_and_read_with_their_properties_now_and_as_they_were() {
+    let served = Served::new();
+    post(&served, "/v1/graph/g/import", LINES);
+    let zeros = "00000000000000000000000000000000";
+    let degree = |query: &str| {
+        let found = get(&served, &format!("/v1/graph/g/blocks/{query}"));
+        (found["outgoing"].as_u64().expect("a number"), found["incoming"].as_u64().expect("a number"))
+    };
+    assert_eq!(degree("b/degree"), (2, 2), "one to itself counts in both directions");
+    assert_eq!(degree("b/degree?type=calls"), (1, 1));
+    assert_eq!(degree("b/degree?type=calls&type=imports"), (2, 2));
+    assert_eq!(degree("b/degree?type=never"), (0, 0));
+    assert_eq!(degree(&format!("{zeros}/degree?by=id")), (1, 0));
+    assert_eq!(degree("nobody/degree"), (0, 0));
+    let edge = get(&served, "/v1/graph/g/edge?source=a&type=calls&target=b");
+    assert_eq!((&edge["properties"], edge["position"].as_u64()), (&json!({ "line": 3 }), Some(1)));
+    let by_id = |end: &str| edge[end].as_str().expect("an id").to_owned();
+    let path = format!("/v1/graph/g/edge?source={}&type=calls&target={}&by=id", by_id("source"), by_id("target"));
+    assert_eq!(get(&served, &path), edge);
+
+    let parts = json!({ "parts": [
+        { "put_edge": { "graph": "g", "source": "a", "type": "calls", "target": "b", "properties": { "line": 4 } } },
+        { "delete_edge": { "graph": "g", "source": "b", "type": "imports", "target": "b" } },
+    ] });
+    assert_eq!(post(&served, "/v1/commit", &parts.to_string()).0, 200);
+    assert_eq!((degree("b/degree"), degree("b/degree?at=1")), ((1, 1), (2, 2)));
+    let line = |at: &str| {
+        get(&served, &format!("/v1/graph/g/edge?source=a&type=calls&target=b{at}"))["properties"]["line"].clone()
+    };
+    assert_eq!((line(""), line("&at=1")), (json!(4), json!(3)));
+    served.fails("GET", "/v1/graph/g/edge?source=b&type=imports&target=b", "", 404, "not_found");
+    served.fails("GET", "/v1/graph/g/edge?source=b&type=imports", "", 400, "invalid");
+    served.fails("GET", "/v1/graph/nobody/edge?source=b&type=imports&target=b", "", 404, "not_found");
+    served.fails("GET", "/v1/graph/nobody/blocks/a/degree", "", 404, "not_found");
+}
+
+#[test]
 fn the_edges_of_a_block_are_deleted_in_parts() {
     let served = Served::new();
     post(&served, "/v1/graph/g/import", LINES);

@@ -169,10 +169,8 @@ fn each(snapshot: &quire::GraphSnapshot<'_>, take: &mut dyn FnMut(Item)) -> Resu
                 (found.block, found.edge_type.to_owned())
             })?;
             for (target, edge_type) in &found {
-                let properties = snapshot.look(|graph| {
-                    let edge = graph.edge_at(snapshot.history(), id, edge_type, *target, snapshot.at())?;
-                    Ok(edge.map(|edge| edge.properties.to_vec()).unwrap_or_default())
-                })?;
+                let properties = snapshot.edge(id, edge_type, *target, |edge| edge.properties.to_vec())?;
+                let properties = properties.unwrap_or_default();
                 let (source, target) = (EndItem::Id(id), EndItem::Id(*target));
                 take(Item::Edge(EdgeItem { source, edge_type: edge_type.clone(), target, properties }));
             }
