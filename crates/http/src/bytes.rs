@@ -95,36 +95,56 @@ pub(crate) fn given<'r>(
 pub(crate) struct Shown<'a> {
     name: &'static str,
     bytes: Option<Cow<'a, [u8]>>,
-    /// Whether JSON is shown as such, or as the text that it is.
-    json: bool,
+    form: Form,
+}
+
+/// What bytes are shown as, of what can show them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// JSON as such, other text as `…_text`.
+    Value,
+    /// The same on one line: JSON with line breaks is text.
+    Line,
+    /// Text, under the name itself.
+    Key,
 }
 
 impl<'a> Shown<'a> {
     /// A value; no bytes are shown as `null`.
     pub(crate) fn value(name: &'static str, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
-        Shown { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), json: true }
+        Shown { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), form: Form::Value }
+    }
+
+    /// A value, of which every form stands on one line; no bytes are shown as `null`.
+    pub(crate) fn line(name: &'static str, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
+        Shown { form: Form::Line, ..Shown::value(name, bytes) }
     }
 
     /// A value that may be absent, which is shown as `null`, or empty.
     pub(crate) fn optional(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
-        Shown { name, bytes: bytes.map(Into::into), json: true }
+        Shown { name, bytes: bytes.map(Into::into), form: Form::Value }
     }
 
     /// A name of some kind, a key: a string when it is text. It may be absent.
     pub(crate) fn key(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
-        Shown { name, bytes: bytes.map(Into::into), json: false }
+        Shown { name, bytes: bytes.map(Into::into), form: Form::Key }
     }
 }
 
 impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Shown { name, bytes, json } = self;
+        let Shown { name, bytes, form } = self;
+        let is_json = |bytes: &[u8]| match form {
+            Form::Value => true,
+            Form::Line => !bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r')),
+            Form::Key => false,
+        };
         let mut object = serializer.serialize_map(Some(1))?;
         match bytes.as_deref() {
             None => object.serialize_entry(name, &())?,
-            Some(bytes) => match (as_json(bytes).filter(|_| *json), str::from_utf8(bytes)) {
+            Some(bytes) => match (as_json(bytes).filter(|_| is_json(bytes)), str::from_utf8(bytes)) {
                 (Some(value), _) => object.serialize_entry(name, value)?,
-                (None, Ok(text)) if *json => object.serialize_entry(&format!("{name}_text"), text)?,
+                (None, Ok(text)) if *form != Form::Key => object.serialize_entry(&format!("{name}_text"), text)?,
                 (None, Ok(text)) => object.serialize_entry(name, text)?,
                 (None, Err(_)) => object.serialize_entry(&format!("{name}_base64"), &STANDARD.encode(bytes))?,
             },

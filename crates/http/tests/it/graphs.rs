@@ -53,6 +53,59 @@ fn what_is_exported_is_imported_as_it_was_in_every_format() {
     }
 }
 
+/// Other tools read these: nodes, edges and values as they would know them.
+#[test]
+fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_line_for_the_rest() {
+    let served = Served::new();
+    let graphml = |items: &str| {
+        format!(
+            "<graphml><key id='d0' for='node' attr.name='size' attr.type='double'><default>0.5</default></key>\n\
+             <key id='d1' for='all' attr.name='on' attr.type='boolean'/><key id='d2' for='edge' attr.name='n' attr.type='long'/>\n\
+             <key id='name' for='node' attr.name='name' attr.type='string'/>\n<graph edgedefault='undirected'>\n{items}\n</graph></graphml>"
+        )
+    };
+    let file = graphml(
+        "<node id='a'><data key='d0'>1.50</data><data key='d1'>True</data><data key='name'>Ann</data></node>\n\
+         <node id='b'/><node id='c'><data key='d0'> NaN </data></node>\n\
+         <edge source='a' target='b'><data key='d2'>7</data></edge>\n\
+         <edge source='b' target='c' directed='true'/><edge source='c' target='c'/>",
+    );
+    let (status, imported) = post(&served, "/v1/graph/g/import?format=graphml", &file);
+    assert_eq!((status, &imported["blocks"], &imported["edges"]), (200, &json!(3), &json!(4)), "{imported}");
+    let metadata = |block: &str| served.get(&format!("/v1/graph/g/blocks/{block}")).json()["metadata"].clone();
+    assert!(served.get("/v1/graph/g/blocks/a").text.contains(r#"{"name":"Ann","on":true,"size":1.50}"#));
+    assert_eq!((metadata("b"), metadata("c")), (json!({ "size": 0.5 }), json!({ "size": "NaN" })));
+    for path in ["source=a&target=b", "source=b&target=a"] {
+        let edge = get(&served, &format!("/v1/graph/g/edge?type=link&{path}"));
+        assert_eq!(edge["properties"], json!({ "n": 7 }));
+    }
+    let one_way = "/v1/graph/g/edge?type=link&source=c&target=b";
+    assert_eq!(served.get(one_way).status, 404);
+
+    let served = Served::new();
+    for (item, part) in [
+        ("<hyperedge/>", "hyperedge"),
+        ("<node id='b'><port name='p'/></node>", "port"),
+        ("<node id='a'/>", "stands on line 5 already"),
+        ("<edge source='a' target='a'/><edge source='a' target='a'/>", "stands on line 6 already"),
+        ("<node id='b'/><edge source='a' target='b'/><edge source='b' target='a'/>", "stands on line 6 already"),
+        ("<node id='b'><data key='d0'>much</data></node>", "double"),
+        ("<node id='b'><data key='d1'>maybe</data></node>", "boolean"),
+        ("<node id='b'><data key='d0'>1</data><data key='metadata'>{}</data></node>", "beside metadata"),
+        (
+            "<edge source='a' target='a'><data key='x'>1</data><data key='properties'>{}</data></edge>",
+            "beside properties",
+        ),
+        ("<edge source='a' target='a'><data key='x'>1</data><data key='x'>2</data></edge>", "twice"),
+    ] {
+        let file = graphml(&format!("<node id='a'/>\n{item}"));
+        let problem = served.fails("POST", "/v1/graph/g/import?format=graphml", &file, 400, "invalid");
+        assert_eq!(problem["line"], json!(6), "{item}: {problem}");
+        assert!(problem["message"].as_str().expect("a message").contains(part), "{item}: {problem}");
+    }
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+}
+
 #[test]
 fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported() {
     let served = Served::new();
@@ -69,7 +122,10 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
             "is not there",
         ),
         ("jsonl", format!("{good}\n{{\"block\": {{\"name\": \"b\", \"kind\": \"\"}}}}"), 2, "kind"),
-        ("csv-blocks", "name,kind\na,k\nb\n".to_owned(), 3, "fields"),
+        ("csv-blocks", "name,kind\na,k\nb\n".to_owned(), 3, "there are 1 fields, and 2 columns"),
+        ("csv-blocks", "name,kind\n\"a\"\"\",k\nb,\"k\nc,k\n".to_owned(), 3, "a quote is opened, and never closed"),
+        ("csv-blocks", "name,kind,content,content_base64\na,k,x,eA==\n".to_owned(), 2, "not both"),
+        ("jsonl", format!("{good}\n{{\"block\": {{\"name\": \"b\", 1}}}}"), 2, "line 2: column 25: "),
         ("csv-blocks", "name,knd\n".to_owned(), 1, "knd"),
         ("csv-blocks", "name,kind,tags\na,k,\nb,k,x\n".to_owned(), 3, "JSON array"),
         ("graphml", "<graphml><graph>\n<node id='a'/>\n<node/>\n</graph></graphml>".to_owned(), 3, "node's id"),
