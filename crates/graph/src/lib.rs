@@ -90,4 +90,5 @@ pub use state::{Graph, Graphs};
 pub use survival::Superseded;
 pub use walk::{
     BlockFilter, Bound, Order, Paths, Progress, Step, TopologicalOrder, Visit, Walk, WalkPlan, WalkedEdge, Walker,
+    truncate_sets,
 };

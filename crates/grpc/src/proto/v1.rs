@@ -1790,7 +1790,8 @@ pub struct WalkRequest {
     /// near on another way only may then be left out, and the bound is depth.
     #[prost(bool, tag = "5")]
     pub depth_first: bool,
-    /// Which blocks to tell. The starts are told in any case.
+    /// Which blocks to tell. The starts are told in any case. `Paths`, `Order` and `Components` take it with
+    /// `only_through_matches` only: it then says where they go.
     #[prost(message, optional, tag = "6")]
     pub filter: ::core::option::Option<GraphBlockFilter>,
     /// Do not go on from blocks that the filter does not match.
@@ -1802,7 +1803,7 @@ pub struct WalkRequest {
     /// How many blocks to visit at most: up to 10,000,000; 100,000 when absent.
     #[prost(uint32, optional, tag = "9")]
     pub visited_max: ::core::option::Option<u32>,
-    /// How many blocks to tell at most.
+    /// How many blocks to tell at most; of `Order` and `Components` the first ones of what is made of the whole walk.
     #[prost(uint32, optional, tag = "10")]
     pub results_max: ::core::option::Option<u32>,
     /// How long to walk at most, in milliseconds: up to 60,000; 10,000 when absent.
@@ -1811,7 +1812,7 @@ pub struct WalkRequest {
     /// Tell the edges between the visited blocks, too. Breadth first only.
     #[prost(bool, tag = "12")]
     pub with_edges: bool,
-    /// Tell the blocks with all that is in them, and not their ids alone.
+    /// Tell the blocks with all that is in them, and not their ids alone. Not of `Order` and `Components`.
     #[prost(bool, tag = "13")]
     pub with_blocks: bool,
     #[prost(uint64, optional, tag = "14")]
@@ -1873,7 +1874,7 @@ pub struct PathsRequest {
     #[prost(bool, tag = "3")]
     pub all: bool,
 }
-/// A way, from the start to the target. The last message has none, and says what bound kept more from being found: depth, when
+/// A way, from the start to the target, at most 1,024 blocks of it. The last message has none, and says what bound kept more from being found: depth, when
 /// there may be ways of more edges.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PathsResponse {
@@ -1883,6 +1884,9 @@ pub struct PathsResponse {
     pub bound: i32,
     #[prost(uint64, tag = "3")]
     pub position: u64,
+    /// Whether the way goes on in the next message.
+    #[prost(bool, tag = "4")]
+    pub more: bool,
 }
 /// A page of the order, then of the cycles.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1906,11 +1910,14 @@ pub struct ComponentsResponse {
     #[prost(uint64, tag = "3")]
     pub position: u64,
 }
-/// The ids of some blocks.
+/// The ids of some blocks. A message has at most 1,024 ids.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlockSet {
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub ids: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    /// Whether the set goes on, as the first of the next message.
+    #[prost(bool, tag = "2")]
+    pub more: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MissingRequest {
@@ -2384,7 +2391,8 @@ pub mod graph_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Walk"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message.
+        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message, or, of a long
+        /// one, several.
         pub async fn paths(
             &mut self,
             request: impl tonic::IntoRequest<super::PathsRequest>,
@@ -2598,7 +2606,8 @@ pub mod graph_server {
             >
             + std::marker::Send
             + 'static;
-        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message.
+        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message, or, of a long
+        /// one, several.
         async fn paths(
             &self,
             request: tonic::Request<super::PathsRequest>,

@@ -223,6 +223,57 @@ async fn walks_tell_blocks_edges_and_the_bound_that_they_met() {
 }
 
 #[tokio::test]
+async fn a_large_component_and_a_long_way_are_told_in_messages_of_bounded_size() {
+    const BLOCKS: usize = 2_500;
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    let name = |number: usize| (number % BLOCKS).to_string();
+    commit(&mut client, (0..BLOCKS).map(|number| block(put(&name(number)))).collect()).await.expect("accepted");
+    let edges = (0..BLOCKS).map(|number| edge(&name(number), "calls", &name(number + 1)));
+    commit(&mut client, edges.collect()).await.expect("accepted");
+    let sizes = |sets: Vec<Vec<quire_grpc::proto::BlockSet>>| -> Vec<Vec<(usize, bool)>> {
+        let size = |set: &quire_grpc::proto::BlockSet| (set.ids.len(), set.more);
+        sets.iter().map(|sets| sets.iter().map(size).collect()).collect()
+    };
+    let parts = vec![vec![(1_024, true)], vec![(1_024, true)], vec![(452, false)]];
+    let told = pages(client.components(walk(&["0"])).await).await.expect("parted");
+    assert!(told.iter().all(|page| page.bound() == WalkBound::None));
+    assert_eq!(sizes(told.into_iter().map(|page| page.components).collect()), parts);
+    let told = pages(client.order(walk(&["0"])).await).await.expect("ordered");
+    assert_eq!(sizes(told.into_iter().map(|page| page.cycles).collect()), parts);
+    let few = WalkRequest { results_max: Some(1_500), ..walk(&["0"]) };
+    let told = pages(client.components(few).await).await.expect("parted");
+    assert_eq!(told[0].bound(), WalkBound::Results);
+    assert_eq!(
+        sizes(told.into_iter().map(|page| page.components).collect()),
+        [vec![(1_024, true)], vec![(476, false)]]
+    );
+
+    let way = WalkRequest { depth_max: Some(9_999), ..walk(&["0"]) };
+    let request = |walk, all| PathsRequest { walk: Some(walk), target: Some(named("2400")), all };
+    for all in [false, true] {
+        let told = pages(client.paths(request(way.clone(), all)).await).await.expect("found");
+        let told: Vec<_> = told.iter().map(|page| (page.visits.len(), page.more)).collect();
+        assert_eq!(told, [(1_024, true), (1_024, true), (353, false), (0, false)]);
+    }
+    let filter = Some(GraphBlockFilter { kinds: vec!["module".to_owned()], ..GraphBlockFilter::default() });
+    let filtered = WalkRequest { filter, ..way.clone() };
+    let refused = [
+        client.components(filtered.clone()).await.expect_err("no effect"),
+        client.order(filtered.clone()).await.expect_err("no effect"),
+        client.paths(request(filtered.clone(), true)).await.expect_err("no effect"),
+        client.order(WalkRequest { with_blocks: true, ..way.clone() }).await.expect_err("no effect"),
+        client.walk(WalkRequest { direction: 9, ..way.clone() }).await.expect_err("no direction"),
+    ];
+    assert!(refused.iter().all(|status| status.code() == Code::InvalidArgument), "{refused:?}");
+    let through = WalkRequest { only_through_matches: true, ..filtered };
+    let told = pages(client.components(through.clone()).await).await.expect("parted");
+    let count: usize = told.iter().flat_map(|page| &page.components).map(|set| set.ids.len()).sum();
+    assert!(count <= 2, "nothing is behind blocks that do not match: {count}");
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn ways_are_told_the_shortest_and_all() {
     let served = Served::new().await;
     let mut client = served.graph().await;

@@ -283,6 +283,44 @@ fn lists_walks_and_ways_filter_and_stay_at_a_position() {
 }
 
 #[test]
+fn an_order_and_components_are_bounded_and_a_filter_bears_on_where_they_go_or_is_refused() {
+    let served = Served::new();
+    let block = |number: usize| format!("{{\"block\": {{\"name\": \"{number}\", \"kind\": \"k{}\"}}}}\n", number % 2);
+    let edge = |source: usize, target: usize| {
+        format!("{{\"edge\": {{\"source\": \"{source}\", \"type\": \"t\", \"target\": \"{target}\"}}}}\n")
+    };
+    // A chain of 300, and behind it a circle of 200.
+    let edges = (0..499).map(|number| edge(number, number + 1)).chain([edge(499, 300)]);
+    let file: String = (0..500).map(block).chain(edges).collect();
+    assert_eq!(post(&served, "/v1/graph/g/import", &file).0, 200);
+    let count = |sets: &Value| {
+        sets.as_array().expect("a list").iter().map(|set| set.as_array().map_or(0, Vec::len)).sum::<usize>()
+    };
+    for (query, ordered, in_cycles, bound) in [
+        ("", 100, 0, json!("limit")),
+        ("&limit=300", 300, 0, json!("limit")),
+        ("&limit=350", 300, 50, json!("limit")),
+        ("&limit=500", 300, 200, json!(null)),
+        ("&limit=500&depth=9", 10, 0, json!("depth")),
+        ("&limit=10&depth=9", 10, 0, json!("depth")),
+        ("&limit=9&depth=9", 9, 0, json!("limit")),
+    ] {
+        let found = get(&served, &format!("/v1/graph/g/order?start=0{query}"));
+        let counted = (names(&found["order"]).len(), count(&found["cycles"]), &found["bound"]);
+        assert_eq!(counted, (ordered, in_cycles, &bound), "{query}");
+        let found = get(&served, &format!("/v1/graph/g/components?start=0{query}"));
+        assert_eq!((count(&found["components"]), &found["bound"]), (ordered + in_cycles, &bound), "{query}");
+    }
+    for path in ["order?start=0", "components?start=0", "paths?from=0&to=1"] {
+        for without_effect in ["kind=k0", "tag=t", "metadata=a%3Db", "order=depth", "edges=true"] {
+            served.fails("GET", &format!("/v1/graph/g/{path}&{without_effect}"), "", 400, "invalid");
+        }
+        served.fails("GET", &format!("/v1/graph/g/{path}&limit=10001"), "", 400, "invalid");
+        get(&served, &format!("/v1/graph/g/{path}&kind=k0&through=false"));
+    }
+}
+
+#[test]
 fn changes_are_followed_from_the_past_into_the_present_and_gone_on_with() {
     let served = Served::new();
     post(&served, "/v1/graph/g/import", LINES);
