@@ -1428,7 +1428,8 @@ pub struct CommitGraphRequest {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitGraphResponse {
-    /// The position of the commit: what reads go by that are to see it, with `at`.
+    /// The position of the commit: what reads go by that are to see it, with `at`. Of one that changed nothing it is that of the last
+    /// commit before it; 0 in an empty database.
     #[prost(uint64, tag = "1")]
     pub position: u64,
     /// One a command, in their order.
@@ -1947,7 +1948,8 @@ pub mod missing_response {
 pub struct GraphChangesRequest {
     #[prost(string, tag = "1")]
     pub graph: ::prost::alloc::string::String,
-    /// Where to go on: the `next` of a message; from the beginning when absent.
+    /// Where to go on: the `next` of a message; from where the graph's history begins when absent. A place before that is refused with
+    /// OUT_OF_RANGE, one that the log has not come to with NOT_FOUND.
     #[prost(message, optional, tag = "2")]
     pub after: ::core::option::Option<GraphPlace>,
 }

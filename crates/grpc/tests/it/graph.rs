@@ -10,7 +10,7 @@ use quire_grpc::proto::graph_reply::{self, BlockDeleted, BlockPut, EdgeDeleted, 
 use quire_grpc::proto::{
     BlockRef, CommitGraphRequest, CommitGraphResponse, DegreeRequest, DeleteBlock, DeleteEdge, DeleteEdges,
     DescribeGraphRequest, ExistsRequest, GetBlocksRequest, GetEdgeRequest, GetVersionsRequest, GraphBlockFilter,
-    GraphChangesRequest, GraphCommand, GraphDirection, ListBlocksRequest, MetadataField, MissingRequest,
+    GraphChangesRequest, GraphCommand, GraphDirection, GraphPlace, ListBlocksRequest, MetadataField, MissingRequest,
     NeighboursRequest, PathsRequest, PutBlock, PutEdge, SetGraphRetention, TrimGraphHistory, Visit, WalkBound,
     WalkRequest,
 };
@@ -455,8 +455,16 @@ async fn a_past_is_let_go_of_and_what_is_asked_of_it_is_refused() {
     assert_eq!(client.exists(asked(at)).await.expect("read").into_inner().exists, [true, false]);
     let (code, reason, _) = told(&client.exists(asked(at - 1)).await.expect_err("gone"));
     assert_eq!((code, reason.as_str()), (Code::OutOfRange, "GONE"));
-    let changes = GraphChangesRequest { graph: GRAPH.to_owned(), after: None };
-    assert_eq!(told(&client.changes(changes).await.expect_err("gone")).1, "GONE");
+    let changes = |after| GraphChangesRequest { graph: GRAPH.to_owned(), after };
+    let place = |position, index| Some(GraphPlace { position, index });
+    assert_eq!(told(&client.changes(changes(place(at - 1, 1))).await.expect_err("gone")).1, "GONE");
+    assert_eq!(told(&client.changes(changes(place(at + 99, 0))).await.expect_err("ahead")).1, "NOT_FOUND");
+    let mut kept = client.changes(changes(None)).await.expect("begun").into_inner();
+    let first = kept.next().await.expect("a page").expect("read");
+    assert_eq!(first.changes[0].position, at, "it begins where the history does");
+    let nothing = GraphCommand { kind: Some(Kind::DeleteBlock(DeleteBlock { block: Some(named("nobody")) })) };
+    let position = commit(&mut client, vec![nothing]).await.expect("accepted").position;
+    client.exists(asked(position)).await.expect("it can be read at");
     served.stop().await;
 }
 

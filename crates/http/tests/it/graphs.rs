@@ -499,6 +499,22 @@ fn many_blocks_are_got_at_once_or_asked_whether_they_are_there() {
 }
 
 #[test]
+fn the_position_of_a_commit_that_changed_nothing_is_one_that_can_be_read_at() {
+    let served = Served::new();
+    let nothing = |served: &Served| {
+        let part = json!({ "delete_block": { "graph": "g", "block": "nobody" } });
+        let (status, done) = post(served, "/v1/commit", &json!({ "parts": [part] }).to_string());
+        assert_eq!((status, &done["replies"][0]["block_deleted"]["version"]), (200, &json!(0)));
+        done["position"].as_u64().expect("a position")
+    };
+    assert_eq!(nothing(&served), 0);
+    post(&served, "/v1/graph/g/import", LINES);
+    let at = nothing(&served);
+    assert_eq!(at, 1);
+    assert_eq!(get(&served, &format!("/v1/graph/g/blocks/a?at={at}"))["name"], "a");
+}
+
+#[test]
 fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
     let served = Served::new();
     post(&served, "/v1/graph/g/import", LINES);
@@ -527,9 +543,15 @@ fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
     let asked = json!({ "blocks": ["a"], "at": before }).to_string();
     served.fails("POST", "/v1/graph/g/get", &asked, 410, "gone");
     for feed in ["changes", "subscribe"] {
-        let problem = served.fails("GET", &format!("/v1/graph/g/{feed}"), "", 410, "gone");
-        assert!(problem["message"].as_str().expect("text").contains(&format!("as from {}/0", at + 1)), "{problem}");
+        let problem = served.fails("GET", &format!("/v1/graph/g/{feed}?after=0-1"), "", 410, "gone");
+        let message = problem["message"].as_str().expect("text");
+        assert!(message.ends_with(&format!("after {}-0", at + 1)), "the place is told as `after` takes it: {problem}");
+        let ahead = format!("/v1/graph/g/{feed}?after={}-0", at + 99);
+        served.fails("GET", &ahead, "", 404, "not_found");
     }
+    let kept = get(&served, "/v1/graph/g/changes");
+    let kept: Vec<_> = kept["changes"].as_array().expect("a list").iter().map(|change| &change["position"]).collect();
+    assert_eq!(kept, [&json!(at)], "without `after` it begins where the history does");
     assert_eq!(get(&served, &format!("/v1/graph/g/changes?after={}-0", at + 1))["changes"], json!([]));
     let versions = get(&served, "/v1/graph/g/blocks/a/versions");
     assert_eq!(versions["versions"].as_array().map(Vec::len), Some(2), "two are kept, however old");

@@ -70,16 +70,20 @@ fn a_graph_keeps_its_past_for_its_time_and_refuses_what_is_older() {
             assert_eq!(content(&snapshot(database, at).expect("readable"), "block"), Some(expected), "as of {at}");
         }
         assert_eq!(versions(database, "block"), [4, 3, 2]);
-        let mut feed = database.graph("g").changes(LogPlace::START);
+        let mut feed = database.graph("g").changes(LogPlace::new(Position::new(1), 1));
         let refused = feed.visit_next(|_| panic!("it is not all there")).expect_err("gone");
         assert_eq!(refused.kind(), ErrorKind::Gone);
-        assert!(refused.to_string().contains("as from 3/0"), "{refused}");
-        let (mut feed, mut shown) = (database.graph("g").changes(LogPlace::new(Position::new(3), 0)), 0);
-        let is_all = feed.visit_next(|_| {
-            shown += 1;
-            quire::graph::Wants::Continue(())
-        });
-        assert!(is_all.expect("readable") && shown == 2);
+        assert!(refused.to_string().contains("after 3-0"), "{refused}");
+        for (from, count) in [(LogPlace::new(Position::new(3), 0), 2), (LogPlace::START, 3)] {
+            let (mut feed, mut shown) = (database.graph("g").changes(from), 0);
+            let is_all = feed.visit_next(|_| {
+                shown += 1;
+                quire::graph::Wants::Continue(())
+            });
+            assert!(is_all.expect("readable") && shown == count, "{shown} from {from}");
+        }
+        let mut ahead = database.graph("g").changes(LogPlace::new(Position::new(99), 0));
+        assert_eq!(ahead.visit_next(|_| panic!("nothing")).expect_err("ahead").kind(), ErrorKind::NotFound);
     };
     check(&database);
     assert_eq!(content(&began, "block"), Some(2));
