@@ -80,14 +80,16 @@ impl Scan<'_> {
                 Some(b'{') => {
                     self.open(true)?;
                     if self.next_token() == Some(b'}') {
-                        return Ok(self.close());
+                        self.close();
+                        return Ok(());
                     }
                     self.key()?;
                 }
                 Some(b'[') => {
                     self.open(false)?;
                     if self.next_token() == Some(b']') {
-                        return Ok(self.close());
+                        self.close();
+                        return Ok(());
                     }
                 }
                 Some(b'"') => return self.string(),

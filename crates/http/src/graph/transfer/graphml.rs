@@ -219,8 +219,11 @@ fn end(id: Option<&str>, name: &str, what: &str) -> Result<EndItem, String> {
     }
 }
 
+/// One of our own fields, and its bytes.
+type Field<'d> = (&'static str, Cow<'d, [u8]>);
+
 /// What data says of one of our own fields, as bytes: as text or, under the name with `_base64` behind it, in base64.
-fn field<'d>(datum: &'d Datum<'_>, names: &[&'static str]) -> Result<Option<(&'static str, Cow<'d, [u8]>)>, String> {
+fn field<'d>(datum: &'d Datum<'_>, names: &[&'static str]) -> Result<Option<Field<'d>>, String> {
     let (name, is_base64) = match datum.key.name.strip_suffix(BASE64) {
         Some(name) => (name, true),
         None => (datum.key.name, false),
