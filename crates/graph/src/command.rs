@@ -4,7 +4,8 @@
 
 use quire_model::Position;
 
-use crate::{BlockId, Version};
+use crate::refusal::{check_block, check_edge, check_edge_type, check_graph, check_kind, check_put, check_tags};
+use crate::{BlockId, Limit, Refusal, Version};
 
 /// Names a block by its id, or by the name that its id is the hash of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,47 @@ pub enum Command<'c> {
     TrimHistory(TrimHistory<'c>),
 }
 
+impl Command<'_> {
+    /// That the command is one that some graph would take: its names, its sizes, its JSON. Whoever commits many commands in parts asks
+    /// before the first of them.
+    ///
+    /// # Errors
+    /// As `decide` would refuse it, whatever the state.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self {
+            Command::PutBlock(put) => {
+                check_put(put)?;
+                check_tags(put)?;
+                check_graph(put.graph)?;
+                check_kind(put.kind)
+            }
+            Command::PutEdge(put) => {
+                check_edge(put)?;
+                check_graph(put.graph)?;
+                check_edge_type(put.edge_type)
+            }
+            Command::DeleteBlock(DeleteBlock { graph, block }) => {
+                check_block(*block)?;
+                check_graph(graph)
+            }
+            Command::DeleteEdge(delete) => {
+                check_block(delete.source)?;
+                check_block(delete.target)?;
+                check_graph(delete.graph)?;
+                check_edge_type(delete.edge_type)
+            }
+            Command::DeleteEdges(delete) => {
+                check_block(delete.block)?;
+                Limit::EdgesDeleted.check(delete.count_max)?;
+                check_graph(delete.graph)
+            }
+            Command::SetRetention(SetRetention { graph, .. }) | Command::TrimHistory(TrimHistory { graph, .. }) => {
+                check_graph(graph)
+            }
+        }
+    }
+}
+
 /// Puts a block: creates it, or replaces all of it but its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutBlock<'c> {
@@ -70,7 +112,7 @@ pub struct PutBlock<'c> {
     pub source: &'c str,
     /// A set of tags; order and repetition mean nothing.
     pub tags: &'c [&'c str],
-    /// Metadata, by convention JSON; may be empty.
+    /// Metadata: JSON (RFC 8259) of at most 127 levels and 1,048,576 bytes, kept to the byte; or empty.
     pub metadata: &'c [u8],
     /// The content; may be empty. As much as a record holds.
     pub content: &'c [u8],
@@ -110,7 +152,7 @@ pub struct PutEdge<'c> {
     pub edge_type: &'c str,
     /// Where the edge arrives; may be the source.
     pub target: BlockRef<'c>,
-    /// Properties, by convention JSON; may be empty.
+    /// Properties: JSON (RFC 8259) of at most 127 levels and 1,048,576 bytes, kept to the byte; or empty.
     pub properties: &'c [u8],
     /// Whether the edge may be put although one of its blocks is not there.
     pub allow_missing: bool,

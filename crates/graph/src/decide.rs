@@ -11,7 +11,7 @@ use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, SetRetention, TrimHistory};
 use crate::draft::{BlockDraft, Draft, DraftName};
 use crate::looked::Looked;
-use crate::refusal::{check_block, check_edge_type, check_put};
+use crate::refusal::{check_block, check_edge, check_edge_type, check_put, check_tags};
 use crate::state::Graphs;
 use crate::{BlockRef, Command, End, Limit, Refusal, Reply, Version, read};
 
@@ -72,10 +72,7 @@ fn put_block<'a>(
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
     check_put(put)?;
-    let mut tags: Vec<&str> = put.tags.to_vec();
-    tags.sort_unstable();
-    tags.dedup();
-    Limit::Tags.check(tags.len())?;
+    let tags = check_tags(put)?;
 
     let graph = draft.open(put.graph, effects)?;
     let id = put.block.id();
@@ -143,9 +140,7 @@ fn put_edge<'a>(
     looked: &mut Looked,
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
-    check_block(put.source)?;
-    check_block(put.target)?;
-    Limit::PropertiesBytes.check(put.properties.len())?;
+    check_edge(put)?;
 
     let graph = draft.open(put.graph, effects)?;
     let known_type = graph.known_edge_type(put.edge_type)?;

@@ -179,7 +179,8 @@ impl Graph {
         Ok(found)
     }
 
-    /// Shows every change of the graph from a place on up to a position, in order, until `show` breaks off. Says where to go on.
+    /// Shows every change of the graph from a place on up to a position, in order, until `show` breaks off. Says where to go on. From
+    /// [`Place::START`] on are all that the graph keeps: it then begins where its history does.
     ///
     /// # Errors
     /// When an entry can't be read, and [`ReadErrorKind::Gone`](quire_model::ReadErrorKind::Gone) when the graph's history begins
@@ -191,6 +192,7 @@ impl Graph {
         from: Place,
         show: &mut dyn FnMut(&Change<'_>) -> Wants,
     ) -> Result<Place, ReadError> {
+        let from = if from == Place::START { Place::new(self.history_from, 0) } else { from };
         self.check_changes(from)?;
         let tag = tags::graph(self.number);
         let mut from = from;

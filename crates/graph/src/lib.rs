@@ -16,7 +16,8 @@
 //! Content, metadata and properties stay in the log; the state ([`Graphs`]) holds what it takes to find them and to walk
 //! ([`Graph::neighbours`], [`Graph::walk`]). A [`Walker`] stays at one position while writers go on, and what has changed
 //! since is read from the log, as are earlier positions ([`Graph::block_at`], [`Graph::neighbours_at`]) and the feed of
-//! changes ([`Graph::changes`]). Metadata and properties are bytes here: whoever promises that they are JSON checks it.
+//! changes ([`Graph::changes`]). Metadata and properties are JSON, or nothing: that is decided here, for whoever puts them, and they are kept to
+//! the byte.
 //!
 //! # Example
 //! ```
@@ -45,6 +46,7 @@ extern crate alloc;
 // In the order of a write, then of a read.
 mod command;
 mod id;
+mod json;
 mod refusal;
 
 mod codec;
@@ -77,6 +79,7 @@ pub use command::{
 pub use find::{ListCursor, ListPlan, Wants};
 pub use history::{Change, Changed};
 pub use id::{BlockId, ParseBlockIdError, Version};
+pub use json::NotJson;
 pub use looked::Looked;
 pub use memory::{Lender, Memory, Piece, Slabs};
 pub use neighbours::{Direction, End, Neighbour};
@@ -87,4 +90,5 @@ pub use state::{Graph, Graphs};
 pub use survival::Superseded;
 pub use walk::{
     BlockFilter, Bound, Order, Paths, Progress, Step, TopologicalOrder, Visit, Walk, WalkPlan, WalkedEdge, Walker,
+    truncate_sets,
 };

@@ -4,12 +4,14 @@
 //! named by its size, never quoted.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use quire_model::Position;
 
 use crate::adjacency::{INDEX_MAX, POSITION_MAX};
-use crate::{BlockId, BlockRef, End, PutBlock, Version};
+use crate::json::{self, NotJson};
+use crate::{BlockId, BlockRef, End, PutBlock, PutEdge, Version};
 
 /// Why a command is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,13 @@ pub enum Refusal {
         /// What it was to name, and what such a name is.
         rule: &'static str,
     },
+    /// Metadata or properties are not JSON.
+    NotJson {
+        /// `metadata` or `properties`.
+        field: &'static str,
+        /// Why they are not.
+        reason: NotJson,
+    },
     /// Something is larger, or there are more, than the limit allows.
     OverLimit {
         /// The limit.
@@ -94,6 +103,7 @@ impl fmt::Display for Refusal {
                 write!(f, "a history can't begin at position {from}; the log is at {at}")
             }
             Refusal::InvalidName { name, rule } => write!(f, "{name:?} is not a valid name: {rule}"),
+            Refusal::NotJson { field, reason } => write!(f, "{field} is {reason}"),
             Refusal::OverLimit { limit, found } => write!(f, "{found} is over the limit {limit} of {}", limit.max()),
         }
     }
@@ -215,16 +225,40 @@ pub(crate) fn check_kind(name: &str) -> Result<(), Refusal> {
     named(Limit::KindBytes, name, is_printable(name), "a kind's is not empty and has no control characters")
 }
 
-/// That what a put carries is within the limits, but for the names that the graph has a catalogue of. How many *different*
-/// tags there are is seen when they are sorted.
+/// That what a put carries is within the limits and JSON where it has to be, but for the names that the graph has a catalogue of. How many
+/// *different* tags there are is seen when they are sorted.
 pub(crate) fn check_put(put: &PutBlock<'_>) -> Result<(), Refusal> {
     check_block(put.block)?;
     Limit::SourceBytes.check(put.source.len())?;
-    Limit::MetadataBytes.check(put.metadata.len())?;
+    check_json("metadata", put.metadata, Limit::MetadataBytes)?;
     for tag in put.tags {
         named(Limit::TagBytes, tag, !tag.is_empty(), "a tag is not empty")?;
     }
     Ok(())
+}
+
+/// The different tags of a put, in order.
+pub(crate) fn check_tags<'a>(put: &PutBlock<'a>) -> Result<Vec<&'a str>, Refusal> {
+    let mut tags = put.tags.to_vec();
+    tags.sort_unstable();
+    tags.dedup();
+    Limit::Tags.check(tags.len())?;
+    Ok(tags)
+}
+
+/// That what a put of an edge carries is within the limits and JSON where it has to be, but for its type.
+pub(crate) fn check_edge(put: &PutEdge<'_>) -> Result<(), Refusal> {
+    check_block(put.source)?;
+    check_block(put.target)?;
+    check_json("properties", put.properties, Limit::PropertiesBytes)
+}
+
+fn check_json(field: &'static str, bytes: &[u8], limit: Limit) -> Result<(), Refusal> {
+    limit.check(bytes.len())?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    json::check(bytes).map_err(|reason| Refusal::NotJson { field, reason })
 }
 
 fn is_printable(name: &str) -> bool {

@@ -43,10 +43,10 @@ impl Graph {
         if from.position >= begins {
             return Ok(());
         }
-        let next = Place::new(begins.next(), 0);
         Err(ReadError::gone(format!(
             "the graph's changes from {from} on are not all there: its history before {begins} is gone; \
-             list it as of {begins} or later, and go on from there, as from {next}"
+             list it as of {begins} or later, and go on from there, after {}-0",
+            begins.next()
         )))
     }
 }

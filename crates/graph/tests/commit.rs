@@ -3,7 +3,7 @@
 
 use quire_graph::{
     BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Direction, End, Graph, Graphs, Limit, Neighbour,
-    PutBlock, PutEdge, Refusal, Reply, Version,
+    NotJson, PutBlock, PutEdge, Refusal, Reply, Version,
 };
 use quire_model::memory::World;
 use quire_model::{Denied, Position, Timestamp};
@@ -379,6 +379,7 @@ fn every_size_is_accepted_at_its_limit_and_refused_above_with_the_limit_named() 
     let base = PutBlock::new(G, "JFK", "airport");
     let edge = PutEdge::new(G, "JFK", "sees", "JFK");
     type Make<'t> = Box<dyn Fn(usize) -> Command<'t> + 't>;
+    let json = [0, 1].map(|over| format!("\"{}\"", "a".repeat(Limit::MetadataBytes.max() - 2 + over)));
     let tag_lists = [[long(Limit::TagBytes, 0)], [long(Limit::TagBytes, 1)]];
     let cases: Vec<(Limit, Make<'_>)> = vec![
         (
@@ -393,18 +394,12 @@ fn every_size_is_accepted_at_its_limit_and_refused_above_with_the_limit_named() 
         (Limit::SourceBytes, Box::new(|n| Command::PutBlock(PutBlock { source: long(Limit::SourceBytes, n), ..base }))),
         (Limit::TagBytes, Box::new(|n| Command::PutBlock(PutBlock { tags: &tag_lists[n], ..base }))),
         (Limit::Tags, Box::new(|n| Command::PutBlock(PutBlock { tags: &many[..Limit::Tags.max() + n], ..base }))),
-        (
-            Limit::MetadataBytes,
-            Box::new(|n| Command::PutBlock(PutBlock { metadata: long(Limit::MetadataBytes, n).as_bytes(), ..base })),
-        ),
+        (Limit::MetadataBytes, Box::new(|n| Command::PutBlock(PutBlock { metadata: json[n].as_bytes(), ..base }))),
         (
             Limit::EdgeTypeBytes,
             Box::new(|n| Command::PutEdge(PutEdge { edge_type: long(Limit::EdgeTypeBytes, n), ..edge })),
         ),
-        (
-            Limit::PropertiesBytes,
-            Box::new(|n| Command::PutEdge(PutEdge { properties: long(Limit::PropertiesBytes, n).as_bytes(), ..edge })),
-        ),
+        (Limit::PropertiesBytes, Box::new(|n| Command::PutEdge(PutEdge { properties: json[n].as_bytes(), ..edge }))),
     ];
     let mut s = Scenario::default();
     s.commit(&[put("JFK")]);
@@ -453,4 +448,32 @@ fn the_id_of_a_name_is_the_start_of_its_blake3_hash() {
     {
         assert!(bad.parse::<BlockId>().is_err(), "{bad}");
     }
+}
+
+#[test]
+fn metadata_and_properties_are_json_or_nothing() {
+    let mut s = Scenario::default();
+    let block = |metadata| Command::PutBlock(PutBlock { metadata, ..PutBlock::new(G, "JFK", "airport") });
+    let edge = |properties| Command::PutEdge(PutEdge { properties, ..PutEdge::new(G, "JFK", "is", "JFK") });
+    let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
+    for (bytes, reason) in [
+        (&b"{bad"[..], NotJson::At(1)),
+        (b" ", NotJson::At(1)),
+        (b"{\"a\": \"\xff\"}", NotJson::At(7)),
+        (b"1e999", NotJson::TooLarge(0)),
+        (deep.as_bytes(), NotJson::TooDeep),
+    ] {
+        let (metadata, properties) = (block(bytes), edge(bytes));
+        for (command, field) in [(metadata, "metadata"), (properties, "properties")] {
+            let refusal = Refusal::NotJson { field, reason };
+            assert_eq!(s.refused(1, &[put("JFK"), command]), refusal);
+            assert_eq!(command.check(), Err(refusal));
+        }
+    }
+    let kept = b" {\"b\" :1.10, \"b\": null}\n";
+    s.commit(&[block(kept), edge(kept)]);
+    let jfk = id("JFK");
+    assert_eq!(s.graph().block(&s.world.log, jfk).unwrap().expect("there").metadata, kept);
+    assert_eq!(s.graph().edge(&s.world.log, jfk, "is", jfk).unwrap().expect("there").properties, kept);
+    s.commit(&[block(b""), edge(b""), block(b"null")]);
 }

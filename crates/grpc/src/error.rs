@@ -227,6 +227,7 @@ fn of_graph(refusal: &graph::Refusal) -> Known {
         Refusal::TooManyEdges { .. } => (Code::FailedPrecondition, "TOO_MANY_EDGES"),
         Refusal::AheadOfLog { .. } => (Code::FailedPrecondition, "AHEAD_OF_LOG"),
         Refusal::InvalidName { .. } => (Code::InvalidArgument, "INVALID_NAME"),
+        Refusal::NotJson { .. } => (Code::InvalidArgument, "NOT_JSON"),
         Refusal::OverLimit { .. } => (Code::InvalidArgument, "OVER_LIMIT"),
     }
 }

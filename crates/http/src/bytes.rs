@@ -149,26 +149,31 @@ pub(crate) struct Shown<'a> {
     form: Form,
 }
 
-/// In which way bytes are shown, if they can be.
+/// What bytes are shown as, of what can show them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As JSON, else as `name_text`.
-    Json,
-    /// As `name_text`, be it JSON or not.
-    Text,
-    /// As a string under the name itself.
+    /// JSON as such, other text as `…_text`.
+    Value,
+    /// The same on one line: JSON with line breaks is text.
+    Line,
+    /// Text, under the name itself.
     Key,
 }
 
 impl<'a> Shown<'a> {
     /// A value; no bytes are shown as `null`.
     pub(crate) fn value(name: &'static str, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
-        Shown { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), form: Form::Json }
+        Shown { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), form: Form::Value }
+    }
+
+    /// A value, of which every form stands on one line; no bytes are shown as `null`.
+    pub(crate) fn line(name: &'static str, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
+        Shown { form: Form::Line, ..Shown::value(name, bytes) }
     }
 
     /// A value that may be absent, which is shown as `null`, or empty.
     pub(crate) fn optional(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
-        Shown { name, bytes: bytes.map(Into::into), form: Form::Json }
+        Shown { name, bytes: bytes.map(Into::into), form: Form::Value }
     }
 
     /// A name of some kind, a key: a string when it is text. It may be absent.
@@ -176,26 +181,28 @@ impl<'a> Shown<'a> {
         Shown { name, bytes: bytes.map(Into::into), form: Form::Key }
     }
 
-    /// The same where an answer is made of lines: JSON with line breaks, which lie between its values, is shown as the text that it is.
-    pub(crate) fn on_a_line(mut self) -> Self {
-        let is_broken = self.bytes.iter().any(|bytes| bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r')));
-        if is_broken && self.form == Form::Json {
-            self.form = Form::Text;
-        }
-        self
+    /// The same where an answer is made of lines.
+    pub(crate) fn on_a_line(self) -> Self {
+        let form = if self.form == Form::Value { Form::Line } else { self.form };
+        Shown { form, ..self }
     }
 }
 
 impl Serialize for Shown<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Shown { name, bytes, form } = self;
+        let is_json = |bytes: &[u8]| match form {
+            Form::Value => true,
+            Form::Line => !bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r')),
+            Form::Key => false,
+        };
         let mut object = serializer.serialize_map(Some(1))?;
         match bytes.as_deref() {
             None => object.serialize_entry(name, &())?,
-            Some(bytes) => match (as_json(bytes).filter(|_| *form == Form::Json), str::from_utf8(bytes)) {
+            Some(bytes) => match (as_json(bytes).filter(|_| is_json(bytes)), str::from_utf8(bytes)) {
                 (Some(value), _) => object.serialize_entry(name, value)?,
-                (None, Ok(text)) if *form == Form::Key => object.serialize_entry(name, text)?,
-                (None, Ok(text)) => object.serialize_entry(&format!("{name}_text"), text)?,
+                (None, Ok(text)) if *form != Form::Key => object.serialize_entry(&format!("{name}_text"), text)?,
+                (None, Ok(text)) => object.serialize_entry(name, text)?,
                 (None, Err(_)) => object.serialize_entry(&format!("{name}_base64"), &STANDARD.encode(bytes))?,
             },
         }

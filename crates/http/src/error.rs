@@ -233,6 +233,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             graph::Refusal::TooManyEdges { .. } => (REFUSED, "too_many_edges"),
             graph::Refusal::AheadOfLog { .. } => (REFUSED, "ahead_of_log"),
             graph::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
+            graph::Refusal::NotJson { .. } => (INVALID, "not_json"),
             graph::Refusal::OverLimit { .. } => (INVALID, "over_limit"),
         },
     }

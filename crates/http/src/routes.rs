@@ -66,6 +66,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/graph/{graph}/blocks/{block}", get(graph::block))
         .route("/v1/graph/{graph}/blocks/{block}/versions", get(graph::versions))
         .route("/v1/graph/{graph}/blocks/{block}/neighbours", get(graph::neighbours))
+        .route("/v1/graph/{graph}/blocks/{block}/degree", get(graph::degree))
+        .route("/v1/graph/{graph}/edge", get(graph::edge))
         .route("/v1/graph/{graph}/get", post(graph::get))
         .route("/v1/graph/{graph}/exists", post(graph::exists))
         .route("/v1/graph/{graph}/walk", get(graph::walk))

@@ -100,7 +100,8 @@ impl State {
             Err(Denial::Unreadable(error)) => return Err(error),
         }
         if draft.is_empty() {
-            return Ok(Decided { rests_on: before, verdict: Ok(at) });
+            // It has no position of its own: reads that are to see what it saw go by the last one.
+            return Ok(Decided { rests_on: before, verdict: Ok(At { position: before, ..at }) });
         }
         self.behind = true;
         let appended = draft.append().inspect_err(|_| self.behind = false)?;

@@ -41,7 +41,8 @@ impl Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     /// The position and time of its record. A commit that changed nothing (a fetch that found no job, a condition without
-    /// events) takes no position: this is then the one that the next record will get.
+    /// events) takes no position: this is then that of the last record before it, or 0 when there is none. Either way a read as of it
+    /// sees what the commit left.
     pub at: At,
     /// The answers, one a part, in the order of the parts.
     pub replies: Vec<Reply>,

@@ -13,9 +13,9 @@ const COMMIT: &str = r#"{"parts": [
     {"produce": {"topic": "t", "partition": 0, "key": "k", "value_text": "first"}},
     {"produce": {"topic": "t", "partition": 1, "value_text": "second"}},
     {"enqueue": {"queue": "q", "kind": "mail", "payload_text": "hello", "tags": ["to:me"]}},
-    {"put_block": {"graph": "g", "block": "a", "kind": "node", "content_text": "A"}},
+    {"put_block": {"graph": "g", "block": "a", "kind": "node", "source": "file://a", "content_text": "A"}},
     {"put_block": {"graph": "g", "block": "b", "kind": "node"}},
-    {"put_edge": {"graph": "g", "source": "a", "type": "likes", "target": "b"}},
+    {"put_edge": {"graph": "g", "source": "a", "type": "likes", "target": "b", "properties": {"since": 3}}},
     {"commit_offset": {"group": "readers", "topic": "t", "partition": 1, "offset": 0}}
 ]}"#;
 
@@ -55,6 +55,8 @@ const READS: &[(&[&str], &[&[&str]])] = &[
     (&["graph", "neighbours", "g", "a"], &[&["--likes-> b"]]),
     (&["graph", "neighbours", "g", "b"], &[&["<-likes-- a"]]),
     (&["graph", "neighbours", "g", "b", "--direction", "outgoing"], &[]),
+    (&["graph", "degree", "g", "b"], &[&["0 outgoing edges, 1 incoming edge"]]),
+    (&["graph", "degree", "g", "b", "--type", "hates"], &[&["0 outgoing edges, 0 incoming edges"]]),
 ];
 
 #[test]
@@ -126,7 +128,11 @@ fn a_job_and_a_block_are_shown_whole() {
         assert!(shown.contains(word), "{word} in {shown}");
     }
     let shown = run(&["graph", "get", "g", "a", "--http", &server.http]).succeeded();
-    for word in ["kind      node", "version   1", "content   A"] {
+    for word in ["kind      node", "source    file://a", "version   1", "content   A"] {
+        assert!(shown.contains(word), "{word} in {shown}");
+    }
+    let shown = run(&["graph", "edge", "g", "a", "likes", "b", "--http", &server.http]).succeeded();
+    for word in ["a --likes-> b", "put", "at 1", "properties  {\"since\": 3}"] {
         assert!(shown.contains(word), "{word} in {shown}");
     }
     let many = run(&["graph", "get", "g", "b", "a", "--json", "--http", &server.http]).succeeded();
@@ -166,6 +172,33 @@ fn a_graph_is_imported_and_lets_go_of_its_past() {
         r#"{"edges_deleted":{"edges":0,"more":false}}"#
     );
     assert_eq!(quire(&["retain", "g"]).succeeded(), "g keeps all of its past from now on\n");
+}
+
+#[test]
+fn every_verb_of_a_graph_takes_blocks_by_their_ids() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    let by_id = |arguments: &[&str]| quire(&[arguments, &["--id"]].concat());
+    let (zeros, ones) = ("0".repeat(32), "1".repeat(32));
+    let (zeros, ones) = (zeros.as_str(), ones.as_str());
+    assert_eq!(by_id(&["put", "g", zeros, "--kind", "node"]).succeeded(), format!("{zeros} created, version 1\n"));
+    by_id(&["put", "g", ones, "--kind", "node"]).succeeded();
+    assert_eq!(by_id(&["link", "g", zeros, "t", ones]).succeeded(), format!("{zeros} --t-> {ones} created\n"));
+    assert!(by_id(&["get", "g", zeros]).succeeded().starts_with(zeros));
+    assert_eq!(by_id(&["get", "g", zeros, ones, "--json"]).succeeded().lines().count(), 2);
+    assert_eq!(by_id(&["get", "g", zeros, "--versions"]).succeeded().lines().count(), 1);
+    assert_eq!(by_id(&["neighbours", "g", zeros]).succeeded(), format!("--t-> {ones}\n"));
+    assert_eq!(by_id(&["degree", "g", zeros]).succeeded(), "1 outgoing edge, 0 incoming edges\n");
+    assert!(by_id(&["edge", "g", zeros, "t", ones]).succeeded().contains("properties  -"));
+    assert_eq!(by_id(&["walk", "g", zeros]).succeeded().lines().count(), 2);
+    assert_eq!(by_id(&["path", "g", zeros, ones]).succeeded(), format!("{zeros} --t-> {ones}\n"));
+    assert_eq!(by_id(&["unlink", "g", zeros, "t", ones]).succeeded(), format!("{zeros} --t-> {ones} deleted\n"));
+    assert_eq!(by_id(&["unlink-all", "g", zeros]).succeeded(), format!("0 edges of {zeros} deleted\n"));
+    assert_eq!(by_id(&["delete", "g", zeros]).succeeded(), format!("{zeros} deleted, version 1\n"));
+    quire(&["get", "g", ones]).failed_with("there is no block");
+    by_id(&["get", "g", "7"]).failed_with("32 hexadecimal digits");
+    assert!(quire(&["walk", "g", ones, "--limit", "20000"]).stderr.contains("1..=10000"));
 }
 
 #[test]

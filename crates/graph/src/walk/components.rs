@@ -21,6 +21,30 @@ pub struct TopologicalOrder {
     pub cycles: Vec<Vec<BlockId>>,
 }
 
+impl TopologicalOrder {
+    /// Keeps so many blocks, of the order and then of the cycles, whose last may then be in part; says whether there were more.
+    pub fn truncate(&mut self, count_max: usize) -> bool {
+        let left = count_max.saturating_sub(self.order.len());
+        let was_longer = self.order.len() > count_max;
+        self.order.truncate(count_max);
+        truncate_sets(&mut self.cycles, left) || was_longer
+    }
+}
+
+/// Keeps so many blocks of the sets, of which the last may then be in part; says whether there were more.
+pub fn truncate_sets(sets: &mut Vec<Vec<BlockId>>, count_max: usize) -> bool {
+    let mut left = count_max;
+    for index in 0..sets.len() {
+        if sets[index].len() > left {
+            sets[index].truncate(left);
+            sets.truncate(if left == 0 { index } else { index + 1 });
+            return true;
+        }
+        left -= sets[index].len();
+    }
+    false
+}
+
 impl Walk {
     /// Parts the visited blocks into strongly connected components: every block of one can be reached from every other
     /// along the walked edges. Components, and blocks within one, come in the order of the walk.

@@ -30,7 +30,7 @@ use quire_model::{History, Position, ReadError};
 
 use crate::neighbours::Types;
 use crate::{BlockId, End, Graph};
-pub use components::TopologicalOrder;
+pub use components::{TopologicalOrder, truncate_sets};
 use expand::Cursor;
 use met::{Met, State};
 pub use paths::Paths;

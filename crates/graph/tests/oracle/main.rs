@@ -27,6 +27,11 @@ enum Step {
     DeleteEdges { graph: usize, block: usize, count_max: usize },
 }
 
+/// Nothing for nothing, and of other bytes an array.
+fn json(bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.is_empty() { bytes } else { format!("{bytes:?}").into_bytes() }
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let graph = 0..GRAPHS.len();
     let edge = (0..BLOCKS, 0..TYPES.len(), 0..BLOCKS);
@@ -39,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         2 => (graph.clone(), 0..BLOCKS).prop_map(|(graph, block)| Step::DeleteBlock { graph, block }),
-        6 => (graph.clone(), edge.clone(), bytes(), prop::bool::weighted(0.7)).prop_map(
+        6 => (graph.clone(), edge.clone(), bytes().prop_map(json), prop::bool::weighted(0.7)).prop_map(
             |(graph, edge, properties, allow_missing)| Step::PutEdge { graph, edge, properties, allow_missing }
         ),
         2 => (graph.clone(), edge).prop_map(|(graph, edge)| Step::DeleteEdge { graph, edge }),

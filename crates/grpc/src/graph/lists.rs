@@ -81,7 +81,7 @@ pub(super) async fn neighbours(
     app: Arc<App>,
     request: proto::NeighboursRequest,
 ) -> Result<Stream<proto::NeighboursResponse>, Status> {
-    let direction = message::direction(request.direction());
+    let direction = message::direction(request.direction)?;
     let block = request::id("block", request.block.as_ref())?;
     let proto::NeighboursRequest { graph, types, limit, at, after, .. } = request;
     let (left, at) = (limit.unwrap_or(u64::MAX), at.map(Position::new));

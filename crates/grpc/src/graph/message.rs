@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use quire::graph::{self, BlockId, Bound, Direction};
+use tonic::Status;
 
+use crate::error::invalid;
 use crate::proto::graph_reply::Kind;
 use crate::proto::{self, GraphDirection, GraphReply, WalkBound, graph_reply};
 
@@ -49,11 +51,13 @@ pub(super) fn reply(reply: &graph::Reply) -> GraphReply {
     GraphReply { kind: Some(kind) }
 }
 
-pub(super) fn direction(direction: GraphDirection) -> Direction {
-    match direction {
-        GraphDirection::Outgoing => Direction::Outgoing,
-        GraphDirection::Incoming => Direction::Incoming,
-        GraphDirection::Both => Direction::Both,
+/// The direction that a request says.
+pub(super) fn direction(direction: i32) -> Result<Direction, Status> {
+    match GraphDirection::try_from(direction) {
+        Ok(GraphDirection::Outgoing) => Ok(Direction::Outgoing),
+        Ok(GraphDirection::Incoming) => Ok(Direction::Incoming),
+        Ok(GraphDirection::Both) => Ok(Direction::Both),
+        Err(_) => Err(invalid(format!("there is no direction {direction}"))),
     }
 }
 

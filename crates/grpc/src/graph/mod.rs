@@ -16,7 +16,7 @@ mod walks;
 use std::sync::Arc;
 
 use prost::Message as _;
-use quire::graph::BlockId;
+use quire::graph::{BlockId, Direction};
 use quire::{GraphSnapshot, Outcome, Place, Position, Reply};
 use tonic::{Request, Response, Status};
 
@@ -198,16 +198,29 @@ impl Graph for Service {
         let proto::GetEdgeRequest { graph, source, r#type, target, at } = request.into_inner();
         let (source, target) = (request::id("source", source.as_ref())?, request::id("target", target.as_ref())?);
         self.read(graph, at, move |snapshot| {
-            let found = snapshot.look(|graph| {
-                let found = graph.edge_at(snapshot.history(), source, &r#type, target, snapshot.at())?;
-                Ok(found.map(|edge| proto::GetEdgeResponse {
-                    properties: bytes::Bytes::copy_from_slice(edge.properties),
-                    time_us: edge.time.as_micros(),
-                    position: edge.place.position.get(),
-                }))
+            let found = snapshot.edge(source, &r#type, target, |edge| proto::GetEdgeResponse {
+                properties: bytes::Bytes::copy_from_slice(edge.properties),
+                time_us: edge.time.as_micros(),
+                position: edge.place.position.get(),
             });
             let missing = || not_found(format!("there is no edge {:?} from {source} to {target}", r#type));
             found.map_err(failed)?.ok_or_else(missing)
+        })
+        .await
+    }
+
+    async fn degree(&self, request: Request<proto::DegreeRequest>) -> Result<Response<proto::DegreeResponse>, Status> {
+        let proto::DegreeRequest { graph, block, types, at } = request.into_inner();
+        let block = request::id("block", block.as_ref())?;
+        self.read(graph, at, move |snapshot| {
+            let types: Vec<&str> = types.iter().map(String::as_str).collect();
+            let degree =
+                |direction| snapshot.degree(block, direction, &types).map(|edges| edges as u64).map_err(failed);
+            Ok(proto::DegreeResponse {
+                outgoing: degree(Direction::Outgoing)?,
+                incoming: degree(Direction::Incoming)?,
+                position: snapshot.at().get(),
+            })
         })
         .await
     }

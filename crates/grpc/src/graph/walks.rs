@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire::graph::{BlockId, Bound, Direction, End, Order, Visit, Walk, WalkPlan};
+use quire::graph::{BlockId, Bound, Direction, End, Order, Visit, Walk, WalkPlan, truncate_sets};
 use quire::{GraphFilter, GraphSnapshot, Position};
 use tonic::Status;
 
@@ -64,7 +64,7 @@ impl Asked {
         };
         let time_ms = most("time_ms_max", request.time_ms_max, (TIME_MS.0 as usize, TIME_MS.1 as usize))?;
         Ok(Asked {
-            direction: message::direction(request.direction()),
+            direction: message::direction(request.direction)?,
             order: if request.depth_first { Order::DepthFirst } else { Order::BreadthFirst },
             depth_max: most("depth_max", request.depth_max, (depth, DEPTH.1))?,
             visited_max: most("visited_max", request.visited_max, VISITED)?.max(1),
@@ -78,6 +78,17 @@ impl Asked {
             through_others: !request.only_through_matches,
             with_edges: request.with_edges,
         })
+    }
+
+    /// The same of what is made of a whole walk: a filter bears on where it goes, or on nothing.
+    fn of_whole(request: WalkRequest, depth: usize) -> Result<Self, Status> {
+        let asked = Asked::of(request, depth)?;
+        if asked.through_others && asked.filter != GraphFilter::default() {
+            return Err(invalid(
+                "filter keeps a walk from blocks, and says nothing here but with only_through_matches",
+            ));
+        }
+        Ok(asked)
     }
 
     /// Gives the plan to whoever walks.
@@ -213,6 +224,8 @@ struct Ways {
 struct Found {
     walked: Walked,
     ways: std::vec::IntoIter<Vec<Visit>>,
+    /// What is not told yet of the way that was begun.
+    way: std::vec::IntoIter<Visit>,
     bound: Option<Bound>,
     is_done: bool,
 }
@@ -222,7 +235,7 @@ pub(super) async fn paths(app: Arc<App>, request: proto::PathsRequest) -> Result
     let proto::PathsRequest { walk, target, all: is_all } = request;
     let walk = walk.ok_or_else(|| invalid("walk says where to begin, and is absent"))?;
     let (with_blocks, target) = (walk.with_blocks, request::id("target", target.as_ref())?);
-    let asked = Asked::of(walk, PATHS_DEPTH)?;
+    let asked = Asked::of_whole(walk, PATHS_DEPTH)?;
     if asked.starts.len() != 1 || asked.order == Order::DepthFirst {
         return Err(invalid("ways have exactly one start, and are found breadth first"));
     }
@@ -251,7 +264,13 @@ impl Ways {
             let bound = if way.is_some() { None } else { walk.bound() };
             (walk, way.into_iter().collect(), bound)
         };
-        Ok(Found { walked: Walked::of(walk, &snapshot)?, ways: ways.into_iter(), bound, is_done: false })
+        Ok(Found {
+            walked: Walked::of(walk, &snapshot)?,
+            ways: ways.into_iter(),
+            way: Vec::new().into_iter(),
+            bound,
+            is_done: false,
+        })
     }
 }
 
@@ -266,38 +285,54 @@ impl Pages for Ways {
         if found.is_done {
             return Ok(None);
         }
-        let way = found.ways.next();
-        found.is_done = way.is_none();
+        if found.way.as_slice().is_empty() {
+            let way = found.ways.next();
+            found.is_done = way.is_none();
+            found.way = way.unwrap_or_default().into_iter();
+        }
         let snapshot = snapshot(app, &self.asked.graph, Some(found.walked.walk.at()))?;
-        let mut visits = Vec::new();
-        for visit in way.into_iter().flatten() {
+        let (mut visits, mut bytes) = (Vec::new(), 0);
+        while visits.len() < PAGE_ITEMS_MAX
+            && bytes < PAGE_BYTES
+            && let Some(visit) = found.way.next()
+        {
             let block = match self.with_blocks {
                 true => snapshot.block(visit.block, message::block).map_err(failed)?,
                 false => None,
             };
+            bytes += 64 + block.as_ref().map_or(0, message::bytes_of);
             visits.push(found.walked.visit(visit, block));
         }
         let bound = message::bound(found.bound.filter(|_| found.is_done));
-        let page = proto::PathsResponse { visits, bound, position: found.walked.position() };
+        let (position, more) = (found.walked.position(), !found.way.as_slice().is_empty());
+        let page = proto::PathsResponse { visits, bound, position, more };
         self.found = Some(found);
         Ok(Some(page))
     }
 }
 
-/// Sets of blocks, told in pages: a set is never parted.
+/// Sets of blocks, told in pages: a large set in several.
 struct Sets {
     sets: std::vec::IntoIter<Vec<BlockId>>,
+    /// What is not told yet of the set that was begun.
+    set: std::vec::IntoIter<BlockId>,
 }
 
 impl Sets {
+    fn new(sets: Vec<Vec<BlockId>>) -> Self {
+        Sets { sets: sets.into_iter(), set: Vec::new().into_iter() }
+    }
+
     fn page(&mut self) -> Vec<BlockSet> {
-        let mut page = Vec::new();
-        let mut count = 0;
-        while count < PAGE_ITEMS_MAX
-            && let Some(set) = self.sets.next()
-        {
-            count += set.len();
-            page.push(BlockSet { ids: set.into_iter().map(message::id).collect() });
+        let (mut page, mut left) = (Vec::new(), PAGE_ITEMS_MAX);
+        while left > 0 {
+            if self.set.as_slice().is_empty() {
+                let Some(set) = self.sets.next() else { break };
+                self.set = set.into_iter();
+            }
+            let ids: Vec<_> = self.set.by_ref().take(left).map(message::id).collect();
+            left -= ids.len();
+            page.push(BlockSet { ids, more: !self.set.as_slice().is_empty() });
         }
         page
     }
@@ -306,26 +341,36 @@ impl Sets {
 /// What is made of the edges between the visited blocks.
 struct Analysed<Made> {
     asked: Asked,
-    make: fn(&Walk) -> Made,
+    /// How many blocks to tell at most.
+    count_max: usize,
+    /// Makes it of a walk, and says whether it had more blocks than that.
+    make: fn(&Walk, usize) -> (Made, bool),
     made: Option<(Made, i32, u64)>,
     is_begun: bool,
 }
 
 impl<Made> Analysed<Made> {
-    fn new(request: WalkRequest, make: fn(&Walk) -> Made) -> Result<Self, Status> {
-        let mut asked = Asked::of(request, DEPTH.1)?;
+    fn new(request: WalkRequest, make: fn(&Walk, usize) -> (Made, bool)) -> Result<Self, Status> {
+        if request.with_blocks {
+            return Err(invalid("an order and components are told by ids, without blocks"));
+        }
+        let mut asked = Asked::of_whole(request, DEPTH.1)?;
         asked.with_edges = true;
         if asked.order == Order::DepthFirst {
             return Err(invalid("an order and components are made breadth first"));
         }
-        Ok(Analysed { asked, make, made: None, is_begun: false })
+        let count_max = asked.results_max.take().unwrap_or(usize::MAX);
+        Ok(Analysed { asked, count_max, make, made: None, is_begun: false })
     }
 
     /// What was made, the bound and the position; and whether this is the first time that it is asked for.
     fn made(&mut self, app: &App) -> Result<(&mut (Made, i32, u64), bool), Status> {
         if self.made.is_none() {
             let walked = self.asked.walk(app)?;
-            self.made = Some(((self.make)(&walked.walk), walked.bound(), walked.position()));
+            let (made, is_cut) = (self.make)(&walked.walk, self.count_max);
+            // That on the answer is met last, and named first.
+            let bound = Some(Bound::Results).filter(|_| is_cut).or(walked.walk.bound());
+            self.made = Some((made, message::bound(bound), walked.position()));
         }
         let is_first = !std::mem::replace(&mut self.is_begun, true);
         Ok((self.made.as_mut().expect("just made"), is_first))
@@ -336,9 +381,10 @@ type Ordered = (std::vec::IntoIter<BlockId>, Sets);
 
 /// The visited blocks in topological order.
 pub(super) async fn order(app: Arc<App>, request: WalkRequest) -> Result<Stream<proto::OrderResponse>, Status> {
-    let make = |walk: &Walk| {
-        let found = walk.topological_order();
-        (found.order.into_iter(), Sets { sets: found.cycles.into_iter() })
+    let make = |walk: &Walk, count_max| {
+        let mut found = walk.topological_order();
+        let is_cut = found.truncate(count_max);
+        ((found.order.into_iter(), Sets::new(found.cycles)), is_cut)
     };
     stream(app, Analysed::<Ordered>::new(request, make)?).await
 }
@@ -360,7 +406,11 @@ pub(super) async fn components(
     app: Arc<App>,
     request: WalkRequest,
 ) -> Result<Stream<proto::ComponentsResponse>, Status> {
-    let make = |walk: &Walk| Sets { sets: walk.components().into_iter() };
+    let make = |walk: &Walk, count_max| {
+        let mut found = walk.components();
+        let is_cut = truncate_sets(&mut found, count_max);
+        (Sets::new(found), is_cut)
+    };
     stream(app, Analysed::<Sets>::new(request, make)?).await
 }
 

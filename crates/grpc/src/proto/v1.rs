@@ -1322,7 +1322,7 @@ pub struct PutBlock {
     /// A set of tags.
     #[prost(string, repeated, tag = "4")]
     pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// By convention JSON; kept to the byte.
+    /// JSON of at most 127 levels and 1 MiB, kept to the byte; or empty.
     #[prost(bytes = "bytes", tag = "5")]
     pub metadata: ::prost::bytes::Bytes,
     /// Kept to the byte.
@@ -1349,7 +1349,7 @@ pub struct PutEdge {
     pub r#type: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "3")]
     pub target: ::core::option::Option<BlockRef>,
-    /// By convention JSON; kept to the byte.
+    /// JSON of at most 127 levels and 1 MiB, kept to the byte; or empty.
     #[prost(bytes = "bytes", tag = "4")]
     pub properties: ::prost::bytes::Bytes,
     /// Whether the edge may be put although one of its blocks is not there.
@@ -1428,7 +1428,8 @@ pub struct CommitGraphRequest {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitGraphResponse {
-    /// The position of the commit: what reads go by that are to see it, with `at`.
+    /// The position of the commit: what reads go by that are to see it, with `at`. Of one that changed nothing it is that of the last
+    /// commit before it; 0 in an empty database.
     #[prost(uint64, tag = "1")]
     pub position: u64,
     /// One a command, in their order.
@@ -1706,6 +1707,30 @@ pub struct GetEdgeResponse {
     pub position: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DegreeRequest {
+    #[prost(string, tag = "1")]
+    pub graph: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<BlockRef>,
+    /// Only edges of these types; of every type when empty.
+    #[prost(string, repeated, tag = "3")]
+    pub types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint64, optional, tag = "4")]
+    pub at: ::core::option::Option<u64>,
+}
+/// An edge of a block to itself counts in both directions. A block that is not there has the edges that were put with
+/// `allow_missing`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DegreeResponse {
+    #[prost(uint64, tag = "1")]
+    pub outgoing: u64,
+    #[prost(uint64, tag = "2")]
+    pub incoming: u64,
+    /// The position that was read at.
+    #[prost(uint64, tag = "3")]
+    pub position: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NeighboursRequest {
     #[prost(string, tag = "1")]
     pub graph: ::prost::alloc::string::String,
@@ -1766,7 +1791,8 @@ pub struct WalkRequest {
     /// near on another way only may then be left out, and the bound is depth.
     #[prost(bool, tag = "5")]
     pub depth_first: bool,
-    /// Which blocks to tell. The starts are told in any case.
+    /// Which blocks to tell. The starts are told in any case. `Paths`, `Order` and `Components` take it with
+    /// `only_through_matches` only: it then says where they go.
     #[prost(message, optional, tag = "6")]
     pub filter: ::core::option::Option<GraphBlockFilter>,
     /// Do not go on from blocks that the filter does not match.
@@ -1778,7 +1804,7 @@ pub struct WalkRequest {
     /// How many blocks to visit at most: up to 10,000,000; 100,000 when absent.
     #[prost(uint32, optional, tag = "9")]
     pub visited_max: ::core::option::Option<u32>,
-    /// How many blocks to tell at most.
+    /// How many blocks to tell at most; of `Order` and `Components` the first ones of what is made of the whole walk.
     #[prost(uint32, optional, tag = "10")]
     pub results_max: ::core::option::Option<u32>,
     /// How long to walk at most, in milliseconds: up to 60,000; 10,000 when absent.
@@ -1787,7 +1813,7 @@ pub struct WalkRequest {
     /// Tell the edges between the visited blocks, too. Breadth first only.
     #[prost(bool, tag = "12")]
     pub with_edges: bool,
-    /// Tell the blocks with all that is in them, and not their ids alone.
+    /// Tell the blocks with all that is in them, and not their ids alone. Not of `Order` and `Components`.
     #[prost(bool, tag = "13")]
     pub with_blocks: bool,
     #[prost(uint64, optional, tag = "14")]
@@ -1849,7 +1875,7 @@ pub struct PathsRequest {
     #[prost(bool, tag = "3")]
     pub all: bool,
 }
-/// A way, from the start to the target. The last message has none, and says what bound kept more from being found: depth, when
+/// A way, from the start to the target, at most 1,024 blocks of it. The last message has none, and says what bound kept more from being found: depth, when
 /// there may be ways of more edges.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PathsResponse {
@@ -1859,6 +1885,9 @@ pub struct PathsResponse {
     pub bound: i32,
     #[prost(uint64, tag = "3")]
     pub position: u64,
+    /// Whether the way goes on in the next message.
+    #[prost(bool, tag = "4")]
+    pub more: bool,
 }
 /// A page of the order, then of the cycles.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1882,11 +1911,14 @@ pub struct ComponentsResponse {
     #[prost(uint64, tag = "3")]
     pub position: u64,
 }
-/// The ids of some blocks.
+/// The ids of some blocks. A message has at most 1,024 ids.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlockSet {
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub ids: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    /// Whether the set goes on, as the first of the next message.
+    #[prost(bool, tag = "2")]
+    pub more: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MissingRequest {
@@ -1916,7 +1948,8 @@ pub mod missing_response {
 pub struct GraphChangesRequest {
     #[prost(string, tag = "1")]
     pub graph: ::prost::alloc::string::String,
-    /// Where to go on: the `next` of a message; from the beginning when absent.
+    /// Where to go on: the `next` of a message; from where the graph's history begins when absent. A place before that is refused with
+    /// OUT_OF_RANGE, one that the log has not come to with NOT_FOUND.
     #[prost(message, optional, tag = "2")]
     pub after: ::core::option::Option<GraphPlace>,
 }
@@ -2295,6 +2328,25 @@ pub mod graph_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "GetEdge"));
             self.inner.unary(req, path, codec).await
         }
+        /// How many edges a block has, in each direction.
+        pub async fn degree(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DegreeRequest>,
+        ) -> std::result::Result<tonic::Response<super::DegreeResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Graph/Degree");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Degree"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The blocks at the other ends of a block's edges, in pages.
         pub async fn neighbours(
             &mut self,
@@ -2341,7 +2393,8 @@ pub mod graph_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Walk"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message.
+        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message, or, of a long
+        /// one, several.
         pub async fn paths(
             &mut self,
             request: impl tonic::IntoRequest<super::PathsRequest>,
@@ -2522,6 +2575,11 @@ pub mod graph_server {
             &self,
             request: tonic::Request<super::GetEdgeRequest>,
         ) -> std::result::Result<tonic::Response<super::GetEdgeResponse>, tonic::Status>;
+        /// How many edges a block has, in each direction.
+        async fn degree(
+            &self,
+            request: tonic::Request<super::DegreeRequest>,
+        ) -> std::result::Result<tonic::Response<super::DegreeResponse>, tonic::Status>;
         /// Server streaming response type for the Neighbours method.
         type NeighboursStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::NeighboursResponse, tonic::Status>,
@@ -2550,7 +2608,8 @@ pub mod graph_server {
             >
             + std::marker::Send
             + 'static;
-        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message.
+        /// A shortest way from one block to another, or all ways that visit no block twice, a way a message, or, of a long
+        /// one, several.
         async fn paths(
             &self,
             request: tonic::Request<super::PathsRequest>,
@@ -2970,6 +3029,49 @@ pub mod graph_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetEdgeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Graph/Degree" => {
+                    #[allow(non_camel_case_types)]
+                    struct DegreeSvc<T: Graph>(pub Arc<T>);
+                    impl<T: Graph> tonic::server::UnaryService<super::DegreeRequest>
+                    for DegreeSvc<T> {
+                        type Response = super::DegreeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DegreeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Graph>::degree(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DegreeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

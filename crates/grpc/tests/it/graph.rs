@@ -8,10 +8,11 @@ use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::graph_command::Kind;
 use quire_grpc::proto::graph_reply::{self, BlockDeleted, BlockPut, EdgeDeleted, EdgePut};
 use quire_grpc::proto::{
-    BlockRef, CommitGraphRequest, CommitGraphResponse, DeleteBlock, DeleteEdge, DeleteEdges, DescribeGraphRequest,
-    ExistsRequest, GetBlocksRequest, GetEdgeRequest, GetVersionsRequest, GraphBlockFilter, GraphChangesRequest,
-    GraphCommand, GraphDirection, ListBlocksRequest, MetadataField, MissingRequest, NeighboursRequest, PathsRequest,
-    PutBlock, PutEdge, SetGraphRetention, TrimGraphHistory, Visit, WalkBound, WalkRequest,
+    BlockRef, CommitGraphRequest, CommitGraphResponse, DegreeRequest, DeleteBlock, DeleteEdge, DeleteEdges,
+    DescribeGraphRequest, ExistsRequest, GetBlocksRequest, GetEdgeRequest, GetVersionsRequest, GraphBlockFilter,
+    GraphChangesRequest, GraphCommand, GraphDirection, GraphPlace, ListBlocksRequest, MetadataField, MissingRequest,
+    NeighboursRequest, PathsRequest, PutBlock, PutEdge, SetGraphRetention, TrimGraphHistory, Visit, WalkBound,
+    WalkRequest,
 };
 use tokio_stream::StreamExt;
 use tonic::transport::Channel;
@@ -90,7 +91,7 @@ async fn a_block_and_an_edge_come_back_to_the_byte_also_after_a_restart() {
         source: Some(named("函数")),
         r#type: "calls".to_owned(),
         target: Some(by_id(&nothing)),
-        properties: vec![0, 1].into(),
+        properties: b" {}".to_vec().into(),
         allow_missing: false,
     });
     let commands = vec![block(given.clone()), block(zeros), GraphCommand { kind: Some(properties) }];
@@ -118,7 +119,7 @@ async fn a_block_and_an_edge_come_back_to_the_byte_also_after_a_restart() {
         target: Some(by_id(&nothing)),
         at: None,
     };
-    assert_eq!(client.get_edge(request).await.expect("read").into_inner().properties, vec![0, 1]);
+    assert_eq!(client.get_edge(request).await.expect("read").into_inner().properties, b" {}".to_vec());
     served.stop().await;
 }
 
@@ -126,6 +127,10 @@ async fn a_block_and_an_edge_come_back_to_the_byte_also_after_a_restart() {
 async fn a_commit_happens_as_a_whole_or_not_and_says_which_command_is_refused() {
     let served = Served::new().await;
     let mut client = served.graph().await;
+    let no_json = PutBlock { metadata: b"{bad".to_vec().into(), ..put("b") };
+    let refused = commit(&mut client, vec![block(put("a")), block(no_json)]).await.expect_err("refused");
+    let (code, reason, facts) = told(&refused);
+    assert_eq!((code, reason.as_str(), facts["command"].as_str()), (Code::InvalidArgument, "NOT_JSON", "1"));
     let refused = commit(&mut client, vec![block(put("a")), edge("a", "calls", "nobody")]).await.expect_err("refused");
     let (code, reason, facts) = told(&refused);
     assert_eq!((code, reason.as_str()), (Code::FailedPrecondition, "MISSING_BLOCK"));
@@ -218,6 +223,57 @@ async fn walks_tell_blocks_edges_and_the_bound_that_they_met() {
 }
 
 #[tokio::test]
+async fn a_large_component_and_a_long_way_are_told_in_messages_of_bounded_size() {
+    const BLOCKS: usize = 2_500;
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    let name = |number: usize| (number % BLOCKS).to_string();
+    commit(&mut client, (0..BLOCKS).map(|number| block(put(&name(number)))).collect()).await.expect("accepted");
+    let edges = (0..BLOCKS).map(|number| edge(&name(number), "calls", &name(number + 1)));
+    commit(&mut client, edges.collect()).await.expect("accepted");
+    let sizes = |sets: Vec<Vec<quire_grpc::proto::BlockSet>>| -> Vec<Vec<(usize, bool)>> {
+        let size = |set: &quire_grpc::proto::BlockSet| (set.ids.len(), set.more);
+        sets.iter().map(|sets| sets.iter().map(size).collect()).collect()
+    };
+    let parts = vec![vec![(1_024, true)], vec![(1_024, true)], vec![(452, false)]];
+    let told = pages(client.components(walk(&["0"])).await).await.expect("parted");
+    assert!(told.iter().all(|page| page.bound() == WalkBound::None));
+    assert_eq!(sizes(told.into_iter().map(|page| page.components).collect()), parts);
+    let told = pages(client.order(walk(&["0"])).await).await.expect("ordered");
+    assert_eq!(sizes(told.into_iter().map(|page| page.cycles).collect()), parts);
+    let few = WalkRequest { results_max: Some(1_500), ..walk(&["0"]) };
+    let told = pages(client.components(few).await).await.expect("parted");
+    assert_eq!(told[0].bound(), WalkBound::Results);
+    assert_eq!(
+        sizes(told.into_iter().map(|page| page.components).collect()),
+        [vec![(1_024, true)], vec![(476, false)]]
+    );
+
+    let way = WalkRequest { depth_max: Some(9_999), ..walk(&["0"]) };
+    let request = |walk, all| PathsRequest { walk: Some(walk), target: Some(named("2400")), all };
+    for all in [false, true] {
+        let told = pages(client.paths(request(way.clone(), all)).await).await.expect("found");
+        let told: Vec<_> = told.iter().map(|page| (page.visits.len(), page.more)).collect();
+        assert_eq!(told, [(1_024, true), (1_024, true), (353, false), (0, false)]);
+    }
+    let filter = Some(GraphBlockFilter { kinds: vec!["module".to_owned()], ..GraphBlockFilter::default() });
+    let filtered = WalkRequest { filter, ..way.clone() };
+    let refused = [
+        client.components(filtered.clone()).await.expect_err("no effect"),
+        client.order(filtered.clone()).await.expect_err("no effect"),
+        client.paths(request(filtered.clone(), true)).await.expect_err("no effect"),
+        client.order(WalkRequest { with_blocks: true, ..way.clone() }).await.expect_err("no effect"),
+        client.walk(WalkRequest { direction: 9, ..way.clone() }).await.expect_err("no direction"),
+    ];
+    assert!(refused.iter().all(|status| status.code() == Code::InvalidArgument), "{refused:?}");
+    let through = WalkRequest { only_through_matches: true, ..filtered };
+    let told = pages(client.components(through.clone()).await).await.expect("parted");
+    let count: usize = told.iter().flat_map(|page| &page.components).map(|set| set.ids.len()).sum();
+    assert!(count <= 2, "nothing is behind blocks that do not match: {count}");
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn ways_are_told_the_shortest_and_all() {
     let served = Served::new().await;
     let mut client = served.graph().await;
@@ -286,6 +342,21 @@ async fn lists_neighbours_and_missing_ends_are_told_in_pages_at_one_position() {
     let limited = pages(client.neighbours(limited).await).await.expect("read");
     let limited_to: Vec<_> = limited.iter().flat_map(|page| page.neighbours.clone()).collect();
     assert_eq!(limited_to.len(), 1_500);
+    let degree = |name: &str, types: &[&str], at| DegreeRequest {
+        graph: GRAPH.to_owned(),
+        block: Some(named(name)),
+        types: types.iter().map(|name| (*name).to_owned()).collect(),
+        at,
+    };
+    for (request, expected) in [
+        (degree("0", &[], None), (2_500, 1)),
+        (degree("0", &[], Some(before)), (2_501, 1)),
+        (degree("0", &["imports"], None), (0, 0)),
+        (degree("8", &["calls", "imports"], None), (0, 1)),
+    ] {
+        let found = client.degree(request).await.expect("read").into_inner();
+        assert_eq!((found.outgoing, found.incoming), expected);
+    }
     // From there on it goes on in another call.
     let at = Some(limited[0].position);
     let rest = NeighboursRequest { after: limited_to.last().cloned(), at, ..neighbours() };
@@ -384,8 +455,16 @@ async fn a_past_is_let_go_of_and_what_is_asked_of_it_is_refused() {
     assert_eq!(client.exists(asked(at)).await.expect("read").into_inner().exists, [true, false]);
     let (code, reason, _) = told(&client.exists(asked(at - 1)).await.expect_err("gone"));
     assert_eq!((code, reason.as_str()), (Code::OutOfRange, "GONE"));
-    let changes = GraphChangesRequest { graph: GRAPH.to_owned(), after: None };
-    assert_eq!(told(&client.changes(changes).await.expect_err("gone")).1, "GONE");
+    let changes = |after| GraphChangesRequest { graph: GRAPH.to_owned(), after };
+    let place = |position, index| Some(GraphPlace { position, index });
+    assert_eq!(told(&client.changes(changes(place(at - 1, 1))).await.expect_err("gone")).1, "GONE");
+    assert_eq!(told(&client.changes(changes(place(at + 99, 0))).await.expect_err("ahead")).1, "NOT_FOUND");
+    let mut kept = client.changes(changes(None)).await.expect("begun").into_inner();
+    let first = kept.next().await.expect("a page").expect("read");
+    assert_eq!(first.changes[0].position, at, "it begins where the history does");
+    let nothing = GraphCommand { kind: Some(Kind::DeleteBlock(DeleteBlock { block: Some(named("nobody")) })) };
+    let position = commit(&mut client, vec![nothing]).await.expect("accepted").position;
+    client.exists(asked(position)).await.expect("it can be read at");
     served.stop().await;
 }
 

@@ -181,6 +181,7 @@ fn graph_facts(refusal: &graph::Refusal) -> Map<String, Value> {
         ]),
         Refusal::AheadOfLog { from, at } => facts([("from", json!(from.get())), ("at", json!(at.get()))]),
         Refusal::InvalidName { name, .. } => facts([("name", json!(name))]),
+        Refusal::NotJson { field, .. } => facts([("field", json!(field))]),
         Refusal::OverLimit { limit, found } => {
             facts([("limit", json!(limit.to_string())), ("given", json!(found)), ("most", json!(limit.max()))])
         }

@@ -48,6 +48,11 @@ impl BlockReply {
         Ok(BlockReply::of(block))
     }
 
+    /// The same where an answer is made of lines.
+    pub(super) fn on_a_line(self) -> Self {
+        BlockReply { metadata: self.metadata.on_a_line(), content: self.content.on_a_line(), ..self }
+    }
+
     pub(super) fn of(block: &Block<'_>) -> Self {
         BlockReply {
             id: block.id.to_string(),

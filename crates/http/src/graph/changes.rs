@@ -3,19 +3,15 @@
 //! Every change that is followed has the place behind it as its id, so a client that comes back with `Last-Event-ID`, as browsers do
 //! by themselves, goes on where it was. A client that takes nothing holds neither a thread nor a writer.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse::{Event, KeepAlive, KeepAliveStream, Sse};
 use quire::graph::{Change, Changed, Wants};
 use quire::{GraphChanges, Place, Position};
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 use super::blocks::BlockReply;
 use crate::answer::{Answer, aside, text_of};
@@ -23,17 +19,19 @@ use crate::app::App;
 use crate::bytes::Shown;
 use crate::error::Problem;
 use crate::params::{Named, Params, within};
+use crate::sse::{self, Message, Outlet};
 
 /// How long a request may wait for a change, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
 
-/// How many changes are read at a time, and how many may wait for the client.
+/// How many changes are read at a time to be sent, ...
 const BATCH_MAX: usize = 256;
 
-/// After how much silence a comment says that the connection is alive, in seconds.
-const KEEPALIVE_S: u64 = 15;
+/// ... which end with the one that takes them to so many bytes.
+const BATCH_BYTES: usize = 256 << 10;
 
-type Sent = Result<Event, Infallible>;
+/// A page ends with the change whose metadata and content take it to so many bytes.
+const PAGE_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Serialize)]
 struct Changes {
@@ -73,6 +71,20 @@ enum What {
     },
 }
 
+impl ChangeReply {
+    /// The same where an answer is made of lines.
+    fn on_a_line(self) -> Self {
+        let what = match self.what {
+            What::BlockPut(block) => What::BlockPut(Box::new(block.on_a_line())),
+            What::EdgePut { source, edge_type, target, properties } => {
+                What::EdgePut { source, edge_type, target, properties: properties.on_a_line() }
+            }
+            other => other,
+        };
+        ChangeReply { what, ..self }
+    }
+}
+
 /// `GET /v1/graph/{graph}/changes`: what was put and deleted, in order. With `wait_ms` it waits for a change when there is none.
 pub(crate) async fn changes(
     State(app): State<Arc<App>>,
@@ -107,7 +119,7 @@ pub(crate) async fn subscribe(
     Named(graph): Named<String>,
     mut params: Params,
     headers: HeaderMap,
-) -> Result<Sse<KeepAliveStream<ReceiverStream<Sent>>>, Problem> {
+) -> Result<sse::Answer, Problem> {
     let asked: Option<String> = params.one("after")?;
     params.end()?;
     let last = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
@@ -115,28 +127,28 @@ pub(crate) async fn subscribe(
     let changes = app.database.graph(&graph).changes(from);
     // An unknown graph is told at once.
     let (changes, first) = look(changes).await?;
-    let (sender, stream) = mpsc::channel(BATCH_MAX);
+    let (outlet, answer) = sse::channel();
     tokio::spawn(async move {
         tokio::select! {
             // A client that has left needs no reason, and one whose read fails learns it when it comes back.
-            _ = follow(changes, first, &sender) => {}
+            _ = follow(changes, first, &outlet) => {}
             () = app.closing() => {}
         }
     });
-    let keep_alive = KeepAlive::new().interval(Duration::from_secs(KEEPALIVE_S));
-    Ok(Sse::new(ReceiverStream::new(stream)).keep_alive(keep_alive))
+    Ok(answer)
 }
 
 /// What a look at the changes found: events to be sent, and whether those were all.
-type Look = (Vec<Event>, bool);
+type Look = (Vec<Message>, bool);
 
 async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, Look), Problem> {
     aside(move || {
-        let mut events = Vec::new();
+        let (mut events, mut bytes) = (Vec::new(), 0);
         let is_all = changes.visit_next(|change| {
-            let data = text_of(&shown(change));
-            events.push(Event::default().id(told(change.place.after())).event("change").data(data));
-            if events.len() == BATCH_MAX { Wants::Break(()) } else { Wants::Continue(()) }
+            let (id, data) = (Some(told(change.place.after())), text_of(&shown(change).on_a_line()));
+            bytes += data.len();
+            events.push(Message { id, name: "change".to_owned(), data });
+            if events.len() == BATCH_MAX || bytes >= BATCH_BYTES { Wants::Break(()) } else { Wants::Continue(()) }
         })?;
         Ok((changes, (events, is_all)))
     })
@@ -144,33 +156,31 @@ async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, Look), Problem
 }
 
 /// Sends what there is, and then what comes. Ends when the client has left.
-async fn follow(changes: GraphChanges, first: Look, sender: &mpsc::Sender<Sent>) -> Result<(), Problem> {
+async fn follow(changes: GraphChanges, first: Look, outlet: &Outlet) -> Result<(), Problem> {
     let (mut changes, (mut events, mut is_all)) = (changes, first);
     let mut is_told = false;
     loop {
         for event in events {
-            if sender.send(Ok(event)).await.is_err() {
+            if !outlet.send(event).await {
                 return Ok(());
             }
         }
         if is_all {
             if !is_told {
                 is_told = true;
-                let data = json!({ "after": told(changes.next()) }).to_string();
-                if sender.send(Ok(Event::default().event("caught_up").data(data))).await.is_err() {
+                if !outlet.send(Message::passing("caught_up", &json!({ "after": told(changes.next()) }))).await {
                     return Ok(());
                 }
             }
             tokio::select! {
                 arrived = changes.arrival() => arrived?,
-                () = sender.closed() => return Ok(()),
+                () = outlet.closed() => return Ok(()),
             }
         }
         match look(changes).await {
             Ok(found) => (changes, (events, is_all)) = found,
             Err(problem) => {
-                let data = text_of(&problem);
-                let _ = sender.send(Ok(Event::default().event("error").data(data))).await;
+                outlet.send(Message::passing("error", &problem)).await;
                 return Err(problem);
             }
         }
@@ -179,10 +189,13 @@ async fn follow(changes: GraphChanges, first: Look, sender: &mpsc::Sender<Sent>)
 
 fn page(app: &App, graph: &str, from: Place, limit: usize) -> Result<Changes, Problem> {
     let mut feed = app.database.graph(graph).changes(from);
-    let mut changes = Vec::new();
+    let (mut changes, mut bytes) = (Vec::new(), 0);
     feed.visit_next(|change| {
+        if let Changed::BlockPut(block) = &change.what {
+            bytes += block.metadata.len() + block.content.len();
+        }
         changes.push(shown(change));
-        if changes.len() == limit { Wants::Break(()) } else { Wants::Continue(()) }
+        if changes.len() == limit || bytes >= PAGE_BYTES { Wants::Break(()) } else { Wants::Continue(()) }
     })?;
     Ok(Changes { changes, next: told(feed.next()) })
 }

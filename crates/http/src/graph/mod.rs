@@ -4,6 +4,7 @@
 
 mod blocks;
 mod changes;
+mod edge;
 mod filter;
 mod get;
 mod neighbours;
@@ -24,8 +25,9 @@ use crate::params::{Named, Params, parse};
 
 pub(crate) use blocks::{block, list, missing, versions};
 pub(crate) use changes::{changes, subscribe};
+pub(crate) use edge::edge;
 pub(crate) use get::{exists, get};
-pub(crate) use neighbours::neighbours;
+pub(crate) use neighbours::{degree, neighbours};
 pub(crate) use transfer::{IMPORT_BYTES_MAX, export, import};
 pub(crate) use walks::{components, order, paths, walk};
 

@@ -1,4 +1,4 @@
-//! The blocks at the other ends of a block's edges.
+//! The blocks at the other ends of a block's edges, and how many there are.
 
 use std::sync::Arc;
 
@@ -32,6 +32,33 @@ struct NeighbourReply {
     edge_type: String,
     /// Which end of the edge the neighbour is.
     end: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Degree {
+    position: u64,
+    outgoing: usize,
+    incoming: usize,
+}
+
+/// `GET /v1/graph/{graph}/blocks/{block}/degree`: how many edges it has, in each direction.
+pub(crate) async fn degree(
+    State(app): State<Arc<App>>,
+    Named((graph, block)): Named<(String, String)>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let id = block_id(is_by_id(&mut params)?, &block)?;
+    let edge_types = params.all("type");
+    let at = position(&mut params)?;
+    params.end()?;
+    aside(move || {
+        let edge_types: Vec<&str> = edge_types.iter().map(String::as_str).collect();
+        let snapshot = snapshot(&app.database, &graph, at)?;
+        let degree = |direction| snapshot.degree(id, direction, &edge_types);
+        let (outgoing, incoming) = (degree(Direction::Outgoing)?, degree(Direction::Incoming)?);
+        Answer::of(&app.memory, &Degree { position: snapshot.at().get(), outgoing, incoming })
+    })
+    .await
 }
 
 /// `GET /v1/graph/{graph}/blocks/{block}/neighbours`: the blocks at the other ends of its edges.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::graph::{BlockId, Bound, Direction, Order, Visit, Walk, WalkPlan};
+use quire::graph::{BlockId, Bound, Direction, Order, Visit, Walk, WalkPlan, truncate_sets};
 use quire::{GraphFilter, GraphSnapshot};
 use serde::Serialize;
 
@@ -94,7 +94,6 @@ struct Asked {
     filter: GraphFilter,
     edge_types: Vec<String>,
     direction: Direction,
-    order: Order,
     through_others: bool,
     depth_max: usize,
     visited_max: usize,
@@ -110,7 +109,6 @@ impl Asked {
             filter: filter::of(params)?,
             edge_types: params.all("type"),
             direction: params.word("direction", &DIRECTIONS)?.unwrap_or(Direction::Outgoing),
-            order: params.word("order", &ORDERS)?.unwrap_or(Order::BreadthFirst),
             through_others: params.one("through")?.unwrap_or(true),
             depth_max: within("depth", params.one("depth")?.unwrap_or(depth), 0..=DEPTH.1)?,
             visited_max: within("visited", params.one("visited")?.unwrap_or(VISITED.0), 1..=VISITED.1)?,
@@ -118,12 +116,23 @@ impl Asked {
         })
     }
 
-    /// Gives the plan to whoever walks.
+    /// The same of what is made of a whole walk: a filter bears on where it goes, or on nothing.
+    fn of_whole(params: &mut Params, depth: usize) -> Result<Self, Problem> {
+        let asked = Asked::of(params, depth)?;
+        if asked.through_others && asked.filter != GraphFilter::default() {
+            return Err(Problem::invalid(
+                "kind, tag and metadata keep a walk from blocks, and say nothing here but with through=false",
+            ));
+        }
+        Ok(asked)
+    }
+
+    /// Gives the plan to whoever walks: breadth first.
     fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> T) -> T {
         let edge_types: Vec<&str> = self.edge_types.iter().map(String::as_str).collect();
         self.filter.with(|filter| {
             walk(WalkPlan {
-                order: self.order,
+                order: Order::BreadthFirst,
                 direction: self.direction,
                 edge_types: &edge_types,
                 filter,
@@ -144,19 +153,20 @@ pub(crate) async fn walk(
     mut params: Params,
 ) -> Result<Answer, Problem> {
     let asked = Asked::of(&mut params, DEPTH.0)?;
+    let order = params.word("order", &ORDERS)?.unwrap_or(Order::BreadthFirst);
     let start: String = params.one("start")?.ok_or_else(|| Problem::invalid("start has to name a block"))?;
     let with_edges = params.one("edges")?.unwrap_or(false);
     let results_max = params.limit()?;
     params.end()?;
-    if with_edges && asked.order == Order::DepthFirst {
+    if with_edges && order == Order::DepthFirst {
         return Err(Problem::invalid("edges are given breadth first"));
     }
     aside(move || {
         let id = block_id(asked.is_by_id, &start)?;
         let snapshot = snapshot(&app.database, &graph, asked.at)?;
         is_there(&snapshot, &graph, &start, id)?;
-        let walked =
-            asked.with(|plan| snapshot.walk(&[id], WalkPlan { with_edges, results_max, ..plan }, Some(asked.time)))?;
+        let walked = asked
+            .with(|plan| snapshot.walk(&[id], WalkPlan { order, with_edges, results_max, ..plan }, Some(asked.time)))?;
         let mut names = Names::of(&snapshot)?;
         let visits = walked.visits().map(|visit| names.visit(visit)).collect::<Result<_, _>>()?;
         let edges = with_edges.then(|| {
@@ -179,7 +189,7 @@ pub(crate) async fn paths(
     Named(graph): Named<String>,
     mut params: Params,
 ) -> Result<Answer, Problem> {
-    let asked = Asked::of(&mut params, 100)?;
+    let asked = Asked::of_whole(&mut params, 100)?;
     let mut end = |name: &str| {
         let block: Option<String> = params.one(name)?;
         block.ok_or_else(|| Problem::invalid(format!("{name} has to name a block")))
@@ -197,16 +207,14 @@ pub(crate) async fn paths(
         let (found, bound) = if is_all {
             let deadline = app.database.now().plus_micros(asked.time.as_micros() as u64);
             let walked = asked.with(|plan| {
-                let plan = WalkPlan { with_edges: true, order: Order::BreadthFirst, ..plan };
+                let plan = WalkPlan { with_edges: true, ..plan };
                 snapshot.walk(&[start], plan, Some(asked.time))
             })?;
             let mut goes_on = || app.database.now() < deadline;
             let found = walked.paths((start, target), asked.direction, asked.depth_max, count_max, &mut goes_on);
             (found.paths, found.bound)
         } else {
-            let walked = asked.with(|plan| {
-                snapshot.walk_until(start, target, WalkPlan { order: Order::BreadthFirst, ..plan }, Some(asked.time))
-            })?;
+            let walked = asked.with(|plan| snapshot.walk_until(start, target, plan, Some(asked.time)))?;
             let way = walked.way();
             let bound = if way.is_some() { None } else { walked.bound() };
             (way.into_iter().collect(), bound)
@@ -224,9 +232,9 @@ pub(crate) async fn order(
     Named(graph): Named<String>,
     params: Params,
 ) -> Result<Answer, Problem> {
-    analyse(app, graph, params, |walked, names| {
-        let found = walked.topological_order();
-        let (bound, position) = (walked.bound().map(bound), walked.at().get());
+    analyse(app, graph, params, |walked, limit, names| {
+        let mut found = walked.topological_order();
+        let (bound, position) = (bound_of_whole(walked, found.truncate(limit)), walked.at().get());
         let cycles = found.cycles.into_iter().map(|cycle| names.blocks(cycle)).collect::<Result<_, _>>()?;
         Ok(OrderReply { order: names.blocks(found.order)?, cycles, bound, position })
     })
@@ -239,10 +247,10 @@ pub(crate) async fn components(
     Named(graph): Named<String>,
     params: Params,
 ) -> Result<Answer, Problem> {
-    analyse(app, graph, params, |walked, names| {
-        let (bound, position) = (walked.bound().map(bound), walked.at().get());
-        let components =
-            walked.components().into_iter().map(|blocks| names.blocks(blocks)).collect::<Result<_, _>>()?;
+    analyse(app, graph, params, |walked, limit, names| {
+        let mut found = walked.components();
+        let (bound, position) = (bound_of_whole(walked, truncate_sets(&mut found, limit)), walked.at().get());
+        let components = found.into_iter().map(|blocks| names.blocks(blocks)).collect::<Result<_, _>>()?;
         Ok(ComponentsReply { components, bound, position })
     })
     .await
@@ -253,10 +261,11 @@ async fn analyse<T: Serialize>(
     app: Arc<App>,
     graph: String,
     mut params: Params,
-    make: impl FnOnce(&Walk, &mut Names<'_>) -> Result<T, Problem> + Send + 'static,
+    make: impl FnOnce(&Walk, usize, &mut Names<'_>) -> Result<T, Problem> + Send + 'static,
 ) -> Result<Answer, Problem> {
-    let asked = Asked::of(&mut params, DEPTH.1)?;
+    let asked = Asked::of_whole(&mut params, DEPTH.1)?;
     let starts = params.all("start");
+    let limit = params.limit()?;
     params.end()?;
     if starts.is_empty() {
         return Err(Problem::invalid("start has to name a block; it may be given several times"));
@@ -270,16 +279,21 @@ async fn analyse<T: Serialize>(
             ids.push(id);
         }
         let walked = asked.with(|plan| {
-            let plan = WalkPlan { with_edges: true, order: Order::BreadthFirst, ..plan };
+            let plan = WalkPlan { with_edges: true, ..plan };
             snapshot.walk(&ids, plan, Some(asked.time))
         })?;
-        Answer::of(&app.memory, &make(&walked, &mut Names::of(&snapshot)?)?)
+        Answer::of(&app.memory, &make(&walked, limit, &mut Names::of(&snapshot)?)?)
     })
     .await
 }
 
 fn is_there(snapshot: &GraphSnapshot<'_>, graph: &str, block: &str, id: BlockId) -> Result<(), Problem> {
     snapshot.block(id, |_| ())?.ok_or_else(|| unknown_block(graph, block))
+}
+
+/// The bound of an answer that is made of a walk: that on the answer is met last, and named first.
+fn bound_of_whole(walked: &Walk, is_cut: bool) -> Option<&'static str> {
+    Some(Bound::Results).filter(|_| is_cut).or(walked.bound()).map(bound)
 }
 
 fn bound(bound: Bound) -> &'static str {

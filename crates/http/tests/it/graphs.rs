@@ -53,6 +53,59 @@ fn what_is_exported_is_imported_as_it_was_in_every_format() {
     }
 }
 
+/// Other tools read these: nodes, edges and values as they would know them.
+#[test]
+fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_line_for_the_rest() {
+    let served = Served::new();
+    let graphml = |items: &str| {
+        format!(
+            "<graphml><key id='d0' for='node' attr.name='size' attr.type='double'><default>0.5</default></key>\n\
+             <key id='d1' for='all' attr.name='on' attr.type='boolean'/><key id='d2' for='edge' attr.name='n' attr.type='long'/>\n\
+             <key id='name' for='node' attr.name='name' attr.type='string'/>\n<graph edgedefault='undirected'>\n{items}\n</graph></graphml>"
+        )
+    };
+    let file = graphml(
+        "<node id='a'><data key='d0'>1.50</data><data key='d1'>True</data><data key='name'>Ann</data></node>\n\
+         <node id='b'/><node id='c'><data key='d0'> NaN </data></node>\n\
+         <edge source='a' target='b'><data key='d2'>7</data></edge>\n\
+         <edge source='b' target='c' directed='true'/><edge source='c' target='c'/>",
+    );
+    let (status, imported) = post(&served, "/v1/graph/g/import?format=graphml", &file);
+    assert_eq!((status, &imported["blocks"], &imported["edges"]), (200, &json!(3), &json!(4)), "{imported}");
+    let metadata = |block: &str| served.get(&format!("/v1/graph/g/blocks/{block}")).json()["metadata"].clone();
+    assert!(served.get("/v1/graph/g/blocks/a").text.contains(r#"{"name":"Ann","on":true,"size":1.50}"#));
+    assert_eq!((metadata("b"), metadata("c")), (json!({ "size": 0.5 }), json!({ "size": "NaN" })));
+    for path in ["source=a&target=b", "source=b&target=a"] {
+        let edge = get(&served, &format!("/v1/graph/g/edge?type=link&{path}"));
+        assert_eq!(edge["properties"], json!({ "n": 7 }));
+    }
+    let one_way = "/v1/graph/g/edge?type=link&source=c&target=b";
+    assert_eq!(served.get(one_way).status, 404);
+
+    let served = Served::new();
+    for (item, part) in [
+        ("<hyperedge/>", "hyperedge"),
+        ("<node id='b'><port name='p'/></node>", "port"),
+        ("<node id='a'/>", "stands on line 5 already"),
+        ("<edge source='a' target='a'/><edge source='a' target='a'/>", "stands on line 6 already"),
+        ("<node id='b'/><edge source='a' target='b'/><edge source='b' target='a'/>", "stands on line 6 already"),
+        ("<node id='b'><data key='d0'>much</data></node>", "double"),
+        ("<node id='b'><data key='d1'>maybe</data></node>", "boolean"),
+        ("<node id='b'><data key='d0'>1</data><data key='metadata'>{}</data></node>", "beside metadata"),
+        (
+            "<edge source='a' target='a'><data key='x'>1</data><data key='properties'>{}</data></edge>",
+            "beside properties",
+        ),
+        ("<edge source='a' target='a'><data key='x'>1</data><data key='x'>2</data></edge>", "twice"),
+    ] {
+        let file = graphml(&format!("<node id='a'/>\n{item}"));
+        let problem = served.fails("POST", "/v1/graph/g/import?format=graphml", &file, 400, "invalid");
+        assert_eq!(problem["line"], json!(6), "{item}: {problem}");
+        assert!(problem["message"].as_str().expect("a message").contains(part), "{item}: {problem}");
+    }
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+}
+
 #[test]
 fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported() {
     let served = Served::new();
@@ -69,7 +122,10 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
             "is not there",
         ),
         ("jsonl", format!("{good}\n{{\"block\": {{\"name\": \"b\", \"kind\": \"\"}}}}"), 2, "kind"),
-        ("csv-blocks", "name,kind\na,k\nb\n".to_owned(), 3, "fields"),
+        ("csv-blocks", "name,kind\na,k\nb\n".to_owned(), 3, "there are 1 fields, and 2 columns"),
+        ("csv-blocks", "name,kind\n\"a\"\"\",k\nb,\"k\nc,k\n".to_owned(), 3, "a quote is opened, and never closed"),
+        ("csv-blocks", "name,kind,content,content_base64\na,k,x,eA==\n".to_owned(), 2, "not both"),
+        ("jsonl", format!("{good}\n{{\"block\": {{\"name\": \"b\", 1}}}}"), 2, "line 2: column 25: "),
         ("csv-blocks", "name,knd\n".to_owned(), 1, "knd"),
         ("csv-blocks", "name,kind,tags\na,k,\nb,k,x\n".to_owned(), 3, "JSON array"),
         ("graphml", "<graphml><graph>\n<node id='a'/>\n<node/>\n</graph></graphml>".to_owned(), 3, "node's id"),
@@ -80,6 +136,73 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
         assert_eq!(problem["line"], json!(line), "{body}: {problem}");
         assert!(problem["message"].as_str().expect("a message").contains(part), "{body}: {problem}");
     }
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+}
+
+#[test]
+fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_nothing_is_half_imported() {
+    let served = Served::new();
+    let good = r#"{"block": {"name": "a", "kind": "k"}}"#;
+    let graphml = |data: &str| format!("<graphml><graph>\n<node id='a'/>\n{data}\n</graph></graphml>");
+    let many: String = (0..200).map(|n| format!("{{\"block\": {{\"name\": \"{n}\", \"kind\": \"k\"}}}}\n")).collect();
+    for (format, body, line, field) in [
+        (
+            "jsonl",
+            format!("{good}\n{{\"block\": {{\"name\": \"b\", \"kind\": \"k\", \"metadata_text\": \"{{bad\"}}}}"),
+            2,
+            "metadata",
+        ),
+        (
+            "jsonl",
+            format!("{good}\n{{\"block\": {{\"name\": \"b\", \"kind\": \"k\", \"metadata_base64\": \"/w==\"}}}}"),
+            2,
+            "metadata",
+        ),
+        (
+            "jsonl",
+            format!(
+                "{good}\n{{\"edge\": {{\"source\": \"a\", \"type\": \"t\", \"target\": \"a\", \"properties_text\": \"x\"}}}}"
+            ),
+            2,
+            "properties",
+        ),
+        ("csv-blocks", "name,kind,metadata\na,k,{}\nb,k,{bad\n".to_owned(), 3, "metadata"),
+        ("csv-edges", "source,type,target,properties\na,t,a,{}\na,u,a,{bad\n".to_owned(), 3, "properties"),
+        ("graphml", graphml("<node id='b'><data key='metadata'>{bad</data></node>"), 3, "metadata"),
+        ("graphml", graphml("<edge source='a' target='a'><data key='properties'>{bad</data></edge>"), 3, "properties"),
+        (
+            "jsonl",
+            format!("{many}{{\"block\": {{\"name\": \"b\", \"kind\": \"k\", \"metadata_text\": \"1 2\"}}}}"),
+            201,
+            "metadata",
+        ),
+    ] {
+        for served in [&served, &Served::with(|builder| builder.commit_bytes_max(20_000))] {
+            let path = format!("/v1/graph/g/import?format={format}&batches=true&allow_missing=true");
+            let problem = served.fails("POST", &path, &body, 400, "not_json");
+            assert_eq!((&problem["line"], &problem["field"]), (&json!(line), &json!(field)), "{body}: {problem}");
+            assert!(
+                problem["message"]
+                    .as_str()
+                    .expect("a message")
+                    .starts_with(&format!("line {line}: {field} is no JSON"))
+                    || line == 201
+            );
+            assert_eq!(get(served, "/v1/graphs"), json!({ "graphs": [] }), "{body}");
+        }
+    }
+    for part in [
+        json!({ "put_block": { "graph": "g", "block": "a", "kind": "k", "metadata_text": "{bad" } }),
+        json!({ "put_edge": { "graph": "g", "source": "a", "type": "t", "target": "a", "properties_base64": "/w==", "allow_missing": true } }),
+    ] {
+        let problem = served.fails("POST", "/v1/commit", &json!({ "parts": [part] }).to_string(), 400, "not_json");
+        assert_eq!(problem["part"], json!(0));
+    }
+    // What else no graph takes is found before the first of several commits, too.
+    let served = Served::with(|builder| builder.commit_bytes_max(20_000));
+    let body = format!("{many}{{\"block\": {{\"name\": \"b\", \"kind\": \"\"}}}}");
+    let problem = served.fails("POST", "/v1/graph/g/import?batches=true", &body, 400, "invalid_name");
+    assert_eq!(problem["line"], json!(201));
     assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
 }
 
@@ -157,6 +280,44 @@ fn lists_walks_and_ways_filter_and_stay_at_a_position() {
     let next = changes["next"].as_str().expect("where to go on");
     let changes = get(&served, &format!("/v1/graph/g/changes?after={next}&wait_ms=1000"));
     assert!(changes["changes"][0]["block_deleted"]["id"].is_string(), "{changes}");
+}
+
+#[test]
+fn an_order_and_components_are_bounded_and_a_filter_bears_on_where_they_go_or_is_refused() {
+    let served = Served::new();
+    let block = |number: usize| format!("{{\"block\": {{\"name\": \"{number}\", \"kind\": \"k{}\"}}}}\n", number % 2);
+    let edge = |source: usize, target: usize| {
+        format!("{{\"edge\": {{\"source\": \"{source}\", \"type\": \"t\", \"target\": \"{target}\"}}}}\n")
+    };
+    // A chain of 300, and behind it a circle of 200.
+    let edges = (0..499).map(|number| edge(number, number + 1)).chain([edge(499, 300)]);
+    let file: String = (0..500).map(block).chain(edges).collect();
+    assert_eq!(post(&served, "/v1/graph/g/import", &file).0, 200);
+    let count = |sets: &Value| {
+        sets.as_array().expect("a list").iter().map(|set| set.as_array().map_or(0, Vec::len)).sum::<usize>()
+    };
+    for (query, ordered, in_cycles, bound) in [
+        ("", 100, 0, json!("limit")),
+        ("&limit=300", 300, 0, json!("limit")),
+        ("&limit=350", 300, 50, json!("limit")),
+        ("&limit=500", 300, 200, json!(null)),
+        ("&limit=500&depth=9", 10, 0, json!("depth")),
+        ("&limit=10&depth=9", 10, 0, json!("depth")),
+        ("&limit=9&depth=9", 9, 0, json!("limit")),
+    ] {
+        let found = get(&served, &format!("/v1/graph/g/order?start=0{query}"));
+        let counted = (names(&found["order"]).len(), count(&found["cycles"]), &found["bound"]);
+        assert_eq!(counted, (ordered, in_cycles, &bound), "{query}");
+        let found = get(&served, &format!("/v1/graph/g/components?start=0{query}"));
+        assert_eq!((count(&found["components"]), &found["bound"]), (ordered + in_cycles, &bound), "{query}");
+    }
+    for path in ["order?start=0", "components?start=0", "paths?from=0&to=1"] {
+        for without_effect in ["kind=k0", "tag=t", "metadata=a%3Db", "order=depth", "edges=true"] {
+            served.fails("GET", &format!("/v1/graph/g/{path}&{without_effect}"), "", 400, "invalid");
+        }
+        served.fails("GET", &format!("/v1/graph/g/{path}&limit=10001"), "", 400, "invalid");
+        get(&served, &format!("/v1/graph/g/{path}&kind=k0&through=false"));
+    }
 }
 
 #[test]
@@ -246,6 +407,43 @@ fn neighbours_go_on_at_the_position_they_began_at_whatever_happens_meanwhile() {
 }
 
 #[test]
+fn edges_are_counted_by_direction_and_type_and_read_with_their_properties_now_and_as_they_were() {
+    let served = Served::new();
+    post(&served, "/v1/graph/g/import", LINES);
+    let zeros = "00000000000000000000000000000000";
+    let degree = |query: &str| {
+        let found = get(&served, &format!("/v1/graph/g/blocks/{query}"));
+        (found["outgoing"].as_u64().expect("a number"), found["incoming"].as_u64().expect("a number"))
+    };
+    assert_eq!(degree("b/degree"), (2, 2), "one to itself counts in both directions");
+    assert_eq!(degree("b/degree?type=calls"), (1, 1));
+    assert_eq!(degree("b/degree?type=calls&type=imports"), (2, 2));
+    assert_eq!(degree("b/degree?type=never"), (0, 0));
+    assert_eq!(degree(&format!("{zeros}/degree?by=id")), (1, 0));
+    assert_eq!(degree("nobody/degree"), (0, 0));
+    let edge = get(&served, "/v1/graph/g/edge?source=a&type=calls&target=b");
+    assert_eq!((&edge["properties"], edge["position"].as_u64()), (&json!({ "line": 3 }), Some(1)));
+    let by_id = |end: &str| edge[end].as_str().expect("an id").to_owned();
+    let path = format!("/v1/graph/g/edge?source={}&type=calls&target={}&by=id", by_id("source"), by_id("target"));
+    assert_eq!(get(&served, &path), edge);
+
+    let parts = json!({ "parts": [
+        { "put_edge": { "graph": "g", "source": "a", "type": "calls", "target": "b", "properties": { "line": 4 } } },
+        { "delete_edge": { "graph": "g", "source": "b", "type": "imports", "target": "b" } },
+    ] });
+    assert_eq!(post(&served, "/v1/commit", &parts.to_string()).0, 200);
+    assert_eq!((degree("b/degree"), degree("b/degree?at=1")), ((1, 1), (2, 2)));
+    let line = |at: &str| {
+        get(&served, &format!("/v1/graph/g/edge?source=a&type=calls&target=b{at}"))["properties"]["line"].clone()
+    };
+    assert_eq!((line(""), line("&at=1")), (json!(4), json!(3)));
+    served.fails("GET", "/v1/graph/g/edge?source=b&type=imports&target=b", "", 404, "not_found");
+    served.fails("GET", "/v1/graph/g/edge?source=b&type=imports", "", 400, "invalid");
+    served.fails("GET", "/v1/graph/nobody/edge?source=b&type=imports&target=b", "", 404, "not_found");
+    served.fails("GET", "/v1/graph/nobody/blocks/a/degree", "", 404, "not_found");
+}
+
+#[test]
 fn the_edges_of_a_block_are_deleted_in_parts() {
     let served = Served::new();
     post(&served, "/v1/graph/g/import", LINES);
@@ -301,6 +499,22 @@ fn many_blocks_are_got_at_once_or_asked_whether_they_are_there() {
 }
 
 #[test]
+fn the_position_of_a_commit_that_changed_nothing_is_one_that_can_be_read_at() {
+    let served = Served::new();
+    let nothing = |served: &Served| {
+        let part = json!({ "delete_block": { "graph": "g", "block": "nobody" } });
+        let (status, done) = post(served, "/v1/commit", &json!({ "parts": [part] }).to_string());
+        assert_eq!((status, &done["replies"][0]["block_deleted"]["version"]), (200, &json!(0)));
+        done["position"].as_u64().expect("a position")
+    };
+    assert_eq!(nothing(&served), 0);
+    post(&served, "/v1/graph/g/import", LINES);
+    let at = nothing(&served);
+    assert_eq!(at, 1);
+    assert_eq!(get(&served, &format!("/v1/graph/g/blocks/a?at={at}"))["name"], "a");
+}
+
+#[test]
 fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
     let served = Served::new();
     post(&served, "/v1/graph/g/import", LINES);
@@ -329,9 +543,15 @@ fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
     let asked = json!({ "blocks": ["a"], "at": before }).to_string();
     served.fails("POST", "/v1/graph/g/get", &asked, 410, "gone");
     for feed in ["changes", "subscribe"] {
-        let problem = served.fails("GET", &format!("/v1/graph/g/{feed}"), "", 410, "gone");
-        assert!(problem["message"].as_str().expect("text").contains(&format!("as from {}/0", at + 1)), "{problem}");
+        let problem = served.fails("GET", &format!("/v1/graph/g/{feed}?after=0-1"), "", 410, "gone");
+        let message = problem["message"].as_str().expect("text");
+        assert!(message.ends_with(&format!("after {}-0", at + 1)), "the place is told as `after` takes it: {problem}");
+        let ahead = format!("/v1/graph/g/{feed}?after={}-0", at + 99);
+        served.fails("GET", &ahead, "", 404, "not_found");
     }
+    let kept = get(&served, "/v1/graph/g/changes");
+    let kept: Vec<_> = kept["changes"].as_array().expect("a list").iter().map(|change| &change["position"]).collect();
+    assert_eq!(kept, [&json!(at)], "without `after` it begins where the history does");
     assert_eq!(get(&served, &format!("/v1/graph/g/changes?after={}-0", at + 1))["changes"], json!([]));
     let versions = get(&served, "/v1/graph/g/blocks/a/versions");
     assert_eq!(versions["versions"].as_array().map(Vec::len), Some(2), "two are kept, however old");

@@ -139,7 +139,8 @@ impl<'a> Graph<'a> {
         GraphSnapshot::of(self.database, self.name, Some(at))
     }
 
-    /// The changes from a place on, those of the past and those to come. [`Place::START`](crate::Place::START): all of them.
+    /// The changes from a place on, those of the past and those to come. [`Place::START`](crate::Place::START): from where the graph's history
+    /// begins, which are all of them unless it was told to keep less.
     pub fn changes(&self, from: Place) -> GraphChanges {
         GraphChanges::new(self.database, self.name, from)
     }

@@ -35,7 +35,8 @@ impl GraphChanges {
     /// Shows the next changes that are there, in order, until `show` breaks off; says whether there are no more by now.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when there is no such graph; [`ErrorKind::Damaged`], [`ErrorKind::Io`] and
+    /// [`ErrorKind::NotFound`] when there is no such graph, or the place lies behind what comes next in the log: it is of another database, or of
+    /// one that was restored since; [`ErrorKind::Gone`] when the graph's history begins behind it; [`ErrorKind::Damaged`], [`ErrorKind::Io`] and
     /// [`ErrorKind::Failed`].
     pub fn visit_next(&mut self, mut show: impl FnMut(&Change<'_>) -> Wants) -> Result<bool> {
         // Before the look: what is published meanwhile is not slept through.
@@ -43,6 +44,11 @@ impl GraphChanges {
         let snapshot = GraphSnapshot::of(&self.database, &self.graph, None)?;
         let missing = || Error::new(ErrorKind::NotFound, format!("there is no graph {:?}", self.graph));
         let snapshot = snapshot.ok_or_else(missing)?;
+        if self.from > Place::new(snapshot.at().next(), 0) {
+            let (from, last) = (self.from.position, snapshot.at());
+            let message = format!("nothing is published at position {from} yet; the last is {last}");
+            return Err(Error::new(ErrorKind::NotFound, message));
+        }
         let mut is_broken_off = false;
         self.from = snapshot.look(|graph| {
             let mut show = |change: &Change<'_>| {

@@ -11,7 +11,8 @@ use quire_model::{Position, Timestamp};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{
-    Block, BlockId, Bound, Direction, Graph, ListCursor, ListPlan, Neighbour, Progress, Walk, WalkPlan, Walker, Wants,
+    Block, BlockId, Bound, Direction, Edge, Graph, ListCursor, ListPlan, Neighbour, Progress, Walk, WalkPlan, Walker,
+    Wants,
 };
 use crate::{History, Reader};
 
@@ -95,6 +96,56 @@ impl<'a> GraphSnapshot<'a> {
             }
             let found = graph.neighbours_at(&self.history, block, direction, edge_types, after, self.at)?;
             Ok(found.into_iter().take(count_max).map(look).collect())
+        })
+    }
+
+    /// How many edges a block had, of these types; none at all means of every type. One to itself counts in each direction.
+    ///
+    /// # Errors
+    /// As [`GraphSnapshot::neighbours`].
+    ///
+    /// ```
+    /// use quire::Database;
+    /// use quire::graph::{BlockId, Direction, PutBlock, PutEdge};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let database = Database::builder(folder.path()).create(true).open()?;
+    /// let air = database.graph("air");
+    /// for name in ["EWR", "IAH"] {
+    ///     air.put_block(PutBlock::new("air", name, "airport"))?;
+    /// }
+    /// air.put_edge(PutEdge { properties: br#"{"miles": 1400}"#, ..PutEdge::new("air", "EWR", "flies_to", "IAH") })?;
+    ///
+    /// let snapshot = air.snapshot()?.expect("it was just made");
+    /// let [ewr, iah] = ["EWR", "IAH"].map(BlockId::of_name);
+    /// assert_eq!(snapshot.degree(ewr, Direction::Outgoing, &["flies_to"])?, 1);
+    /// let miles = snapshot.edge(ewr, "flies_to", iah, |edge| edge.properties.to_vec())?;
+    /// assert_eq!(miles.as_deref(), Some(&br#"{"miles": 1400}"#[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn degree(&self, block: BlockId, direction: Direction, edge_types: &[&str]) -> Result<usize> {
+        self.look(|graph| {
+            if graph.changed(block) <= self.at {
+                return Ok(graph.degree(block, direction, edge_types));
+            }
+            Ok(graph.neighbours_at(&self.history, block, direction, edge_types, None, self.at)?.len())
+        })
+    }
+
+    /// Shows an edge to `look`; `None` when it was not there.
+    ///
+    /// # Errors
+    /// As [`GraphSnapshot::block`].
+    pub fn edge<T>(
+        &self,
+        source: BlockId,
+        edge_type: &str,
+        target: BlockId,
+        look: impl FnOnce(&Edge<'_>) -> T,
+    ) -> Result<Option<T>> {
+        self.look(|graph| {
+            let found = graph.edge_at(&self.history, source, edge_type, target, self.at)?;
+            Ok(found.as_ref().map(look))
         })
     }
 

@@ -38,8 +38,8 @@ fn fill(database: &Database, clock: &ManualClock) {
         put("hot", round);
         put(&passing(round), round);
         graph.put_edge(PutEdge::new("g", "hot", "to", &*passing(round))).expect("accepted");
-        let properties = [u8::try_from(round).expect("few"); 300];
-        let edge = PutEdge { properties: &properties, ..PutEdge::new("g", "old", "to", "hot") };
+        let properties = format!("{round:300}");
+        let edge = PutEdge { properties: properties.as_bytes(), ..PutEdge::new("g", "old", "to", "hot") };
         graph.put_edge(edge).expect("accepted");
         if round.is_multiple_of(5) {
             graph.delete_edge("old", "to", "hot").expect("accepted");

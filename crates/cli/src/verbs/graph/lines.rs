@@ -41,6 +41,7 @@ pub(super) fn block(block: &Value) -> String {
         name(block),
         format!("  id        {}", word(block, "id")),
         format!("  kind      {}", word(block, "kind")),
+        format!("  source    {}", word(block, "source")),
         format!("  version   {}, put at {}", word(block, "version"), time(block, "time_ms")),
         format!("  tags      {}", words(block, "tags")),
         format!("  metadata  {}", bytes(block, "metadata")),

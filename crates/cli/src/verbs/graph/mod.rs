@@ -1,6 +1,8 @@
 //! `quire graph`: blocks, edges and walks, import and export.
 
+mod by;
 mod dot;
+mod edges;
 mod lines;
 mod read;
 mod transfer;
@@ -11,6 +13,7 @@ use std::io::Write;
 use clap::{Subcommand, ValueEnum};
 
 use crate::failure::Result;
+use edges::{Degree, Edge};
 use read::{Get, List, Neighbours, Paths, Walk};
 use transfer::{Export, Import};
 use write::{Delete, Link, Put, Retain, Trim, Unlink, UnlinkAll};
@@ -44,6 +47,10 @@ pub(crate) enum Graph {
     Unlink(Unlink),
     /// Delete all edges of a block, in several commits
     UnlinkAll(UnlinkAll),
+    /// Show an edge with its properties
+    Edge(Edge),
+    /// Count the edges of a block
+    Degree(Degree),
     /// List the blocks at the other ends of a block's edges
     #[command(alias = "neighbors")]
     Neighbours(Neighbours),
@@ -100,6 +107,8 @@ impl Graph {
             Graph::Link(link) => link.run(out),
             Graph::Unlink(unlink) => unlink.run(out),
             Graph::UnlinkAll(unlink) => unlink.run(out),
+            Graph::Edge(edge) => edge.run(out),
+            Graph::Degree(degree) => degree.run(out),
             Graph::Neighbours(neighbours) => neighbours.run(out),
             Graph::Walk(walk) => walk.run(out),
             Graph::Path(paths) => paths.run(out),
@@ -108,5 +117,13 @@ impl Graph {
             Graph::Import(import) => import.run(out),
             Graph::Export(export) => export.run(out),
         }
+    }
+}
+
+/// A read as of a position, if one is given.
+fn at(path: Path, at: Option<u64>) -> Path {
+    match at {
+        Some(at) => path.with("at", at),
+        None => path,
     }
 }

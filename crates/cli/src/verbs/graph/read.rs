@@ -5,7 +5,8 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Direction, dot, lines};
+use super::by::By;
+use super::{Direction, at, dot, lines};
 use crate::failure::{Failure, Result, aside};
 use crate::verbs::client::Path;
 use crate::verbs::place::Place;
@@ -16,9 +17,11 @@ use crate::verbs::print::{Form, list};
 pub(crate) struct Get {
     /// The graph, like air/routes
     graph: String,
-    /// The names of the blocks
+    /// The blocks
     #[arg(required = true, value_name = "BLOCK")]
     blocks: Vec<String>,
+    #[command(flatten)]
+    by: By,
     /// As of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
@@ -58,8 +61,10 @@ pub(crate) struct List {
 pub(crate) struct Neighbours {
     /// The graph, like air/routes
     graph: String,
-    /// The name of the block
+    /// The block
     block: String,
+    #[command(flatten)]
+    by: By,
     /// Which way to follow edges
     #[arg(long, value_enum, default_value = "both")]
     direction: Direction,
@@ -83,8 +88,10 @@ pub(crate) struct Neighbours {
 pub(crate) struct Walk {
     /// The graph, like air/routes
     graph: String,
-    /// The name of the block to start from
+    /// The block to start from
     start: String,
+    #[command(flatten)]
+    by: By,
     /// In which order
     #[arg(long, value_enum, default_value = "breadth")]
     order: Order,
@@ -93,8 +100,8 @@ pub(crate) struct Walk {
     /// How many edges away to go at most
     #[arg(long, value_name = "N", default_value_t = 3)]
     depth: u64,
-    /// Print at most so many blocks
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    /// Print at most so many blocks, up to 10,000
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     /// For Graphviz: the blocks and all edges between them
     #[arg(long, conflicts_with = "json")]
@@ -110,10 +117,12 @@ pub(crate) struct Walk {
 pub(crate) struct Paths {
     /// The graph, like air/routes
     graph: String,
-    /// The name of the block to start from
+    /// The block to start from
     from: String,
-    /// The name of the block to come to
+    /// The block to come to
     to: String,
+    #[command(flatten)]
+    by: By,
     /// Every way that visits no block twice, instead of a shortest one
     #[arg(long)]
     all: bool,
@@ -122,8 +131,8 @@ pub(crate) struct Paths {
     /// How many edges a way has at most
     #[arg(long, value_name = "N", default_value_t = 100)]
     depth: u64,
-    /// Print at most so many ways
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    /// Print at most so many ways, up to 10,000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     #[command(flatten)]
     place: Place,
@@ -193,13 +202,6 @@ impl Way {
     }
 }
 
-fn at(path: Path, at: Option<u64>) -> Path {
-    match at {
-        Some(at) => path.with("at", at),
-        None => path,
-    }
-}
-
 /// Says what kept an answer from being all there is.
 fn warn_of_bound(answer: &Value) {
     if let Some(bound) = answer["bound"].as_str() {
@@ -209,18 +211,19 @@ fn warn_of_bound(answer: &Value) {
 
 impl Get {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Get { graph, blocks, at: position, versions, place, form } = self;
+        let Get { graph, blocks, by, at: position, versions, place, form } = self;
         if versions && blocks.len() > 1 {
             return Err(Failure::new("--versions are those of one block"));
         }
         place.visit(|client| {
             let path = |block: &str| Path::new(&["graph", &graph, "blocks", block]);
             if !versions && let [block] = &blocks[..] {
-                let block = client.get(&at(path(block), position))?;
+                let block = client.get(&at(by.add_to(path(block)), position))?;
                 return form.print(out, std::slice::from_ref(&block), lines::block);
             }
             if !versions {
-                let asked = json!({ "blocks": blocks, "at": position });
+                let blocks_asked: Vec<Value> = blocks.iter().map(|block| by.block(block)).collect();
+                let asked = json!({ "blocks": blocks_asked, "at": position });
                 let answer = client.post(&Path::new(&["graph", &graph, "get"]), &asked)?;
                 let found = list(&answer, "blocks");
                 let is_there = |block: &&Value| !block.is_null();
@@ -234,7 +237,7 @@ impl Get {
                 };
             }
             let path = Path::new(&["graph", &graph, "blocks", &blocks[0], "versions"]);
-            let answer = client.get(&path.with("limit", 1_000))?;
+            let answer = client.get(&by.add_to(path).with("limit", 1_000))?;
             form.print(out, list(&answer, "versions"), |version| match &version["put"] {
                 Value::Null => format!("at {}: deleted", version["deleted"]["position"]),
                 put => format!("at {}: {}", put["position"], lines::short(put)),
@@ -272,10 +275,10 @@ impl List {
 
 impl Neighbours {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Neighbours { graph, block, direction, types, at: position, limit, place, form } = self;
+        let Neighbours { graph, block, by, direction, types, at: position, limit, place, form } = self;
         let asked = || {
             let path = Path::new(&["graph", &graph, "blocks", &block, "neighbours"]);
-            path.with("direction", direction.name()).with_all("type", &types)
+            by.add_to(path.with("direction", direction.name()).with_all("type", &types))
         };
         place.visit(|client| {
             let (mut left, mut after) = (limit, None::<String>);
@@ -302,11 +305,11 @@ impl Neighbours {
 
 impl Walk {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Walk { graph, start, order, way, depth, limit, dot, place, form } = self;
+        let Walk { graph, start, by, order, way, depth, limit, dot, place, form } = self;
         place.visit(|client| {
             let order = if matches!(order, Order::Breadth) { "breadth" } else { "depth" };
             let path = Path::new(&["graph", &graph, "walk"]).with("start", &start).with("order", order);
-            let path = way.add_to(path).with("depth", depth).with("limit", limit).with("edges", dot);
+            let path = way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit).with("edges", dot);
             let answer = client.get(&path)?;
             if dot {
                 dot::write(out, &answer)?;
@@ -321,10 +324,10 @@ impl Walk {
 
 impl Paths {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Paths { graph, from, to, all, way, depth, limit, place, form } = self;
+        let Paths { graph, from, to, by, all, way, depth, limit, place, form } = self;
         place.visit(|client| {
             let path = Path::new(&["graph", &graph, "paths"]).with("from", &from).with("to", &to).with("all", all);
-            let answer = client.get(&way.add_to(path).with("depth", depth).with("limit", limit))?;
+            let answer = client.get(&way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit))?;
             let paths = list(&answer, "paths");
             form.print(out, paths, lines::way)?;
             warn_of_bound(&answer);

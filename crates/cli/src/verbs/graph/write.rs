@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::by::By;
 use crate::failure::{Failure, Result};
 use crate::text::counted;
 use crate::verbs::client::Path;
@@ -19,8 +20,10 @@ use crate::verbs::print::{Form, word};
 pub(crate) struct Put {
     /// The graph, like air/routes; created when it is not there
     graph: String,
-    /// The name of the block
+    /// The block
     block: String,
+    #[command(flatten)]
+    by: By,
     /// What it is
     #[arg(long)]
     kind: String,
@@ -53,8 +56,10 @@ pub(crate) struct Put {
 pub(crate) struct Delete {
     /// The graph, like air/routes
     graph: String,
-    /// The name of the block
+    /// The block
     block: String,
+    #[command(flatten)]
+    by: By,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -66,12 +71,14 @@ pub(crate) struct Delete {
 pub(crate) struct Link {
     /// The graph, like air/routes; created when it is not there
     graph: String,
-    /// The name of the block where it leaves
+    /// The block where it leaves
     source: String,
     /// What it says, like calls
     edge_type: String,
-    /// The name of the block where it arrives
+    /// The block where it arrives
     target: String,
+    #[command(flatten)]
+    by: By,
     /// Its properties, as JSON
     #[arg(long, value_name = "JSON")]
     properties: Option<String>,
@@ -89,12 +96,14 @@ pub(crate) struct Link {
 pub(crate) struct Unlink {
     /// The graph, like air/routes
     graph: String,
-    /// The name of the block where it leaves
+    /// The block where it leaves
     source: String,
     /// What it says, like calls
     edge_type: String,
-    /// The name of the block where it arrives
+    /// The block where it arrives
     target: String,
+    #[command(flatten)]
+    by: By,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -106,8 +115,10 @@ pub(crate) struct Unlink {
 pub(crate) struct UnlinkAll {
     /// The graph, like air/routes
     graph: String,
-    /// The name of the block
+    /// The block
     block: String,
+    #[command(flatten)]
+    by: By,
     /// How many edges a commit deletes
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batch: u64,
@@ -172,7 +183,7 @@ impl Put {
         };
         let part = json!({ "put_block": {
             "graph": self.graph,
-            "block": self.block,
+            "block": self.by.block(&self.block),
             "kind": self.kind,
             "source": self.source,
             "tags": self.tags,
@@ -190,7 +201,7 @@ impl Put {
 
 impl Delete {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let part = json!({ "delete_block": { "graph": self.graph, "block": self.block } });
+        let part = json!({ "delete_block": { "graph": self.graph, "block": self.by.block(&self.block) } });
         commit(&self.place, self.form, &part, out, |reply| match reply["block_deleted"]["version"].as_u64() {
             None | Some(0) => format!("{} was not there", self.block),
             Some(version) => format!("{} deleted, version {version}", self.block),
@@ -202,9 +213,9 @@ impl Link {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let part = json!({ "put_edge": {
             "graph": self.graph,
-            "source": self.source,
+            "source": self.by.block(&self.source),
             "type": self.edge_type,
-            "target": self.target,
+            "target": self.by.block(&self.target),
             "properties": parsed("properties", self.properties)?,
             "allow_missing": self.allow_missing,
         } });
@@ -219,9 +230,9 @@ impl Unlink {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let part = json!({ "delete_edge": {
             "graph": self.graph,
-            "source": self.source,
+            "source": self.by.block(&self.source),
             "type": self.edge_type,
-            "target": self.target,
+            "target": self.by.block(&self.target),
         } });
         commit(&self.place, self.form, &part, out, |reply| {
             let what = if reply["edge_deleted"]["existed"] == true { "deleted" } else { "was not there" };
@@ -232,7 +243,7 @@ impl Unlink {
 
 impl UnlinkAll {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let part = json!({ "delete_edges": { "graph": self.graph, "block": self.block, "count_max": self.batch } });
+        let part = json!({ "delete_edges": { "graph": self.graph, "block": self.by.block(&self.block), "count_max": self.batch } });
         self.place.visit(|client| {
             let mut edges = 0;
             loop {

@@ -6,11 +6,12 @@
 use std::collections::HashSet;
 
 use quire::graph::{BlockId, BlockRef, Command, PutBlock, PutEdge};
-use quire::{Commit, Database, Outcome, Part};
+use quire::{Commit, Database, Outcome, Part, Reason};
 use serde::Serialize;
 
 use super::item::{EndItem, Item, Lined, wrong};
 use crate::commit::committed;
+use crate::commit::refusal::of_reason;
 use crate::error::Problem;
 
 /// About how many bytes an item takes in the log besides what it carries: ids, tags and headers.
@@ -69,6 +70,7 @@ pub(super) fn import(
             );
             return Err(Problem::too_large(message));
         }
+        check_each(graph, &ordered)?;
         if !allow_missing {
             check_ends(database, graph, &ordered)?;
         }
@@ -123,6 +125,15 @@ fn bytes_of(item: &Item) -> usize {
         Item::Edge(edge) => edge.properties.len(),
     };
     carried + ITEM_BYTES
+}
+
+/// That every item is one that some graph would take.
+fn check_each(graph: &str, items: &[&Lined]) -> Result<(), Problem> {
+    for lined in items {
+        let checked = command(graph, &lined.item, &tags(&lined.item), true).check();
+        checked.map_err(|refusal| of_reason(&Reason::Graph(refusal)).at_line(lined.line))?;
+    }
+    Ok(())
 }
 
 /// That every edge has its ends, among the file's blocks or in the graph: what a single commit would decide.

@@ -1,10 +1,12 @@
 //! CSV (RFC 4180): a file of blocks, or a file of edges, each with a line that names its columns.
 //!
 //! ```text
-//! blocks: name,id,kind,source,tags,metadata,content,content_base64     tags: a JSON array
-//! edges:  source,source_id,type,target,target_id,properties
+//! blocks: name,id,kind,source,tags,metadata,metadata_base64,content,content_base64     tags: a JSON array
+//! edges:  source,source_id,type,target,target_id,properties,properties_base64
 //! ```
-//! Columns may be in any order, and those that are not needed may be left out.
+//! Columns may be in any order, and those that are not needed may be left out. What is written has every id, so that edges and blocks
+//! are joined by `source_id`, `target_id` and `id`, and the names of the blocks that have one. Of a column and its
+//! `_base64` one is filled: that, when the bytes are no text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,8 +14,10 @@ use base64::engine::general_purpose::STANDARD;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, Lined, wrong};
 use crate::error::Problem;
 
-const BLOCK_COLUMNS: [&str; 8] = ["name", "id", "kind", "source", "tags", "metadata", "content", "content_base64"];
-const EDGE_COLUMNS: [&str; 6] = ["source", "source_id", "type", "target", "target_id", "properties"];
+const BLOCK_COLUMNS: [&str; 9] =
+    ["name", "id", "kind", "source", "tags", "metadata", "metadata_base64", "content", "content_base64"];
+const EDGE_COLUMNS: [&str; 7] =
+    ["source", "source_id", "type", "target", "target_id", "properties", "properties_base64"];
 
 /// Reads a file of blocks.
 pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
@@ -21,17 +25,13 @@ pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
         let field = |name: &str| row.field(name);
         let tags = field("tags");
         let tags = if tags.is_empty() { Ok(Vec::new()) } else { serde_json::from_str(tags) };
-        let content = match field("content_base64") {
-            "" => field("content").as_bytes().to_vec(),
-            base64 => STANDARD.decode(base64).map_err(|error| format!("content_base64: {error}"))?,
-        };
         Ok(Item::Block(BlockItem {
             block: EndItem::of(field("name"), field("id"), "name or id")?,
             kind: field("kind").to_owned(),
             source: field("source").to_owned(),
             tags: tags.map_err(|error| format!("tags is a JSON array of strings: {error}"))?,
-            metadata: field("metadata").as_bytes().to_vec(),
-            content,
+            metadata: row.bytes("metadata", "metadata_base64")?,
+            content: row.bytes("content", "content_base64")?,
         }))
     })
 }
@@ -44,7 +44,7 @@ pub(super) fn read_edges(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
             source: EndItem::of(field("source"), field("source_id"), "source")?,
             edge_type: field("type").to_owned(),
             target: EndItem::of(field("target"), field("target_id"), "target")?,
-            properties: field("properties").as_bytes().to_vec(),
+            properties: row.bytes("properties", "properties_base64")?,
         }))
     })
 }
@@ -61,6 +61,15 @@ impl<'r> Row<'r> {
         let column = self.header.iter().position(|column| column == name);
         column.and_then(|column| self.record.get(column)).unwrap_or_default()
     }
+
+    /// The bytes that one of two fields gives.
+    fn bytes(&self, text: &str, base64: &str) -> Result<Vec<u8>, String> {
+        match (self.field(text), self.field(base64)) {
+            (given, "") => Ok(given.as_bytes().to_vec()),
+            ("", given) => STANDARD.decode(given).map_err(|error| format!("{base64}: {error}")),
+            _ => Err(format!("give {text} or {base64}, not both")),
+        }
+    }
 }
 
 fn read(
@@ -68,20 +77,50 @@ fn read(
     columns: &[&str],
     make: impl Fn(&Row<'_>) -> Result<Item, String>,
 ) -> Result<Vec<Lined>, Problem> {
+    if let Some(line) = open_quote(bytes) {
+        return Err(wrong(line, "a quote is opened, and never closed"));
+    }
     let mut reader = csv::Reader::from_reader(bytes);
-    let line_of = |error: &csv::Error| error.position().map_or(1, csv::Position::line);
-    let header = reader.headers().map_err(|error| wrong(line_of(&error), &error))?.clone();
+    let header = reader.headers().map_err(|error| refused(&error))?.clone();
     if let Some(unknown) = header.iter().find(|name| !columns.contains(name)) {
         return Err(wrong(1, format_args!("there is no column {unknown:?}; there are {}", columns.join(", "))));
     }
     let mut items = Vec::new();
     for record in reader.records() {
-        let record = record.map_err(|error| wrong(line_of(&error), &error))?;
+        let record = record.map_err(|error| refused(&error))?;
         let line = record.position().map_or(0, csv::Position::line);
         let item = make(&Row { header: &header, record: &record }).map_err(|message| wrong(line, message))?;
         items.push(Lined { line, item });
     }
     Ok(items)
+}
+
+fn refused(error: &csv::Error) -> Problem {
+    let line = error.position().map_or(1, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            wrong(line, format_args!("there are {len} fields, and {expected_len} columns"))
+        }
+        csv::ErrorKind::Utf8 { err, .. } => wrong(line, err),
+        _ => wrong(line, error),
+    }
+}
+
+/// The line of a quote that nothing closes: a reader takes everything behind it for one field.
+fn open_quote(bytes: &[u8]) -> Option<u64> {
+    let (mut line, mut opened, mut is_begin) = (1, None, true);
+    for byte in bytes {
+        match (byte, opened) {
+            // A quote within a quoted field opens it again right behind where it closed it.
+            (b'"', Some(_)) => (opened, is_begin) = (None, true),
+            (b'"', None) if is_begin => opened = Some(line),
+            (b',' | b'\n' | b'\r', None) => is_begin = true,
+            (_, None) => is_begin = false,
+            (_, Some(_)) => {}
+        }
+        line += u64::from(*byte == b'\n');
+    }
+    opened
 }
 
 /// Writes blocks, or edges, and passes over the other.
@@ -104,18 +143,16 @@ impl Writer {
             Item::Block(block) if self.of_blocks => {
                 let (name, id) = parts(&block.block);
                 let tags = serde_json::to_string(&block.tags).expect("strings are JSON");
-                let metadata = String::from_utf8_lossy(&block.metadata);
-                let (content, base64) = match str::from_utf8(&block.content) {
-                    Ok(text) => (text, String::new()),
-                    Err(_) => ("", STANDARD.encode(&block.content)),
-                };
-                let row = [&name, &id, &block.kind, &block.source, &tags, &*metadata, content, &base64];
+                let (metadata, metadata_base64) = text_or_base64(&block.metadata);
+                let (content, content_base64) = text_or_base64(&block.content);
+                let (kind, source) = (&block.kind, &block.source);
+                let row = [name, &id, kind, source, &tags, metadata, &metadata_base64, content, &content_base64];
                 self.rows.write_record(row).expect("memory takes everything");
             }
             Item::Edge(edge) if !self.of_blocks => {
                 let ((source, source_id), (target, target_id)) = (parts(&edge.source), parts(&edge.target));
-                let properties = String::from_utf8_lossy(&edge.properties);
-                let row = [&source, &source_id, &edge.edge_type, &target, &target_id, &*properties];
+                let (properties, base64) = text_or_base64(&edge.properties);
+                let row = [source, &source_id, &edge.edge_type, target, &target_id, properties, &base64];
                 self.rows.write_record(row).expect("memory takes everything");
             }
             _ => {}
@@ -127,9 +164,18 @@ impl Writer {
     }
 }
 
-fn parts(end: &EndItem) -> (String, String) {
-    match end {
-        EndItem::Name(name) => (name.clone(), String::new()),
-        EndItem::Id(id) => (String::new(), id.to_string()),
+/// The name of a block, if it has one, and its id.
+fn parts(end: &EndItem) -> (&str, String) {
+    let name = match end {
+        EndItem::Name(name) => name.as_str(),
+        EndItem::Id(_) => "",
+    };
+    (name, end.id().to_string())
+}
+
+fn text_or_base64(bytes: &[u8]) -> (&str, String) {
+    match str::from_utf8(bytes) {
+        Ok(text) => (text, String::new()),
+        Err(_) => ("", STANDARD.encode(bytes)),
     }
 }

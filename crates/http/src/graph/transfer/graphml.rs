@@ -1,14 +1,22 @@
 //! GraphML (<http://graphml.graphdrawing.org/specification.html>): nodes and edges with data.
 //!
-//! A node's `id` is the block's name, or `id:` and its 32 hexadecimal digits. The data `kind`, `source`, `tags` (a JSON array),
-//! `metadata`, `content` and `content_base64` belong to nodes, `type` and `properties` to edges. Data of other names is
-//! taken up into a node's metadata, or an edge's properties, when those are not given; a node without a kind is a `node`, an
-//! edge without a type a `link`.
+//! A block is the same text wherever it stands, as a node's `id` and as an edge's `source` and `target`, so that any tool joins them: its
+//! name, or `id:` and its 32 hexadecimal digits when it has none, or one that XML can't hold or that begins with `id:`; the
+//! node then has the data `name`, too. The data `kind`, `source`, `tags` (a JSON array), `metadata` and `content` belong to
+//! nodes, `type` and `properties` to edges; what XML can't hold is given in base64, under the name with `_base64` behind it.
+//!
+//! Of other tools: data of other names is taken up into a node's metadata, or an edge's properties, in the type that its key
+//! has; a node without a kind is a `node`, an edge without a type a `link`; an undirected edge is one each way. What a graph
+//! can't hold (hyperedges, ports, two edges of one type from a node to another) is refused.
+
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use roxmltree::{Document, Node};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::item::{BlockItem, EdgeItem, EndItem, Item, Lined, wrong};
 use crate::error::Problem;
@@ -19,24 +27,26 @@ const ID: &str = "id:";
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
     let text = str::from_utf8(bytes).map_err(|error| Problem::invalid(format!("the file is not UTF-8: {error}")))?;
     let document = Document::parse(text).map_err(|error| wrong(u64::from(error.pos().row), &error))?;
-    // Data names its key, and the key has the name that people know it by.
-    let keys: Vec<(&str, &str)> = document
-        .descendants()
-        .filter(|node| node.has_tag_name_any("key"))
-        .filter_map(|key| key.attribute("id").map(|id| (id, key.attribute("attr.name").unwrap_or(id))))
-        .collect();
+    let keys = Keys::of(&document);
     let (mut items, mut lines) = (Vec::new(), Lines { text, at: 0, line: 1 });
+    let mut seen = Seen::default();
     for node in document.descendants() {
         let line = lines.of(node.range().start);
-        let data = || data(node, &keys);
-        let item = if node.has_tag_name_any("node") {
-            block(node, data())
-        } else if node.has_tag_name_any("edge") {
-            edge(node, data())
-        } else {
-            continue;
+        let made = match node.tag_name().name() {
+            "node" => block(node, &keys).and_then(|block| {
+                seen.node(&block, line)?;
+                Ok(vec![Item::Block(block)])
+            }),
+            "edge" => edge(node, &keys).and_then(|edge| {
+                let edges = both_ways(node, edge);
+                edges.iter().try_for_each(|edge| seen.edge(edge, line))?;
+                Ok(edges.into_iter().map(Item::Edge).collect())
+            }),
+            unheld @ ("hyperedge" | "port") => Err(format!("a graph has no {unheld}s")),
+            _ => continue,
         };
-        items.push(Lined { line, item: item.map_err(|message| wrong(line, message))? });
+        let made = made.map_err(|message| wrong(line, message))?;
+        items.extend(made.into_iter().map(|item| Lined { line, item }));
     }
     Ok(items)
 }
@@ -57,97 +67,256 @@ impl Lines<'_> {
     }
 }
 
-/// Looks at names whatever their namespace: files without one are common.
-trait AnyNamespace {
-    fn has_tag_name_any(&self, name: &str) -> bool;
+/// The lines of nodes and edges: of two that would be one, neither is lost without a word.
+#[derive(Debug, Default)]
+struct Seen {
+    nodes: HashMap<[u8; 16], u64>,
+    edges: HashMap<([u8; 16], String, [u8; 16]), u64>,
 }
 
-impl AnyNamespace for Node<'_, '_> {
-    fn has_tag_name_any(&self, name: &str) -> bool {
-        self.is_element() && self.tag_name().name() == name
+impl Seen {
+    fn node(&mut self, block: &BlockItem, line: u64) -> Result<(), String> {
+        match self.nodes.entry(*block.block.id().as_bytes()) {
+            Entry::Occupied(first) => Err(format!("the node stands on line {} already", first.get())),
+            Entry::Vacant(free) => {
+                free.insert(line);
+                Ok(())
+            }
+        }
+    }
+
+    fn edge(&mut self, edge: &EdgeItem, line: u64) -> Result<(), String> {
+        let id = |end: &EndItem| *end.id().as_bytes();
+        match self.edges.entry((id(&edge.source), edge.edge_type.clone(), id(&edge.target))) {
+            Entry::Occupied(first) => {
+                let first = first.get();
+                Err(format!("an edge of type {:?} between these nodes stands on line {first} already", edge.edge_type))
+            }
+            Entry::Vacant(free) => {
+                free.insert(line);
+                Ok(())
+            }
+        }
     }
 }
 
-fn data<'a>(node: Node<'a, '_>, keys: &[(&'a str, &'a str)]) -> Vec<(&'a str, String)> {
-    let children = node.children().filter(|child| child.has_tag_name_any("data"));
-    let named = children.filter_map(|child| {
-        let key = child.attribute("key")?;
-        let name = keys.iter().find(|(id, _)| *id == key).map_or(key, |(_, name)| name);
-        let text: String = child.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect();
-        Some((name, text))
-    });
-    named.collect()
+/// What data means: it names its key, and the key has the name that people know it by, a type and a default.
+#[derive(Debug, Default)]
+struct Keys<'a> {
+    by_id: HashMap<&'a str, Key<'a>>,
+    /// Of those with a default: whose data it is, and the default.
+    defaults: Vec<(&'a str, Key<'a>, String)>,
 }
 
-fn end(id: Option<&str>, what: &str) -> Result<EndItem, String> {
+#[derive(Debug, Clone, Copy)]
+struct Key<'a> {
+    name: &'a str,
+    value_type: &'a str,
+}
+
+/// The value that a node or an edge has of a key.
+struct Datum<'a> {
+    key: Key<'a>,
+    text: String,
+}
+
+impl<'a> Keys<'a> {
+    fn of(document: &'a Document<'_>) -> Self {
+        let mut keys = Keys::default();
+        for node in document.descendants().filter(|node| is(node, "key")) {
+            let Some(id) = node.attribute("id") else { continue };
+            let (name, value_type) = (node.attribute("attr.name").unwrap_or(id), node.attribute("attr.type"));
+            let key = Key { name, value_type: value_type.unwrap_or("string") };
+            keys.by_id.insert(id, key);
+            if let Some(default) = node.children().find(|child| is(child, "default")) {
+                keys.defaults.push((node.attribute("for").unwrap_or("all"), key, text_of(default)));
+            }
+        }
+        keys
+    }
+
+    /// The data of a node or an edge, each name once.
+    fn data(&self, node: Node<'a, '_>) -> Result<Vec<Datum<'a>>, String> {
+        let mut data: Vec<Datum<'a>> = Vec::new();
+        for child in node.children().filter(|child| is(child, "data")) {
+            let Some(id) = child.attribute("key") else { return Err("data names no key".to_owned()) };
+            let key = self.by_id.get(id).copied().unwrap_or(Key { name: id, value_type: "string" });
+            if data.iter().any(|datum| datum.key.name == key.name) {
+                return Err(format!("data {:?} is given twice", key.name));
+            }
+            data.push(Datum { key, text: text_of(child) });
+        }
+        let owner = node.tag_name().name();
+        for (of, key, text) in &self.defaults {
+            if (*of == owner || *of == "all") && !data.iter().any(|datum| datum.key.name == key.name) {
+                data.push(Datum { key: *key, text: text.clone() });
+            }
+        }
+        Ok(data)
+    }
+}
+
+/// Whether a node is an element of this name, whatever its namespace: files without one are common.
+fn is(node: &Node<'_, '_>, name: &str) -> bool {
+    node.is_element() && node.tag_name().name() == name
+}
+
+fn text_of(node: Node<'_, '_>) -> String {
+    node.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect()
+}
+
+/// Data that is no text of ours: what becomes of it in metadata and properties.
+#[derive(Debug, Default)]
+struct Others(BTreeMap<String, Box<RawValue>>);
+
+impl Others {
+    fn add(&mut self, datum: &Datum<'_>) -> Result<(), String> {
+        let Datum { key: Key { name, value_type }, text } = datum;
+        let json = value(value_type, text).ok_or_else(|| format!("data {name:?} is {value_type}, and not {text:?}"))?;
+        let json = RawValue::from_string(json).expect("values are JSON");
+        self.0.insert((*name).to_owned(), json);
+        Ok(())
+    }
+
+    /// All of it, as the bytes that are given instead of it say unless they say nothing.
+    fn beside(self, given: Vec<u8>, field: &str) -> Result<Vec<u8>, String> {
+        match self.0.first_key_value() {
+            None => Ok(given),
+            Some((name, _)) if !given.is_empty() => Err(format!("data {name:?} has no place beside {field}")),
+            Some(_) => Ok(serde_json::to_vec(&self.0).expect("values are JSON")),
+        }
+    }
+}
+
+/// The JSON of a value of a type of GraphML.
+fn value(value_type: &str, text: &str) -> Option<String> {
+    let word = text.trim();
+    match value_type {
+        "boolean" => match word.to_ascii_lowercase().as_str() {
+            "true" | "1" => Some("true".to_owned()),
+            "false" | "0" => Some("false".to_owned()),
+            _ => None,
+        },
+        "int" | "long" => word.parse::<i64>().ok().map(|number| number.to_string()),
+        "float" | "double" => {
+            let number = word.parse::<f64>().ok()?;
+            match serde_json::from_str::<&RawValue>(word) {
+                Ok(as_it_is) => Some(as_it_is.get().to_owned()),
+                Err(_) if number.is_finite() => Some(serde_json::json!(number).to_string()),
+                // JSON has no such numbers.
+                Err(_) => Some(serde_json::json!(word).to_string()),
+            }
+        }
+        _ => Some(serde_json::json!(text).to_string()),
+    }
+}
+
+fn end(id: Option<&str>, name: &str, what: &str) -> Result<EndItem, String> {
     let id = id.unwrap_or_default();
     match id.strip_prefix(ID) {
-        Some(digits) => EndItem::of("", digits, what),
+        Some(digits) => EndItem::of(name, digits, what),
         None => EndItem::of(id, "", what),
     }
 }
 
-fn block(node: Node<'_, '_>, data: Vec<(&str, String)>) -> Result<Item, String> {
-    let block = end(node.attribute("id"), "the node's id")?;
-    let mut item = BlockItem {
-        block,
-        kind: "node".to_owned(),
-        source: String::new(),
-        tags: Vec::new(),
-        metadata: Vec::new(),
-        content: Vec::new(),
+/// One of our own fields, and its bytes.
+type Field<'d> = (&'static str, Cow<'d, [u8]>);
+
+/// What data says of one of our own fields, as bytes: as text or, under the name with `_base64` behind it, in base64.
+fn field<'d>(datum: &'d Datum<'_>, names: &[&'static str]) -> Result<Option<Field<'d>>, String> {
+    let (name, is_base64) = match datum.key.name.strip_suffix(BASE64) {
+        Some(name) => (name, true),
+        None => (datum.key.name, false),
     };
-    let mut others = Map::new();
-    for (name, text) in data {
-        match name {
-            "kind" => item.kind = text,
-            "source" => item.source = text,
-            "tags" => {
-                let tags = serde_json::from_str(&text);
-                item.tags = tags.map_err(|error| format!("tags is a JSON array of strings: {error}"))?;
-            }
-            "metadata" => item.metadata = text.into_bytes(),
-            "content" => item.content = text.into_bytes(),
-            "content_base64" => {
-                item.content = STANDARD.decode(text).map_err(|error| format!("content_base64: {error}"))?;
-            }
-            other => drop(others.insert(other.to_owned(), Value::String(text))),
-        }
-    }
-    if item.metadata.is_empty() && !others.is_empty() {
-        item.metadata = Value::Object(others).to_string().into_bytes();
-    }
-    Ok(Item::Block(item))
+    let Some(name) = names.iter().find(|known| **known == name) else { return Ok(None) };
+    let bytes = match is_base64 {
+        true => Cow::Owned(STANDARD.decode(&datum.text).map_err(|error| format!("{name}{BASE64}: {error}"))?),
+        false => Cow::Borrowed(datum.text.as_bytes()),
+    };
+    Ok(Some((name, bytes)))
 }
 
-fn edge(node: Node<'_, '_>, data: Vec<(&str, String)>) -> Result<Item, String> {
-    let (source, target) = (end(node.attribute("source"), "source")?, end(node.attribute("target"), "target")?);
-    let mut item = EdgeItem { source, edge_type: "link".to_owned(), target, properties: Vec::new() };
-    let mut others = Map::new();
-    for (name, text) in data {
-        match name {
-            "type" => item.edge_type = text,
-            "properties" => item.properties = text.into_bytes(),
-            other => drop(others.insert(other.to_owned(), Value::String(text))),
+fn text(name: &str, bytes: Cow<'_, [u8]>) -> Result<String, String> {
+    String::from_utf8(bytes.into_owned()).map_err(|error| format!("{name} is not UTF-8: {error}"))
+}
+
+fn block(node: Node<'_, '_>, keys: &Keys<'_>) -> Result<BlockItem, String> {
+    let id = node.attribute("id");
+    // The name of a node that is given by its id: of others the id is the name, and data of that name is theirs.
+    let is_by_id = id.is_some_and(|id| id.starts_with(ID));
+    let names = if is_by_id { &NODE_FIELDS[..] } else { &NODE_FIELDS[1..] };
+    let (mut kind, mut source, mut tags, mut metadata, mut content) = (None, None, None, Vec::new(), Vec::new());
+    let (mut block_name, mut others) = (String::new(), Others::default());
+    for datum in keys.data(node)? {
+        match field(&datum, names)? {
+            Some(("name", bytes)) => block_name = text("name", bytes)?,
+            Some(("kind", bytes)) => kind = Some(text("kind", bytes)?),
+            Some(("source", bytes)) => source = Some(text("source", bytes)?),
+            Some(("tags", bytes)) => {
+                let list = serde_json::from_slice(&bytes);
+                tags = Some(list.map_err(|error| format!("tags is a JSON array of strings: {error}"))?);
+            }
+            Some(("metadata", bytes)) => metadata = bytes.into_owned(),
+            Some((_, bytes)) => content = bytes.into_owned(),
+            None => others.add(&datum)?,
         }
     }
-    if item.properties.is_empty() && !others.is_empty() {
-        item.properties = Value::Object(others).to_string().into_bytes();
-    }
-    Ok(Item::Edge(item))
+    Ok(BlockItem {
+        block: end(id, &block_name, "the node's id")?,
+        kind: kind.unwrap_or_else(|| "node".to_owned()),
+        source: source.unwrap_or_default(),
+        tags: tags.unwrap_or_default(),
+        metadata: others.beside(metadata, "metadata")?,
+        content,
+    })
 }
+
+fn edge(node: Node<'_, '_>, keys: &Keys<'_>) -> Result<EdgeItem, String> {
+    let end = |what| end(node.attribute(what), "", what);
+    let (source, target) = (end("source")?, end("target")?);
+    let (mut edge_type, mut properties, mut others) = (None, Vec::new(), Others::default());
+    for datum in keys.data(node)? {
+        match field(&datum, &EDGE_FIELDS)? {
+            Some(("type", bytes)) => edge_type = Some(text("type", bytes)?),
+            Some((_, bytes)) => properties = bytes.into_owned(),
+            None => others.add(&datum)?,
+        }
+    }
+    let edge_type = edge_type.unwrap_or_else(|| "link".to_owned());
+    Ok(EdgeItem { source, edge_type, target, properties: others.beside(properties, "properties")? })
+}
+
+/// An edge as it is, or, when it has no direction, one each way.
+fn both_ways(node: Node<'_, '_>, edge: EdgeItem) -> Vec<EdgeItem> {
+    let graph = || node.ancestors().find(|outer| is(outer, "graph")).and_then(|graph| graph.attribute("edgedefault"));
+    let is_directed = match node.attribute("directed") {
+        Some(directed) => !matches!(directed, "false" | "0"),
+        None => graph() != Some("undirected"),
+    };
+    if is_directed || edge.source.id() == edge.target.id() {
+        return vec![edge];
+    }
+    let back = EdgeItem { source: edge.target.clone(), target: edge.source.clone(), ..edge.clone() };
+    vec![edge, back]
+}
+
+/// What a node has, each as text or in base64; the first only when its id is not the name.
+const NODE_FIELDS: [&str; 6] = ["name", "kind", "source", "tags", "metadata", "content"];
+
+/// What an edge has.
+const EDGE_FIELDS: [&str; 2] = ["type", "properties"];
+
+const BASE64: &str = "_base64";
 
 /// Writes what stands before the items.
 pub(super) fn begin(graph: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(
         b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
     );
-    for (owner, names) in [
-        ("node", &["kind", "source", "tags", "metadata", "content", "content_base64"][..]),
-        ("edge", &["type", "properties"][..]),
-    ] {
-        for name in names {
-            let key = format!("  <key id=\"{name}\" for=\"{owner}\" attr.name=\"{name}\" attr.type=\"string\"/>\n");
+    for (owner, names) in [("node", &NODE_FIELDS[..]), ("edge", &EDGE_FIELDS[..])] {
+        for (name, form) in names.iter().flat_map(|name| [(name, ""), (name, BASE64)]) {
+            let id = format!("{name}{form}");
+            let key = format!("  <key id=\"{id}\" for=\"{owner}\" attr.name=\"{id}\" attr.type=\"string\"/>\n");
             out.extend_from_slice(key.as_bytes());
         }
     }
@@ -163,25 +332,28 @@ pub(super) fn end_of_file(out: &mut Vec<u8>) {
 pub(super) fn write(item: &Item, out: &mut Vec<u8>) {
     match item {
         Item::Block(block) => {
-            out.extend_from_slice(format!("    <node id=\"{}\">", escaped(&id(&block.block))).as_bytes());
-            add(out, "kind", &block.kind);
-            add(out, "source", &block.source);
+            let id = id(&block.block);
+            out.extend_from_slice(format!("    <node id=\"{}\">", escaped(&id)).as_bytes());
+            if let EndItem::Name(name) = &block.block
+                && *name != id
+            {
+                add(out, "name", name.as_bytes());
+            }
+            add(out, "kind", block.kind.as_bytes());
+            add(out, "source", block.source.as_bytes());
             if !block.tags.is_empty() {
-                add(out, "tags", &serde_json::to_string(&block.tags).expect("strings are JSON"));
+                add(out, "tags", &serde_json::to_vec(&block.tags).expect("strings are JSON"));
             }
-            add(out, "metadata", &String::from_utf8_lossy(&block.metadata));
-            match str::from_utf8(&block.content) {
-                Ok(text) if text.chars().all(is_xml) => add(out, "content", text),
-                _ => add(out, "content_base64", &STANDARD.encode(&block.content)),
-            }
+            add(out, "metadata", &block.metadata);
+            add(out, "content", &block.content);
             out.extend_from_slice(b"</node>\n");
         }
         Item::Edge(edge) => {
             let (source, target) = (id(&edge.source), id(&edge.target));
             let head = format!("    <edge source=\"{}\" target=\"{}\">", escaped(&source), escaped(&target));
             out.extend_from_slice(head.as_bytes());
-            add(out, "type", &edge.edge_type);
-            add(out, "properties", &String::from_utf8_lossy(&edge.properties));
+            add(out, "type", edge.edge_type.as_bytes());
+            add(out, "properties", &edge.properties);
             out.extend_from_slice(b"</edge>\n");
         }
     }
@@ -189,17 +361,20 @@ pub(super) fn write(item: &Item, out: &mut Vec<u8>) {
 
 fn id(end: &EndItem) -> String {
     match end {
-        // A name that looks like an id, or that XML can't hold, is given by its id.
         EndItem::Name(name) if !name.starts_with(ID) && name.chars().all(is_xml) => name.clone(),
-        EndItem::Name(name) => format!("{ID}{}", quire::graph::BlockId::of_name(name)),
-        EndItem::Id(id) => format!("{ID}{id}"),
+        _ => format!("{ID}{}", end.id()),
     }
 }
 
-fn add(out: &mut Vec<u8>, key: &str, text: &str) {
-    if !text.is_empty() {
-        out.extend_from_slice(format!("<data key=\"{key}\">{}</data>", escaped(text)).as_bytes());
+fn add(out: &mut Vec<u8>, name: &str, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
     }
+    let (form, text) = match str::from_utf8(bytes) {
+        Ok(text) if text.chars().all(is_xml) => ("", escaped(text)),
+        _ => (BASE64, STANDARD.encode(bytes)),
+    };
+    out.extend_from_slice(format!("<data key=\"{name}{form}\">{text}</data>").as_bytes());
 }
 
 /// Whether XML 1.0 has the character, and gives it back as it was.
@@ -207,6 +382,7 @@ fn is_xml(character: char) -> bool {
     !matches!(character, '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
+/// Text that XML can hold, as it stands in attributes and elements.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -217,8 +393,7 @@ fn escaped(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\n' => escaped.push_str("&#10;"),
             '\t' => escaped.push_str("&#9;"),
-            other if is_xml(other) => escaped.push(other),
-            _ => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
         }
     }
     escaped

@@ -53,7 +53,11 @@ impl EndItem {
         }
     }
 
-    /// Of a field for the name and one for the id, of which one is filled.
+    pub(super) fn id(&self) -> BlockId {
+        self.block().id()
+    }
+
+    /// Of a field for the name and one for the id, of which one is filled, or both of one block.
     pub(super) fn of(name: &str, id: &str, what: &str) -> Result<Self, String> {
         match (name, id) {
             ("", "") => Err(format!("{what} has to be given")),

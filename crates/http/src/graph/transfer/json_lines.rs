@@ -68,7 +68,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let parsed: Line<'_> = serde_json::from_slice(text).map_err(|error| wrong(line, error))?;
+        let parsed: Line<'_> = serde_json::from_slice(text).map_err(|error| wrong(line, of_line(&error)))?;
         let item = match &parsed {
             Line::Block(block) => Item::Block(block_item(block).map_err(|problem| problem.at_line(line))?),
             Line::Edge(edge) => Item::Edge(edge_item(edge).map_err(|problem| problem.at_line(line))?),
@@ -76,6 +76,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
         items.push(Lined { line, item });
     }
     Ok(items)
+}
+
+/// What is wrong with a line of its own: of the parser's place the column counts.
+fn of_line(error: &serde_json::Error) -> String {
+    let (message, column) = (error.to_string(), error.column());
+    match message.strip_suffix(&format!(" at line {} column {column}", error.line())) {
+        Some(message) => format!("column {column}: {message}"),
+        None => message,
+    }
 }
 
 fn text<'t>(text: &'t Option<Text<'_>>) -> &'t str {
@@ -160,8 +169,8 @@ pub(super) fn write(item: &Item, out: &mut Vec<u8>) {
             kind: &block.kind,
             source: &block.source,
             tags: &block.tags,
-            metadata: Shown::value("metadata", &block.metadata[..]),
-            content: Shown::value("content", &block.content[..]),
+            metadata: Shown::line("metadata", &block.metadata[..]),
+            content: Shown::line("content", &block.content[..]),
         },
         Item::Edge(edge) => Written::Edge {
             source: name(&edge.source),
@@ -169,7 +178,7 @@ pub(super) fn write(item: &Item, out: &mut Vec<u8>) {
             edge_type: &edge.edge_type,
             target: name(&edge.target),
             target_id: parts(&edge.target),
-            properties: Shown::value("properties", &edge.properties[..]),
+            properties: Shown::line("properties", &edge.properties[..]),
         },
     };
     serde_json::to_writer(&mut *out, &written).expect("memory takes everything");

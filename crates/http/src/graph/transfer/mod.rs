@@ -10,9 +10,11 @@ mod csv;
 mod graphml;
 mod item;
 mod json_lines;
+#[cfg(test)]
+mod tests;
 
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io::Write as _;
 use std::sync::Arc;
 
 use axum::Json;
@@ -20,7 +22,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use quire::graph::{Direction, ListCursor, ListPlan, Neighbour, Wants};
+use quire::graph::{BlockId, Direction, ListCursor, ListPlan, Neighbour, Wants};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -31,7 +33,7 @@ use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Named, Params};
 use commit::{Imported, Progress, Terms};
-use item::{BlockItem, EdgeItem, EndItem, Item};
+use item::{BlockItem, EdgeItem, EndItem, Item, Lined};
 
 /// The most bytes of an import.
 pub(crate) const IMPORT_BYTES_MAX: usize = 256 << 20;
@@ -55,6 +57,43 @@ const FORMATS: [(&str, Format); 4] = [
     ("graphml", Format::GraphMl),
 ];
 
+impl Format {
+    /// The blocks and edges of a file.
+    fn read(self, bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
+        // The byte order mark that some tools begin UTF-8 with.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        match self {
+            Format::JsonLines => json_lines::read(bytes),
+            Format::CsvBlocks => csv::read_blocks(bytes),
+            Format::CsvEdges => csv::read_edges(bytes),
+            Format::GraphMl => graphml::read(bytes),
+        }
+    }
+
+    /// A file of all that `each` gives.
+    fn write(
+        self,
+        graph: &str,
+        each: impl FnOnce(&mut dyn FnMut(Item)) -> Result<(), Problem>,
+    ) -> Result<Vec<u8>, Problem> {
+        let mut out = Vec::new();
+        match self {
+            Format::JsonLines => each(&mut |item| json_lines::write(&item, &mut out))?,
+            Format::CsvBlocks | Format::CsvEdges => {
+                let mut writer = csv::Writer::new(self == Format::CsvBlocks);
+                each(&mut |item| writer.add(&item))?;
+                out = writer.finish();
+            }
+            Format::GraphMl => {
+                graphml::begin(graph, &mut out);
+                each(&mut |item| graphml::write(&item, &mut out))?;
+                graphml::end_of_file(&mut out);
+            }
+        }
+        Ok(out)
+    }
+}
+
 /// `POST /v1/graph/{graph}/import`: puts the blocks and edges of a file.
 pub(crate) async fn import(
     State(app): State<Arc<App>>,
@@ -69,12 +108,7 @@ pub(crate) async fn import(
     params.end()?;
     let terms = Terms { may_batch, allow_missing };
     let import = move |progress: &mut dyn FnMut(Progress)| {
-        let items = match format {
-            Format::JsonLines => json_lines::read(&body)?,
-            Format::CsvBlocks => csv::read_blocks(&body)?,
-            Format::CsvEdges => csv::read_edges(&body)?,
-            Format::GraphMl => graphml::read(&body)?,
-        };
+        let items = format.read(&body)?;
         commit::import(&app.database, &graph, &items, terms, progress)
     };
     if tells { told(import).await } else { Ok(Json(aside(move || import(&mut |_| ())).await?).into_response()) }
@@ -122,21 +156,7 @@ pub(crate) async fn export(
     params.end()?;
     let (kind, bytes) = aside(move || {
         let snapshot = snapshot(&app.database, &graph, at)?;
-        let mut out = Vec::new();
-        match format {
-            Format::JsonLines => each(&snapshot, &mut |item| json_lines::write(&item, &mut out))?,
-            Format::CsvBlocks | Format::CsvEdges => {
-                let mut writer = csv::Writer::new(format == Format::CsvBlocks);
-                each(&snapshot, &mut |item| writer.add(&item))?;
-                out = writer.finish();
-            }
-            Format::GraphMl => {
-                graphml::begin(&graph, &mut out);
-                each(&snapshot, &mut |item| graphml::write(&item, &mut out))?;
-                graphml::end_of_file(&mut out);
-            }
-        }
-        out.flush().expect("memory takes everything");
+        let out = format.write(&graph, |take| each(&snapshot, take))?;
         let kind = match format {
             Format::JsonLines => "application/x-ndjson",
             Format::CsvBlocks | Format::CsvEdges => "text/csv",
@@ -151,14 +171,20 @@ pub(crate) async fn export(
 /// Gives every block, and then every edge, of the graph as of the snapshot.
 fn each(snapshot: &quire::GraphSnapshot<'_>, take: &mut dyn FnMut(Item)) -> Result<(), Problem> {
     let mut ids = Vec::new();
+    // An edge knows the ids of its ends, and is told by their names.
+    let mut names: HashMap<[u8; 16], String> = HashMap::new();
     let next = snapshot.list(&ListPlan::default(), ListCursor::START, None, |block| {
         ids.push(block.id);
+        if let Some(name) = block.name {
+            names.insert(*block.id.as_bytes(), name.to_owned());
+        }
         take(Item::Block(BlockItem::of(block)));
         Wants::Continue(())
     })?;
     assert_eq!(next, None, "nothing broke off");
+    let end = |id: BlockId| names.get(id.as_bytes()).cloned().map_or(EndItem::Id(id), EndItem::Name);
     for id in ids {
-        let mut after: Option<(quire::graph::BlockId, String)> = None;
+        let mut after: Option<(BlockId, String)> = None;
         loop {
             let behind = after.as_ref().map(|(block, edge_type)| Neighbour {
                 block: *block,
@@ -169,11 +195,9 @@ fn each(snapshot: &quire::GraphSnapshot<'_>, take: &mut dyn FnMut(Item)) -> Resu
                 (found.block, found.edge_type.to_owned())
             })?;
             for (target, edge_type) in &found {
-                let properties = snapshot.look(|graph| {
-                    let edge = graph.edge_at(snapshot.history(), id, edge_type, *target, snapshot.at())?;
-                    Ok(edge.map(|edge| edge.properties.to_vec()).unwrap_or_default())
-                })?;
-                let (source, target) = (EndItem::Id(id), EndItem::Id(*target));
+                let properties = snapshot.edge(id, edge_type, *target, |edge| edge.properties.to_vec())?;
+                let properties = properties.unwrap_or_default();
+                let (source, target) = (end(id), end(*target));
                 take(Item::Edge(EdgeItem { source, edge_type: edge_type.clone(), target, properties }));
             }
             if found.len() < NEIGHBOURS_AT_ONCE {

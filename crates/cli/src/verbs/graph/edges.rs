@@ -1,0 +1,85 @@
+//! `quire graph edge` and `degree`.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::at;
+use super::by::By;
+use crate::failure::Result;
+use crate::text::counted;
+use crate::verbs::client::Path;
+use crate::verbs::place::Place;
+use crate::verbs::print::{Form, bytes, time};
+
+/// Shows an edge with its properties.
+#[derive(Debug, Args)]
+pub(crate) struct Edge {
+    /// The graph, like air/routes
+    graph: String,
+    /// The block where it leaves
+    source: String,
+    /// What it says, like calls
+    edge_type: String,
+    /// The block where it arrives
+    target: String,
+    #[command(flatten)]
+    by: By,
+    /// As of this position
+    #[arg(long, value_name = "POSITION")]
+    at: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// Counts the edges of a block. One to itself counts in both directions.
+#[derive(Debug, Args)]
+pub(crate) struct Degree {
+    /// The graph, like air/routes
+    graph: String,
+    /// The block
+    block: String,
+    #[command(flatten)]
+    by: By,
+    /// Only edges of this type; given several times, of any of them
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// As of this position
+    #[arg(long, value_name = "POSITION")]
+    at: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Edge {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let Edge { graph, source, edge_type, target, by, at: position, place, form } = self;
+        place.visit(|client| {
+            let path = Path::new(&["graph", &graph, "edge"]).with("source", &source).with("type", &edge_type);
+            let edge = client.get(&at(by.add_to(path.with("target", &target)), position))?;
+            form.print(out, std::slice::from_ref(&edge), |edge| {
+                let head = format!("{source} --{edge_type}-> {target}");
+                let put = format!("  put         {}, at {}", time(edge, "time_ms"), edge["position"]);
+                [head, put, format!("  properties  {}", bytes(edge, "properties"))].join("\n")
+            })
+        })
+    }
+}
+
+impl Degree {
+    pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        let Degree { graph, block, by, types, at: position, place, form } = self;
+        place.visit(|client| {
+            let path = Path::new(&["graph", &graph, "blocks", &block, "degree"]).with_all("type", &types);
+            let degree = client.get(&at(by.add_to(path), position))?;
+            form.print(out, std::slice::from_ref(&degree), |degree| {
+                let count = |name: &str| counted(degree[name].as_u64().unwrap_or_default(), &format!("{name} edge"));
+                format!("{}, {}", count("outgoing"), count("incoming"))
+            })
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! One edge, with its properties.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::Serialize;
+
+use super::{block_id, is_by_id, position, snapshot};
+use crate::answer::{Answer, aside};
+use crate::app::App;
+use crate::bytes::Shown;
+use crate::error::Problem;
+use crate::params::{Named, Params};
+
+#[derive(Debug, Serialize)]
+struct EdgeReply {
+    source: String,
+    #[serde(rename = "type")]
+    edge_type: String,
+    target: String,
+    /// When it was last put.
+    time_ms: u64,
+    /// The position of the commit that put it last.
+    position: u64,
+    #[serde(flatten)]
+    properties: Shown<'static>,
+}
+
+/// `GET /v1/graph/{graph}/edge`: the edge of this `source`, `type` and `target`.
+pub(crate) async fn edge(
+    State(app): State<Arc<App>>,
+    Named(graph): Named<String>,
+    mut params: Params,
+) -> Result<Answer, Problem> {
+    let is_by_id = is_by_id(&mut params)?;
+    let mut given = |name: &str| {
+        let given: Option<String> = params.one(name)?;
+        given
+            .ok_or_else(|| Problem::invalid(format!("an edge is named by source, type and target; {name} is left out")))
+    };
+    let (source, edge_type, target) = (given("source")?, given("type")?, given("target")?);
+    let at = position(&mut params)?;
+    params.end()?;
+    let (from, to) = (block_id(is_by_id, &source)?, block_id(is_by_id, &target)?);
+    aside(move || {
+        let mut claim = app.memory.claim();
+        let found = snapshot(&app.database, &graph, at)?.edge(from, &edge_type, to, |edge| {
+            claim.grow(edge.properties.len())?;
+            Ok::<_, Problem>(EdgeReply {
+                source: from.to_string(),
+                edge_type: edge_type.clone(),
+                target: to.to_string(),
+                time_ms: edge.time.as_millis(),
+                position: edge.place.position.get(),
+                properties: Shown::value("properties", edge.properties.to_vec()),
+            })
+        })?;
+        let unknown = || {
+            Problem::not_found(format!(
+                "there is no edge {edge_type:?} from {source:?} to {target:?} in graph {graph:?}"
+            ))
+        };
+        Answer::within(claim, &found.ok_or_else(unknown)??)
+    })
+    .await
+}

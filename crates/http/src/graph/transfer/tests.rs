@@ -1,0 +1,143 @@
+//! What is written is read as it was in every format, whatever its names and bytes, and is joined by any tool.
+
+use std::collections::{BTreeSet, HashSet};
+
+use proptest::prelude::*;
+use roxmltree::Document;
+
+use super::item::{BlockItem, EdgeItem, EndItem, Item};
+use super::{FORMATS, Format};
+use quire::graph::BlockId;
+
+/// Text of the pieces that formats are known to stumble over.
+fn text(least: usize) -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(&[
+        "a",
+        "b",
+        " ",
+        "\t",
+        "\n",
+        "\r",
+        "\r\n",
+        "\0",
+        "\u{1}",
+        "\u{7f}",
+        "\u{85}",
+        "\u{2028}",
+        "\u{fffd}",
+        "\u{fffe}",
+        "\u{ffff}",
+        "\u{feff}",
+        "id:",
+        "id:00000000000000000000000000000000",
+        "\"",
+        "'",
+        ",",
+        "<",
+        "&amp;",
+        "]]>",
+        "\\",
+        "ç",
+        "函",
+        "🦀",
+    ]);
+    prop::collection::vec(piece, least..4).prop_map(|pieces| pieces.concat())
+}
+
+/// A kind or an edge type: without control characters.
+fn word() -> impl Strategy<Value = String> {
+    text(1).prop_map(|text| text.replace(char::is_control, "·"))
+}
+
+fn json() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        Just(Vec::new()),
+        Just(b"[1,\r\n\t2 ]".to_vec()),
+        text(0).prop_map(|text| serde_json::json!({ "text": text }).to_string().into_bytes()),
+    ]
+}
+
+fn end(number: u8, name: &Option<String>) -> EndItem {
+    name.clone().map_or(EndItem::Id(BlockId::new([number; 16])), EndItem::Name)
+}
+
+/// Blocks, some of them without a name, and edges between them.
+fn graph() -> impl Strategy<Value = Vec<Item>> {
+    let names = prop::collection::vec(prop::option::of(text(1)), 1..5);
+    let content = prop_oneof![text(0).prop_map(String::into_bytes), prop::collection::vec(any::<u8>(), 0..4)];
+    let block = (word(), text(0), prop::collection::btree_set(text(1), 0..3), json(), content);
+    let edge = (any::<prop::sample::Index>(), word(), any::<prop::sample::Index>(), json());
+    (names, prop::collection::vec(block, 4), prop::collection::vec(edge, 0..5)).prop_map(|(names, blocks, edges)| {
+        let mut seen = HashSet::new();
+        let ends: Vec<EndItem> = (0..).zip(&names).map(|(number, name)| end(number, name)).collect();
+        let ends: Vec<EndItem> = ends.into_iter().filter(|end| seen.insert(*end.id().as_bytes())).collect();
+        let blocks = ends.iter().cloned().zip(blocks).map(|(block, (kind, source, tags, metadata, content))| {
+            Item::Block(BlockItem { block, kind, source, tags: tags.into_iter().collect(), metadata, content })
+        });
+        let mut seen = BTreeSet::new();
+        let edges = edges.into_iter().filter_map(|(source, edge_type, target, properties)| {
+            let [source, target] = [source, target].map(|end| end.get(&ends).clone());
+            let key = (source.id().to_string(), edge_type.clone(), target.id().to_string());
+            seen.insert(key).then_some(Item::Edge(EdgeItem { source, edge_type, target, properties }))
+        });
+        blocks.chain(edges).collect()
+    })
+}
+
+fn written(format: Format, items: &[Item]) -> Vec<u8> {
+    let each = |take: &mut dyn FnMut(Item)| {
+        items.iter().cloned().for_each(take);
+        Ok(())
+    };
+    format.write("g", each).expect("memory takes everything")
+}
+
+/// The items, with the ends of edges by their ids: whether a file tells a name there as well is its own affair.
+fn by_id(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
+    let edge = |edge: EdgeItem| EdgeItem {
+        source: EndItem::Id(edge.source.id()),
+        target: EndItem::Id(edge.target.id()),
+        ..edge
+    };
+    let item = |item| if let Item::Edge(it) = item { Item::Edge(edge(it)) } else { item };
+    items.into_iter().map(item).collect()
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_as_it_was(items in graph()) {
+        let mut csv = Vec::new();
+        for (name, format) in FORMATS {
+            let file = written(format, &items);
+            let read = format.read(&file).unwrap_or_else(|problem| panic!("{name}: {problem:?}\n{}", String::from_utf8_lossy(&file)));
+            let read = by_id(read.into_iter().map(|lined| lined.item));
+            match format {
+                Format::CsvBlocks | Format::CsvEdges => csv.extend(read),
+                _ => prop_assert_eq!(read, by_id(items.clone()), "{}", name),
+            }
+        }
+        prop_assert_eq!(csv, by_id(items), "both files of CSV together");
+    }
+
+    #[test]
+    fn an_edge_names_its_ends_as_the_blocks_are_named(items in graph()) {
+        let file = String::from_utf8(written(Format::GraphMl, &items)).expect("XML is text");
+        let document = Document::parse(&file).expect("XML");
+        let all = |tag: &str, attribute: &str| -> HashSet<String> {
+            let found = document.descendants().filter(|node| node.tag_name().name() == tag);
+            found.map(|node| node.attribute(attribute).expect("it is given").to_owned()).collect()
+        };
+        let nodes = all("node", "id");
+        prop_assert!(all("edge", "source").union(&all("edge", "target")).all(|end| nodes.contains(end)), "{}", file);
+        let column = |format: Format, name: &str| -> HashSet<String> {
+            let file = written(format, &items);
+            let mut rows = csv::Reader::from_reader(&file[..]);
+            let at = rows.headers().expect("a header").iter().position(|column| column == name).expect("a column");
+            rows.records().map(|row| row.expect("a row")[at].to_owned()).collect()
+        };
+        for (id, ends) in [("id", ["source_id", "target_id"]), ("name", ["source", "target"])] {
+            let ids = column(Format::CsvBlocks, id);
+            prop_assert!(ends.iter().all(|end| column(Format::CsvEdges, end).is_subset(&ids)), "{}", id);
+        }
+    }
+}
