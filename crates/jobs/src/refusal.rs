@@ -109,7 +109,7 @@ impl fmt::Display for Refusal {
                 let after_ms = retry_after_micros / 1_000;
                 write!(
                     f,
-                    "queue {queue:?} has {jobs_max} unfinished jobs, as many as it may: try again after {after_ms} ms"
+                    "queue {queue:?} may have {jobs_max} unfinished jobs, and has no room: try again after {after_ms} ms"
                 )
             }
             Refusal::TooManyActive { queue, setting, most } => {

@@ -237,6 +237,20 @@ fn a_job_is_enqueued_changed_and_worked_on() {
 }
 
 #[test]
+fn a_command_ends_with_the_time_of_its_job_and_too_much_output_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["jobs"][..], arguments, &["--http", &server.http]].concat()).succeeded();
+    let slow = quire(&["enqueue", "q", "p", "--timeout-ms", "300", "--attempts-max", "1"]);
+    let worked = quire(&["work", "q", "--exec", "sleep 600", "--until-empty"]);
+    assert!(worked.starts_with(&format!("{}  killed", slow.trim_end())), "{worked}");
+    let loud = quire(&["enqueue", "q", "p", "--attempts-max", "1"]);
+    quire(&["work", "q", "--exec", "head -c 8388609 /dev/zero", "--until-empty"]);
+    let shown = quire(&["show", loud.trim_end()]);
+    assert!(shown.contains("its output has 8388609 bytes"), "{shown}");
+}
+
+#[test]
 fn a_job_is_enqueued_with_every_option() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());

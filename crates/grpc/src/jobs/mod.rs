@@ -20,14 +20,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
-use quire::jobs::FetchedJob;
-use quire::{Commit, Outcome, Part, Ticket, jobs};
+use quire::jobs::{Command, FetchedJob, JobId, LeaseToken};
+use quire::{Commit, Outcome, Part, Ticket, Timestamp, jobs};
+use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
-use crate::error::{failed, invalid, refused};
+use crate::error::{failed, invalid, refused, stopping};
 use crate::proto::jobs_server::Jobs;
 use crate::proto::{
     BeginBulkRequest, BeginBulkResponse, BulksRequest, BulksResponse, ChangeJobsRequest, ChangeJobsResponse,
@@ -93,6 +94,36 @@ async fn fetched(app: &App, fetch: &request::Fetch, count: u32) -> Result<Vec<Fe
     }
 }
 
+/// The jobs that a fetch gives now. When nobody waits for them any more they are given back, their attempts not counted.
+async fn fetched_or_given_back(
+    app: &Arc<App>,
+    fetch: &Arc<request::Fetch>,
+    count: u32,
+) -> Result<Vec<FetchedJob>, Status> {
+    let (answer, asked) = oneshot::channel();
+    let (app, fetch) = (Arc::clone(app), Arc::clone(fetch));
+    tokio::spawn(async move {
+        let jobs = fetched(&app, &fetch, count).await;
+        if let Err(Ok(jobs)) = answer.send(jobs) {
+            // That they can't be is told to nobody: their leases run out.
+            let _ = give_back(&app, jobs.iter().map(|job| (job.job, job.token))).await;
+        }
+    });
+    asked.await.map_err(|_| stopping())?
+}
+
+/// Makes jobs pending again that were never sent.
+async fn give_back(app: &App, jobs: impl Iterator<Item = (JobId, LeaseToken)>) -> Result<(), Status> {
+    let back = |(job, token)| Command::Snooze { job, token, until: Timestamp::ZERO };
+    let commands: Vec<Command<'_>> = jobs.map(back).collect();
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let each = Commit::new().part(Part::Jobs(Command::Each(&commands)));
+    let ticket = app.database.submit(&each).map_err(failed)?;
+    each_answered(ticket).await.map(|_| ())
+}
+
 /// Waits until a fetch may give a job.
 async fn until_fetchable(app: &App, fetch: &request::Fetch) -> Result<(), Status> {
     let queues: Vec<&str> = fetch.queues.iter().map(String::as_str).collect();
@@ -122,13 +153,17 @@ impl Jobs for Service {
         if wait_us > WAIT_MICROS_MAX {
             return Err(invalid(format!("wait_us is {wait_us}, and at most {WAIT_MICROS_MAX}")));
         }
-        let fetch = request::Fetch { queues, weights, lease_us, worker, with_events };
+        let fetch = Arc::new(request::Fetch { queues, weights, lease_us, worker, with_events });
         let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
         tokio::pin!(give_up);
         loop {
-            let jobs = fetched(&self.app, &fetch, count).await?;
+            let jobs = fetched_or_given_back(&self.app, &fetch, count).await?;
             if !jobs.is_empty() || wait_us == 0 {
-                return reply::fetched(&self.app.database, jobs, with_events).await.map(Response::new);
+                let leases: Vec<_> = jobs.iter().map(|job| (job.job, job.token)).collect();
+                let (_, answer) = reply::Messages::new(&self.app.database, jobs, with_events).next().await?;
+                // What does not fit into the answer is somebody else's.
+                give_back(&self.app, leases.into_iter().skip(answer.jobs.len())).await?;
+                return Ok(Response::new(answer));
             }
             tokio::select! {
                 worth = until_fetchable(&self.app, &fetch) => worth?,

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prost::Message as _;
 use quire::jobs::{Cursor, Event, HistoryPage, JobId, JobState, JobView, Status as Standing, Transition};
 use quire::{Database, Timestamp};
 use tonic::Status;
 
 use super::change::{job_id, with_filter};
+use super::reply::MESSAGE_BYTES;
 use crate::app::App;
 use crate::aside::aside;
-use crate::error::{failed, invalid};
+use crate::error::{failed, invalid, too_large};
 use crate::proto::{GetJobsRequest, Job, JobStep, SearchJobsRequest, SearchJobsResponse};
 
 /// How many jobs one call asks for by their ids at most.
@@ -20,6 +22,9 @@ const JOBS_MAX: usize = 1_024;
 const STEPS_MAX: u32 = 1_000;
 const LIMIT_MAX: u32 = 1_000;
 const LIMIT_DEFAULT: u32 = 100;
+
+/// How many bytes one call gets of the jobs that it asks for by their ids, at most.
+const GET_BYTES_MAX: usize = 64 << 20;
 
 /// How many jobs are looked up before writers get their turn.
 const JOBS_AT_ONCE: usize = 64;
@@ -93,26 +98,34 @@ fn message(job: JobView, history: HistoryPage) -> Job {
     message
 }
 
-/// These jobs with so many steps, as far as they are there.
-fn jobs(database: &Database, ids: &[JobId], steps: usize) -> Result<Vec<Job>, Status> {
-    let mut jobs = Vec::with_capacity(ids.len());
-    for ids in ids.chunks(JOBS_AT_ONCE) {
-        let found = database.read(|view| -> quire::Result<Vec<Job>> {
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
+/// These jobs with so many steps, as far as they are there, up to the one that would take them over so many bytes, unless it is the first; and of
+/// how many of the ids that tells.
+fn jobs(database: &Database, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec<Job>, usize), Status> {
+    let (mut jobs, mut bytes): (Vec<Job>, _) = (Vec::with_capacity(ids.len()), 0);
+    for (first, some) in (0..).step_by(JOBS_AT_ONCE).zip(ids.chunks(JOBS_AT_ONCE)) {
+        let found = database.read(|view| -> quire::Result<usize> {
+            for (number, id) in some.iter().enumerate() {
                 if let Some(job) = view.jobs.job(view.history, *id)? {
                     let history = match steps {
                         0 => HistoryPage::default(),
                         steps => view.jobs.history(view.history, *id, None, steps)?,
                     };
-                    found.push(message(job, history));
+                    let job = message(job, history);
+                    bytes += job.encoded_len();
+                    if bytes > bytes_max && !jobs.is_empty() {
+                        return Ok(number);
+                    }
+                    jobs.push(job);
                 }
             }
-            Ok(found)
+            Ok(some.len())
         });
-        jobs.extend(found.and_then(|ticket| ticket.wait()).and_then(|found| found).map_err(failed)?);
+        let told = found.and_then(|ticket| ticket.wait()).and_then(|found| found).map_err(failed)?;
+        if told < some.len() {
+            return Ok((jobs, first + told));
+        }
     }
-    Ok(jobs)
+    Ok((jobs, ids.len()))
 }
 
 /// Jobs by their ids.
@@ -122,7 +135,11 @@ pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<J
     }
     let ids = request.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
     let app = Arc::clone(app);
-    aside(move || jobs(&app.database, &ids, request.steps as usize)).await
+    aside(move || match jobs(&app.database, &ids, request.steps as usize, GET_BYTES_MAX)? {
+        (jobs, told) if told == ids.len() => Ok(jobs),
+        _ => Err(too_large(format!("these jobs have more than {GET_BYTES_MAX} bytes; ask for fewer at once"))),
+    })
+    .await
 }
 
 /// A page of the jobs that a filter matches.
@@ -137,12 +154,20 @@ pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result
     };
     let app = Arc::clone(app);
     aside(move || {
-        let page = with_filter(request.filter.as_ref(), |filter| {
-            let page = app.database.read(|view| view.jobs.search(view.history, filter, after, limit as usize));
-            page.and_then(|ticket| ticket.wait()).and_then(|page| Ok(page?)).map_err(failed)
-        })?;
-        let jobs = jobs(&app.database, &page.jobs, 0)?;
-        Ok(SearchJobsResponse { jobs, next: page.next.map(|next| next.to_string()).unwrap_or_default() })
+        let mut limit = limit as usize;
+        loop {
+            let page = with_filter(request.filter.as_ref(), |filter| {
+                let page = app.database.read(|view| view.jobs.search(view.history, filter, after, limit));
+                page.and_then(|ticket| ticket.wait()).and_then(|page| Ok(page?)).map_err(failed)
+            })?;
+            let (jobs, told) = jobs(&app.database, &page.jobs, 0, MESSAGE_BYTES)?;
+            if told == page.jobs.len() {
+                let next = page.next.map(|next| next.to_string()).unwrap_or_default();
+                return Ok(SearchJobsResponse { jobs, next });
+            }
+            // A page of those that fit, which knows where the next one goes on.
+            limit = told;
+        }
     })
     .await
 }

@@ -1,6 +1,7 @@
 //! Answers of the database, as messages.
 
 use bytes::Bytes;
+use prost::Message as _;
 use quire::Database;
 use quire::jobs::{FetchedJob, Reply};
 use tonic::Status;
@@ -30,24 +31,58 @@ pub(super) fn reported(answer: Answer) -> ReportResult {
     ReportResult { until_us: until.map(|time| time.as_micros()), refused: None }
 }
 
-/// Jobs that were fetched; those of named subscriptions with their events, if these are wanted.
-pub(super) async fn fetched(
-    database: &Database,
-    jobs: Vec<FetchedJob>,
+/// What clients of gRPC take as one message unless they are told otherwise is 4 MiB; what is not ours of it stays free.
+pub(super) const MESSAGE_BYTES: usize = (4 << 20) - (64 << 10);
+
+/// Jobs that were fetched, on their way into messages: each has [`MESSAGE_BYTES`] at most, or one job. Those of named subscriptions come with
+/// their events, if these are wanted.
+#[derive(Debug)]
+pub(super) struct Messages {
+    database: Database,
+    jobs: std::vec::IntoIter<FetchedJob>,
+    /// One that did not fit into the last message.
+    carried: Option<proto::FetchedJob>,
     with_events: bool,
-) -> Result<FetchJobsResponse, Status> {
-    if !with_events {
-        return Ok(FetchJobsResponse { jobs: jobs.into_iter().map(|fetched| job(fetched, None)).collect() });
+}
+
+impl Messages {
+    pub(super) fn new(database: &Database, jobs: Vec<FetchedJob>, with_events: bool) -> Self {
+        Messages { database: database.clone(), jobs: jobs.into_iter(), carried: None, with_events }
     }
-    let database = database.clone();
-    aside(move || {
-        let with_event = |fetched| {
-            let event = database.event_of(&fetched).map_err(failed)?;
-            Ok(job(fetched, event.map(events::message_of)))
+
+    /// The next message; without jobs at the end.
+    pub(super) async fn next(mut self) -> Result<(Self, FetchJobsResponse), Status> {
+        if !self.with_events {
+            let message = self.take()?;
+            return Ok((self, message));
+        }
+        aside(move || self.take().map(|message| (self, message))).await
+    }
+
+    fn take(&mut self) -> Result<FetchJobsResponse, Status> {
+        let (mut jobs, mut bytes) = (Vec::with_capacity(self.jobs.len()), 0);
+        while let Some(next) = self.one()? {
+            bytes += next.encoded_len();
+            if bytes > MESSAGE_BYTES && !jobs.is_empty() {
+                self.carried = Some(next);
+                break;
+            }
+            jobs.push(next);
+        }
+        Ok(FetchJobsResponse { jobs })
+    }
+
+    fn one(&mut self) -> Result<Option<proto::FetchedJob>, Status> {
+        if let Some(carried) = self.carried.take() {
+            return Ok(Some(carried));
+        }
+        let Some(fetched) = self.jobs.next() else { return Ok(None) };
+        let event = match self.with_events {
+            true => self.database.event_of(&fetched).map_err(failed)?.map(events::message_of),
+            false => None,
         };
-        Ok(FetchJobsResponse { jobs: jobs.into_iter().map(with_event).collect::<Result<_, Status>>()? })
-    })
-    .await
+        Ok(Some(job(fetched, event)))
+    }
 }
 
 fn job(job: FetchedJob, event: Option<proto::Event>) -> proto::FetchedJob {

@@ -15,13 +15,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prost::Message as _;
-use quire::jobs::{Command, FetchedJob, JobId, LeaseToken};
-use quire::{Commit, Part, Position, Timestamp, View};
+use quire::jobs::{JobId, LeaseToken};
+use quire::{Position, View};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::{each_answered, fetched, reply, request, submit, until_fetchable};
+use super::{fetched, give_back, reply, request, submit, until_fetchable};
 use crate::app::App;
 use crate::error::{failed, invalid, stopping};
 use crate::proto::job_report::What;
@@ -171,7 +171,7 @@ impl Stream {
             let more = self.credits.available_permits().min(FETCH_MAX - 1);
             let jobs = fetched(&self.app, fetch, u32::try_from(1 + more).expect("few")).await?;
             if *stopped.borrow() {
-                return self.give_back(&jobs).await;
+                return give_back(&self.app, jobs.iter().map(|job| (job.job, job.token))).await;
             }
             if jobs.is_empty() {
                 drop((place, credit));
@@ -184,21 +184,18 @@ impl Stream {
             credit.forget();
             self.credits.forget_permits(jobs.len() - 1);
             self.held().extend(jobs.iter().map(|job| (job.job, job.token)));
-            let jobs = reply::fetched(&self.app.database, jobs, fetch.with_events).await?;
-            place.send(Ok(WorkResponse { kind: Some(Kind::Jobs(jobs)) }));
+            let messages = reply::Messages::new(&self.app.database, jobs, fetch.with_events);
+            let (mut messages, first) = messages.next().await?;
+            place.send(Ok(WorkResponse { kind: Some(Kind::Jobs(first)) }));
+            loop {
+                let (rest, message) = messages.next().await?;
+                if message.jobs.is_empty() {
+                    break;
+                }
+                messages = rest;
+                self.send(Kind::Jobs(message)).await;
+            }
         }
-    }
-
-    /// Makes jobs pending again that were never sent.
-    async fn give_back(&self, jobs: &[FetchedJob]) -> Result<(), Status> {
-        let back = |job: &FetchedJob| Command::Snooze { job: job.job, token: job.token, until: Timestamp::ZERO };
-        let commands: Vec<Command<'_>> = jobs.iter().map(back).collect();
-        if commands.is_empty() {
-            return Ok(());
-        }
-        let each = Commit::new().part(Part::Jobs(Command::Each(&commands)));
-        let ticket = self.app.database.submit(&each).map_err(failed)?;
-        each_answered(ticket).await.map(|_| ())
     }
 
     /// Tells of leases that no longer hold. Returns with an error only.

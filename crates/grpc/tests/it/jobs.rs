@@ -6,8 +6,8 @@ use quire_grpc::proto::jobs_client::JobsClient;
 use quire_grpc::proto::work_request::Subscription;
 use quire_grpc::proto::work_response::{FrameResult, Kind};
 use quire_grpc::proto::{
-    Backoff, EnqueueJobsRequest, EnqueueResult, FetchJobsRequest, FetchedJob, JobRefusal, JobReport, NewJob,
-    ReportJobsRequest, ReportResult, UniqueKey, WorkRequest, backoff, unique_key,
+    Backoff, EnqueueJobsRequest, EnqueueResult, FetchJobsRequest, FetchedJob, GetJobsRequest, JobRefusal, JobReport,
+    NewJob, ReportJobsRequest, ReportResult, SearchJobsRequest, UniqueKey, WorkRequest, backoff, unique_key,
 };
 use tonic::Code;
 use tonic::transport::Channel;
@@ -240,6 +240,30 @@ async fn an_item_that_can_not_be_leaves_the_others_alone() {
     let too_many = EnqueueJobsRequest { jobs: vec![NewJob { priority: Some(300), ..job("b") }; 1_025] };
     let status = client.enqueue(too_many).await.expect_err("too many");
     assert_eq!((told(&status).0, told(&status).1.as_str()), (Code::InvalidArgument, "OUT_OF_RANGE"));
+}
+
+#[tokio::test]
+async fn large_jobs_come_in_messages_that_clients_take_and_those_that_do_not_fit_are_given_back() {
+    let served = Served::new().await;
+    let mut client = served.jobs().await;
+    let large = |n: usize| NewJob { payload: vec![b'0' + n as u8; 3 << 19].into(), ..job("") };
+    enqueue(&mut client, (0..5).map(large).collect()).await;
+    let jobs = fetched(&mut client, fetch(9, 0)).await;
+    let first = |jobs: &[FetchedJob]| jobs.iter().map(|job| (job.payload[0], job.attempt)).collect::<Vec<_>>();
+    assert_eq!(first(&jobs), [(b'0', 1), (b'1', 1)]);
+    let mut worker = Worker::begin(&mut client, 9, None).await;
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(first(&worker.jobs().await));
+    }
+    assert_eq!(seen, [(b'2', 1), (b'3', 1), (b'4', 1)], "no attempt was counted before");
+    let found = client.search(SearchJobsRequest { limit: 9, ..SearchJobsRequest::default() }).await;
+    let page = found.expect("a page").into_inner();
+    assert_eq!((page.jobs.len(), page.next.is_empty()), (2, false));
+    let next = SearchJobsRequest { limit: 9, after: page.next, ..SearchJobsRequest::default() };
+    assert_eq!(client.search(next).await.expect("a page").into_inner().jobs[0].payload[0], b'2');
+    let many = GetJobsRequest { jobs: vec![jobs[0].job.clone(); 50], steps: 0 };
+    assert_eq!(told(&client.get(many).await.expect_err("75 MiB")).1, "TOO_LARGE");
 }
 
 #[tokio::test]

@@ -129,6 +129,9 @@ pub(crate) struct FetchedReply<'a> {
     attempts_max: u16,
     priority: u8,
     deadline_ms: u64,
+    /// When its timeout ends the attempt, whatever heartbeats say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_until_ms: Option<u64>,
     #[serde(flatten)]
     payload: Shown<'a>,
     #[serde(flatten)]
@@ -219,6 +222,7 @@ pub(crate) fn fetched(job: &jobs::FetchedJob) -> FetchedReply<'_> {
         attempts_max: job.attempts_max,
         priority: job.priority.get(),
         deadline_ms: job.deadline.as_millis(),
+        run_until_ms: job.run_until.map(Timestamp::as_millis),
         payload: Shown::value("payload", &job.payload),
         checkpoint: job.checkpoint.as_deref().map(|checkpoint| Shown::value("checkpoint", checkpoint)),
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::events::{Command, Subscription};
-use quire::{Part, View};
+use quire::jobs::{self, FetchedJob};
+use quire::{Database, Part, Timestamp, View};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -158,6 +159,17 @@ pub(crate) async fn remove(
     Ok(Answer::of_done(&app.memory, &serde_json::json!({})))
 }
 
+/// An answer has so many bytes of events at most, or one event.
+const EVENTS_BYTES_MAX: usize = 16 << 20;
+
+/// Makes jobs pending again that the answer has no room for; their attempts do not count.
+fn give_back(database: &Database, jobs: &[FetchedJob]) -> Result<(), Problem> {
+    let back = |job: &FetchedJob| jobs::Command::Snooze { job: job.job, token: job.token, until: Timestamp::ZERO };
+    let commands: Vec<_> = jobs.iter().map(back).collect();
+    database.submit(&quire::Commit::new().part(Part::Jobs(jobs::Command::Each(&commands))))?.wait()?;
+    Ok(())
+}
+
 /// `POST /v1/events/{store}/subscriptions/{name}/fetch`: leases what was delivered to a member, and waits for some when there is none.
 pub(crate) async fn fetch(
     State(app): State<Arc<App>>,
@@ -168,8 +180,14 @@ pub(crate) async fn fetch(
     let jobs = queues::fetch_one(&app, &name, body.parse()?).await?;
     aside(move || {
         let mut events = Vec::with_capacity(jobs.len());
-        for job in &jobs {
+        let mut bytes = 0;
+        for (number, job) in jobs.iter().enumerate() {
             let event = app.database.event_of(job)?;
+            bytes += event.as_ref().map_or(0, |event| event.data.len() + event.metadata.len());
+            if bytes > EVENTS_BYTES_MAX && number > 0 {
+                give_back(&app.database, &jobs[number..])?;
+                break;
+            }
             let event = event.map(|event| to_raw_value(&shown_event(&event)).expect("an event has strings for keys"));
             events.push(Delivered { job: fetched(job), event });
         }

@@ -19,6 +19,9 @@ use crate::queue::QueueId;
 use crate::refusal::FETCH_QUEUES_MAX;
 use crate::{FetchedJob, JobId, JobState, Limit, Order, Refusal};
 
+/// A fetch ends with the job whose payload and checkpoint take it to so many bytes: what it answers stays within some memory.
+const FETCHED_BYTES: usize = 16 << 20;
+
 impl Decision<'_, '_> {
     pub(super) fn fetch(
         &mut self,
@@ -58,10 +61,11 @@ impl Decision<'_, '_> {
         queues.iter().for_each(|(queue, _)| self.sweep(*queue));
         let mut fetched: Vec<FetchedJob> = Vec::new();
         let mut unreadable = Vec::new();
-        let mut tries = 0;
+        let (mut tries, mut bytes) = (0, 0);
         // No two fetches share a token.
         self.draft.flush();
         while fetched.len() < count as usize
+            && bytes < FETCHED_BYTES
             && let Some(next) = self.next_queue(queues, order, tries)
         {
             tries += 1;
@@ -75,7 +79,10 @@ impl Decision<'_, '_> {
                         fetched.reserve(pending.clamp(1, u64::from(count)) as usize);
                     }
                     match self.lease(id, &job, lease_micros, worker, &mut fetched) {
-                        Ok(()) => {}
+                        Ok(()) => {
+                            let job = fetched.last().expect("it was leased");
+                            bytes += job.payload.len() + job.checkpoint.as_ref().map_or(0, Vec::len);
+                        }
                         Err(error) if error.kind == ReadErrorKind::Damaged => {
                             unreadable.push((id, job, error.to_string()));
                         }

@@ -33,6 +33,15 @@ fn a_queue_may_have_a_name_that_needs_no_escape_anywhere() {
 }
 
 #[test]
+fn a_fetch_ends_with_the_job_that_takes_it_to_16_mib_of_payloads_and_checkpoints() {
+    let (mut yard, large) = (Yard::new(), vec![b'x'; 9 << 20]);
+    let ids: Vec<_> = (0..3).map(|_| yard.enqueue("q", NewJob::new(&large))).collect();
+    let fetched = |yard: &mut Yard| yard.fetch(&["q"], 9).iter().map(|job| job.job).collect::<Vec<_>>();
+    assert_eq!(fetched(&mut yard), ids[..2]);
+    assert_eq!(fetched(&mut yard), ids[2..]);
+}
+
+#[test]
 fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
     let text = "x".repeat(1 << 20 | 1);
     let bytes = text.as_bytes();

@@ -31,11 +31,10 @@ const PAGE: u64 = 1_000;
 pub(crate) enum Jobs {
     /// List the queues, each with how many jobs are in which state; or pause, resume, drain, limit, clear, destroy one
     Queues(Queues),
-    /// List jobs, oldest first
+    /// List jobs, oldest first: the pending ones, and with a condition those in any state
     List {
         /// In this queue, like air/delays [default: in any]
         queue: Option<String>,
-        /// In which state [default: pending, and any when another condition is given]
         #[command(flatten)]
         which: Which,
         /// At most so many jobs [default: all]

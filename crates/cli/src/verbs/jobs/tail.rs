@@ -51,7 +51,7 @@ impl Tail {
             if left == 0 {
                 return Ok(());
             }
-            let mut name = String::new();
+            let (mut name, mut seen) = (String::new(), self.after.clone());
             let ended = client.lines(&path, |line_of_answer| {
                 // Server-sent events: a line says what the data on the next one is.
                 match line_of_answer.split_once(": ") {
@@ -63,6 +63,7 @@ impl Tail {
                         let event = client.json(data.as_bytes())?;
                         self.form.print(out, std::slice::from_ref(&event), line)?;
                         out.flush()?;
+                        seen = event["after"].as_str().map(str::to_owned).or(seen.take());
                         left -= 1;
                     }
                     _ => {}
@@ -71,7 +72,10 @@ impl Tail {
             })?;
             match ended {
                 true => Ok(()),
-                false => Err(Failure::new("the server has ended the answer")),
+                false => Err(Failure::new(match seen {
+                    Some(cursor) => format!("the server has ended the answer; go on with --after {cursor}"),
+                    None => "the server has ended the answer".to_owned(),
+                })),
             }
         })
     }

@@ -10,10 +10,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use quire::{Clock, SystemClock};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, aside};
 use crate::stop::Stop;
 use crate::threads;
 use crate::verbs::client::{Client, Path};
@@ -26,6 +28,15 @@ const WAIT_MS: u64 = 500;
 
 /// How much of the standard error is kept as the error of an attempt, from its end.
 const ERROR_BYTES_MAX: usize = 4_096;
+
+/// How much output a job can have as its result.
+const RESULT_BYTES_MAX: usize = 8 << 20;
+
+/// How often the lease is looked after at most, when the time that the job has seems to be over.
+const LOOK_MS_MIN: u64 = 50;
+
+/// How long to wait before a server that was there is asked again.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// What `quire jobs work` takes.
 #[derive(Debug, Args)]
@@ -51,6 +62,32 @@ pub(crate) struct Work {
     place: Place,
 }
 
+/// Asks a server that is being started again until it is there.
+struct Patience<'r> {
+    runtime: &'r Runtime,
+    stop: &'r Stop,
+}
+
+impl Patience<'_> {
+    /// Asks until there is an answer, or the work is to stop. What it waits for is said once.
+    fn ask<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut is_told = false;
+        loop {
+            match ask() {
+                Err(Failure::Message(message)) if !self.stop.is_asked() => {
+                    if !is_told {
+                        aside(format_args!("quire: {message}; trying again until it is there, or Ctrl-C"));
+                    }
+                    is_told = true;
+                    // That the time is over is what is waited for.
+                    let _ = self.runtime.block_on(async { tokio::time::timeout(AGAIN_AFTER, self.stop.asked()).await });
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
 impl Work {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let runtime = threads::start(1)?;
@@ -59,34 +96,52 @@ impl Work {
             None => (Path::new(&["queues", &self.queue, "fetch"]), "jobs"),
             Some(store) => (Path::new(&["events", store, "subscriptions", &self.queue, "fetch"]), "events"),
         };
+        let patience = Patience { runtime: &runtime, stop: &stop };
         self.place.visit(|client| {
+            let mut is_there = false;
             while !stop.is_asked() {
                 let wait_ms = if self.until_empty { 0 } else { WAIT_MS };
                 let fetch = json!({ "worker": self.worker, "lease_ms": self.lease_ms, "wait_ms": wait_ms });
-                let fetched = client.post(&path, &fetch)?;
+                // A server that never was there is rather a wrong address.
+                let fetched = match is_there {
+                    true => patience.ask(|| client.try_post(&path, &fetch))?,
+                    false => client.try_post(&path, &fetch)?,
+                };
+                is_there = true;
+                let fetched = match fetched {
+                    Ok(fetched) => fetched,
+                    Err(problem) if problem["code"] == "stopping" => continue,
+                    Err(problem) => return Err(Failure::new(word(&problem, "message"))),
+                };
                 match list(&fetched, fetched_as) {
                     [] if self.until_empty => break,
-                    jobs => jobs.iter().try_for_each(|job| self.work_on(client, job, out))?,
+                    jobs => jobs.iter().try_for_each(|job| self.work_on(client, job, &patience, out))?,
                 }
             }
             Ok(())
         })
     }
 
-    fn work_on(&self, client: &Client, job: &Value, out: &mut dyn Write) -> Result {
+    fn work_on(&self, client: &Client, job: &Value, patience: &Patience<'_>, out: &mut dyn Write) -> Result {
         let (id, token) = (word(job, "job"), &job["token"]);
         let Some(output) = self.execute(client, job)? else {
             writeln!(out, "{id}  killed: the job is no longer this worker's")?;
             return Ok(out.flush()?);
         };
-        let (verb, body) = if output.status.success() {
+        let (verb, body) = if output.status.success() && output.stdout.len() > RESULT_BYTES_MAX {
+            let bytes = output.stdout.len();
+            let error = format!("its output has {bytes} bytes, and a result at most {RESULT_BYTES_MAX}");
+            ("fail", json!({ "token": token, "error": error }))
+        } else if output.status.success() {
             ("ack", json!({ "token": token, "result_base64": STANDARD.encode(&output.stdout) }))
         } else {
             let from = output.stderr.len().saturating_sub(ERROR_BYTES_MAX);
             let error = String::from_utf8_lossy(&output.stderr[from..]);
             ("fail", json!({ "token": token, "error": format!("{}: {}", output.status, error.trim_end()) }))
         };
-        match client.post(&Path::new(&["jobs", &id, verb]), &body) {
+        let reported = patience.ask(|| client.try_post(&Path::new(&["jobs", &id, verb]), &body))?;
+        let reported = reported.map_err(|problem| Failure::new(word(&problem, "message")));
+        match reported {
             Ok(_) => writeln!(out, "{id}  {}", output.status)?,
             // Cancelled meanwhile, or its lease ran out: whoever has it now goes on.
             Err(Failure::Message(message)) => writeln!(out, "{id}  {}, but {message}", output.status)?,
@@ -136,11 +191,18 @@ impl Work {
         }
     }
 
-    /// Extends the lease each third of it, until the command is over; says whether it holds still, as far as the server has told.
+    /// Extends the lease each third of it, and when the time that the job has is over, until the command is over; says whether it holds still, as far
+    /// as the server has told.
     fn keep_lease(&self, client: &Client, job: &Value, over: &mpsc::Receiver<()>) -> bool {
+        // By this machine's clock: when that is ahead of the server's, it is asked too early, and then again.
+        let until_over = || {
+            let left = job["run_until_ms"].as_u64()?.saturating_sub(SystemClock.now().as_millis());
+            Some(left.max(LOOK_MS_MIN))
+        };
         let beat = json!({ "heartbeat": { "job": job["job"], "token": job["token"], "lease_ms": self.lease_ms } });
         let commit = json!({ "parts": [{ "each": [beat] }] });
-        while over.recv_timeout(Duration::from_millis(self.lease_ms / 3)) == Err(RecvTimeoutError::Timeout) {
+        let until_next = || Duration::from_millis(until_over().unwrap_or(u64::MAX).min(self.lease_ms / 3));
+        while over.recv_timeout(until_next()) == Err(RecvTimeoutError::Timeout) {
             // One that fails is followed by another in time; one that is refused says that the lease is lost.
             if let Ok(answer) = client.post(&Path::new(&["commit"]), &commit)
                 && !answer["replies"][0]["each"][0]["refused"].is_null()
