@@ -166,8 +166,8 @@ const EVENTS_BYTES_MAX: usize = 16 << 20;
 fn give_back(database: &Database, jobs: &[FetchedJob]) -> Result<(), Problem> {
     let back = |job: &FetchedJob| jobs::Command::Snooze { job: job.job, token: job.token, until: Timestamp::ZERO };
     let commands: Vec<_> = jobs.iter().map(back).collect();
-    database.submit(&quire::Commit::new().part(Part::Jobs(jobs::Command::Each(&commands))))?.wait()?;
-    Ok(())
+    let each = quire::Commit::new().part(Part::Jobs(jobs::Command::Each(&commands)));
+    committed(database.commit(&each)?).map(drop)
 }
 
 /// `POST /v1/events/{store}/subscriptions/{name}/fetch`: leases what was delivered to a member, and waits for some when there is none.
