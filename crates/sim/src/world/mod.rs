@@ -11,6 +11,8 @@ mod backups;
 mod clients;
 mod copies;
 mod deliveries;
+#[cfg(test)]
+mod losses;
 mod processes;
 mod readers;
 mod retention;
