@@ -104,7 +104,7 @@ impl<'v> Verifier<'v> {
                     Part::Control,
                     "a word does not verify, so how far the log reached is not known; opening makes it anew".to_owned(),
                 ),
-                FileKind::Statistics => match Page::read(self.survey.directory.path()) {
+                FileKind::Statistics => match Page::read_in(&self.survey.directory) {
                     Ok(_) => continue,
                     Err(error) => (Severity::Derivable, Part::Statistics, format!("counting begins anew: {error}")),
                 },

@@ -17,6 +17,8 @@ mod processes;
 mod readers;
 mod retention;
 mod rot;
+#[cfg(test)]
+mod tools;
 
 use std::sync::Arc;
 
