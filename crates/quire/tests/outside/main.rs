@@ -63,14 +63,3 @@ fn a_list_of_a_backup_that_names_a_file_elsewhere_is_refused_and_nothing_is_writ
         assert!(!folder.path().join("databases").exists(), "{name:?}: nothing is made");
     }
 }
-
-#[test]
-fn of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made() {
-    let folder = checks::base::folder();
-    let from = manifest::put_backup(folder.path(), &manifest::ending_elsewhere());
-    let to = folder.path().join("data");
-    let error = quire::tools::restore(&from, &to, &mut |_, _| ()).expect_err("it is refused");
-    assert_eq!(error.kind(), quire::ErrorKind::Damaged, "{error}");
-    let error = quire::Database::open(&to).expect_err("it is half of something");
-    assert_eq!(error.kind(), quire::ErrorKind::NotADatabase, "{error}");
-}

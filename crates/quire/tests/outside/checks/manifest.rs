@@ -76,14 +76,6 @@ pub(crate) fn naming(name: &str) -> (Vec<u8>, PathBuf) {
     (sealed(&bytes), own.clone())
 }
 
-/// The list of the backup, in which it ends elsewhere than it does.
-pub(crate) fn ending_elsewhere() -> Vec<u8> {
-    let mut bytes = seed().to_vec();
-    let at = HEADER_BYTES + 20;
-    bytes[at] += 1;
-    sealed(&bytes)
-}
-
 /// A folder with the backup, in a folder that has others.
 pub(crate) fn put_backup(folder: &Path, bytes: &[u8]) -> PathBuf {
     let from = folder.join("backups").join("one");
