@@ -15,7 +15,7 @@ use quire_model::Position;
 
 use crate::directory::{Directory, folder_of};
 use crate::error::{Error, Result};
-use crate::storage::Disk;
+use crate::storage::Storage;
 
 const MAGIC: &[u8; 8] = b"QUIRECKP";
 const VERSION: u32 = 1;
@@ -181,8 +181,8 @@ fn position_of(name: &str) -> Position {
 ///
 /// # Errors
 /// [`Error::NewerFormat`] and [`Error::Io`].
-pub fn read(path: &Path) -> Result<Option<Checkpoint>> {
-    let directory = Directory::open(Arc::new(Disk), folder_of(path))?;
+pub fn read(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Checkpoint>> {
+    let directory = Directory::open(Arc::clone(storage), folder_of(path))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     decode(contents(&directory, name)?, name, &directory)
 }

@@ -3,7 +3,6 @@
 //! It is the last thing that creation makes. A directory in which creation was interrupted holds `quire.meta.new` and is
 //! created again; nothing can have been committed to it.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -74,14 +73,15 @@ impl Meta {
     }
 
     /// Writes the database's whole, in a directory that holds the rest of it.
-    pub(crate) fn write(self, database: &Path) -> Result<()> {
+    pub(crate) fn write(self, storage: &dyn Storage, database: &Path) -> Result<()> {
         let beside = database.join(BESIDE);
         let write = || -> io::Result<()> {
-            fs::write(&beside, self.encode())?;
-            File::open(&beside)?.sync_all()?;
+            let file = storage.open(&beside, Access::CreateEmpty)?;
+            file.write_at(&self.encode(), 0)?;
+            file.sync_all()?;
             // Commit point: from here on it is a database.
-            fs::rename(&beside, Meta::path(database))?;
-            File::open(database)?.sync_all()
+            storage.rename(&beside, &Meta::path(database))?;
+            storage.open(database, Access::Read)?.sync_all()
         };
         write().map_err(|error| Error::io("write", &Meta::path(database), error))
     }

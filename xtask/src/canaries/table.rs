@@ -285,4 +285,16 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "        fence(Ordering::SeqCst);"
         => "        if !ON { fence(Ordering::SeqCst); }",
         by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
+    "waiting-not-indexed", "who asks the index of the active segment does not take in the records that wait to be", "log/src/segment/mod.rs",
+        "if self.indexed_bytes() < self.view.settled() {" => "if !ON && self.indexed_bytes() < self.view.settled() {",
+        by "quire-log" "log" "appends::whoever_reads_finds_every_record_however_many_were_appended_since_somebody_did";
+    "beside-not-synced", "a file that was written beside is renamed before it is synced", "log/src/directory.rs",
+        "fill(&*file)?;\n            file.sync_all()" => "fill(&*file)?;\n            if ON { Ok(()) } else { file.sync_all() }",
+        by "quire-sim" "lib" "world::losses::whichever_single_write_a_sync_database_loses_what_was_acknowledged_is_kept_and_all_else_is_right";
+    "backup-not-synced", "the files of a backup are not synced", "quire/src/tools/backup.rs",
+        "    file.set_bytes(bytes)?;\n    file.sync_all()" => "    file.set_bytes(bytes)?;\n    if ON { Ok(()) } else { file.sync_all() }",
+        by "quire-sim" "lib" "world::tools::a_backup_among_faults_of_the_disk_is_whole_or_none";
+    "restored-elsewhere", "what was restored is not held against where the backup says that it ends", "quire/src/tools/restore.rs",
+        "if verification.totals.last != manifest.position {" => "if verification.totals.last != manifest.position && !ON {",
+        by "quire" "tools" "backup::of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made";
 };

@@ -1,6 +1,7 @@
 //! One segment in memory, gone through record by record, also where it is damaged.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quire_model::{Entry, Position, Timestamp};
 
@@ -13,7 +14,7 @@ use crate::record::{ALIGNMENT, Fault, RecordKind, RecordView};
 use crate::recovery::{bytes_before_zeros, find_record};
 use crate::sealed::build;
 use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader};
-use crate::storage::Disk;
+use crate::storage::Storage;
 
 /// A segment whose header verified.
 #[derive(Debug)]
@@ -109,8 +110,8 @@ impl SegmentFile {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io), and [`Error::Damaged`](crate::Error::Damaged) and [`Error::NewerFormat`](crate::Error::NewerFormat) of its header.
-    pub fn read(path: &Path, identity: Option<Identity>) -> Result<Self> {
-        let directory = Directory::open(std::sync::Arc::new(Disk), folder_of(path))?;
+    pub fn read(storage: &Arc<dyn Storage>, path: &Path, identity: Option<Identity>) -> Result<Self> {
+        let directory = Directory::open(Arc::clone(storage), folder_of(path))?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let own = || SegmentHeader::identity_of(&directory.read_head(name, COMPACTED_HEADER_BYTES).ok()?);
         Self::read_in(&directory, name, identity.or_else(own).unwrap_or(Identity { database: 0, shard: 0 }))

@@ -10,7 +10,7 @@ use crate::directory::Directory;
 use crate::error::Result;
 use crate::identity::Identity;
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader};
-use crate::storage::Disk;
+use crate::storage::Storage;
 
 /// What a file of a shard is, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,8 +94,8 @@ impl Survey {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when it can't be listed.
-    pub fn of(shard: &Path, identity: Identity) -> Result<Self> {
-        let directory = Directory::open(Arc::new(Disk), shard)?;
+    pub fn of(storage: &Arc<dyn Storage>, shard: &Path, identity: Identity) -> Result<Self> {
+        let directory = Directory::open(Arc::clone(storage), shard)?;
         // The control file first: what it says was appended is then in the files that are listed.
         let known = control::peek(&directory, identity);
         let names = directory.names()?;
@@ -135,8 +135,8 @@ impl Survey {
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) when the directory can't be listed.
-pub fn identity_of(shard: &Path) -> Result<Option<Identity>> {
-    let directory = Directory::open(Arc::new(Disk), shard)?;
+pub fn identity_of(storage: &Arc<dyn Storage>, shard: &Path) -> Result<Option<Identity>> {
+    let directory = Directory::open(Arc::clone(storage), shard)?;
     let names = directory.names()?;
     let segments = names.iter().filter(|name| matches!(FileKind::of(name), FileKind::Segment(_)));
     Ok(segments

@@ -3,6 +3,7 @@
 //! Damage does not end it: what follows is looked at as well, so that one run names all there is to name.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use quire_model::Position;
 
@@ -13,6 +14,7 @@ use crate::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::statistics::Page;
+use crate::storage::Storage;
 
 /// Who is told of what verification meets, in order.
 pub trait Watcher {
@@ -52,8 +54,13 @@ pub struct Totals {
 ///
 /// # Errors
 /// [`Error::Io`] when the directory can't be listed. What is wrong with a file is a finding.
-pub fn verify(shard: &Path, identity: Identity, watcher: &mut dyn Watcher) -> Result<Totals> {
-    let survey = Survey::of(shard, identity)?;
+pub fn verify(
+    storage: &Arc<dyn Storage>,
+    shard: &Path,
+    identity: Identity,
+    watcher: &mut dyn Watcher,
+) -> Result<Totals> {
+    let survey = Survey::of(storage, shard, identity)?;
     let mut verifier = Verifier {
         survey: &survey,
         identity,
@@ -97,7 +104,7 @@ impl<'v> Verifier<'v> {
                     Part::Control,
                     "a word does not verify, so how far the log reached is not known; opening makes it anew".to_owned(),
                 ),
-                FileKind::Statistics => match Page::read(self.survey.directory.path()) {
+                FileKind::Statistics => match Page::read_in(&self.survey.directory) {
                     Ok(_) => continue,
                     Err(error) => (Severity::Derivable, Part::Statistics, format!("counting begins anew: {error}")),
                 },

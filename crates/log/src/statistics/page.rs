@@ -66,7 +66,10 @@ impl Page {
     /// # Errors
     /// [`Error::Io`] when there is none that can be read, [`Error::Damaged`] when it is none, [`Error::NewerFormat`].
     pub fn read(shard: &Path) -> Result<Self> {
-        let directory = Directory::open(Arc::new(Disk), shard)?;
+        Page::read_in(&Directory::open(Arc::new(Disk), shard)?)
+    }
+
+    pub(crate) fn read_in(directory: &Directory) -> Result<Self> {
         let mut bytes = directory.read_head(NAME, WORDS * 8)?;
         bytes.resize(WORDS * 8, 0);
         Page::decode(&bytes, directory.path_of(NAME))

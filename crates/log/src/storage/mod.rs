@@ -58,6 +58,14 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// As of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Gives a file another name as well, so that the disk keeps its bytes once.
+    ///
+    /// # Errors
+    /// As of the system; and where files have one name each.
+    fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The number by which the process that uses it is known: whoever finds the log in use is told it.
     fn process_id(&self) -> u32 {
         std::process::id()

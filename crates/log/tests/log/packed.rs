@@ -424,7 +424,12 @@ fn a_packed_segment_that_is_looked_into_shows_its_records_and_goes_on_behind_dam
     let snapshot = shard.snapshot();
     let (packed, _) = compacted(&snapshot);
     let look = |shard: &Shard| {
-        let segment = SegmentFile::read(&shard.path().join(&packed[0]), Some(IDENTITY)).unwrap();
+        let segment = SegmentFile::read(
+            &(std::sync::Arc::new(quire_log::Disk) as _),
+            &shard.path().join(&packed[0]),
+            Some(IDENTITY),
+        )
+        .unwrap();
         let (mut entries, mut damage, mut ended) = (Vec::new(), Vec::new(), false);
         segment.stretches(|stretch| {
             match stretch {

@@ -6,16 +6,16 @@
 //! The log up to the durable mark never changes, so nobody has to be stopped. Files that a former backup has with the same
 //! bytes are hard links to it: both keep them, and the disk keeps them once. Nothing is ever linked to the database itself.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
 
-use quire_log::inspect::{Stretch, Survey};
-use quire_log::{Disk, crc32c};
+use quire_log::inspect::{SegmentFile, Stretch, Survey, read_checkpoint};
+use quire_log::{Access, Storage, crc32c};
 use quire_model::{Position, Timestamp};
 
-use super::manifest::{Backup, BackupFile, NAME, begin, finish, refuse_backup};
-use super::{look, verify};
+use super::manifest::{Backup, BackupFile, NAME, begin, finish, refuse_backup, sync_folder};
+use super::{machine, verify};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
 
@@ -40,24 +40,36 @@ use crate::meta::Meta;
 /// `before` is a backup of another database. [`ErrorKind::NotADatabase`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`]. What
 /// was copied by then is no backup: it can be removed.
 pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
-    refuse_backup(&Disk, database)?;
-    let identity = verify::identity(database, &mut Vec::new())?;
+    refuse_within(database, to)?;
+    backup_on(&machine(), database, to, before, progress)
+}
+
+pub(super) fn backup_on(
+    storage: &Arc<dyn Storage>,
+    database: &Path,
+    to: &Path,
+    before: Option<&Path>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Backup> {
+    refuse_backup(&**storage, database)?;
+    let identity = verify::identity(storage, database, &mut Vec::new())?;
     let shard = database.join(Meta::shard_name(identity.shard));
-    let survey = Survey::of(&shard, identity)?;
+    let survey = Survey::of(storage, &shard, identity)?;
     let position = survey.durable.ok_or_else(|| {
         let message = format!("how far {} was synced is not known; open and close it, and try again", shard.display());
         Error::new(ErrorKind::Damaged, message)
     })?;
-    let previous = before.map(|folder| Ok::<_, Error>((folder, Backup::read(folder)?))).transpose()?;
+    let previous =
+        before.map(|folder| Ok::<_, Error>((folder, Backup::read_finished(&**storage, folder)?))).transpose()?;
     if let Some((folder, of)) = previous.as_ref().filter(|(_, of)| of.identity != identity) {
         let message = format!("{} is a backup of {}, and this is {identity}", folder.display(), of.identity);
         return Err(Error::new(ErrorKind::Invalid, message));
     }
-    refuse_within(database, to)?;
-    make_empty(to)?;
-    begin(to)?;
+    make_empty(&**storage, to)?;
+    begin(&**storage, to)?;
     let left_out = survey.tail.map_or(0, |tail| tail.get().saturating_sub(position.get()));
     let mut copy = Copy {
+        storage,
         compacted: Position::ZERO,
         to,
         previous,
@@ -69,6 +81,7 @@ pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut 
 }
 
 struct Copy<'b> {
+    storage: &'b Arc<dyn Storage>,
     /// The last record that a compaction went through: a checkpoint that was taken there or later is needed.
     compacted: Position,
     to: &'b Path,
@@ -90,7 +103,7 @@ impl Copy<'_> {
                 // A compaction was cut off before it had removed what it had rewritten.
                 continue;
             }
-            let segment = look::segment(&file.path, Some(identity))?;
+            let segment = SegmentFile::read(self.storage, &file.path, Some(identity))?;
             let (first, previous) = segment.first();
             if first != reached.next() || previous != chain {
                 return Err(damaged(&file.path, 36, reached.next(), "it does not follow the segment before it"));
@@ -144,8 +157,8 @@ impl Copy<'_> {
         let usable: Vec<_> = usable.collect();
         for (file, _) in usable.iter().rev() {
             // One that was replaced meanwhile, or does not verify, is not needed: the log has everything.
-            if let Ok(Some(_)) = look::checkpoint(&file.path)
-                && let Ok(bytes) = fs::read(&file.path)
+            if let Ok(Some(_)) = read_checkpoint(self.storage, &file.path)
+                && let Ok(bytes) = self.storage.read(&file.path)
             {
                 return self.put(&file.name, &bytes, bytes.len() as u64);
             }
@@ -166,31 +179,32 @@ impl Copy<'_> {
         let linked = same.is_some_and(|(folder, _)| {
             let source = folder.join(Meta::shard_name(self.backup.identity.shard)).join(name);
             // The manifest says what was written; what is there now is looked at, so that damage is not passed on.
-            fs::read(&source).is_ok_and(|there| there.len() as u64 == bytes && there.starts_with(used))
-                && fs::hard_link(&source, &path).is_ok()
+            self.storage.read(&source).is_ok_and(|there| there.len() as u64 == bytes && there.starts_with(used))
+                && self.storage.link(&source, &path).is_ok()
         });
         if !linked {
-            write_file(&path, used, bytes).map_err(|error| Error::io("write", &path, error))?;
+            write_file(&**self.storage, &path, used, bytes).map_err(|error| Error::io("write", &path, error))?;
         }
         self.backup.files.push(file);
         Ok(())
     }
 
     fn finish(self) -> Result<Backup> {
-        let Copy { to, backup, .. } = self;
+        let Copy { storage, to, backup, .. } = self;
+        let storage = &**storage;
         let shard = to.join(Meta::shard_name(backup.identity.shard));
         let commit = || -> io::Result<()> {
-            File::open(&shard)?.sync_all()?;
+            sync_folder(storage, &shard)?;
             let beside = to.join(format!("{NAME}.new"));
             let bytes = backup.encode();
-            write_file(&beside, &bytes, bytes.len() as u64)?;
-            File::open(to)?.sync_all()?;
+            write_file(storage, &beside, &bytes, bytes.len() as u64)?;
+            sync_folder(storage, to)?;
             // Commit point: from here on it is a backup.
-            fs::rename(&beside, to.join(NAME))?;
-            File::open(to)?.sync_all()
+            storage.rename(&beside, &to.join(NAME))?;
+            sync_folder(storage, to)
         };
         commit().map_err(|error| Error::io("finish the backup in", to, error))?;
-        finish(to)?;
+        finish(storage, to)?;
         Ok(backup)
     }
 }
@@ -206,7 +220,8 @@ fn damaged(path: &Path, offset: u64, position: Position, message: &str) -> Error
 /// Refuses a folder that is the database's or lies in it: what is there belongs to the database, and would go with it.
 fn refuse_within(database: &Path, to: &Path) -> Result<()> {
     let real = |path: &Path| fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path });
-    let database = real(database).map_err(|error| Error::io("find", database, error))?;
+    // One that is not there is told by what it is not.
+    let Ok(database) = real(database) else { return Ok(()) };
     // Of a folder that is to be made, where it will be.
     match to.ancestors().find_map(|above| real(above).ok()) {
         Some(above) if above.starts_with(&database) => {
@@ -218,22 +233,22 @@ fn refuse_within(database: &Path, to: &Path) -> Result<()> {
 }
 
 /// Makes a folder with the shard's folder in it, where there is nothing yet.
-pub(super) fn make_empty(folder: &Path) -> Result<()> {
+pub(super) fn make_empty(storage: &dyn Storage, folder: &Path) -> Result<()> {
     let failed = |error| Error::io("make", folder, error);
-    fs::create_dir_all(folder).map_err(failed)?;
-    if fs::read_dir(folder).map_err(failed)?.next().is_some() {
+    let above = storage.create_directories(folder).map_err(failed)?;
+    if !storage.list(folder).map_err(failed)?.is_empty() {
         let message = format!("{} is not empty; name a new folder", folder.display());
         return Err(Error::new(ErrorKind::Invalid, message));
     }
-    fs::create_dir(folder.join(Meta::shard_name(0))).map_err(failed)?;
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    [folder, parent].iter().try_for_each(|path| File::open(path)?.sync_all()).map_err(failed)
+    storage.create_directories(&folder.join(Meta::shard_name(0))).map_err(failed)?;
+    let all = std::iter::once(folder).chain(above.iter().map(PathBuf::as_path));
+    all.into_iter().try_for_each(|path| sync_folder(storage, path)).map_err(failed)
 }
 
 /// Writes a new file of so many bytes: those that are used, and zeros, which take no space; and makes it durable.
-pub(super) fn write_file(path: &Path, used: &[u8], bytes: u64) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
-    file.write_all(used)?;
-    file.set_len(bytes)?;
+pub(super) fn write_file(storage: &dyn Storage, path: &Path, used: &[u8], bytes: u64) -> io::Result<()> {
+    let file = storage.open(path, Access::CreateNew)?;
+    file.write_at(used, 0)?;
+    file.set_bytes(bytes)?;
     file.sync_all()
 }

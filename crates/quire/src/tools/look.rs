@@ -8,6 +8,7 @@ use quire_log::{Checkpoint, Identity};
 use quire_model::ModelId;
 use quire_model::codec::Decoder;
 
+use super::machine;
 use super::verify::identity;
 use crate::error::{Error, Result};
 
@@ -18,9 +19,9 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`ErrorKind::NotADatabase`](crate::ErrorKind::NotADatabase), [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat), [`ErrorKind::Io`](crate::ErrorKind::Io).
 pub fn survey(database: &Path) -> Result<(Identity, Survey)> {
-    let identity = identity(database, &mut Vec::new())?;
+    let identity = identity(&machine(), database, &mut Vec::new())?;
     let shard = database.join(crate::meta::Meta::shard_name(identity.shard));
-    Ok((identity, Survey::of(&shard, identity)?))
+    Ok((identity, Survey::of(&machine(), &shard, identity)?))
 }
 
 /// Reads a segment file, which must be of the log of `identity` when that is given.
@@ -29,7 +30,7 @@ pub fn survey(database: &Path) -> Result<(Identity, Survey)> {
 /// [`ErrorKind::Io`](crate::ErrorKind::Io); [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
 /// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat) of its header.
 pub fn segment(file: &Path, identity: Option<Identity>) -> Result<SegmentFile> {
-    Ok(SegmentFile::read(file, identity)?)
+    Ok(SegmentFile::read(&machine(), file, identity)?)
 }
 
 /// Reads a checkpoint, of whatever log; `None` when it does not verify.
@@ -37,7 +38,7 @@ pub fn segment(file: &Path, identity: Option<Identity>) -> Result<SegmentFile> {
 /// # Errors
 /// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat).
 pub fn checkpoint(file: &Path) -> Result<Option<Checkpoint>> {
-    Ok(read_checkpoint(file)?)
+    Ok(read_checkpoint(&machine(), file)?)
 }
 
 /// The models whose state a checkpoint's payload holds, each with its bytes; `None` when it does not add up.

@@ -2,11 +2,10 @@
 //! `quire.unfinished`, the first, which is removed behind it, so that half a backup is nothing else either.
 //! The layout is drawn in `docs/file-format.md`.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use quire_log::{Disk, Identity, Storage, crc32c};
+use quire_log::{Access, Disk, Identity, Storage, crc32c};
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Position, Timestamp};
 
@@ -56,8 +55,12 @@ impl Backup {
     /// [`ErrorKind::NotADatabase`] when there is none, or none that was finished; [`ErrorKind::Damaged`],
     /// [`ErrorKind::NewerFormat`], [`ErrorKind::Io`].
     pub fn read(folder: &Path) -> Result<Self> {
-        refuse_unfinished(&Disk, folder)?;
-        Backup::read_from(&Disk, folder)
+        Backup::read_finished(&Disk, folder)
+    }
+
+    pub(super) fn read_finished(storage: &dyn Storage, folder: &Path) -> Result<Self> {
+        refuse_unfinished(storage, folder)?;
+        Backup::read_from(storage, folder)
     }
 
     fn read_from(storage: &dyn Storage, folder: &Path) -> Result<Self> {
@@ -176,21 +179,26 @@ fn is_there(storage: &dyn Storage, folder: &Path, name: &str) -> Result<bool> {
 }
 
 /// Says that what comes to stand in a folder is not finished, before any of it does.
-pub(super) fn begin(folder: &Path) -> Result<()> {
+pub(super) fn begin(storage: &dyn Storage, folder: &Path) -> Result<()> {
     let path = folder.join(UNFINISHED);
     let begin = || -> io::Result<()> {
-        File::create_new(&path)?.sync_all()?;
-        File::open(folder)?.sync_all()
+        storage.open(&path, Access::CreateNew)?.sync_all()?;
+        sync_folder(storage, folder)
     };
     begin().map_err(|error| Error::io("make", &path, error))
 }
 
 /// Takes back what [`begin`] said, once all of it is durable.
-pub(super) fn finish(folder: &Path) -> Result<()> {
+pub(super) fn finish(storage: &dyn Storage, folder: &Path) -> Result<()> {
     let path = folder.join(UNFINISHED);
     let finish = || -> io::Result<()> {
-        fs::remove_file(&path)?;
-        File::open(folder)?.sync_all()
+        storage.remove(&path)?;
+        sync_folder(storage, folder)
     };
     finish().map_err(|error| Error::io("remove", &path, error))
+}
+
+/// Makes the names in a folder durable.
+pub(super) fn sync_folder(storage: &dyn Storage, folder: &Path) -> io::Result<()> {
+    storage.open(folder, Access::Read)?.sync_all()
 }

@@ -6,16 +6,22 @@ mod backup;
 mod look;
 mod manifest;
 mod names;
+mod on;
 mod repair;
 mod restore;
 mod shards;
 mod verify;
+
+use std::sync::Arc;
+
+use quire_log::{Disk, Storage};
 
 pub use backup::backup;
 pub use look::{checkpoint, checkpoint_sections, segment, survey, words};
 pub(crate) use manifest::refuse_backup;
 pub use manifest::{Backup, BackupFile};
 pub use names::{kind_name, model_name, tag_text};
+pub use on::On;
 pub use quire_log::inspect::{
     FileKind, Finding, Part, Record, SegmentFile, Severity, Stretch, Survey, SurveyedFile, Totals,
 };
@@ -25,3 +31,8 @@ pub use repair::{RepairPlan, RepairStep, repair};
 pub use restore::restore;
 pub use shards::{ShardPath, shards};
 pub use verify::{Verification, verify};
+
+/// The file system of the machine.
+fn machine() -> Arc<dyn Storage> {
+    Arc::new(Disk)
+}

@@ -3,13 +3,14 @@
 //! The plan is a value, to be shown before it is carried out. Each step may be interrupted and done again.
 
 use std::fmt;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quire_log::inspect::{Finding, Part, Severity};
-use quire_log::{Access, Disk, Lock, Storage};
+use quire_log::{Access, Lock, Storage, StoredFile};
 
-use super::manifest::refuse_backup;
+use super::machine;
+use super::manifest::{refuse_backup, sync_folder};
 use super::verify::{Verification, identity};
 use crate::database::Database;
 use crate::error::{Error, ErrorKind, Result};
@@ -85,41 +86,45 @@ impl RepairPlan {
 /// # Errors
 /// [`ErrorKind::InUse`] when somebody has; [`ErrorKind::NotADatabase`] of a backup; [`ErrorKind::Io`], and what opening fails with.
 pub fn repair(database: &Path, plan: &RepairPlan) -> Result<()> {
-    refuse_backup(&Disk, database)?;
-    let identity = identity(database, &mut Vec::new())?;
+    repair_on(&machine(), database, plan)
+}
+
+pub(super) fn repair_on(storage: &Arc<dyn Storage>, database: &Path, plan: &RepairPlan) -> Result<()> {
+    refuse_backup(&**storage, database)?;
+    let identity = identity(storage, database, &mut Vec::new())?;
     let shard = database.join(Meta::shard_name(identity.shard));
     {
-        let _alone = Alone::in_directory(&shard)?;
+        let _alone = Alone::in_directory(&**storage, &shard)?;
         for step in &plan.steps {
             match step {
-                RepairStep::WriteMeta => Meta { database: identity.database, shards: 1 }.write(database)?,
-                RepairStep::Remove(path) => remove(path)?,
+                RepairStep::WriteMeta => Meta { database: identity.database, shards: 1 }.write(&**storage, database)?,
+                RepairStep::Remove(path) => remove(&**storage, path)?,
                 RepairStep::Reopen => {}
             }
         }
     }
     if plan.steps.contains(&RepairStep::Reopen) {
-        drop(Database::builder(database).create(false).open()?);
+        drop(Database::builder(database).storage(Arc::clone(storage)).create(false).open()?);
     }
     Ok(())
 }
 
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
+fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {
+    match storage.remove(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", path, error)),
         _ => {}
     }
     let folder = path.parent().unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| Error::io("sync", folder, error))
+    sync_folder(storage, folder).map_err(|error| Error::io("sync", folder, error))
 }
 
 /// Keeps a shard from being opened for as long as this lives.
-struct Alone(std::sync::Arc<dyn quire_log::StoredFile>);
+struct Alone(Arc<dyn StoredFile>);
 
 impl Alone {
-    fn in_directory(shard: &Path) -> Result<Self> {
+    fn in_directory(storage: &dyn Storage, shard: &Path) -> Result<Self> {
         let failed = |error| Error::io("lock", shard, error);
-        let directory = Disk.open(shard, Access::Read).map_err(failed)?;
+        let directory = storage.open(shard, Access::Read).map_err(failed)?;
         if !directory.lock(Lock::Alone).map_err(failed)? {
             let message = format!("{} is in use; stop whoever has it open, and try again", shard.display());
             return Err(Error::new(ErrorKind::InUse, message));

@@ -1,13 +1,14 @@
 //! Making a database of a backup: every byte is verified before there is one.
 
-use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Arc;
 
-use quire_log::crc32c;
+use quire_log::{Storage, crc32c};
 
 use super::backup::{make_empty, write_file};
-use super::manifest::{Backup, BackupFile, begin, finish};
-use super::verify::{Verification, verify};
+use super::machine;
+use super::manifest::{Backup, BackupFile, begin, finish, sync_folder};
+use super::verify::{Verification, verify_log};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
 
@@ -18,28 +19,34 @@ use crate::meta::Meta;
 /// [`ErrorKind::NotADatabase`] when it is no backup, or one that was not finished. [`ErrorKind::Damaged`] when a file is not as it was
 /// written: then there is no database. [`ErrorKind::Invalid`] when the directory is not empty. [`ErrorKind::NoSpace`], [`ErrorKind::Io`].
 pub fn restore(backup: &Path, database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
-    let manifest = Backup::read(backup)?;
+    restore_on(&machine(), backup, database, progress)
+}
+
+pub(super) fn restore_on(
+    shared: &Arc<dyn Storage>,
+    backup: &Path,
+    database: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Verification> {
+    let storage = &**shared;
+    let manifest = Backup::read_finished(storage, backup)?;
     let name = Meta::shard_name(manifest.identity.shard);
-    make_empty(database)?;
-    begin(database)?;
+    make_empty(storage, database)?;
+    begin(storage, database)?;
     for file in &manifest.files {
         let source = backup.join(&name).join(&file.name);
-        let bytes = fs::read(&source).map_err(|error| Error::io("read", &source, error))?;
+        let bytes = storage.read(&source).map_err(|error| Error::io("read", &source, error))?;
         let used = usize::try_from(file.used).unwrap_or(usize::MAX);
         if !is_whole(file, &bytes, used) {
             let message = format!("{} is not as it was written; use another backup", source.display());
             return Err(Error::new(ErrorKind::Damaged, message));
         }
         let path = database.join(&name).join(&file.name);
-        write_file(&path, &bytes[..used], file.bytes).map_err(|error| Error::io("write", &path, error))?;
+        write_file(storage, &path, &bytes[..used], file.bytes).map_err(|error| Error::io("write", &path, error))?;
     }
     let shard = database.join(&name);
-    File::open(&shard).and_then(|folder| folder.sync_all()).map_err(|error| Error::io("sync", &shard, error))?;
-    // From here on all is there, and durable: what is missing follows from it.
-    finish(database)?;
-    let meta = Meta { database: manifest.identity.database, shards: 1 };
-    meta.write(database)?;
-    let verification = verify(database, progress)?;
+    sync_folder(storage, &shard).map_err(|error| Error::io("sync", &shard, error))?;
+    let verification = verify_log(shared, database, manifest.identity, Vec::new(), progress)?;
     if verification.totals.last != manifest.position {
         let message = format!(
             "{} ends with record {}, and the backup was taken after {}; use another backup",
@@ -49,6 +56,10 @@ pub fn restore(backup: &Path, database: &Path, progress: &mut dyn FnMut(u64, u64
         );
         return Err(Error::new(ErrorKind::Damaged, message));
     }
+    // From here on all is there, and durable: what is missing follows from it.
+    finish(storage, database)?;
+    let meta = Meta { database: manifest.identity.database, shards: 1 };
+    meta.write(storage, database)?;
     Ok(verification)
 }
 

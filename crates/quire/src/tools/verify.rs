@@ -2,13 +2,16 @@
 //!
 //! It reads only. Whoever has the database open goes on; what is appended meanwhile is not looked at.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quire_log::inspect::{self, Finding, Part, Record, Severity, Totals, Watcher};
-use quire_log::{Checkpoint, Disk, Identity, Mark};
+use quire_log::{Access, Checkpoint, Identity, Mark, Storage};
 use quire_model::Position;
 
+use super::machine;
 use super::manifest::refuse_backup;
 use crate::error::{ErrorKind, Result};
 use crate::meta::Meta;
@@ -48,14 +51,34 @@ impl Verification {
 /// [`ErrorKind::NotADatabase`], also of a backup; [`ErrorKind::NewerFormat`] of `quire.meta`, [`ErrorKind::Io`] when a directory can't be read. What is
 /// wrong with a file is a finding.
 pub fn verify(database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
-    refuse_backup(&Disk, database)?;
-    let mut verification = Verification::default();
-    let identity = identity(database, &mut verification.findings)?;
+    verify_on(&machine(), database, progress)
+}
+
+pub(super) fn verify_on(
+    storage: &Arc<dyn Storage>,
+    database: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Verification> {
+    refuse_backup(&**storage, database)?;
+    let mut findings = Vec::new();
+    let identity = identity(storage, database, &mut findings)?;
+    verify_log(storage, database, identity, findings, progress)
+}
+
+/// The same of what may be no database yet, from the log on; `findings` is what was found of the rest.
+pub(super) fn verify_log(
+    storage: &Arc<dyn Storage>,
+    database: &Path,
+    identity: Identity,
+    findings: Vec<Finding>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Verification> {
+    let mut verification = Verification { findings, ..Verification::default() };
     let shard = database.join(Meta::shard_name(identity.shard));
     let looked_at: Vec<_> =
-        inspect::Survey::of(&shard, identity)?.checkpoints().map(|(_, position)| position).collect();
+        inspect::Survey::of(storage, &shard, identity)?.checkpoints().map(|(_, position)| position).collect();
     // Before the log is surveyed, so that it holds what they were taken after.
-    let saved = checkpoints(&shard, identity, &mut verification.findings)?;
+    let saved = checkpoints(storage, &shard, identity, &mut verification.findings)?;
     let ground = Ground { seed: seed_of(identity.database), graph_memory: None };
     let mut replay = Replay {
         models: Some(Models::new(&ground)),
@@ -68,9 +91,9 @@ pub fn verify(database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
         progress,
     };
     replay.compare(Position::ZERO, identity.chain());
-    let totals = inspect::verify(&shard, identity, &mut replay)?;
+    let totals = inspect::verify(storage, &shard, identity, &mut replay)?;
     replay.end();
-    if replay.usable < replay.compacted && !is_checkpointed_since(&shard, identity, &looked_at)? {
+    if replay.usable < replay.compacted && !is_checkpointed_since(storage, &shard, identity, &looked_at)? {
         let message = format!(
             "records up to {} were compacted, and no checkpoint from there on can be used, so the database can't be opened; \
              restore it from a backup",
@@ -82,14 +105,16 @@ pub fn verify(database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
 }
 
 /// The identity that `quire.meta` gives, or else that the segments have.
-pub(super) fn identity(database: &Path, findings: &mut Vec<Finding>) -> Result<Identity> {
-    let error = match Meta::read(&Disk, database) {
+pub(super) fn identity(storage: &Arc<dyn Storage>, database: &Path, findings: &mut Vec<Finding>) -> Result<Identity> {
+    let error = match Meta::read(&**storage, database) {
         Ok(meta) => return Ok(Identity { database: meta.database, shard: 0 }),
         Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotADatabase) => error,
         Err(error) => return Err(error),
     };
     let shard = database.join(Meta::shard_name(0));
-    let Some(identity) = shard.is_dir().then(|| inspect::identity_of(&shard)).transpose()?.flatten() else {
+    let Some(identity) =
+        is_there(&**storage, &shard).then(|| inspect::identity_of(storage, &shard)).transpose()?.flatten()
+    else {
         return Err(error);
     };
     findings.push(Finding {
@@ -103,6 +128,12 @@ pub(super) fn identity(database: &Path, findings: &mut Vec<Finding>) -> Result<I
     Ok(identity)
 }
 
+/// Whether there is a file or a folder of this name; one that can't be opened is there.
+fn is_there(storage: &dyn Storage, path: &Path) -> bool {
+    let opened = storage.open(path, Access::Read);
+    opened.err().is_none_or(|error| error.kind() != io::ErrorKind::NotFound)
+}
+
 /// A checkpoint that verified on its own.
 struct Saved {
     path: PathBuf,
@@ -110,14 +141,19 @@ struct Saved {
     compared: bool,
 }
 
-fn checkpoints(shard: &Path, identity: Identity, findings: &mut Vec<Finding>) -> Result<Vec<Saved>> {
+fn checkpoints(
+    storage: &Arc<dyn Storage>,
+    shard: &Path,
+    identity: Identity,
+    findings: &mut Vec<Finding>,
+) -> Result<Vec<Saved>> {
     let mut saved = Vec::new();
-    for (file, position) in inspect::Survey::of(shard, identity)?.checkpoints() {
+    for (file, position) in inspect::Survey::of(storage, shard, identity)?.checkpoints() {
         let mut complain = |message: String| {
             let (severity, part, path) = (Severity::Derivable, Part::Checkpoint, file.path.clone());
             findings.push(Finding { severity, part, path, offset: 0, position: Some(position), message });
         };
-        match inspect::read_checkpoint(&file.path) {
+        match inspect::read_checkpoint(storage, &file.path) {
             Ok(Some(checkpoint)) if checkpoint.mark.position == position => {
                 saved.push(Saved { path: file.path.clone(), checkpoint, compared: false });
             }
@@ -129,7 +165,7 @@ fn checkpoints(shard: &Path, identity: Identity, findings: &mut Vec<Finding>) ->
             }
             Ok(None) => complain("it does not verify; opening replays from an older one".to_owned()),
             // Newer ones have replaced it meanwhile.
-            Err(_) if !file.path.exists() => {}
+            Err(_) if !is_there(&**storage, &file.path) => {}
             Err(error) => complain(error.to_string()),
         }
     }
@@ -138,15 +174,20 @@ fn checkpoints(shard: &Path, identity: Identity, findings: &mut Vec<Finding>) ->
 
 /// Whether whoever has the database open has saved a checkpoint that was not there when verification began: what was compacted
 /// meanwhile was compacted up to it.
-fn is_checkpointed_since(shard: &Path, identity: Identity, before: &[Position]) -> Result<bool> {
+fn is_checkpointed_since(
+    storage: &Arc<dyn Storage>,
+    shard: &Path,
+    identity: Identity,
+    before: &[Position],
+) -> Result<bool> {
     loop {
-        let survey = inspect::Survey::of(shard, identity)?;
+        let survey = inspect::Survey::of(storage, shard, identity)?;
         let since: Vec<_> = survey.checkpoints().filter(|(_, position)| !before.contains(position)).collect();
-        if since.iter().any(|(file, _)| matches!(inspect::read_checkpoint(&file.path), Ok(Some(_)))) {
+        if since.iter().any(|(file, _)| matches!(inspect::read_checkpoint(storage, &file.path), Ok(Some(_)))) {
             return Ok(true);
         }
         // Newer ones may have replaced one between the listing and the look.
-        if since.iter().all(|(file, _)| file.path.exists()) {
+        if since.iter().all(|(file, _)| is_there(&**storage, &file.path)) {
             return Ok(false);
         }
     }

@@ -1,4 +1,4 @@
-//! The process that is killed: threads that commit over all four models for as long as they live.
+//! The process that is killed, or runs out of memory: threads that commit over all four models for as long as they live.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,6 +10,7 @@ use quire::jobs::{self, FetchedJob, NewJob};
 use quire::{Commit, Database, Durability, Message, Reply, Sequence, streams};
 
 use crate::ledger::{Made, tell_acked, tell_made};
+use crate::limit::Limit;
 
 pub(crate) const STORE: &str = "kill/events";
 pub(crate) const TOPIC: &str = "kill-topic";
@@ -23,12 +24,16 @@ pub(crate) struct Task {
     /// No two runs in a directory have the same.
     pub(crate) run: u64,
     pub(crate) threads: u64,
+    pub(crate) limit: Option<Limit>,
 }
 
 impl Task {
     pub(crate) fn to_environment(&self, command: &mut Command) {
         command.env("QUIRE_KILL_PATH", &self.path);
         command.env("QUIRE_KILL_TASK", format!("{} {} {}", self.durability, self.run, self.threads));
+        if let Some(limit) = self.limit {
+            command.env("QUIRE_KILL_LIMIT", limit.to_text());
+        }
     }
 
     pub(crate) fn from_environment() -> Option<Self> {
@@ -37,21 +42,39 @@ impl Task {
         let [durability, run, threads] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("a task: {task}") };
         let durability = if durability == "os" { Durability::Os } else { Durability::Sync };
         let number = |text: &str| text.parse().expect("a number");
-        Some(Task { path, durability, run: number(run), threads: number(threads) })
+        let limit = std::env::var("QUIRE_KILL_LIMIT").ok().map(|limit| Limit::of_text(&limit));
+        Some(Task { path, durability, run: number(run), threads: number(threads), limit })
     }
 
     pub(crate) fn commit_until_killed(&self) {
+        // The test harness has begun a line.
+        println!();
         // In every second run, what a checkpoint saves is made again from the one before, as of a state that is large.
         let pause_bytes = if self.run.is_multiple_of(2) { 0 } else { u64::MAX };
         let builder = crate::builder(&self.path, self.durability).checkpoint_pause_bytes(pause_bytes);
+        let begin_limit =
+            |while_opening| self.limit.filter(|limit| limit.while_opening == while_opening).map(Limit::begin);
+        if self.limit.is_some() {
+            end_with_the_first_panic();
+        }
+        begin_limit(true);
         let database = builder.open().expect("the database opens");
         std::thread::scope(|scope| {
             for thread in 0..self.threads {
                 let worker = Worker::new(&database, self.run, thread);
                 scope.spawn(move || worker.work());
             }
+            begin_limit(false);
         });
     }
+}
+
+/// A thread that was told an error is not left alone with the others, which may go on for long.
+fn end_with_the_first_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("{panic}");
+        std::process::exit(101);
+    }));
 }
 
 /// One thread.

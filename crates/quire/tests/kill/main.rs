@@ -2,22 +2,28 @@
 //!
 //! The test starts itself as the [`child`], reads which commits were acknowledged ([`ledger`]), kills it with SIGKILL at a
 //! random moment, opens what is there, and holds it against the ledger ([`inspection`]). The child goes on in the same
-//! directory, with or without an opening in between that closed it well.
+//! directory, with or without an opening in between that closed it well. Or it is left alone, under a [`limit`] of memory, and dies of that.
 
 mod child;
 mod inspection;
 mod ledger;
+mod limit;
 mod random;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use quire::{Builder, Database, Durability};
+use rustix::process::{Pid, Signal, kill_process};
 
+use crate::child::Task;
 use crate::ledger::Ledger;
+use crate::limit::{Limit, Of};
 use crate::random::Random;
 
 /// Kills for each durability, unless the environment says how many; after so many of them the directory is a fresh one.
@@ -29,6 +35,14 @@ const KILLS_VARIABLE: &str = "QUIRE_KILLS";
 fn kills() -> u64 {
     std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().expect("QUIRE_KILLS is a number"))
 }
+
+/// How often a process runs out of memory for each durability, and how much more than it has it may take at most, in bytes.
+const SHORTAGES: u64 = 30;
+const MORE_BYTES_MAX: u64 = 1 << 20;
+/// The same of one that has yet to open the database, and to start threads, each of which has a stack.
+const MORE_BYTES_TO_OPEN_MAX: u64 = 32 << 20;
+/// How long a process may take until it has no memory left.
+const SHORTAGE_MAX: Duration = Duration::from_secs(120);
 
 /// How the child and the inspection open the database: so that segments end and checkpoints are taken all the time.
 fn builder(path: &Path, durability: Durability) -> Builder {
@@ -49,7 +63,7 @@ fn what_a_sync_database_acknowledged_survives_kills_whole_in_order_and_once() {
 /// What the test starts itself for; does nothing in an ordinary run.
 #[test]
 fn child() {
-    if let Some(task) = child::Task::from_environment() {
+    if let Some(task) = Task::from_environment() {
         task.commit_until_killed();
     }
 }
@@ -75,13 +89,102 @@ fn survive(durability: Durability) {
     assert!(acknowledged > 0, "the child never came to commit");
 }
 
+#[test]
+fn what_an_os_database_acknowledged_is_kept_though_its_processes_run_out_of_memory() {
+    survive_shortages(Durability::Os);
+}
+
+#[test]
+fn what_a_sync_database_acknowledged_is_kept_though_its_processes_run_out_of_memory() {
+    survive_shortages(Durability::Sync);
+}
+
+/// A process whose allocation fails is ended by that as by a kill, and what it is told of instead, a file that can't be mapped or a thread
+/// that can't be started, is an error.
+fn survive_shortages(durability: Durability) {
+    let mut random = Random::from_environment();
+    println!("to choose the same limits again: QUIRE_KILL_SEED={}", random.seed());
+    let (mut acknowledged, mut aborts, mut errors) = (0, 0, 0);
+    for begin in (0..SHORTAGES).step_by(usize::try_from(KILLS_PER_DIRECTORY).expect("few")) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("data");
+        let mut ledger = Ledger::default();
+        for run in begin..begin + KILLS_PER_DIRECTORY {
+            let of = if random.below(3) == 0 { Of::Space } else { Of::Heap };
+            let while_opening = random.below(4) == 0;
+            let more_bytes_max = if while_opening { MORE_BYTES_TO_OPEN_MAX } else { MORE_BYTES_MAX };
+            let limit = Limit { of, more_bytes: random.below(more_bytes_max), while_opening };
+            match run_out_of_memory(&path, durability, run, limit, &mut ledger) {
+                Shortage::Abort => aborts += 1,
+                Shortage::Error => errors += 1,
+            }
+            let inspected = if random.below(2) == 0 { path.clone() } else { copy(&path, directory.path(), run) };
+            inspection::inspect(&inspected, durability, &ledger);
+        }
+        acknowledged += ledger.len();
+    }
+    println!(
+        "{durability}: {SHORTAGES} shortages, {aborts} aborts, {errors} errors, {acknowledged} acknowledged, 0 lost"
+    );
+    assert!(acknowledged > 0 && aborts > 0, "{acknowledged} acknowledged, {aborts} aborts, {errors} errors");
+}
+
+/// How a process without memory ended.
+enum Shortage {
+    /// By an allocation that failed.
+    Abort,
+    /// By an error that it was given.
+    Error,
+}
+
+/// Runs the child until it dies of the limit, and notes what it acknowledged.
+fn run_out_of_memory(path: &Path, durability: Durability, run: u64, limit: Limit, ledger: &mut Ledger) -> Shortage {
+    let child = start(&Task { path: path.to_owned(), durability, run, threads: 3, limit: Some(limit) });
+    let output = end_of(child).unwrap_or_else(|| panic!("run {run} with {limit:?} neither ends nor is refused"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        ledger.note(line);
+    }
+    let ended = format!("run {run} with {limit:?}: {}, {told}", output.status);
+    // ENOMEM; and EAGAIN, which is what a thread is refused with.
+    let of_memory = ["memory allocation of", "out of memory", "os error 12", "os error 11", "code: 12", "code: 11"];
+    assert!(of_memory.iter().any(|reason| told.contains(reason)), "{ended}");
+    match (output.status.signal(), output.status.code()) {
+        (Some(6), _) => Shortage::Abort,
+        (_, Some(101)) => Shortage::Error,
+        _ => panic!("{ended}"),
+    }
+}
+
+/// What a child told until its end; `None` when it did not come to one, and was ended.
+fn end_of(child: Child) -> Option<Output> {
+    let process = Pid::from_child(&child);
+    let (tell, told) = mpsc::channel();
+    let waits = std::thread::spawn(move || tell.send(child.wait_with_output()));
+    let output = told.recv_timeout(SHORTAGE_MAX).ok();
+    if output.is_none() {
+        kill_process(process, Signal::KILL).expect("it is there");
+    }
+    waits.join().expect("no panic").ok();
+    output.map(|output| output.expect("it is waited for"))
+}
+
+/// Starts the child.
+fn start(task: &Task) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("the test knows itself"));
+    command.args(["--exact", "child", "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
+    if task.limit.is_some() {
+        // A trace of a panic would need memory.
+        command.env("RUST_BACKTRACE", "0").stderr(Stdio::piped());
+    }
+    task.to_environment(&mut command);
+    command.spawn().expect("the child starts")
+}
+
 /// Runs the child until a random moment, and notes what it acknowledged.
 fn run_and_kill(path: &Path, durability: Durability, run: u64, random: &mut Random, ledger: &mut Ledger) {
     let threads = 2 + random.below(3);
-    let mut command = Command::new(std::env::current_exe().expect("the test knows itself"));
-    command.args(["--exact", "child", "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
-    child::Task { path: path.to_owned(), durability, run, threads }.to_environment(&mut command);
-    let mut child = command.spawn().expect("the child starts");
+    let mut child = start(&Task { path: path.to_owned(), durability, run, threads, limit: None });
     let mut lines = BufReader::new(child.stdout.take().expect("its output is read")).lines();
     let mut note = |line: std::io::Result<String>| ledger.note(&line.expect("the pipe is readable"));
     if random.below(8) == 0 {

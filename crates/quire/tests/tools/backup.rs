@@ -109,6 +109,23 @@ fn a_second_backup_shares_the_segments_that_did_not_change_with_the_first_and_wi
 }
 
 #[test]
+fn of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made() {
+    let place = Place::made(20);
+    let taken = take(&place, "backup", None);
+    let path = place.beside("backup").join("quire.backup");
+    let mut list = fs::read(&path).expect("there");
+    list[36..44].copy_from_slice(&(taken.position.get() + 1).to_le_bytes());
+    let crc = crc32c::crc32c(&list[16..]);
+    list[12..16].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&path, list).expect("written");
+    let into = place.beside("restored");
+    let error = restore(&place.beside("backup"), &into, &mut |_, _| ()).expect_err("it ends elsewhere");
+    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+    let error = Database::open(&into).expect_err("it is half of something");
+    assert_eq!(error.kind(), ErrorKind::NotADatabase, "{error}");
+}
+
+#[test]
 fn no_file_of_a_backup_can_be_missing_cut_or_changed_unnoticed() {
     let place = Place::made(20);
     let taken = take(&place, "backup", None);

@@ -103,7 +103,7 @@ impl State {
         self.forget_unnamed()
     }
 
-    fn separate(&mut self) -> io::Result<()> {
+    pub(super) fn separate(&mut self) -> io::Result<()> {
         let mut seen = BTreeMap::new();
         for (path, node) in &mut self.names {
             let super::Node::File(number) = node else { continue };

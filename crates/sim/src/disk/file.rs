@@ -11,7 +11,7 @@ use rustix::fs::MemfdFlags;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A device writes so many bytes whole or not at all.
-pub(super) const SECTOR_BYTES: usize = 512;
+pub(crate) const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct Inode {
@@ -144,7 +144,7 @@ impl Inode {
     }
 
     /// The sectors that are not on the device, and would be put there by a sync.
-    fn dirty(&self, cached: &[u8]) -> Vec<usize> {
+    pub(super) fn dirty(&self, cached: &[u8]) -> Vec<usize> {
         let dirty = |sector: &usize| {
             let now = sector_of(cached, *sector);
             now != sector_of(&self.device, *sector) && self.stale.get(sector) != Some(&xxh3_64(now))

@@ -13,6 +13,8 @@
 mod crash;
 mod fault;
 mod file;
+#[cfg(test)]
+mod losses;
 mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +29,10 @@ use crate::trace::Trace;
 pub(crate) use crash::Image;
 pub(crate) use fault::{Armed, Effect, Operation, Pace};
 use file::Inode;
+#[cfg(test)]
+pub(crate) use file::SECTOR_BYTES;
+#[cfg(test)]
+pub(crate) use losses::Loss;
 pub(crate) use process::Process;
 
 /// See the module. Cheap to clone.
@@ -79,6 +85,8 @@ struct State {
     /// Operations since the beginning, and those of them that were syncs.
     operations: u64,
     syncs: u64,
+    #[cfg(test)]
+    watch: Option<losses::Watch>,
 }
 
 /// Who has a file locked, by the numbers of their handles.
@@ -111,6 +119,8 @@ impl Disk {
             full: false,
             operations: 0,
             syncs: 0,
+            #[cfg(test)]
+            watch: None,
         };
         Disk { state: Arc::new(Mutex::new(state)), clock }
     }

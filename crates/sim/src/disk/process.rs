@@ -57,6 +57,8 @@ impl Process {
         if !state.living.contains(&self.number) {
             return Err(io::Error::other("the process was killed"));
         }
+        #[cfg(test)]
+        state.watch(operation)?;
         state.operations += 1;
         state.syncs += u64::from(matches!(operation, Operation::Sync | Operation::SyncDirectory));
         let latency_micros = state.pace.draw(&mut state.random);

@@ -101,6 +101,12 @@ impl World<'_> {
         }
     }
 
+    /// Whether a copy in which something is damaged tells that, or has lost what was not promised; otherwise it is right.
+    #[cfg(test)]
+    pub(super) fn is_told(&self, fork: &Disk) -> Result<bool, Failure> {
+        Ok(self.open_damaged(fork)? != Copy::Whole)
+    }
+
     pub(super) fn shard_files(&self, disk: &Disk) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
         disk.files(&shard()).map_err(|error| error.to_string())
     }

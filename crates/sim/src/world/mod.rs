@@ -11,10 +11,14 @@ mod backups;
 mod clients;
 mod copies;
 mod deliveries;
+#[cfg(test)]
+mod losses;
 mod processes;
 mod readers;
 mod retention;
 mod rot;
+#[cfg(test)]
+mod tools;
 
 use std::sync::Arc;
 

@@ -195,7 +195,12 @@ impl World<'_> {
     }
 
     pub(super) fn builder(&self, process: Process) -> quire::Builder {
-        Database::builder(DIRECTORY)
+        self.builder_in(DIRECTORY, process)
+    }
+
+    /// The same of a database elsewhere.
+    pub(super) fn builder_in(&self, path: &str, process: Process) -> quire::Builder {
+        Database::builder(path)
             .durability(self.plan.durability)
             .segment_bytes(self.plan.segment_bytes)
             .checkpoint_bytes(self.plan.checkpoint_bytes)

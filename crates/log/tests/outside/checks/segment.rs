@@ -45,7 +45,8 @@ fn opened(bytes: &[u8], is_genuine: bool) -> Outcome {
     let name = name_of(base, bytes, ".log");
     // Without indexes every record is verified, and the others are not opened by what was known of them.
     let shard = base.with(name, bytes, |other| !other.ends_with(".idx"));
-    inspect::verify(shard.path(), IDENTITY, &mut Nobody).expect("the folder is there");
+    inspect::verify(&(std::sync::Arc::new(quire_log::Disk) as _), shard.path(), IDENTITY, &mut Nobody)
+        .expect("the folder is there");
     let mut opened = match shard.open() {
         Ok(opened) => opened,
         Err(_) => return Outcome::Refused,

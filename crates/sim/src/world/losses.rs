@@ -1,0 +1,154 @@
+//! Each single write of a short run that the disk never got, one by one; and all that were not synced but one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use quire::{Durability, Duty};
+
+use super::{Failure, World};
+use crate::check;
+use crate::disk::{Disk, Loss, SECTOR_BYTES};
+use crate::plan::{self, Action, Plan, Step};
+use crate::trace::Trace;
+
+/// How many runs there are.
+const DRAWS: u64 = 6;
+
+/// How many different ones were looked at.
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    losses: u64,
+    /// Of those, with fewer records than there were.
+    shortened: u64,
+    /// Sectors that went back to what they were before their last sync, whole and in halves.
+    stale: u64,
+    /// Of those, told, or without records that were not promised.
+    told: u64,
+}
+
+/// Runs the actions, with several draws of what is committed, and holds what each loss would leave against what was promised by then.
+fn check(durability: Durability) {
+    let mut counts = Counts::default();
+    (0..DRAWS).for_each(|seed| check_with(seed, durability, &mut counts));
+    println!("{durability}: {counts:?}");
+    assert!(counts.shortened > 0 && counts.losses > counts.shortened, "{counts:?}");
+    assert!(counts.told > 0 && counts.stale > counts.told, "{counts:?}");
+}
+
+fn check_with(seed: u64, durability: Durability, counts: &mut Counts) {
+    let actions = run();
+    let step =
+        |(number, action): (usize, &Action)| Step { number, action: action.clone(), seed: seed * 1000 + number as u64 };
+    let plan = Plan {
+        seed,
+        durability,
+        segment_bytes: 4096,
+        checkpoint_bytes: 4096,
+        history_ms: 0,
+        packs: seed.is_multiple_of(2),
+        pace: plan::pace(&mut fastrand::Rng::with_seed(seed)),
+        steps: actions.iter().enumerate().map(step).collect(),
+    };
+    let trace = Trace::new(true);
+    let outcome = World::new(&plan, trace.clone()).lose_each(counts);
+    assert_eq!(outcome, Ok(()), "seed {seed}:\n{}", trace.lines().join("\n"));
+}
+
+impl World<'_> {
+    fn lose_each(&mut self, counts: &mut Counts) -> Result<(), Failure> {
+        self.start()?;
+        self.disk.watch();
+        let mut devices = self.disk.devices();
+        for step in &self.plan.steps {
+            self.step = step.number;
+            let safe = self.safe;
+            self.take(step)?;
+            let losses = self.disk.take_losses().map_err(|error| error.to_string())?;
+            for Loss { disk, what } in losses {
+                counts.losses += 1;
+                counts.shortened +=
+                    self.hold(&disk, safe).map_err(|found| format!("{}: {what}: {found}", step.number))?;
+            }
+            if self.safe > safe {
+                self.disk.forget_seen_losses();
+            }
+            let before = std::mem::replace(&mut devices, self.disk.devices());
+            self.lose_synced(&before, counts).map_err(|found| format!("{}: {found}", step.number))?;
+        }
+        Ok(())
+    }
+
+    /// What is left opens, with at least what was safe and at most what there is, and all of that is right. Says whether something is gone.
+    fn hold(&self, disk: &Disk, safe: usize) -> Result<u64, Failure> {
+        let opening = self.builder(disk.process()).open_and_report();
+        let opening = opening.map_err(|error| format!("it does not open: {:?}: {error}", error.kind()))?;
+        let records = usize::try_from(opening.recovery.records).expect("small");
+        if records < safe || records > self.tail() {
+            return Err(format!("it came back with {records} records, {safe} were promised of {}", self.tail()));
+        }
+        check::everything(&opening.database, &self.timeline[records])
+            .map_err(|found| format!("it came back with {records} records, but {found}"))?;
+        Ok(u64::from(records < self.tail()))
+    }
+
+    /// Each sector that was put on the device since, as it was before: a write that the disk has lost although it was synced. It is told,
+    /// or harmless.
+    fn lose_synced(&self, before: &BTreeMap<PathBuf, Vec<u8>>, counts: &mut Counts) -> Result<(), Failure> {
+        for (path, now) in self.disk.devices() {
+            let then = before.get(&path).map_or(&[][..], Vec::as_slice);
+            for begin in (0..now.len()).step_by(SECTOR_BYTES) {
+                let end = (begin + SECTOR_BYTES).min(now.len());
+                let mut old = then.get(begin..end.min(then.len())).unwrap_or_default().to_vec();
+                old.resize(end - begin, 0);
+                if old == now[begin..end] {
+                    continue;
+                }
+                let middle = begin + (end - begin) / 2;
+                for range in [begin..end, begin..middle, middle..end] {
+                    let fork = self.disk.fork().map_err(|error| error.to_string())?;
+                    let mut stale =
+                        fork.files(path.parent().expect("in a folder")).map_err(|error| error.to_string())?;
+                    let bytes = stale.get_mut(&path).ok_or("it is not there")?;
+                    bytes[range.clone()].copy_from_slice(&old[range.start - begin..range.end - begin]);
+                    fork.tamper(&path, Some(bytes)).map_err(|error| error.to_string())?;
+                    counts.stale += 1;
+                    let told = self.is_told(&fork);
+                    counts.told +=
+                        u64::from(told.map_err(|found| format!("{} at {range:?}: {found}", path.display()))?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A run that has segments begin and end, syncs, checkpoints, a compaction and two restarts.
+fn run() -> Vec<Action> {
+    let commits = |count: usize| vec![Action::Commit; count];
+    let some = |actions: &[Action]| actions.to_vec();
+    [
+        commits(3),
+        some(&[Action::Wait, Action::Sync]),
+        commits(6),
+        some(&[Action::Wait, Action::Duty(Duty::Prepare)]),
+        commits(8),
+        some(&[Action::Wait, Action::Sync, Action::Duty(Duty::Seal), Action::Checkpoint]),
+        commits(5),
+        some(&[Action::Wait, Action::Reopen]),
+        commits(8),
+        some(&[Action::Wait, Action::Sync, Action::Duty(Duty::Seal), Action::Compact]),
+        commits(2),
+        some(&[Action::Wait, Action::Reopen]),
+    ]
+    .concat()
+}
+
+#[test]
+fn whichever_single_write_an_os_database_loses_what_was_synced_is_kept_and_all_else_is_right() {
+    check(Durability::Os);
+}
+
+#[test]
+fn whichever_single_write_a_sync_database_loses_what_was_acknowledged_is_kept_and_all_else_is_right() {
+    check(Durability::Sync);
+}
