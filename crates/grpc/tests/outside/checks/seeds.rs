@@ -177,7 +177,7 @@ fn graph() -> Vec<Call> {
         source: named(source),
         r#type: text("calls"),
         target: named(target),
-        properties: "w".into(),
+        properties: "7".into(),
         allow_missing: true,
     };
     let kinds = vec![
@@ -212,7 +212,9 @@ fn graph() -> Vec<Call> {
         with_blocks: true,
         ..WalkRequest::default()
     };
-    let paths = PathsRequest { walk: Some(walk.clone()), target: named("b"), all: true };
+    // An order, components and ways are of a walk whose filter bears on where it goes, and are told by ids.
+    let through = WalkRequest { only_through_matches: true, with_edges: false, with_blocks: false, ..walk.clone() };
+    let paths = PathsRequest { walk: Some(through.clone()), target: named("b"), all: true };
     let versions = GetVersionsRequest { graph: graph(), block: named("a"), before: None, limit: Some(3) };
     let get_edge =
         GetEdgeRequest { graph: graph(), source: named("a"), r#type: text("calls"), target: named("b"), at: None };
@@ -238,8 +240,8 @@ fn graph() -> Vec<Call> {
         ("/quire.v1.Graph/Neighbours", neighbours.encode_to_vec()),
         ("/quire.v1.Graph/Walk", walk.encode_to_vec()),
         ("/quire.v1.Graph/Paths", paths.encode_to_vec()),
-        ("/quire.v1.Graph/Order", walk.encode_to_vec()),
-        ("/quire.v1.Graph/Components", walk.encode_to_vec()),
+        ("/quire.v1.Graph/Order", through.encode_to_vec()),
+        ("/quire.v1.Graph/Components", through.encode_to_vec()),
         ("/quire.v1.Graph/Missing", MissingRequest { graph: graph() }.encode_to_vec()),
         ("/quire.v1.Graph/Changes", changes.encode_to_vec()),
         ("/quire.v1.Graph/Commit", commit(deletions)),
