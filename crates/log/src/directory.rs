@@ -159,14 +159,7 @@ impl Directory {
 
     /// Writes a file of its own, whole and durable before it has its name.
     pub(crate) fn write_whole(&self, name: &str, pieces: &[&[u8]]) -> Result<()> {
-        self.write_whole_in_pieces(name, |file| {
-            let mut offset = 0;
-            for piece in pieces {
-                file.write_at(piece, offset)?;
-                offset += piece.len() as u64;
-            }
-            Ok(())
-        })
+        self.write_whole_in_pieces(name, |file| write_pieces(file, pieces))
     }
 
     /// The same, of what `fill` writes into the file.
@@ -175,6 +168,17 @@ impl Directory {
         name: &str,
         fill: impl FnOnce(&dyn StoredFile) -> io::Result<()>,
     ) -> Result<()> {
+        self.put_whole(name, fill)?;
+        self.sync()
+    }
+
+    /// Writes a file of its own, whole and durable before it has its name; but a power failure may take the name, and the file with it. For what
+    /// is made anew where it is missing.
+    pub(crate) fn write_derived(&self, name: &str, pieces: &[&[u8]]) -> Result<()> {
+        self.put_whole(name, |file| write_pieces(file, pieces))
+    }
+
+    fn put_whole(&self, name: &str, fill: impl FnOnce(&dyn StoredFile) -> io::Result<()>) -> Result<()> {
         let beside = format!("{name}.new");
         let path = self.path_of(&beside);
         let write = || -> io::Result<()> {
@@ -184,8 +188,7 @@ impl Directory {
         };
         write().map_err(|error| Error::io("write", &path, error))?;
         // Commit point: the name stands for the whole file from here on, or for nothing.
-        self.rename(&beside, name)?;
-        self.sync()
+        self.rename(&beside, name)
     }
 
     /// Removes what a crash left of files that were being written whole.
@@ -316,6 +319,16 @@ impl Drop for LockedFile {
     fn drop(&mut self) {
         self.0.unlock();
     }
+}
+
+/// Writes these, one behind the other, from the beginning of a file on.
+fn write_pieces(file: &dyn StoredFile, pieces: &[&[u8]]) -> io::Result<()> {
+    let mut offset = 0;
+    for piece in pieces {
+        file.write_at(piece, offset)?;
+        offset += piece.len() as u64;
+    }
+    Ok(())
 }
 
 fn fill_with_zeros(file: &dyn StoredFile, from: u64, to: u64, fill: Fill) -> io::Result<()> {

@@ -72,7 +72,7 @@ impl Archive {
     /// [`Error::Damaged`]; [`Error::NoSpace`] and [`Error::Io`] of writing it.
     pub(crate) fn seal(&self, bytes: &[u8], of: &SegmentHeader) -> Result<Arc<Sealed>> {
         let built = self.build(bytes, of)?;
-        self.directory.write_whole(&index_name(of.first), &[&built.head, &built.body])?;
+        self.directory.write_derived(&index_name(of.first), &[&built.head, &built.body])?;
         Ok(Arc::new(Sealed::new(built.header)))
     }
 
@@ -124,7 +124,7 @@ impl Archive {
 
     /// Keeps an index in its file; says whether it could.
     pub(crate) fn write(&self, built: &Built) -> bool {
-        self.directory.write_whole(&index_name(built.header.first), &[&built.head, &built.body]).is_ok()
+        self.directory.write_derived(&index_name(built.header.first), &[&built.head, &built.body]).is_ok()
     }
 
     /// For as long as the log is open; whoever opens it next makes the index anew.
