@@ -352,7 +352,12 @@ impl Builder {
         let restored = Restored { state, checkpoints };
         let shared = Shared::new(meta.database, opened.log, restored, self.retention, self.read_only);
         let database = Database::start(shared, self.components.background)?;
-        Ok(Opening { database, recovery: opened.recovery })
+        let mut recovery = opened.recovery;
+        if self.read_only {
+            // Of a torn tail nothing is cut here: it is left out, and stays as it is.
+            recovery.cut.iter_mut().for_each(|cut| cut.kept = None);
+        }
+        Ok(Opening { database, recovery })
     }
 
     /// What a segment holds, with a little to spare.

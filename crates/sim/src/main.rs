@@ -12,6 +12,7 @@ use quire_sim::{Report, keep_quiet, run, shrink, steps};
 
 /// Runs the database in a world that breaks everything, and shows what must not be.
 #[derive(Debug, Parser)]
+#[command(version)]
 struct Arguments {
     /// The seeds to run, such as 0..1000
     #[arg(long, default_value = "0..1000", value_parser = range)]

@@ -167,6 +167,19 @@ fn a_broker_that_runs_already_is_loaded_where_it_is() {
 }
 
 #[test]
+fn the_page_has_every_case() {
+    let page = include_str!("../../../../docs/benchmarks.md");
+    let measured: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
+    for case in run(&["bench", "--list"]).succeeded().lines() {
+        let [_, name, durability] = case.split_whitespace().take(3).collect::<Vec<_>>()[..] else { panic!("{case}") };
+        let row = format!("| {name} | {durability} |");
+        let is_there =
+            measured.iter().any(|line| line.starts_with(&row)) || page.contains(&format!("Not measured: {name}"));
+        assert!(is_there, "{name} {durability} is not on the page: make it anew");
+    }
+}
+
+#[test]
 fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");

@@ -31,7 +31,7 @@ pub struct Cut {
     pub records: Option<u64>,
     /// Whether some of it had been synced: then it was damaged after it was written.
     pub synced: bool,
-    /// Where the bytes were kept, when some of them had been synced.
+    /// Where the bytes were kept, when some of them had been synced. Of a log that is only read nothing is cut, and so nothing is kept elsewhere.
     pub kept: Option<PathBuf>,
     /// What was met there.
     pub reason: String,
@@ -42,7 +42,10 @@ impl fmt::Display for Cut {
         match self.bytes {
             // The file ends with a whole record, or the kernel has lost all that was behind it.
             0 => write!(f, "nothing is left behind byte {} of {}", self.offset, self.path.display())?,
-            bytes => write!(f, "cut {bytes} bytes at byte {} of {}", self.offset, self.path.display())?,
+            bytes => {
+                let (end, path) = (self.offset, self.path.display());
+                write!(f, "the log ends at byte {end} of {path}, and {bytes} bytes behind it do not count")?;
+            }
         }
         write!(f, ", from record {} on", self.position)?;
         if let Some(records) = self.records {
@@ -75,7 +78,7 @@ mod tests {
             kept: None,
             reason: "the record is not whole".to_owned(),
         };
-        let told = "cut 12 bytes at byte 480 of 1.log, from record 7 on: the record is not whole";
+        let told = "the log ends at byte 480 of 1.log, and 12 bytes behind it do not count, from record 7 on: the record is not whole";
         assert_eq!(cut(12, None).to_string(), told);
         let told =
             "nothing is left behind byte 480 of 1.log, from record 7 on (2 had been appended): the record is not whole";

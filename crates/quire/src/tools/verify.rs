@@ -253,7 +253,8 @@ impl Replay<'_> {
             let (severity, message) = if position > self.last {
                 let lost = format!(
                     "the log was synced up to record {position} when it was taken, and ends with record {}: what stood behind is \
-                     lost; restore it from a backup, or move this checkpoint away to go on without",
+                     lost; restore it from a backup, or go on without: what opens it to write removes this checkpoint, and this database \
+                     then says nothing of the loss any more",
                     self.last
                 );
                 (Severity::Lost, lost)
