@@ -1,7 +1,7 @@
 //! Whom a sync lets go first: those whom the sync before it has answered, and who tend to append again at once.
 //!
 //! The first of them to be back would sync for itself alone, and the others wait for two syncs; so it waits until as many records are
-//! appended as the last sync answered callers. It gives its processor to others, and looks again, for no longer than a sync takes:
+//! appended as the last sync answered callers. It gives its processor to others, and looks again, for no longer than two syncs take:
 //! where it takes longer to bring all back, their appending is better done beside the next sync. Where they do not come in time, it
 //! is tried again after twice as many syncs each time, so that it costs little where it does not pay. Who is alone waits for nobody.
 
@@ -13,6 +13,9 @@ const YIELDS_MAX: u32 = 1_000;
 
 /// After how many syncs it is tried again at the latest.
 const PAUSE_MAX: u32 = 64;
+
+/// For how many times as long as a sync takes those who were answered are waited for.
+const WAIT_SYNCS: u64 = 2;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -38,7 +41,7 @@ impl Gathering {
         self.until = Position::new(appended.get() + records.min(callers));
         let fastest_ns = self.fastest_ns.map_or(took_ns, |fastest| took_ns.min(fastest + fastest / 16 + 1));
         self.fastest_ns = Some(fastest_ns);
-        self.end_ns = ended_ns.saturating_add(fastest_ns);
+        self.end_ns = ended_ns.saturating_add(WAIT_SYNCS * fastest_ns);
     }
 
     /// What is to be waited for before the next sync begins, if anything; it is said how that went with [`Gathering::ended`].
@@ -159,7 +162,7 @@ mod tests {
     fn who_begins_long_after_the_last_sync_waits_for_nobody() {
         let mut gathering = Gathering::default();
         gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
-        let outcome = gathering.begin().unwrap().carry_out(|| Position::ZERO, || TOOK_NS);
+        let outcome = gathering.begin().unwrap().carry_out(|| Position::ZERO, || WAIT_SYNCS * TOOK_NS);
         assert_eq!(outcome, Outcome::Late);
     }
 
