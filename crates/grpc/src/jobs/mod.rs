@@ -94,28 +94,41 @@ async fn fetched(app: &App, fetch: &request::Fetch, count: u32) -> Result<Vec<Fe
     }
 }
 
-/// The jobs that a fetch gives now. When nobody waits for them any more they are given back, their attempts not counted.
+/// The answer to a fetch, with the jobs that it gives now. Those that do not fit into it, or that nobody waits for any more, are given back, their
+/// attempts not counted: by a task of its own, which goes on when the call is cancelled.
 async fn fetched_or_given_back(
     app: &Arc<App>,
     fetch: &Arc<request::Fetch>,
     count: u32,
-) -> Result<Vec<FetchedJob>, Status> {
+) -> Result<FetchJobsResponse, Status> {
     let (answer, asked) = oneshot::channel();
     let (app, fetch) = (Arc::clone(app), Arc::clone(fetch));
     tokio::spawn(async move {
-        let jobs = fetched(&app, &fetch, count).await;
-        if let Err(Ok(jobs)) = answer.send(jobs) {
-            // That they can't be is told to nobody: their leases run out.
-            let _ = give_back(&app, jobs.iter().map(|job| (job.job, job.token))).await;
-        }
+        let jobs = match fetched(&app, &fetch, count).await {
+            Ok(jobs) => jobs,
+            Err(status) => return drop(answer.send(Err(status))),
+        };
+        let leases = leases_of(&jobs);
+        let message = reply::Messages::new(&app.database, jobs, fetch.with_events).next().await;
+        let told = message.map(|(_, message)| message);
+        let fit = told.as_ref().map_or(0, |message| message.jobs.len());
+        let sent = if answer.send(told).is_ok() { fit } else { 0 };
+        // That they can't be is told to nobody: their leases run out.
+        let _ = give_back(&app, &leases[sent..]).await;
     });
     asked.await.map_err(|_| stopping())?
 }
 
+/// The leases that these jobs are held by.
+fn leases_of(jobs: &[FetchedJob]) -> Vec<(JobId, LeaseToken)> {
+    jobs.iter().map(|job| (job.job, job.token)).collect()
+}
+
 /// Makes jobs pending again that were never sent.
-async fn give_back(app: &App, jobs: impl Iterator<Item = (JobId, LeaseToken)>) -> Result<(), Status> {
-    let back = |(job, token)| Command::Snooze { job, token, until: Timestamp::ZERO };
-    let commands: Vec<Command<'_>> = jobs.map(back).collect();
+async fn give_back(app: &App, leases: &[(JobId, LeaseToken)]) -> Result<(), Status> {
+    let back =
+        |(job, token): &(JobId, LeaseToken)| Command::Snooze { job: *job, token: *token, until: Timestamp::ZERO };
+    let commands: Vec<Command<'_>> = leases.iter().map(back).collect();
     if commands.is_empty() {
         return Ok(());
     }
@@ -157,12 +170,8 @@ impl Jobs for Service {
         let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
         tokio::pin!(give_up);
         loop {
-            let jobs = fetched_or_given_back(&self.app, &fetch, count).await?;
-            if !jobs.is_empty() || wait_us == 0 {
-                let leases: Vec<_> = jobs.iter().map(|job| (job.job, job.token)).collect();
-                let (_, answer) = reply::Messages::new(&self.app.database, jobs, with_events).next().await?;
-                // What does not fit into the answer is somebody else's.
-                give_back(&self.app, leases.into_iter().skip(answer.jobs.len())).await?;
+            let answer = fetched_or_given_back(&self.app, &fetch, count).await?;
+            if !answer.jobs.is_empty() || wait_us == 0 {
                 return Ok(Response::new(answer));
             }
             tokio::select! {

@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::{fetched, give_back, reply, request, submit, until_fetchable};
+use super::{fetched, give_back, leases_of, reply, request, submit, until_fetchable};
 use crate::app::App;
 use crate::error::{failed, invalid, stopping};
 use crate::proto::job_report::What;
@@ -42,6 +42,9 @@ const MESSAGES_MAX: usize = 16;
 const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 
 type Sender = mpsc::Sender<Result<WorkResponse, Status>>;
+
+/// Room for one message.
+type Place<'s> = mpsc::Permit<'s, Result<WorkResponse, Status>>;
 
 /// A frame under way: how many of its answers are to reports, and what it waits for.
 type Frame = (usize, request::Submitted);
@@ -171,7 +174,7 @@ impl Stream {
             let more = self.credits.available_permits().min(FETCH_MAX - 1);
             let jobs = fetched(&self.app, fetch, u32::try_from(1 + more).expect("few")).await?;
             if *stopped.borrow() {
-                return give_back(&self.app, jobs.iter().map(|job| (job.job, job.token))).await;
+                return give_back(&self.app, &leases_of(&jobs)).await;
             }
             if jobs.is_empty() {
                 drop((place, credit));
@@ -183,19 +186,46 @@ impl Stream {
             }
             credit.forget();
             self.credits.forget_permits(jobs.len() - 1);
-            self.held().extend(jobs.iter().map(|job| (job.job, job.token)));
+            let leases = leases_of(&jobs);
+            self.held().extend(leases.iter().copied());
             let messages = reply::Messages::new(&self.app.database, jobs, fetch.with_events);
-            let (mut messages, first) = messages.next().await?;
-            place.send(Ok(WorkResponse { kind: Some(Kind::Jobs(first)) }));
-            loop {
-                let (rest, message) = messages.next().await?;
-                if message.jobs.is_empty() {
-                    break;
-                }
-                messages = rest;
-                self.send(Kind::Jobs(message)).await;
+            let mut sent = 0;
+            let outcome = self.send_jobs(messages, place, &mut sent, &mut stopped).await;
+            if sent < leases.len() {
+                self.held().retain(|job, _| !leases[sent..].iter().any(|(unsent, _)| unsent == job));
+                give_back(&self.app, &leases[sent..]).await?;
             }
+            outcome?;
         }
+    }
+
+    /// Sends jobs, message by message, the first into the place that is kept for it; counts those that were sent. Those behind it are not sent when
+    /// the worker has left, or when the pushing is to stop.
+    async fn send_jobs(
+        &self,
+        messages: reply::Messages,
+        place: Place<'_>,
+        sent: &mut usize,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> Result<(), Status> {
+        let (mut messages, mut message) = messages.next().await?;
+        let mut place = Some(place);
+        while !message.jobs.is_empty() {
+            let free = match place.take() {
+                Some(place) => place,
+                None => tokio::select! {
+                    _ = stopped.wait_for(|stop| *stop) => return Ok(()),
+                    place = self.out.reserve() => match place {
+                        Ok(place) => place,
+                        Err(_) => return Ok(()),
+                    },
+                },
+            };
+            *sent += message.jobs.len();
+            free.send(Ok(WorkResponse { kind: Some(Kind::Jobs(message)) }));
+            (messages, message) = messages.next().await?;
+        }
+        Ok(())
     }
 
     /// Tells of leases that no longer hold. Returns with an error only.
