@@ -1,5 +1,7 @@
 //! A bell on which threads of this process sleep: whoever is woken goes on without a lock that all the others want, too.
 
+use std::time::Duration;
+
 use quire_threads::{Futex, Ordering};
 
 /// See the module.
@@ -19,6 +21,14 @@ impl Bell {
         while self.rings() == heard {
             self.rings.wait(heard);
         }
+    }
+
+    /// Sleeps until it rings once more than was `heard`, or for so long; it may wake before. Says whether it rang.
+    pub(crate) fn sleep_at_most(&self, heard: u32, time: Duration) -> bool {
+        if self.rings() == heard {
+            self.rings.wait_at_most(heard, time);
+        }
+        self.rings() != heard
     }
 
     /// Wakes everyone who sleeps.
@@ -51,5 +61,12 @@ mod tests {
             sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
         });
         bell.sleep(heard);
+        assert!(bell.sleep_at_most(heard, Duration::MAX));
+    }
+
+    #[test]
+    fn a_sleep_with_an_end_ends_without_a_ring() {
+        let bell = Bell::default();
+        assert!(!bell.sleep_at_most(bell.rings(), Duration::from_millis(1)));
     }
 }

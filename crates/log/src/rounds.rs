@@ -5,7 +5,9 @@
 //! round 7 ends      all of these are woken, and go on without a lock       one of these is woken, to lead round 8; the others sleep on
 //! ```
 //! So nobody is woken for a round that answers others. Whoever was woken to lead and need not, for another process has synced what it
-//! waited for, passes it on.
+//! waited for, passes it on. A round may wait for those who are [expected back](crate::gather): meanwhile who comes sleeps for it, too.
+
+use std::time::Duration;
 
 use quire_model::Position;
 use quire_threads::{AtomicU64, Ordering};
@@ -41,6 +43,17 @@ pub(crate) struct Sleeper {
     heard: u32,
 }
 
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slept {
+    /// With its round.
+    Ended,
+    /// Somebody is to lead the round.
+    Rung,
+    /// Neither came in time.
+    TimedOut,
+}
+
 /// A round that has ended, and of whom nobody was told yet.
 #[derive(Debug)]
 #[must_use]
@@ -58,15 +71,10 @@ impl Rounds {
         self.running
     }
 
-    /// The next one begins. Until it [has its target](Rounds::aim), it covers whatever is appended.
-    pub(crate) fn begin(&mut self) {
+    /// The next one begins; it covers what is appended up to `target`.
+    pub(crate) fn begin(&mut self, target: Position) {
         assert!(!self.running, "one round at a time");
-        (self.number, self.running, self.target) = (self.number + 1, true, Position::MAX);
-    }
-
-    /// It covers what is appended up to there.
-    pub(crate) fn aim(&mut self, target: Position) {
-        self.target = target;
+        (self.number, self.running, self.target) = (self.number + 1, true, target);
     }
 
     /// The one that runs has ended.
@@ -77,12 +85,20 @@ impl Rounds {
         Ended { round: self.number, answered, goes_on: self.asleep[parity(self.number + 1)] > 0 }
     }
 
-    /// A caller that waits for a record, which was appended, sleeps while a round runs.
+    /// A caller that waits for a record, which was appended, sleeps for the round that covers it.
     pub(crate) fn join(&mut self, position: Position, cohorts: &Cohorts) -> Sleeper {
-        assert!(self.running, "nobody would wake it");
-        let round = if position <= self.target { self.number } else { self.number + 1 };
+        let round = if self.running && position <= self.target { self.number } else { self.number + 1 };
         self.asleep[parity(round)] += 1;
         Sleeper { round, heard: cohorts.bells[parity(round)].rings() }
+    }
+
+    /// A caller that slept is awake. Says whether its round has not begun yet.
+    pub(crate) fn leave(&mut self, sleeper: &Sleeper) -> bool {
+        let has_ended = sleeper.round < self.number || (sleeper.round == self.number && !self.running);
+        if !has_ended {
+            self.asleep[parity(sleeper.round)] -= 1;
+        }
+        sleeper.round > self.number && !self.running
     }
 
     /// Somebody was woken before its round has ended, and does not lead it: another does, if any sleeps for it.
@@ -94,10 +110,21 @@ impl Rounds {
 }
 
 impl Cohorts {
-    /// Sleeps until its round has ended, or it is to lead it; says which. It may wake for neither.
-    pub(crate) fn sleep(&self, sleeper: &Sleeper) -> bool {
-        self.bells[parity(sleeper.round)].sleep(sleeper.heard);
-        self.ended.load(Ordering::Acquire) >= sleeper.round
+    /// Sleeps until its round has ended, or it is to lead it, or for so long. It may wake for neither.
+    pub(crate) fn sleep(&self, sleeper: &Sleeper, at_most: Option<Duration>) -> Slept {
+        let bell = &self.bells[parity(sleeper.round)];
+        let was_rung = match at_most {
+            Some(time) => bell.sleep_at_most(sleeper.heard, time),
+            None => {
+                bell.sleep(sleeper.heard);
+                true
+            }
+        };
+        match self.ended.load(Ordering::Acquire) >= sleeper.round {
+            true => Slept::Ended,
+            false if was_rung => Slept::Rung,
+            false => Slept::TimedOut,
+        }
     }
 
     /// Wakes who is to lead the next round, and then those who slept for this one.
@@ -142,9 +169,12 @@ mod tests {
     impl Shared {
         /// The next round, up to a position.
         fn begin(&self, target: u64) {
-            let mut rounds = self.rounds.lock().unwrap();
-            rounds.begin();
-            rounds.aim(Position::new(target));
+            self.rounds.lock().unwrap().begin(Position::new(target));
+        }
+
+        fn end_of_next(&self, target: u64) -> usize {
+            self.begin(target);
+            self.end()
         }
 
         fn end(&self) -> usize {
@@ -167,7 +197,11 @@ mod tests {
         let (begun, id) = mpsc::channel();
         thread::spawn(move || {
             begun.send(rustix::thread::gettid()).unwrap();
-            woken.send((position, shared.cohorts.sleep(&sleeper))).unwrap();
+            let slept = shared.cohorts.sleep(&sleeper, None);
+            if slept != Slept::Ended {
+                assert!(shared.rounds.lock().unwrap().leave(&sleeper), "its round has begun");
+            }
+            woken.send((position, slept == Slept::Ended)).unwrap();
             then(&shared);
         });
         let id = id.recv().unwrap().as_raw_nonzero();
@@ -196,7 +230,7 @@ mod tests {
         woken_by_it.sort_unstable();
         let [(1, true), (2, true), (leader @ 3..=5, false)] = woken_by_it[..] else { panic!("{woken_by_it:?}") };
         shared.begin(5);
-        assert_eq!(shared.end(), 3, "the leader counts, who would not sleep again");
+        assert_eq!(shared.end(), 2, "the leader does not sleep for it any more");
         let mut others = [next(&woken), next(&woken)];
         others.sort_unstable();
         assert!(others.iter().all(|(position, ended)| *ended && *position != leader), "{others:?}");
@@ -213,6 +247,21 @@ mod tests {
         let mut all: Vec<_> = (0..5).map(|_| next(&woken).0).collect();
         all.sort_unstable();
         assert_eq!(all, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn who_comes_while_none_runs_sleeps_for_the_next() {
+        let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
+        sleeper(&shared, 1, &sender, |_| {});
+        let watching = shared.rounds.lock().unwrap().join(Position::new(2), &shared.cohorts);
+        assert_eq!(shared.cohorts.sleep(&watching, Some(Duration::from_millis(1))), Slept::TimedOut);
+        assert!(shared.rounds.lock().unwrap().leave(&watching));
+        shared.begin(2);
+        assert_eq!(shared.end(), 1);
+        assert_eq!(next(&woken), (1, true));
+        assert_eq!(shared.cohorts.sleep(&watching, None), Slept::Ended);
+        assert!(!shared.rounds.lock().unwrap().leave(&watching), "who left late is not counted among those of another round");
+        assert_eq!(shared.end_of_next(3), 0);
     }
 
     #[test]

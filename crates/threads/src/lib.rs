@@ -11,7 +11,7 @@
 //!   what can't happen. Here a fence goes before each of them, as a compiler has it for processors whose only strong instruction is a
 //!   fence: one way to make them what they are to be. An order that neither they nor another access promises is still broken.
 //! * Time does not pass: a sleep with an end ends only when somebody wakes the sleeper. What is right only because somebody looks again
-//!   after a while is a deadlock, and reported.
+//!   after a while is a deadlock, and reported. That on a [`Futex`] may end at any moment: it is for what somebody is to do then.
 //! * Nobody wakes for no reason; that does the code little harm, and the number of orders much.
 
 #[cfg(loom)]

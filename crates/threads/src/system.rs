@@ -6,8 +6,9 @@ pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
 pub use std::thread::yield_now;
 
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
-use rustix::thread::futex::{self, Flags};
+use rustix::thread::futex::{self, Flags, Timespec};
 
 /// A number that threads of this process sleep on.
 #[derive(Debug, Default)]
@@ -30,6 +31,13 @@ impl Futex {
     pub fn wait(&self, expected: u32) {
         // Whatever the outcome, the number says whether there is something to wait for.
         let _ = futex::wait(&self.0, Flags::PRIVATE, expected, None);
+    }
+
+    /// As [`Futex::wait`], and for no longer than so.
+    pub fn wait_at_most(&self, expected: u32, time: Duration) {
+        // What is too long to be told is waited for without an end.
+        let time = Timespec::try_from(time).ok();
+        let _ = futex::wait(&self.0, Flags::PRIVATE, expected, time.as_ref());
     }
 
     /// Wakes at most so many who sleep.

@@ -8,13 +8,27 @@ use quire_model::{Position, Timestamp};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::error::Result;
 use crate::publish::Published;
 use crate::segment::{Segment, SegmentIndex};
 use crate::settings::Durability;
 use crate::statistics::Counters;
 use crate::sync::Syncer;
+
+/// A clock on which a nanosecond passes at each look.
+#[derive(Debug, Default)]
+struct LooksCounted(std::sync::atomic::AtomicU64);
+
+impl Clock for LooksCounted {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+    }
+}
 
 /// A `sync` log that several threads of one process append to.
 #[derive(Debug)]
@@ -29,8 +43,17 @@ struct Group {
 impl Group {
     /// One to which so many records are appended.
     fn new(machine: Machine, appended: u64) -> Arc<Self> {
+        Group::of(machine, appended, Arc::new(ManualClock::new(Timestamp::from_millis(1))))
+    }
+
+    /// One whose syncs take time.
+    fn taking_time(machine: Machine) -> Arc<Self> {
+        Group::of(machine, 0, Arc::new(LooksCounted::default()))
+    }
+
+    fn of(machine: Machine, appended: u64, clock: Arc<dyn Clock>) -> Arc<Self> {
         let process = machine.open();
-        let counters = Arc::new(Counters::explored(Arc::new(ManualClock::new(Timestamp::from_millis(1)))));
+        let counters = Arc::new(Counters::explored(clock));
         let syncer = Syncer::new(Durability::Sync, Position::ZERO, counters, Arc::default());
         let file = process.directory.open_segment("segment").unwrap();
         let view = Appender::in_memory(64).unwrap().view();
@@ -77,6 +100,20 @@ fn everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it() {
         group.sync_and_check(group.append()).unwrap();
         others.into_iter().for_each(|other| other.join().unwrap().unwrap());
         assert_eq!(group.published.position(), Position::new(3));
+    });
+}
+
+#[test]
+fn whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not() {
+    in_every_order(2, || {
+        let group = Group::taking_time(Machine::new(1));
+        let others = [1, 2].map(|commits| {
+            let group = Arc::clone(&group);
+            thread::spawn(move || (0..commits).try_for_each(|_| group.sync_and_check(group.append())))
+        });
+        group.sync_and_check(group.append()).unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap().unwrap());
+        assert_eq!(group.published.position(), Position::new(4));
     });
 }
 

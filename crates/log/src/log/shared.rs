@@ -106,6 +106,11 @@ impl Shared {
         &self.scrub
     }
 
+    /// How many records were appended that no sync covers yet.
+    pub(crate) fn unsynced(&self) -> u64 {
+        self.syncer.last_appended().get().saturating_sub(self.syncer.durable().get())
+    }
+
     /// Syncs every record appended so far.
     pub(crate) fn sync_all(&self) -> Result<()> {
         self.sync_to(self.syncer.last_appended())

@@ -1,9 +1,11 @@
 //! Where threads sleep on a word, as the kernel's futex has it: whoever is about to sleep looks at the word in the queue's lock, which
 //! whoever wakes takes, too.
 
+use std::time::Duration;
+
 use loom::sync::{Condvar, Mutex};
 
-use super::{AtomicU32, Ordering};
+use super::{AtomicU32, Ordering, yield_now};
 
 /// Those who sleep on one word.
 #[derive(Debug, Default)]
@@ -49,6 +51,11 @@ impl Futex {
     /// Sleeps until it is woken, unless the number is not `expected` any more.
     pub fn wait(&self, expected: u32) {
         self.queue.wait(|| self.number.load(Ordering::Relaxed) == expected);
+    }
+
+    /// Gives way to others: the time may be over at any moment.
+    pub fn wait_at_most(&self, _expected: u32, _time: Duration) {
+        yield_now();
     }
 
     /// Wakes at most so many who sleep.
