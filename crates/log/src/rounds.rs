@@ -260,7 +260,10 @@ mod tests {
         assert_eq!(shared.end(), 1);
         assert_eq!(next(&woken), (1, true));
         assert_eq!(shared.cohorts.sleep(&watching, None), Slept::Ended);
-        assert!(!shared.rounds.lock().unwrap().leave(&watching), "who left late is not counted among those of another round");
+        assert!(
+            !shared.rounds.lock().unwrap().leave(&watching),
+            "who left late is not counted among those of another round"
+        );
         assert_eq!(shared.end_of_next(3), 0);
     }
 

@@ -89,6 +89,7 @@ mod consumer;
 mod database;
 mod error;
 mod failing;
+mod giving_way;
 mod handles;
 mod snappy;
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use quire_log::{Background, Clock, Deadline, Heard, Log, Slept, Woken};
+use quire_log::{Background, Clock, Deadline, Durability, Heard, Log, Slept, Woken};
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Checkpoints;
@@ -18,6 +18,7 @@ use crate::deliver::Deliveries;
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failing::{Failing, Failures};
+use crate::giving_way;
 use crate::keys::KeyLooks;
 use crate::models::seed_of;
 use crate::pressure::Pressure;
@@ -175,7 +176,10 @@ impl Shared {
     }
 
     pub(crate) fn state_mut(&self) -> Result<RwLockWriteGuard<'_, State>> {
-        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let state = match self.log.durability() {
+            Durability::Sync => giving_way::write(&self.state),
+            Durability::Os => self.state.write().unwrap_or_else(PoisonError::into_inner),
+        };
         if state.behind { Err(broken()) } else { Ok(state) }
     }
 

@@ -137,6 +137,12 @@ impl Log {
         }
     }
 
+    /// What an appended record survives once it is published.
+    #[inline]
+    pub fn durability(&self) -> Durability {
+        self.shared().settings().durability
+    }
+
     /// Syncs every record appended so far, whatever the durability.
     ///
     /// # Errors
