@@ -34,7 +34,6 @@ pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::thread;
-    use std::time::Duration;
 
     use super::*;
 
@@ -46,7 +45,7 @@ mod tests {
                 scope.spawn(|| (0..1_000).for_each(|_| *write(&count) += 1));
             }
             let held = count.read().unwrap();
-            thread::sleep(Duration::from_millis(20));
+            (0..10_000).for_each(|_| yield_now());
             drop(held);
         });
         assert_eq!(count.into_inner().unwrap(), 4_000);
