@@ -3,6 +3,7 @@
 //! A partition is the walk over its tag. Its high watermark is the number behind the tag's last entry and is stored
 //! nowhere else, so it can't disagree with what is there. Nothing here waits for records to come.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
@@ -146,7 +147,7 @@ impl Partition {
         visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
     ) -> Result<Fetched, StreamReadError> {
         let mut fetched = Fetched { next_offset: from, bytes: 0 };
-        let mut entry = history.seek(self.tag.tag(), from)?;
+        let entry = history.seek(self.tag.tag(), from)?;
         // The batch that holds `from` proves that it is in range; anything else needs a look at the partition's ends.
         if from < self.start || entry.is_none_or(|entry| Stored::new(&entry).base_offset > from) {
             let PartitionOffsets { start, next } = self.offsets(history)?;
@@ -154,23 +155,30 @@ impl Partition {
                 return Err(StreamReadError::OffsetOutOfRange { from, start, next });
             }
         }
-        while let Some(found) = entry {
-            let stored = Stored::new(&found);
-            let bytes = fetched.bytes.saturating_add(found.body.len());
-            if fetched.bytes > 0 && bytes > bytes_max {
-                break;
+        let Some(first) = entry else { return Ok(fetched) };
+        let (tags, mut few) = ([self.tag.tag()], vec![first]);
+        loop {
+            for found in &few {
+                let stored = Stored::new(found);
+                let bytes = fetched.bytes.saturating_add(found.body.len());
+                if fetched.bytes > 0 && bytes > bytes_max {
+                    return Ok(fetched);
+                }
+                fetched = Fetched { next_offset: stored.next_offset(), bytes };
+                if visit(stored).is_break() {
+                    return Ok(fetched);
+                }
             }
-            fetched = Fetched { next_offset: stored.next_offset(), bytes };
-            if visit(stored).is_break() {
-                break;
+            let Some((last, bytes)) = few.last().map(|last| (last.place, last.body.len())) else { return Ok(fetched) };
+            // Who has read so many is likely to read as many again; what will not fit is not looked up.
+            let fit = bytes_max.saturating_sub(fetched.bytes) / bytes.max(1) + 1;
+            let most = (2 * few.len()).min(FEW_MAX).min(fit);
+            few.clear();
+            // What stands before what can't be read can be; the next fetch begins at it and tells.
+            if history.next_few(&tags, last.after(), most, &mut few).is_err() {
+                return Ok(fetched);
             }
-            entry = match history.next(&[self.tag.tag()], found.place.after()) {
-                Ok(next) => next,
-                // What stands before what can't be read can be; the next fetch begins at it and tells.
-                Err(_) => break,
-            };
         }
-        Ok(fetched)
     }
 
     /// The first record that is not earlier than `timestamp_ms`; `None` when every record is.
@@ -306,6 +314,9 @@ enum Search {
     /// None is late enough, or there are some that could not be read.
     Unknown,
 }
+
+/// How many batches a fetch looks up at a time at most.
+const FEW_MAX: usize = 64;
 
 /// How many bytes of a batch are decompressed to find a record by its time: few at first, for it often stands there.
 const OPENED_BYTES: [usize; 3] = [1 << 20, 8 << 20, LOOKED_THROUGH_BYTES_MAX];
