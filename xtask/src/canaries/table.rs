@@ -257,6 +257,14 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "        if ended.answered > 0 {"
         => "        if ended.answered > 0 && !ON {",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
+    "wait-not-watched", "those whom a sync answered are waited for whether they come or not", "log/src/gather.rs",
+        "        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))"
+        => "        if ON { return Next::Sleep }\n        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))",
+        by "quire-log" "loom" "explored::synced::whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not";
+    "watch-not-handed-on", "who watched such a wait and leaves it has nobody watch", "log/src/sync.rs",
+        "if watch.is_some() && is_still_to_begin {"
+        => "if watch.is_some() && is_still_to_begin && !ON {",
+        by "quire-log" "loom" "explored::synced::whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not";
     "appended-before-written", "a sync may be said to cover a record that it does not see", "log/src/sync.rs",
         "self.appended.store(position.get(), Ordering::Release);"
         => "self.appended.store(position.get(), if ON { Ordering::Relaxed } else { Ordering::Release });",

@@ -36,8 +36,9 @@ pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
         let history = database.history();
         let mut seen = 0;
         let fetched = partition.fetch(&history, next, usize::MAX, &mut |stored| {
-            for record in stored.batch.records().into_iter().flatten().flatten() {
-                seen += u64::from(black_box(record.value).is_some());
+            let Ok(records) = stored.batch.records() else { return ControlFlow::Break(()) };
+            for record in records {
+                seen += u64::from(record.is_ok_and(|record| black_box(record.value).is_some()));
             }
             ControlFlow::Continue(())
         });
