@@ -55,6 +55,24 @@ pub enum Command<'c> {
     },
 }
 
+impl Command<'_> {
+    /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
+    pub fn frees_space(&self) -> bool {
+        match self {
+            Command::Trim { .. }
+            | Command::Forget { .. }
+            | Command::SetRetention { .. }
+            | Command::DropSubscription { .. }
+            | Command::DropProjection { .. } => true,
+            Command::Append(_)
+            | Command::Upstream(_)
+            | Command::PutSubscription(_)
+            | Command::MoveSubscription(_)
+            | Command::SaveProjection(_) => false,
+        }
+    }
+}
+
 /// How far a store has taken in another place: a topic, another store, a table. Committed together with what was made of it, it
 /// makes that happen once: a commit that is repeated is refused with [`Refusal::UpstreamBehind`](crate::Refusal::UpstreamBehind), and
 /// who restarts asks [`Events::upstream`](crate::Events::upstream) where to go on.

@@ -58,6 +58,11 @@ pub enum Command<'c> {
 }
 
 impl Command<'_> {
+    /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
+    pub fn frees_space(&self) -> bool {
+        !matches!(self, Command::PutBlock(_) | Command::PutEdge(_))
+    }
+
     /// That the command is one that some graph would take: its names, its sizes, its JSON. Whoever commits many commands in parts asks
     /// before the first of them.
     ///

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use quire::Duty;
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -16,6 +17,7 @@ const ANSWER_S_MAX: u64 = 5;
 
 #[derive(Debug, Serialize)]
 struct Health {
+    /// `ok`, or `no_space` when a commit that takes room was refused and none was taken since: what frees some still is.
     status: &'static str,
     version: &'static str,
     durability: String,
@@ -32,6 +34,8 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Proble
         Err(_) => return Err(Problem::stalled(format!("the log was not synced within {ANSWER_S_MAX} s"))),
     }
     let durability = app.database.durability().to_string();
+    let is_full = app.database.failing().iter().any(|failing| failing.duty == Duty::Prepare);
+    let status = if is_full { "no_space" } else { "ok" };
     let failing = FailingStats::all(&app.database);
-    Answer::of(&app.memory, &Health { status: "ok", version: env!("CARGO_PKG_VERSION"), durability, failing })
+    Answer::of(&app.memory, &Health { status, version: env!("CARGO_PKG_VERSION"), durability, failing })
 }

@@ -122,6 +122,26 @@ pub enum Command<'c> {
     Tick,
 }
 
+impl Command<'_> {
+    /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
+    pub fn frees_space(&self) -> bool {
+        match self {
+            Command::Ack { .. } | Command::Clear { .. } | Command::Destroy { .. } => true,
+            Command::Change { change, .. } | Command::Bulk { change, .. } => {
+                matches!(change, Change::Cancel { .. } | Change::Delete)
+            }
+            Command::Each(each) => each.iter().all(Command::frees_space),
+            Command::Enqueue { .. }
+            | Command::Fetch { .. }
+            | Command::Fail { .. }
+            | Command::Snooze { .. }
+            | Command::Heartbeat { .. }
+            | Command::SetQueue { .. }
+            | Command::Tick => false,
+        }
+    }
+}
+
 /// Which of several queues a fetch takes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order<'c> {

@@ -59,13 +59,29 @@ impl<'w> Draft<'w> {
     ///
     /// # Panics
     /// When the draft is empty.
-    pub fn append(mut self) -> Result<Appended> {
+    #[inline]
+    pub fn append(self) -> Result<Appended> {
+        self.append_and(false)
+    }
+
+    /// As [`Draft::append`], of a record that says what is needed no more: it has room left when others meet [`Error::NoSpace`].
+    ///
+    /// # Errors
+    /// As [`Draft::append`].
+    ///
+    /// # Panics
+    /// As [`Draft::append`].
+    pub fn append_to_free(self) -> Result<Appended> {
+        self.append_and(true)
+    }
+
+    fn append_and(mut self, frees: bool) -> Result<Appended> {
         assert!(!self.is_empty(), "an empty commit is not appended");
         let whole = (self.bytes + self.too_many).next_multiple_of(ALIGNMENT);
         if whole as u64 > self.core.record_bytes_max() {
             return Err(Error::TooLarge { bytes: whole as u64, bytes_max: self.core.record_bytes_max() });
         }
-        let appended = self.core.append(self.at, self.entries, self.bytes..whole, self.buffered)?;
+        let appended = self.core.append(self.at, self.entries, self.bytes..whole, self.buffered, frees)?;
         self.bytes = HEADER_BYTES;
         Ok(appended)
     }

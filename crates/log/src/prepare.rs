@@ -77,14 +77,30 @@ impl Preparer {
     /// # Errors
     /// [`Error::NoSpace`] and [`Error::Io`] of making it.
     pub(crate) fn take(&self, directory: &Directory) -> Result<Prepared> {
+        let mut state = self.made(directory)?;
+        // What was wanted is there. Another is not begun before `begin`: it would take the name of this one.
+        state.wanted = false;
+        state.ready.take().expect("it is made")
+    }
+
+    /// Waits until the next segment is ready.
+    ///
+    /// # Errors
+    /// As [`Preparer::take`].
+    pub(crate) fn ensure(&self, directory: &Directory) -> Result<()> {
+        self.made(directory).map(drop)
+    }
+
+    /// Waits until the next segment is ready, and leaves it so.
+    fn made(&self, directory: &Directory) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         // What went wrong while nobody waited may have passed: it is tried again, and that outcome counts.
         state.ready.take_if(|ready| ready.is_err());
         loop {
-            if let Some(ready) = state.ready.take() {
-                // What was wanted is there. Another is not begun before `begin`: it would take the name of this one.
-                state.wanted = false;
-                return ready;
+            match state.ready.take_if(|ready| ready.is_err()) {
+                Some(failed) => return Err(failed.expect_err("it is one that failed")),
+                None if state.ready.is_some() => return Ok(state),
+                None => {}
             }
             if state.stopping {
                 return Err(Error::Failed { message: "the log is being closed".to_owned() });

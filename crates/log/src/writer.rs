@@ -37,6 +37,10 @@ const ASKED_RECORDS: u32 = 256;
 /// ext4).
 const BACKLOG_RECORDS: u64 = 64;
 
+/// So much of a segment is kept for records that free room, at most, and no more than this part of it.
+const RESERVE_BYTES_MAX: usize = 64 << 10;
+const RESERVE_PART: usize = 16;
+
 /// The one appender of a log. Whoever holds it decides what the next record is.
 #[derive(Debug)]
 pub struct Writer {
@@ -329,15 +333,34 @@ impl Core {
         &mut self.buffer[range]
     }
 
-    /// Appends the record whose entries stand in place or in the buffer, and end where its padding begins.
-    pub(crate) fn append(&mut self, at: At, entries: u32, padding: Range<usize>, buffered: bool) -> Result<Appended> {
+    /// Has room for a record of so many bytes, behind the tail or in a new segment. The last room of a segment is for records that free
+    /// some, unless the next one is ready: on a full disk nothing else could be freed.
+    fn make_room(&mut self, bytes: usize, frees: bool, time: Timestamp) -> Result<()> {
+        if !self.fits(bytes) {
+            return self.roll(time);
+        }
+        let reserve = RESERVE_BYTES_MAX.min(self.active.appender.len() / RESERVE_PART);
+        if frees || self.fits(bytes + reserve) {
+            return Ok(());
+        }
+        self.shared.ensure_prepared().inspect_err(|_| self.shared.counters().error())
+    }
+
+    /// Appends the record whose entries stand in place or in the buffer, and end where its padding begins. Whether it `frees` room counts when
+    /// there is little.
+    pub(crate) fn append(
+        &mut self,
+        at: At,
+        entries: u32,
+        padding: Range<usize>,
+        buffered: bool,
+        frees: bool,
+    ) -> Result<Appended> {
         let bytes = padding.end;
         debug_assert!(turn::is_own(self.shared.control()), "a record is appended by who has the turn");
         self.shared.check()?;
-        if !self.fits(bytes) {
-            debug_assert!(buffered, "what does not fit the segment was moved to the buffer");
-            self.roll(at.time)?;
-        }
+        debug_assert!(buffered || self.fits(bytes), "what does not fit the segment was moved to the buffer");
+        self.make_room(bytes, frees, at.time)?;
         if !self.prepares {
             self.prepares = true;
             self.shared.prepare_next(at.time);

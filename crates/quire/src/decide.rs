@@ -33,6 +33,16 @@ pub(crate) struct Commands<'p, 'c> {
     pub(crate) graph: &'p [graph::Command<'c>],
 }
 
+impl Commands<'_, '_> {
+    /// Whether they do nothing but say what is needed no more.
+    pub(crate) fn free_space(&self) -> bool {
+        self.streams.iter().all(streams::Command::frees_space)
+            && self.events.iter().all(events::Command::frees_space)
+            && self.jobs.iter().all(jobs::Command::frees_space)
+            && self.graph.iter().all(graph::Command::frees_space)
+    }
+}
+
 /// The answers, by model; in each, in the order of the commands. Whoever commits again and again keeps one, for its capacity.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
@@ -104,7 +114,8 @@ impl State {
             return Ok(Decided { rests_on: before, verdict: Ok(At { position: before, ..at }) });
         }
         self.behind = true;
-        let appended = draft.append().inspect_err(|_| self.behind = false)?;
+        let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };
+        let appended = appended.inspect_err(|_| self.behind = false)?;
         apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.behind)?;
         self.owed.join(appended.woken);
         Ok(Decided { rests_on: at.position, verdict: Ok(at) })

@@ -30,14 +30,20 @@ impl Failures {
     /// Notes how a duty went, which was tried at this time.
     pub(crate) fn note<T>(&self, duty: Duty, now: Timestamp, done: Result<T>) -> Result<T> {
         match &done {
-            Ok(_) => self.lock().retain(|failing| failing.duty != duty),
+            Ok(_) => self.remove(duty),
             Err(error) => self.add(duty, now, error),
         }
         done
     }
 
+    /// Notes that a duty went well.
+    pub(crate) fn remove(&self, duty: Duty) {
+        self.lock().retain(|failing| failing.duty != duty);
+    }
+
+    /// Notes that a duty failed, which was tried at this time.
     #[cold]
-    fn add(&self, duty: Duty, now: Timestamp, error: &Error) {
+    pub(crate) fn add(&self, duty: Duty, now: Timestamp, error: &Error) {
         let mut all = self.lock();
         match all.iter_mut().find(|failing| failing.duty == duty) {
             Some(failing) => {

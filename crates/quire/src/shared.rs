@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) pressure: Pressure,
     refusals: AtomicU64,
     failures: Failures,
+    /// Whether the last commit that would have taken room was refused for want of it.
+    is_full: AtomicBool,
     /// What any topic asks of its producers.
     asked: Asked,
 }
@@ -114,6 +116,7 @@ impl Shared {
             checkpoints: restored.checkpoints,
             refusals: AtomicU64::new(0),
             failures: Failures::default(),
+            is_full: AtomicBool::new(false),
             asked,
         };
         shared.schedule_compaction();
@@ -223,6 +226,7 @@ impl Shared {
             self.followed(&mut state)
         };
         drop(owed);
+        self.note_room(now, commands, &decided);
         let decided = decided?;
         // Whoever is asked for keys comes again with them.
         if decided.verdict.as_ref().is_err_and(|refused| refused.asks_for_keys().is_none()) {
@@ -231,6 +235,24 @@ impl Shared {
         }
         self.ask_for_checkpoint();
         Ok(Some(decided))
+    }
+
+    /// Notes whether there is room for what is committed: an operator is to see that there is none, whoever was told.
+    fn note_room(&self, now: Timestamp, commands: &Commands<'_, '_>, decided: &Result<Decided>) {
+        match decided {
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                self.is_full.store(true, Ordering::Relaxed);
+                self.failures.add(Duty::Prepare, now, error);
+            }
+            Ok(decided) if self.is_full.load(Ordering::Relaxed) => {
+                // What frees room is taken as long as there is any, and a refusal takes none.
+                if decided.verdict.is_ok() && !commands.free_space() {
+                    self.is_full.store(false, Ordering::Relaxed);
+                    self.failures.remove(Duty::Prepare);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// That the database was not opened to be read only.

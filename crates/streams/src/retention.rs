@@ -36,6 +36,17 @@ impl Command<'_> {
     pub fn changes_limits(&self) -> bool {
         matches!(self, Command::CreateTopic { .. } | Command::AlterTopic { .. } | Command::DeleteTopic { .. })
     }
+
+    /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
+    pub fn frees_space(&self) -> bool {
+        matches!(
+            self,
+            Command::AlterTopic { .. }
+                | Command::DeleteTopic { .. }
+                | Command::DeleteRecords { .. }
+                | Command::ProtectUnread { protects: false, .. }
+        )
+    }
 }
 
 impl Streams {

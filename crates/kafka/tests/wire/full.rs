@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kafka_protocol::ResponseError;
-use quire::{Access, Database, Disk, Durability, Storage, StoredFile};
+use quire::events::NewEvent;
+use quire::{Access, Database, Disk, Durability, Duty, Storage, StoredFile};
 use quire_kafka::Settings;
 
 use crate::idempotence::sent;
@@ -60,6 +61,7 @@ async fn who_writes_to_a_full_disk_is_told_and_goes_on_when_there_is_room() {
         let mut client = world.client().await;
         client.topic("t").await;
         let producer = client.init().await;
+        world.database.events("s").append([NewEvent::new("Seen").tag("person:1")]).expect("an event");
         let value = |number: i32| format!("{number} {}", "x".repeat(10_000));
         small.is_full.store(true, Ordering::SeqCst);
         let mut kept = 0;
@@ -77,9 +79,17 @@ async fn who_writes_to_a_full_disk_is_told_and_goes_on_when_there_is_room() {
         let mut beside = world.client().await;
         let read: Vec<_> = values(&beside.fetch("t", 0).await);
         assert_eq!(read, (0..kept).map(|number| (number.into(), value(number))).collect::<Vec<_>>());
+        let database = &world.database;
+        let fails = || database.failing().iter().any(|failing| failing.duty == Duty::Prepare);
+        assert!(fails(), "an operator sees that there is no room");
+        for person in 0..10 {
+            database.events("s").forget(format!("person:{person}")).expect("there is room left to say what goes");
+        }
+        assert!(fails());
         small.is_full.store(false, Ordering::SeqCst);
         // The producer goes on where it was refused, as clients do after this error.
         assert_eq!(client.send_batch(&next).await, Ok(kept.into()));
+        assert!(!fails());
         let world = world.restart().await;
         let mut client = world.client().await;
         assert_eq!(client.send_batch(&next).await, Ok(kept.into()));

@@ -158,6 +158,11 @@ impl Shared {
         self.preparer.take(&self.directory)
     }
 
+    /// Waits until the segment behind the active one is ready: then there is room for what is appended.
+    pub(crate) fn ensure_prepared(&self) -> Result<()> {
+        self.preparer.ensure(&self.directory)
+    }
+
     pub(crate) fn control(&self) -> &Control {
         &self.control
     }

@@ -1,9 +1,15 @@
 //! Appends: limits, what is empty, time, and the settings.
 
-use quire_log::{Durability, Error, Settings};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use quire_log::{Background, Components, Durability, Error, Log, Opened, Settings};
 use quire_model::{Effects, History, Place, Position, Sequence, Tag, Timestamp};
 
-use crate::shard::{BOTH, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings, try_append};
+use crate::shard::{
+    BOTH, IDENTITY, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings, try_append,
+};
+use crate::storage::Dying;
 
 /// A record of exactly so many bytes: header 40, entry header 12, one tag of 3.
 fn record_of(bytes: usize) -> Vec<Item> {
@@ -226,4 +232,33 @@ fn whoever_reads_finds_every_record_however_many_were_appended_since_somebody_di
             }
         }
     }
+}
+
+#[test]
+fn where_no_segment_can_be_made_there_is_room_left_for_records_that_free_some() {
+    let left = Arc::new(AtomicI64::new(i64::MAX));
+    let shard = Shard::new(Settings { segment_bytes: 1 << 16, ..settings(Durability::Os) });
+    let components = Components {
+        storage: Arc::new(Dying::after(Arc::clone(&left))),
+        clock: shard.clock.clone(),
+        background: Background::Caller,
+    };
+    let Opened { log, mut writer, .. } =
+        Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap();
+    let mut append = |frees: bool| {
+        let (_, mut draft) = writer.begin().unwrap();
+        Item::plain(&["a"], vec![7; 100]).push(&mut draft);
+        let appended = if frees { draft.append_to_free() } else { draft.append() };
+        appended.map(|appended| appended.at.position)
+    };
+    left.store(0, Ordering::SeqCst);
+    let kept = (1..).take_while(|position| append(false).ok() == Some(Position::new(*position))).count() as u64;
+    assert!(kept > 200, "only {kept} records of a segment of 64 KiB are kept");
+    let freeing =
+        (kept + 1..).take_while(|position| append(true).ok() == Some(Position::new(*position))).count() as u64;
+    assert!(freeing >= 16, "only {freeing} records found room that free some");
+    assert!(append(false).is_err());
+    left.store(i64::MAX, Ordering::SeqCst);
+    assert_eq!(append(false).unwrap(), Position::new(kept + freeing + 1));
+    assert_eq!(log.published(), Position::new(kept + freeing + 1));
 }
