@@ -3,6 +3,7 @@
 //! Segments go from the oldest on. One whose records topics have let go of does not count any more from then on: a compaction is to rewrite it. What that
 //! leaves counts again, for it is what nobody lets go of.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use quire_log::SegmentSize;
@@ -13,7 +14,12 @@ use quire_model::Position;
 pub(crate) struct Pressure {
     /// From this commit on topics keep their records.
     keep_from: Mutex<Position>,
+    /// How much was appended when a look was last asked for.
+    looked_at_bytes: AtomicU64,
 }
+
+/// How often topics are looked at while as much is appended as the log is to take.
+const LOOKS: u64 = 16;
 
 impl Pressure {
     /// From which commit on topics keep their records, of a log with segments of these sizes that is to have at most so many bytes;
@@ -33,9 +39,25 @@ impl Pressure {
         (*keep_from > Position::ZERO).then_some(*keep_from)
     }
 
+    /// Whether topics are to be looked at, now that so much was appended to a log that is to have at most `bytes_max`. Says so to one of those
+    /// who ask.
+    pub(crate) fn is_to_look(&self, appended_bytes: u64, bytes_max: u64) -> bool {
+        let before = self.looked_at_bytes.load(Ordering::Relaxed);
+        appended_bytes.saturating_sub(before) >= bytes_max / LOOKS
+            && self
+                .looked_at_bytes
+                .compare_exchange(before, appended_bytes, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
     /// Whether topics had to let go of anything.
     pub(crate) fn is_on(&self) -> bool {
-        *self.keep_from.lock().unwrap_or_else(PoisonError::into_inner) > Position::ZERO
+        self.kept_from() > Position::ZERO
+    }
+
+    /// From which commit on topics keep their records by now.
+    pub(crate) fn kept_from(&self) -> Position {
+        *self.keep_from.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,6 +73,13 @@ mod tests {
             compacted: *bytes < 0,
         };
         bytes.iter().enumerate().map(size).collect()
+    }
+
+    #[test]
+    fn topics_are_looked_at_whenever_a_part_of_the_bound_was_appended() {
+        let pressure = Pressure::default();
+        let looks = (0..=320_u64).filter(|bytes| pressure.is_to_look(*bytes, 160)).collect::<Vec<_>>();
+        assert_eq!(looks, (1..=32).map(|part| part * 10).collect::<Vec<_>>());
     }
 
     #[test]

@@ -234,6 +234,7 @@ impl Shared {
             self.log.note_refusal();
         }
         self.ask_for_checkpoint();
+        self.ask_for_retention(now);
         Ok(Some(decided))
     }
 
@@ -287,6 +288,15 @@ impl Shared {
     fn ask_for_checkpoint(&self) {
         if self.checkpoints.are_due(self.log.appended_bytes()) {
             self.duties.ask_for_checkpoint();
+        }
+    }
+
+    /// Has topics looked at when the log has grown by much of what it is to take: it may take more by now.
+    fn ask_for_retention(&self, now: Timestamp) {
+        if let Some(bytes_max) = self.retention.log_bytes_max
+            && self.pressure.is_to_look(self.log.appended_bytes(), bytes_max)
+        {
+            self.duties.retain_at(now);
         }
     }
 
@@ -407,6 +417,7 @@ impl Shared {
     /// go on; only moving the partitions' starts takes their turn. Says whether a topic keeps less than everything.
     fn retain(&self) -> Result<bool> {
         let now = self.log.clock().now();
+        let kept_from = self.pressure.kept_from();
         let keep_from = match self.retention.log_bytes_max {
             Some(bytes_max) => self.pressure.keep_from(&self.log.segment_sizes()?, bytes_max),
             None => None,
@@ -441,6 +452,10 @@ impl Shared {
                 let decided = self.commit(now, &commands, &mut Replies::default())?;
                 self.log.request(decided.rests_on);
             }
+        }
+        if self.pressure.kept_from() > kept_from {
+            // What topics let go of for want of room is to give it.
+            self.duties.compact_at(now);
         }
         Ok(!retained.is_empty() || !stores.is_empty() || !graphs.is_empty())
     }
