@@ -56,6 +56,7 @@ Look after a database, also while it is at work:
   verify   Go through every byte, and name each damage
   inspect  Show what its files hold
   repair   Make anew what follows from the log
+  compact  Rewrite its segments without what no longer counts
   backup   Copy it as it stands after one record
   restore  Make a database of such a copy
 
@@ -98,6 +99,8 @@ enum Command {
     Inspect(tools::Inspect),
     /// Make anew what follows from the log: says what it would do, and does it with --yes
     Repair(tools::Repair),
+    /// Rewrite the segments of a database without what no longer counts, now rather than when enough has gathered
+    Compact(verbs::Compact),
     /// Copy a database as it stands after one record, while it is at work
     Backup(tools::Backup),
     /// Make a database of a backup, and verify it
@@ -149,6 +152,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result {
         Command::Verify(verify) => verify.run(out),
         Command::Inspect(inspect) => inspect.run(out),
         Command::Repair(repair) => repair.run(out),
+        Command::Compact(compact) => compact.run(out),
         Command::Backup(backup) => backup.run(out),
         Command::Restore(restore) => restore.run(out),
         Command::Events(events) => events.run(out),

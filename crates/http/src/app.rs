@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quire::Database;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::Settings;
 use crate::memory::Memory;
@@ -17,6 +17,8 @@ pub(crate) struct App {
     pub(crate) requests: Requests,
     pub(crate) unpacking: Unpacking,
     pub(crate) memory: Memory,
+    /// Held while somebody has the log compacted.
+    pub(crate) compacting: Mutex<()>,
     /// Whether the server is about to stop: long polls end then.
     closed: watch::Receiver<bool>,
 }
@@ -24,7 +26,8 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(database: Database, settings: &Settings, closed: watch::Receiver<bool>) -> Arc<Self> {
         let memory = Memory::new(settings.memory_bytes_max);
-        Arc::new(App { database, requests: Requests::default(), unpacking: Unpacking::default(), memory, closed })
+        let (requests, unpacking) = (Requests::default(), Unpacking::default());
+        Arc::new(App { database, requests, unpacking, memory, compacting: Mutex::default(), closed })
     }
 
     /// Waits until the server is about to stop.

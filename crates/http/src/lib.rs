@@ -55,6 +55,7 @@ mod queues;
 mod records;
 mod topics;
 
+mod compact;
 mod exposition;
 mod health;
 mod metrics;

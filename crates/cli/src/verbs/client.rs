@@ -57,6 +57,19 @@ impl Client {
         self.post_bytes(path, exact::text(body).as_bytes())
     }
 
+    /// The answer to a POST of nothing, which may take any time.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub(super) fn post_patiently(&self, path: &Path) -> Result<Value> {
+        let failed = |error| Failure::at(format_args!("ask the server at {}", self.address), error);
+        let mut stream = self.send("POST", path, b"")?;
+        stream.set_read_timeout(None).map_err(failed)?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).map_err(failed)?;
+        self.json(&self.parsed(&answer)?)
+    }
+
     /// The answer to a DELETE.
     ///
     /// # Errors

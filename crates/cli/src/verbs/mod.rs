@@ -10,6 +10,7 @@ mod exact;
 mod place;
 mod print;
 
+mod compact;
 mod consume;
 mod events;
 mod graph;
@@ -19,6 +20,7 @@ mod produce;
 mod topics;
 
 pub(crate) use client::{Client, Path};
+pub(crate) use compact::Compact;
 pub(crate) use consume::Consume;
 pub(crate) use events::{Events, is_event};
 pub(crate) use graph::Graph;

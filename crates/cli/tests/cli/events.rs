@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use quire::Database;
+use quire::events::NewEvent;
 use serde_json::{Value, json};
 
 use crate::support::{Running, Server, run, run_on};
@@ -177,4 +179,33 @@ fn a_store_lets_go_of_what_it_is_told_to() {
     assert!(told.starts_with("head 4  trimmed 2  forgotten 1  retention_ms 86400000"), "{told}");
     let told = at(&["events", "retain", "people"]).succeeded();
     assert_eq!(told, "people keeps events for ever\n");
+}
+
+#[test]
+fn what_was_let_go_of_is_out_of_the_files_once_it_is_compacted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let database = Database::builder(&data).segment_bytes(64 << 10).open().expect("a database");
+    for person in ["ann", "ben"] {
+        for _ in 0..100 {
+            let said = format!("{} the secret of {person}", "x".repeat(1_000));
+            let event = NewEvent::new("Said").tag(person).data(said.as_bytes());
+            drop(database.events("people").append([event]).expect("appended"));
+        }
+    }
+    drop(database);
+    let holds = |secret: &str| {
+        let files = fs::read_dir(data.join("shard-0000")).expect("a shard").map(|file| file.expect("a file").path());
+        let mut segments = files.filter(|path| path.extension().is_some_and(|suffix| suffix == "log"));
+        segments.any(|path| fs::read(path).expect("a segment").windows(secret.len()).any(|at| at == secret.as_bytes()))
+    };
+    run_on(&data, &["events", "forget", "people", "ann"]).succeeded();
+    run_on(&data, &["events", "append", "people", "more", "--type", "Said"]).succeeded();
+    run_on(&data, &["events", "append", "people", "more", "--type", "Said"]).succeeded();
+    assert!(holds("the secret of ann"));
+    let told = run_on(&data, &["compact", "--json"]).succeeded();
+    assert!(lines(&told)[0]["entries_dropped"].as_u64().is_some_and(|dropped| dropped >= 50), "{told}");
+    assert!(!holds("the secret of ann") && holds("the secret of ben"));
+    let told = run_on(&data, &["compact"]).succeeded();
+    assert_eq!(told, "0 segments rewritten, 0 entries dropped: 0 B before, 0 B now\n");
 }
