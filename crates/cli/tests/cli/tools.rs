@@ -120,6 +120,12 @@ fn inspect_shows_a_folder_a_range_and_each_kind_of_file() {
     assert!(checkpoint.contains("after record 3") && checkpoint.contains("graph"), "{checkpoint}");
     let control = lines(&run(&["inspect", &file("control"), "--json"]).succeeded());
     assert!(control.iter().any(|word| word["word"] == 8 && word["number"] == 3), "{control:?}");
+    // A time in microseconds, which has more than 48 bits.
+    let statistics = lines(&run(&["inspect", &file("statistics"), "--json"]).succeeded());
+    let since = statistics.iter().find(|word| word["word"] == 5).expect("since when is counted");
+    let hex = u64::from_str_radix(since["hex"].as_str().expect("a word"), 16).expect("hexadecimal");
+    assert!(hex >= 1 << 48);
+    assert_eq!(since["number"].as_u64(), Some(hex));
     run(&["inspect", &data.join("quire.meta").to_string_lossy()]).failed_with("quire inspect reads");
 }
 

@@ -216,7 +216,7 @@ impl<'v> Verifier<'v> {
                     self.is_whole = false;
                 }
                 None => {
-                    let message = "it is not the index that the segment comes to; opening makes it anew".to_owned();
+                    let message = "it is not the index that the segment comes to; quire repair makes it anew, and so does a database at work when it reads or scrubs it".to_owned();
                     self.find(Severity::Derivable, Part::Index, index, at, Some(first), message);
                 }
             }

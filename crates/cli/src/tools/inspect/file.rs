@@ -51,15 +51,15 @@ fn checkpoint(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
 }
 
 fn words(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
+    // A word of the control file is sealed: it has its number in the low 48 bits.
+    let sealed = path.ends_with("control");
     for (index, word) in tools::words(path)? {
+        let number = if sealed { word & ((1 << 48) - 1) } else { word };
         match as_json {
-            true => writeln!(
-                out,
-                "{}",
-                json!({ "word": index, "hex": format!("{word:016x}"), "number": word & ((1 << 48) - 1) })
-            )?,
-            // A sealed word has its number in the low 48 bits.
-            false => writeln!(out, "word {index:>3}  {word:016x}  {:>16}", word & ((1 << 48) - 1))?,
+            true => {
+                writeln!(out, "{}", json!({ "word": index, "hex": format!("{word:016x}"), "number": number }))?;
+            }
+            false => writeln!(out, "word {index:>3}  {word:016x}  {number:>16}")?,
         }
     }
     Ok(())
