@@ -141,6 +141,25 @@ fn a_job_and_a_block_are_shown_whole() {
 }
 
 #[test]
+fn metadata_and_properties_of_a_graph_are_kept_as_they_are_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    let given = r#"{"n": 12345678901234567890123, "b": 1.10, "a": 1e2, "a": 0}"#;
+    let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    for json in [given, &deep] {
+        quire(&["put", "g", "n", "--kind", "k", "--metadata", json]).succeeded();
+        quire(&["link", "g", "n", "to", "n", "--properties", json]).succeeded();
+        let shown = quire(&["get", "g", "n"]).succeeded();
+        assert!(shown.contains(&format!("  metadata  {json}\n")), "{shown}");
+        let shown = quire(&["edge", "g", "n", "to", "n"]).succeeded();
+        assert!(shown.contains(&format!("  properties  {json}\n")), "{shown}");
+    }
+    quire(&["put", "g", "n", "--kind", "k", "--metadata", "{bad"]).failed_with("--metadata is no JSON");
+    quire(&["link", "g", "n", "to", "n", "--properties", "1 2"]).failed_with("--properties is no JSON");
+}
+
+#[test]
 fn a_graph_is_imported_and_lets_go_of_its_past() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("g.jsonl");

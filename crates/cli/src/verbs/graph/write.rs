@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::by::By;
@@ -33,7 +34,7 @@ pub(crate) struct Put {
     /// A tag; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Its metadata, as JSON
+    /// Its metadata, as JSON, which is kept as it is given
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
     /// Its content
@@ -79,7 +80,7 @@ pub(crate) struct Link {
     target: String,
     #[command(flatten)]
     by: By,
-    /// Its properties, as JSON
+    /// Its properties, as JSON, which is kept as it is given
     #[arg(long, value_name = "JSON")]
     properties: Option<String>,
     /// Although one of the blocks is not there
@@ -159,9 +160,10 @@ pub(crate) struct Trim {
     form: Form,
 }
 
-fn parsed(name: &str, text: Option<String>) -> Result<Value> {
-    let Some(text) = text else { return Ok(Value::Null) };
-    serde_json::from_str(&text).map_err(|error| Failure::new(format!("--{name} is no JSON: {error}")))
+/// JSON as it was given, which is how it is kept: read anew it would be other numbers, in another order.
+fn checked(option: &str, text: Option<String>) -> Result<Option<String>> {
+    let no_json = |error| Failure::new(format!("--{option} is no JSON: {error}"));
+    text.map(|text| serde_json::from_str::<IgnoredAny>(&text).map(|_| text)).transpose().map_err(no_json)
 }
 
 /// Commits one part, and prints what it was answered.
@@ -187,7 +189,7 @@ impl Put {
             "kind": self.kind,
             "source": self.source,
             "tags": self.tags,
-            "metadata": parsed("metadata", self.metadata)?,
+            "metadata_text": checked("metadata", self.metadata)?,
             "content_base64": content.map(|content| STANDARD.encode(content)),
             "expect_version": self.expect,
         } });
@@ -216,7 +218,7 @@ impl Link {
             "source": self.by.block(&self.source),
             "type": self.edge_type,
             "target": self.by.block(&self.target),
-            "properties": parsed("properties", self.properties)?,
+            "properties_text": checked("properties", self.properties)?,
             "allow_missing": self.allow_missing,
         } });
         commit(&self.place, self.form, &part, out, |reply| {
