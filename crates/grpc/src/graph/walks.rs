@@ -74,7 +74,7 @@ impl Asked {
             graph: request.graph,
             starts,
             types: request.types,
-            filter: request::filter(request.filter),
+            filter: request::filter(request.filter)?,
             through_others: !request.only_through_matches,
             with_edges: request.with_edges,
         })

@@ -1651,10 +1651,12 @@ pub struct GraphBlockFilter {
 /// A field of a block's metadata.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MetadataField {
-    /// Its name, or a JSON pointer (RFC 6901) when it begins with `/`.
+    /// Its name, or a JSON pointer (RFC 6901) when it begins with `/`. Of a name that stands twice the last counts.
     #[prost(string, tag = "1")]
     pub field: ::prost::alloc::string::String,
-    /// What it has to be: the text of a string, or the JSON of anything else.
+    /// What it has to be. A string is compared by its text, without quotes; numbers by what they are worth, all digits of them, so `1e2` is
+    /// `100.0`, and both the string "1" and the number 1 are `1`; objects and arrays as JSON, whatever the spaces and the order of fields,
+    /// and numbers in them likewise.
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
 }

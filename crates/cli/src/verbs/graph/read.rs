@@ -149,7 +149,8 @@ struct Filter {
     /// With this tag; given several times, with all of them
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// With this in the metadata; given several times, with all of it
+    /// With this in the metadata; given several times, with all of it. The field is a name, or a JSON pointer when it begins with `/`, in which
+    /// ~2 stands for =. Strings are compared by their text, numbers by what they are worth (1e2 is 100), objects and arrays as JSON
     #[arg(long = "metadata", value_name = "FIELD=VALUE")]
     metadata: Vec<String>,
 }

@@ -1,0 +1,54 @@
+//! What is asked of a graph as a client sees it: filters, walks and what is made of them, and lists that end.
+
+use serde_json::{Value, json};
+
+use crate::graphs::{get, names, post};
+use crate::served::Served;
+
+/// A server with a graph `g` of these blocks, each of the kind behind its colon, and edges of type `t`.
+fn with(blocks: &[&str], edges: &[(&str, &str)]) -> Served {
+    let served = Served::new();
+    let block = |given: &&str| {
+        let (name, kind) = given.split_once(':').expect("a name and a kind");
+        json!({ "put_block": { "graph": "g", "block": name, "kind": kind } })
+    };
+    let edge = |(source, target): &(&str, &str)| json!({ "put_edge": { "graph": "g", "source": source, "type": "t", "target": target, "allow_missing": true } });
+    let parts: Vec<Value> = blocks.iter().map(block).chain(edges.iter().map(edge)).collect();
+    let (status, answer) = post(&served, "/v1/commit", &json!({ "parts": parts }).to_string());
+    assert_eq!(status, 200, "{answer}");
+    served
+}
+
+#[test]
+fn a_filter_compares_numbers_by_their_value_and_strings_by_their_text() {
+    let metadata = r#"{"price":1e2,"id":12345678901234567890123,"o":{"v":1.10,"w":[0]},"s":"1","n":1,"a=b":true}"#;
+    let served = Served::new();
+    let put = json!({ "put_block": { "graph": "g", "block": "a", "kind": "k", "metadata_text": metadata } });
+    assert_eq!(post(&served, "/v1/commit", &json!({ "parts": [put] }).to_string()).0, 200);
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    for (filter, is_found) in [
+        ("price=1e2", true),
+        ("price=100", true),
+        ("price=100.0", true),
+        ("price=101", false),
+        ("id=12345678901234567890123", true),
+        ("id=12345678901234567890124", false),
+        ("id=1.2345678901234568e+22", false),
+        (r#"o={"v":1.10,"w":[0]}"#, true),
+        (r#"o={ "w": [0.0], "v": 1.1 }"#, true),
+        (r#"o={"v":1.1}"#, false),
+        ("/o/v=11e-1", true),
+        ("s=1", true),
+        ("s=1.0", false),
+        ("n=1", true),
+        ("/a~2b=true", true),
+        ("/a~2b=false", false),
+    ] {
+        let found = names(&get(&served, &format!("/v1/graph/g/blocks?metadata={}", encoded(filter)))["blocks"]);
+        assert_eq!(found.len(), usize::from(is_found), "{filter}");
+    }
+    for no_pointer in ["/~3=1", "/a/~=1"] {
+        let path = format!("/v1/graph/g/blocks?metadata={}", encoded(no_pointer));
+        served.fails("GET", &path, "", 400, "invalid");
+    }
+}
