@@ -150,6 +150,28 @@ fn a_filter_says_what_is_given_and_whether_to_go_through_others() {
     assert_eq!(given(WalkPlan { visited_max: 3, ..deep }), (vec![0, 1, 2], 3, Some(Bound::Visited)));
 }
 
+#[test]
+fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
+    // Odd ones lie at both ends, and on the shorter way.
+    let world = world(8, &[(1, 2), (2, 4), (4, 5), (1, 3), (3, 5), (5, 6)]);
+    let filter = BlockFilter { kinds: &["even"], ..BlockFilter::default() };
+    let plan = WalkPlan { filter, through_others: false, ..everything() };
+    let way_to = |target: u32| {
+        let mut walker = quire_graph::Walker::new(&[id(1)], plan, quire_model::Position::MAX).until(id(target));
+        walker.advance(graph(&world), &world.log, usize::MAX).expect("readable");
+        walker.finish().way().map(|way| way.iter().map(|visit| number(&visit.block)).collect::<Vec<_>>())
+    };
+    assert_eq!(way_to(5), Some(vec![1, 2, 4, 5]));
+    assert_eq!(way_to(6), None, "none goes on from what does not match");
+    let all_to = |target: u32| {
+        let walked = walk(&world, 1, WalkPlan { exempt: Some(id(target)), ..plan });
+        let found = walked.paths((id(1), id(target)), Direction::Outgoing, 9, 9, &mut || true);
+        found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect()).collect::<Vec<Vec<u32>>>()
+    };
+    assert_eq!(all_to(5), [[1, 2, 4, 5]]);
+    assert_eq!(all_to(6), [[0; 0]; 0]);
+}
+
 /// Whether `to` can be reached from `from`.
 fn reaches(edges: &[(u32, u32)], from: u32, to: u32) -> bool {
     let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
@@ -214,6 +236,7 @@ proptest! {
             }
         }
         prop_assert_eq!(found.cycles.iter().flatten().map(number).collect::<BTreeSet<_>>(), visited.iter().copied().filter(|block| is_cyclic(*block)).collect::<BTreeSet<_>>());
+
 
         for to in 0..7 {
             let mut expected = BTreeSet::new();

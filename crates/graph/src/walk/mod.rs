@@ -124,11 +124,13 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// Ends the walk when it comes to this block. Breadth first, the way to it is then one of the shortest.
+    /// Ends the walk when it comes to this block, which the filter does not bear on. Breadth first, the way to it is then one of the
+    /// shortest.
     #[must_use]
     pub fn until(mut self, target: BlockId) -> Self {
         self.target = Some(target);
         self
+        self.plan.exempt = Some(target);
     }
 
     /// The position of the walk.

@@ -103,6 +103,7 @@ impl Asked {
                 through_others: self.through_others,
                 with_edges: self.with_edges,
                 depth_max: self.depth_max,
+                exempt: None,
                 visited_max: self.visited_max,
                 results_max: self.results_max.unwrap_or(usize::MAX),
             })
@@ -249,7 +250,9 @@ impl Ways {
         let (walk, ways, bound) = if self.is_all {
             let deadline = app.database.now().plus_micros(time_max.as_micros() as u64);
             let walk = self.asked.with(|plan| {
-                snapshot.walk(starts, WalkPlan { with_edges: true, results_max: usize::MAX, ..plan }, Some(*time_max))
+                let exempt = Some(self.target);
+                let plan = WalkPlan { with_edges: true, results_max: usize::MAX, exempt, ..plan };
+                snapshot.walk(starts, plan, Some(*time_max))
             })?;
             let mut goes_on = || app.database.now() < deadline;
             let count_max = self.asked.results_max.unwrap_or(PATHS);

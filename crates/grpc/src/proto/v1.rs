@@ -1794,7 +1794,7 @@ pub struct WalkRequest {
     #[prost(bool, tag = "5")]
     pub depth_first: bool,
     /// Which blocks to tell. The starts are told in any case. `Paths`, `Order` and `Components` take it with
-    /// `only_through_matches` only: it then says where they go.
+    /// `only_through_matches` only: it then says where they go. Ways may begin and end at blocks that it does not match.
     #[prost(message, optional, tag = "6")]
     pub filter: ::core::option::Option<GraphBlockFilter>,
     /// Do not go on from blocks that the filter does not match.

@@ -138,6 +138,7 @@ impl Asked {
                 filter,
                 through_others: self.through_others,
                 with_edges: false,
+                exempt: None,
                 depth_max: self.depth_max,
                 visited_max: self.visited_max,
                 results_max: usize::MAX,
@@ -207,7 +208,7 @@ pub(crate) async fn paths(
         let (found, bound) = if is_all {
             let deadline = app.database.now().plus_micros(asked.time.as_micros() as u64);
             let walked = asked.with(|plan| {
-                let plan = WalkPlan { with_edges: true, ..plan };
+                let plan = WalkPlan { with_edges: true, exempt: Some(target), ..plan };
                 snapshot.walk(&[start], plan, Some(asked.time))
             })?;
             let mut goes_on = || app.database.now() < deadline;

@@ -52,3 +52,17 @@ fn a_filter_compares_numbers_by_their_value_and_strings_by_their_text() {
         served.fails("GET", &path, "", 400, "invalid");
     }
 }
+
+#[test]
+fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
+    let served = with(&["a:x", "m:x", "b:y", "c:x"], &[("a", "m"), ("m", "b"), ("b", "c")]);
+    let ways = |query: &str| {
+        let found = get(&served, &format!("/v1/graph/g/paths?{query}&kind=x&through=false"));
+        found["paths"].as_array().expect("a list").iter().map(names).collect::<Vec<_>>()
+    };
+    for all in [false, true] {
+        assert_eq!(ways(&format!("from=a&to=b&all={all}")), [["a", "m", "b"]]);
+        assert_eq!(ways(&format!("from=b&to=a&direction=incoming&all={all}")), [["b", "m", "a"]]);
+        assert_eq!(ways(&format!("from=a&to=c&all={all}")), [[""; 0]; 0], "none goes on from what does not match");
+    }
+}

@@ -166,7 +166,7 @@ struct Way {
     types: Vec<String>,
     #[command(flatten)]
     filter: Filter,
-    /// Go on from blocks that match the filter only
+    /// Go on from blocks that match the filter only; where it begins, and where a way ends, need not match
     #[arg(long)]
     only: bool,
     /// Visit at most so many blocks
