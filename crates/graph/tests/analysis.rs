@@ -56,6 +56,7 @@ fn an_order_has_every_edge_lead_onwards_and_names_the_cycles_that_have_none() {
     let found = walk(&world, 0, everything()).topological_order();
     assert_eq!(found.order.iter().map(number).collect::<Vec<_>>(), [0, 1, 2, 3]);
     assert_eq!(numbers(&found.cycles), [vec![7], vec![4, 5]], "what is behind a cycle is in none");
+    assert_eq!(found.behind.iter().map(number).collect::<Vec<_>>(), [6]);
     let acyclic = walk(&world, 6, everything()).topological_order();
     assert_eq!((acyclic.order.len(), acyclic.cycles.len()), (1, 0));
 }
@@ -248,3 +249,5 @@ proptest! {
         }
     }
 }
+        let behind: BTreeSet<u32> = found.behind.iter().map(number).collect();
+        prop_assert_eq!(behind, visited.iter().copied().filter(|block| is_behind(*block) && !is_cyclic(*block)).collect::<BTreeSet<_>>());

@@ -380,14 +380,15 @@ impl<Made> Analysed<Made> {
     }
 }
 
-type Ordered = (std::vec::IntoIter<BlockId>, Sets);
+/// The order, the cycles, and what is behind them.
+type Ordered = (std::vec::IntoIter<BlockId>, Sets, std::vec::IntoIter<BlockId>);
 
 /// The visited blocks in topological order.
 pub(super) async fn order(app: Arc<App>, request: WalkRequest) -> Result<Stream<proto::OrderResponse>, Status> {
     let make = |walk: &Walk, count_max| {
         let mut found = walk.topological_order();
         let is_cut = found.truncate(count_max);
-        ((found.order.into_iter(), Sets::new(found.cycles)), is_cut)
+        ((found.order.into_iter(), Sets::new(found.cycles), found.behind.into_iter()), is_cut)
     };
     stream(app, Analysed::<Ordered>::new(request, make)?).await
 }
@@ -396,11 +397,17 @@ impl Pages for Analysed<Ordered> {
     type Page = proto::OrderResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
-        let (((order, cycles), bound, position), is_first) = self.made(app)?;
-        let order: Vec<_> = order.take(PAGE_ITEMS_MAX).map(message::id).collect();
-        let cycles = if order.is_empty() { cycles.page() } else { Vec::new() };
-        let is_end = order.is_empty() && cycles.is_empty() && !is_first;
-        Ok((!is_end).then_some(proto::OrderResponse { order, cycles, bound: *bound, position: *position }))
+        let (((order, cycles, behind), bound, position), is_first) = self.made(app)?;
+        let mut page = proto::OrderResponse { bound: *bound, position: *position, ..proto::OrderResponse::default() };
+        page.order = order.take(PAGE_ITEMS_MAX).map(message::id).collect();
+        if page.order.is_empty() {
+            page.cycles = cycles.page();
+        }
+        if page.order.is_empty() && page.cycles.is_empty() {
+            page.behind = behind.take(PAGE_ITEMS_MAX).map(message::id).collect();
+        }
+        let is_end = page.order.is_empty() && page.cycles.is_empty() && page.behind.is_empty() && !is_first;
+        Ok((!is_end).then_some(page))
     }
 }
 

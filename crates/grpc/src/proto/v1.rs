@@ -1891,7 +1891,7 @@ pub struct PathsResponse {
     #[prost(bool, tag = "4")]
     pub more: bool,
 }
-/// A page of the order, then of the cycles.
+/// A page of the order, then of the cycles, then of what is behind them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OrderResponse {
     /// The ids of blocks, in order.
@@ -1903,6 +1903,9 @@ pub struct OrderResponse {
     pub bound: i32,
     #[prost(uint64, tag = "4")]
     pub position: u64,
+    /// The ids of blocks that are behind a cycle and on none: they have no place in the order either.
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub behind: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ComponentsResponse {
@@ -2419,7 +2422,7 @@ pub mod graph_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Walks, and orders the visited blocks topologically: each behind all that have an edge to it. What lies on cycles is told
-        /// apart.
+        /// apart, and so is what is behind one.
         pub async fn order(
             &mut self,
             request: impl tonic::IntoRequest<super::WalkRequest>,
@@ -2623,7 +2626,7 @@ pub mod graph_server {
             + std::marker::Send
             + 'static;
         /// Walks, and orders the visited blocks topologically: each behind all that have an edge to it. What lies on cycles is told
-        /// apart.
+        /// apart, and so is what is behind one.
         async fn order(
             &self,
             request: tonic::Request<super::WalkRequest>,

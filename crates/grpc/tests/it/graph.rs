@@ -274,6 +274,19 @@ async fn a_large_component_and_a_long_way_are_told_in_messages_of_bounded_size()
 }
 
 #[tokio::test]
+async fn what_is_behind_a_cycle_is_told_behind_the_order_and_the_cycles() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    commit(&mut client, ["s", "a", "b", "x"].map(|name| block(put(name))).to_vec()).await.expect("accepted");
+    let edges = [("s", "a"), ("a", "b"), ("b", "a"), ("b", "x")];
+    commit(&mut client, edges.map(|(source, target)| edge(source, "calls", target)).to_vec()).await.expect("accepted");
+    let told = pages(client.order(walk(&["s"])).await).await.expect("ordered");
+    let counts = |page: &quire_grpc::proto::OrderResponse| (page.order.len(), page.cycles.len(), page.behind.len());
+    assert_eq!(told.iter().map(counts).collect::<Vec<_>>(), [(1, 0, 0), (0, 1, 0), (0, 0, 1)]);
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn ways_are_told_the_shortest_and_all() {
     let served = Served::new().await;
     let mut client = served.graph().await;

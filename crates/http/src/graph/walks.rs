@@ -70,6 +70,8 @@ struct PathsReply {
 struct OrderReply {
     order: Vec<NamedBlock>,
     cycles: Vec<Vec<NamedBlock>>,
+    /// What is behind a cycle and on none.
+    behind: Vec<NamedBlock>,
     bound: Option<&'static str>,
     position: u64,
 }
@@ -136,9 +138,9 @@ impl Asked {
                 direction: self.direction,
                 edge_types: &edge_types,
                 filter,
+                exempt: None,
                 through_others: self.through_others,
                 with_edges: false,
-                exempt: None,
                 depth_max: self.depth_max,
                 visited_max: self.visited_max,
                 results_max: usize::MAX,
@@ -237,7 +239,8 @@ pub(crate) async fn order(
         let mut found = walked.topological_order();
         let (bound, position) = (bound_of_whole(walked, found.truncate(limit)), walked.at().get());
         let cycles = found.cycles.into_iter().map(|cycle| names.blocks(cycle)).collect::<Result<_, _>>()?;
-        Ok(OrderReply { order: names.blocks(found.order)?, cycles, bound, position })
+        let (order, behind) = (names.blocks(found.order)?, names.blocks(found.behind)?);
+        Ok(OrderReply { order, cycles, behind, bound, position })
     })
     .await
 }

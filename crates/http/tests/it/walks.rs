@@ -66,3 +66,18 @@ fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
         assert_eq!(ways(&format!("from=a&to=c&all={all}")), [[""; 0]; 0], "none goes on from what does not match");
     }
 }
+
+#[test]
+fn an_order_names_what_is_behind_a_cycle_and_on_none() {
+    let served =
+        with(&["s:k", "a:k", "b:k", "x:k", "y:k"], &[("s", "a"), ("a", "b"), ("b", "a"), ("b", "x"), ("x", "y")]);
+    let order = |query: &str| {
+        let found = get(&served, &format!("/v1/graph/g/order?start=s{query}"));
+        let cycles: Vec<_> = found["cycles"].as_array().expect("a list").iter().map(names).collect();
+        (names(&found["order"]), cycles, names(&found["behind"]), found["bound"].clone())
+    };
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let (first, cycles) = (owned(&["s"]), vec![owned(&["a", "b"])]);
+    assert_eq!(order(""), (first.clone(), cycles.clone(), owned(&["x", "y"]), json!(null)));
+    assert_eq!(order("&limit=4"), (first, cycles, owned(&["x"]), json!("limit")));
+}
