@@ -173,6 +173,18 @@ fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
     assert_eq!(all_to(6), [[0; 0]; 0]);
 }
 
+#[test]
+fn edges_are_given_between_blocks_that_are_given_and_orders_go_by_all_that_were_walked() {
+    let world = world(4, &[(0, 1), (1, 2), (0, 2), (2, 2)]);
+    let filter = BlockFilter { kinds: &["even"], ..BlockFilter::default() };
+    let walked = walk(&world, 0, WalkPlan { filter, ..everything() });
+    let ends: Vec<_> = walked.edges().map(|edge| (number(&edge.source), number(&edge.target))).collect();
+    assert_eq!(ends, [(0, 2), (2, 2)]);
+    let numbered: Vec<usize> = walked.edges_from(2).map(|(index, _)| index).collect();
+    assert_eq!(numbered, [3], "those that are not given are numbered, too");
+    assert_eq!(walked.topological_order().order.len(), 2);
+}
+
 /// Whether `to` can be reached from `from`.
 fn reaches(edges: &[(u32, u32)], from: u32, to: u32) -> bool {
     let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
@@ -238,6 +250,8 @@ proptest! {
         }
         prop_assert_eq!(found.cycles.iter().flatten().map(number).collect::<BTreeSet<_>>(), visited.iter().copied().filter(|block| is_cyclic(*block)).collect::<BTreeSet<_>>());
 
+        let behind: BTreeSet<u32> = found.behind.iter().map(number).collect();
+        prop_assert_eq!(behind, visited.iter().copied().filter(|block| is_behind(*block) && !is_cyclic(*block)).collect::<BTreeSet<_>>());
 
         for to in 0..7 {
             let mut expected = BTreeSet::new();
@@ -249,5 +263,3 @@ proptest! {
         }
     }
 }
-        let behind: BTreeSet<u32> = found.behind.iter().map(number).collect();
-        prop_assert_eq!(behind, visited.iter().copied().filter(|block| is_behind(*block) && !is_cyclic(*block)).collect::<BTreeSet<_>>());

@@ -30,7 +30,7 @@ pub struct WalkPlan<'p> {
     pub exempt: Option<BlockId>,
     /// Whether to go on from blocks that are not given.
     pub through_others: bool,
-    /// Whether to give the edges between the visited blocks, too. Breadth first only.
+    /// Whether to give the edges between the blocks that are given, too. Breadth first only.
     pub with_edges: bool,
     /// How many edges away from the start to go at most.
     pub depth_max: usize,

@@ -201,8 +201,10 @@ impl Pages for Walking {
                 r#type: walked.edge_types[usize::from(edge.edge_type)].clone(),
                 target: message::id(edge.target),
             };
-            edges = walked.walk.edges_from(self.told.1).take(PAGE_ITEMS_MAX).map(edge).collect();
-            self.told.1 += edges.len();
+            for (number, told) in walked.walk.edges_from(self.told.1).take(PAGE_ITEMS_MAX) {
+                edges.push(edge(told));
+                self.told.1 = number + 1;
+            }
         }
         let is_end = visits.is_empty() && edges.is_empty();
         // Of a walk that matches nothing there is a page all the same: it tells the bound.

@@ -287,6 +287,33 @@ async fn what_is_behind_a_cycle_is_told_behind_the_order_and_the_cycles() {
 }
 
 #[tokio::test]
+async fn a_way_through_matches_only_ends_at_what_does_not_match_and_edges_are_between_what_is_told() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    let other = PutBlock { kind: "other".to_owned(), ..put("b") };
+    commit(&mut client, vec![block(put("a")), block(put("m")), block(other)]).await.expect("accepted");
+    let edges = [("a", "m"), ("m", "b"), ("a", "b")];
+    commit(&mut client, edges.map(|(source, target)| edge(source, "calls", target)).to_vec()).await.expect("accepted");
+    let filter = GraphBlockFilter { kinds: vec![put("a").kind], ..GraphBlockFilter::default() };
+    let filtered = |filter| WalkRequest { filter: Some(filter), ..walk(&["a"]) };
+    for (all, count) in [(false, 1), (true, 2)] {
+        let through = WalkRequest { only_through_matches: true, ..filtered(filter.clone()) };
+        let request = PathsRequest { walk: Some(through), target: Some(named("b")), all };
+        let told = pages(client.paths(request).await).await.expect("found");
+        assert_eq!(told.iter().filter(|page| !page.visits.is_empty()).count(), count);
+    }
+    let with_edges = WalkRequest { with_edges: true, depth_max: Some(9), ..filtered(filter) };
+    let told = pages(client.walk(with_edges).await).await.expect("walked");
+    let counts = |page: &quire_grpc::proto::WalkResponse| (page.visits.len(), page.edges.len());
+    assert_eq!(told.iter().map(counts).collect::<Vec<_>>(), [(2, 0), (0, 1)]);
+    let field = MetadataField { field: "/a~2".to_owned(), value: String::new() };
+    let no_pointer = GraphBlockFilter { metadata: vec![field], ..GraphBlockFilter::default() };
+    let refused = client.walk(filtered(no_pointer)).await.expect_err("no pointer");
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn ways_are_told_the_shortest_and_all() {
     let served = Served::new().await;
     let mut client = served.graph().await;

@@ -81,3 +81,17 @@ fn an_order_names_what_is_behind_a_cycle_and_on_none() {
     assert_eq!(order(""), (first.clone(), cycles.clone(), owned(&["x", "y"]), json!(null)));
     assert_eq!(order("&limit=4"), (first, cycles, owned(&["x"]), json!("limit")));
 }
+
+#[test]
+fn the_edges_of_a_walk_are_those_between_the_blocks_that_it_gives() {
+    let served = with(&["a:x", "m:y", "b:x"], &[("a", "m"), ("m", "b"), ("a", "b"), ("b", "b")]);
+    let ends = |query: &str| {
+        let walk = get(&served, &format!("/v1/graph/g/walk?start=a&depth=9&edges=true{query}"));
+        let edges = walk["edges"].as_array().expect("a list").clone();
+        let given = |end: &Value| walk["visits"].as_array().expect("a list").iter().any(|visit| &visit["id"] == end);
+        assert!(edges.iter().all(|edge| given(&edge["source"]) && given(&edge["target"])), "{walk}");
+        edges.len()
+    };
+    assert_eq!(ends(""), 4);
+    assert_eq!(ends("&kind=x"), 2);
+}

@@ -103,7 +103,7 @@ pub(crate) struct Walk {
     /// Print at most so many blocks, up to 10,000
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
-    /// For Graphviz: the blocks and all edges between them
+    /// For Graphviz: the blocks that are printed otherwise, and all edges between them
     #[arg(long, conflicts_with = "json")]
     dot: bool,
     #[command(flatten)]
