@@ -498,6 +498,7 @@ async fn a_past_is_let_go_of_and_what_is_asked_of_it_is_refused() {
     let changes = |after| GraphChangesRequest { graph: GRAPH.to_owned(), after };
     let place = |position, index| Some(GraphPlace { position, index });
     assert_eq!(told(&client.changes(changes(place(at - 1, 1))).await.expect_err("gone")).1, "GONE");
+    assert_eq!(told(&client.changes(changes(place(0, 0))).await.expect_err("gone")).1, "GONE");
     assert_eq!(told(&client.changes(changes(place(at + 99, 0))).await.expect_err("ahead")).1, "NOT_FOUND");
     let mut kept = client.changes(changes(None)).await.expect("begun").into_inner();
     let first = kept.next().await.expect("a page").expect("read");

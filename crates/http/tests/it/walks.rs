@@ -95,3 +95,57 @@ fn the_edges_of_a_walk_are_those_between_the_blocks_that_it_gives() {
     assert_eq!(ends(""), 4);
     assert_eq!(ends("&kind=x"), 2);
 }
+
+#[test]
+fn missing_blocks_are_listed_to_the_end_in_the_order_of_their_ids() {
+    let targets: Vec<String> = (0..25).map(|number| format!("gone {number}")).collect();
+    let edges: Vec<_> = targets.iter().map(|target| ("a", target.as_str())).collect();
+    let served = with(&["a:k"], &edges);
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = get(&served, &format!("/v1/graph/g/missing?limit=10{after}"));
+        let blocks = page["blocks"].as_array().expect("a list");
+        assert!(blocks.iter().all(|block| block["incoming"] == 1 && block["outgoing"] == 0), "{page}");
+        found.extend(blocks.iter().map(|block| block["id"].as_str().expect("an id").to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(found.len(), 25);
+    assert!(found.is_sorted());
+    served.fails("GET", "/v1/graph/g/missing?after=x", "", 400, "invalid");
+}
+
+#[test]
+fn pages_of_versions_and_changes_say_whether_there_is_more() {
+    let served = with(&["a:k"], &[]);
+    let put = json!({ "parts": [{ "put_block": { "graph": "g", "block": "a", "kind": "k" } }] }).to_string();
+    let positions: Vec<Value> = (0..2).map(|_| post(&served, "/v1/commit", &put).1["position"].clone()).collect();
+    let versions = |query: &str| get(&served, &format!("/v1/graph/g/blocks/a/versions?{query}"));
+    let page = versions("limit=2");
+    assert_eq!((page["versions"].as_array().map(Vec::len), &page["next"]), (Some(2), &positions[0]));
+    let page = versions(&format!("limit=2&before={}", page["next"]));
+    assert_eq!((page["versions"].as_array().map(Vec::len), &page["next"]), (Some(1), &json!(null)));
+    assert_eq!(versions("limit=3")["next"], json!(null));
+
+    let changes = |query: &str| get(&served, &format!("/v1/graph/g/changes?{query}"));
+    let page = changes("limit=2");
+    assert_eq!((page["changes"].as_array().map(Vec::len), &page["more"]), (Some(2), &json!(true)));
+    let page = changes(&format!("limit=2&after={}", page["next"].as_str().expect("where to go on")));
+    assert_eq!((page["changes"].as_array().map(Vec::len), &page["more"]), (Some(1), &json!(false)));
+    assert_eq!(changes("limit=3")["more"], json!(false));
+}
+
+#[test]
+fn changes_from_the_first_on_are_refused_when_they_are_gone() {
+    let served = with(&["a:k"], &[]);
+    let put = json!({ "parts": [{ "put_block": { "graph": "g", "block": "a", "kind": "k" } }] }).to_string();
+    let at = post(&served, "/v1/commit", &put).1["position"].clone();
+    for feed in ["changes", "subscribe"] {
+        if feed == "changes" {
+            assert_eq!(get(&served, "/v1/graph/g/changes?after=0-0")["changes"].as_array().map(Vec::len), Some(2));
+            let trim = json!({ "parts": [{ "trim_graph": { "graph": "g", "from": at } }] }).to_string();
+            assert_eq!(post(&served, "/v1/commit", &trim).0, 200);
+        }
+        served.fails("GET", &format!("/v1/graph/g/{feed}?after=0-0"), "", 410, "gone");
+    }
+}
