@@ -149,3 +149,12 @@ fn changes_from_the_first_on_are_refused_when_they_are_gone() {
         served.fails("GET", &format!("/v1/graph/g/{feed}?after=0-0"), "", 410, "gone");
     }
 }
+
+#[test]
+fn a_block_given_by_its_id_has_no_other_field() {
+    let served = Served::new();
+    let block = json!({ "id": "00000000000000000000000000000000", "nam": "x" });
+    let put = json!({ "parts": [{ "put_block": { "graph": "g", "block": block, "kind": "k" } }] }).to_string();
+    served.fails("POST", "/v1/commit", &put, 400, "invalid");
+    served.fails("POST", "/v1/graph/g/get", &json!({ "blocks": [block] }).to_string(), 400, "invalid");
+}
