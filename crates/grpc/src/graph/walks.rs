@@ -82,6 +82,9 @@ impl Asked {
 
     /// The same of what is made of a whole walk: a filter bears on where it goes, or on nothing.
     fn of_whole(request: WalkRequest, depth: usize) -> Result<Self, Status> {
+        if request.with_edges {
+            return Err(invalid("ways, an order and components are told without other edges"));
+        }
         let asked = Asked::of(request, depth)?;
         if asked.through_others && asked.filter != GraphFilter::default() {
             return Err(invalid(
@@ -100,10 +103,10 @@ impl Asked {
                 direction: self.direction,
                 edge_types: &edge_types,
                 filter,
+                exempt: None,
                 through_others: self.through_others,
                 with_edges: self.with_edges,
                 depth_max: self.depth_max,
-                exempt: None,
                 visited_max: self.visited_max,
                 results_max: self.results_max.unwrap_or(usize::MAX),
             })

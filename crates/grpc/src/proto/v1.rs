@@ -1812,7 +1812,7 @@ pub struct WalkRequest {
     /// How long to walk at most, in milliseconds: up to 60,000; 10,000 when absent.
     #[prost(uint32, optional, tag = "11")]
     pub time_ms_max: ::core::option::Option<u32>,
-    /// Tell the edges between the blocks that are told, too. Breadth first only.
+    /// Tell the edges between the blocks that are told, too. Breadth first only, and of `Walk` only.
     #[prost(bool, tag = "12")]
     pub with_edges: bool,
     /// Tell the blocks with all that is in them, and not their ids alone. Not of `Order` and `Components`.

@@ -264,6 +264,8 @@ async fn a_large_component_and_a_long_way_are_told_in_messages_of_bounded_size()
         client.paths(request(filtered.clone(), true)).await.expect_err("no effect"),
         client.order(WalkRequest { with_blocks: true, ..way.clone() }).await.expect_err("no effect"),
         client.walk(WalkRequest { direction: 9, ..way.clone() }).await.expect_err("no direction"),
+        client.order(WalkRequest { with_edges: true, ..way.clone() }).await.expect_err("no edges"),
+        client.paths(request(WalkRequest { with_edges: true, ..way.clone() }, false)).await.expect_err("no edges"),
     ];
     assert!(refused.iter().all(|status| status.code() == Code::InvalidArgument), "{refused:?}");
     let through = WalkRequest { only_through_matches: true, ..filtered };
