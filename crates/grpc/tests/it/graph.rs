@@ -142,7 +142,7 @@ async fn a_commit_happens_as_a_whole_or_not_and_says_which_command_is_refused() 
     let again = commit(&mut client, vec![block(PutBlock { expect_version: Some(0), ..put("a") })]).await;
     let (code, reason, facts) = told(&again.expect_err("refused"));
     assert_eq!((code, reason.as_str()), (Code::Aborted, "VERSION_MISMATCH"));
-    assert_eq!((facts["expected"].as_str(), facts["found"].as_str()), ("0", "1"));
+    assert_eq!((facts["name"].as_str(), facts["expected"].as_str(), facts["found"].as_str()), ("a", "0", "1"));
     let short = GraphCommand { kind: Some(Kind::DeleteBlock(DeleteBlock { block: Some(by_id(&[1, 2])) })) };
     let (code, reason, _) = told(&commit(&mut client, vec![short]).await.expect_err("no id"));
     assert_eq!((code, reason.as_str()), (Code::InvalidArgument, "INVALID"));
