@@ -160,6 +160,22 @@ fn metadata_and_properties_of_a_graph_are_kept_as_they_are_given() {
 }
 
 #[test]
+fn a_bound_on_a_walk_is_told_where_it_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    assert_eq!(server.ask("POST", "/v1/commit", COMMIT).0, 200);
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    let json = quire(&["walk", "g", "a", "--depth", "0", "--json"]).succeeded();
+    assert_eq!(json.lines().last(), Some(r#"{"bound":"depth"}"#), "{json}");
+    let json = quire(&["walk", "g", "a", "--json"]).succeeded();
+    assert_eq!((json.lines().count(), json.contains("bound")), (2, false), "{json}");
+    assert_eq!(quire(&["path", "g", "a", "b", "--depth", "0", "--json"]).succeeded(), "{\"bound\":\"depth\"}\n");
+    let shown = quire(&["walk", "g", "a", "--depth", "0"]);
+    assert!(shown.stderr.contains("the bound on depth"), "{}", shown.stderr);
+    assert_eq!(shown.succeeded(), "a\n");
+}
+
+#[test]
 fn a_graph_is_imported_and_lets_go_of_its_past() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("g.jsonl");

@@ -203,11 +203,14 @@ impl Way {
     }
 }
 
-/// Says what kept an answer from being all there is.
-fn warn_of_bound(answer: &Value) {
-    if let Some(bound) = answer["bound"].as_str() {
-        aside(format_args!("there is more behind the bound on {bound}"));
+/// Says what kept an answer from being all there is: beside the output, or, where that is read by a program, as its last line.
+fn tell_bound(answer: &Value, form: Form, out: &mut dyn Write) -> Result {
+    match answer["bound"].as_str() {
+        Some(bound) if form.is_json() => writeln!(out, "{}", json!({ "bound": bound }))?,
+        Some(bound) => aside(format_args!("there is more behind the bound on {bound}")),
+        None => {}
     }
+    Ok(())
 }
 
 impl Get {
@@ -317,8 +320,7 @@ impl Walk {
             } else {
                 form.print(out, list(&answer, "visits"), lines::visit)?;
             }
-            warn_of_bound(&answer);
-            Ok(())
+            tell_bound(&answer, form, out)
         })
     }
 }
@@ -331,7 +333,7 @@ impl Paths {
             let answer = client.get(&way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit))?;
             let paths = list(&answer, "paths");
             form.print(out, paths, lines::way)?;
-            warn_of_bound(&answer);
+            tell_bound(&answer, form, out)?;
             if paths.is_empty() && answer["bound"].is_null() {
                 aside(format_args!("there is no way from {from} to {to}"));
             }
