@@ -176,6 +176,28 @@ fn a_bound_on_a_walk_is_told_where_it_is_read() {
 }
 
 #[test]
+fn what_a_graph_can_t_do_is_told_in_the_words_of_the_command_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    assert_eq!(server.ask("POST", "/v1/commit", COMMIT).0, 200);
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    quire(&["put", "g", "0000", "--kind", "k", "--id"])
+        .failed_with("a block's id is 32 hexadecimal digits, not \"0000\"");
+    quire(&["get", "g", "0000", "0001", "--id"]).failed_with("a block's id is 32 hexadecimal digits, not \"0000\"");
+    quire(&["walk", "g", "a", "--dot", "--order", "depth"]).failed_with("--order breadth");
+    quire(&["path", "g", "a", "b", "--kind", "node"]).failed_with("give --only with them");
+    assert_eq!(quire(&["path", "g", "a", "b", "--kind", "none", "--only"]).succeeded(), "a --likes-> b\n");
+    quire(&["trim", "nowhere", "1"]).failed_with("there is no graph \"nowhere\"");
+
+    let star: Vec<Value> = (0..100_001)
+        .map(|number| json!({ "put_edge": { "graph": "g", "source": "a", "type": "t", "target": number.to_string(), "allow_missing": true } }))
+        .collect();
+    let (status, answer) = server.ask("POST", "/v1/commit", &json!({ "parts": star }).to_string());
+    assert_eq!(status, 200, "{answer}");
+    quire(&["delete", "g", "a"]).failed_with("quire graph unlink-all");
+}
+
+#[test]
 fn a_graph_is_imported_and_lets_go_of_its_past() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("g.jsonl");

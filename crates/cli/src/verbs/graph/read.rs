@@ -190,6 +190,10 @@ enum Order {
 }
 
 impl Filter {
+    fn says_nothing(&self) -> bool {
+        self.kinds.is_empty() && self.tags.is_empty() && self.metadata.is_empty()
+    }
+
     fn add_to(&self, path: Path) -> Path {
         path.with_all("kind", &self.kinds).with_all("tag", &self.tags).with_all("metadata", &self.metadata)
     }
@@ -226,7 +230,7 @@ impl Get {
                 return form.print(out, std::slice::from_ref(&block), lines::block);
             }
             if !versions {
-                let blocks_asked: Vec<Value> = blocks.iter().map(|block| by.block(block)).collect();
+                let blocks_asked = blocks.iter().map(|block| by.block(block)).collect::<Result<Vec<_>>>()?;
                 let asked = json!({ "blocks": blocks_asked, "at": position });
                 let answer = client.post(&Path::new(&["graph", &graph, "get"]), &asked)?;
                 let found = list(&answer, "blocks");
@@ -310,6 +314,9 @@ impl Neighbours {
 impl Walk {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Walk { graph, start, by, order, way, depth, limit, dot, place, form } = self;
+        if dot && matches!(order, Order::Depth) {
+            return Err(Failure::new("--dot has the edges of a walk --order breadth only"));
+        }
         place.visit(|client| {
             let order = if matches!(order, Order::Breadth) { "breadth" } else { "depth" };
             let path = Path::new(&["graph", &graph, "walk"]).with("start", &start).with("order", order);
@@ -328,6 +335,11 @@ impl Walk {
 impl Paths {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Paths { graph, from, to, by, all, way, depth, limit, place, form } = self;
+        if !way.only && !way.filter.says_nothing() {
+            return Err(Failure::new(
+                "--kind, --tag and --metadata say which blocks ways lead through: give --only with them",
+            ));
+        }
         place.visit(|client| {
             let path = Path::new(&["graph", &graph, "paths"]).with("from", &from).with("to", &to).with("all", all);
             let answer = client.get(&way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit))?;

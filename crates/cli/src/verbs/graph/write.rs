@@ -185,7 +185,7 @@ impl Put {
         };
         let part = json!({ "put_block": {
             "graph": self.graph,
-            "block": self.by.block(&self.block),
+            "block": self.by.block(&self.block)?,
             "kind": self.kind,
             "source": self.source,
             "tags": self.tags,
@@ -203,10 +203,21 @@ impl Put {
 
 impl Delete {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let part = json!({ "delete_block": { "graph": self.graph, "block": self.by.block(&self.block) } });
-        commit(&self.place, self.form, &part, out, |reply| match reply["block_deleted"]["version"].as_u64() {
-            None | Some(0) => format!("{} was not there", self.block),
-            Some(version) => format!("{} deleted, version {version}", self.block),
+        let part = json!({ "delete_block": { "graph": self.graph, "block": self.by.block(&self.block)? } });
+        self.place.visit(|client| {
+            let answer = client.try_post(&Path::new(&["commit"]), &json!({ "parts": [part] }))?;
+            let answer = answer.map_err(|problem| {
+                let message = word(&problem, "message");
+                let is_large = problem["code"] == "too_many_edges";
+                let hint = if is_large { "; quire graph unlink-all does that" } else { "" };
+                Failure::new(format!("{message}{hint}"))
+            })?;
+            self.form.print(out, std::slice::from_ref(&answer["replies"][0]), |reply| {
+                match reply["block_deleted"]["version"].as_u64() {
+                    None | Some(0) => format!("{} was not there", self.block),
+                    Some(version) => format!("{} deleted, version {version}", self.block),
+                }
+            })
         })
     }
 }
@@ -215,9 +226,9 @@ impl Link {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let part = json!({ "put_edge": {
             "graph": self.graph,
-            "source": self.by.block(&self.source),
+            "source": self.by.block(&self.source)?,
             "type": self.edge_type,
-            "target": self.by.block(&self.target),
+            "target": self.by.block(&self.target)?,
             "properties_text": checked("properties", self.properties)?,
             "allow_missing": self.allow_missing,
         } });
@@ -232,9 +243,9 @@ impl Unlink {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let part = json!({ "delete_edge": {
             "graph": self.graph,
-            "source": self.by.block(&self.source),
+            "source": self.by.block(&self.source)?,
             "type": self.edge_type,
-            "target": self.by.block(&self.target),
+            "target": self.by.block(&self.target)?,
         } });
         commit(&self.place, self.form, &part, out, |reply| {
             let what = if reply["edge_deleted"]["existed"] == true { "deleted" } else { "was not there" };
@@ -245,7 +256,7 @@ impl Unlink {
 
 impl UnlinkAll {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let part = json!({ "delete_edges": { "graph": self.graph, "block": self.by.block(&self.block), "count_max": self.batch } });
+        let part = json!({ "delete_edges": { "graph": self.graph, "block": self.by.block(&self.block)?, "count_max": self.batch } });
         self.place.visit(|client| {
             let mut edges = 0;
             loop {
@@ -275,6 +286,8 @@ impl Retain {
 
 impl Trim {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        // Of a graph that is not there, a commit has nothing to let go of.
+        self.place.visit(|client| client.get(&Path::new(&["graph", &self.graph])).map(|_| ()))?;
         let part = json!({ "trim_graph": { "graph": self.graph, "from": self.from } });
         commit(&self.place, self.form, &part, out, |reply| {
             let from = word(&reply["history_trimmed"], "from");
