@@ -3,6 +3,7 @@
 //! Each command: check what it carries, ask the draft, push what happens, note it in the draft, answer. It reads the
 //! log in one case only: a block that has a name is put by id, and must keep the name.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use quire_model::{At, Denied, Effects, History, Place, Position, ReadError};
@@ -80,7 +81,7 @@ fn put_block<'a>(
     let before = graph.block_in(slot, id);
     let found = before.map_or(Version::ABSENT, |block| block.version);
     if let Some(expected) = put.expect.filter(|expected| *expected != found) {
-        return Err(Refusal::VersionMismatch { block: id, expected, found }.into());
+        return Err(Refusal::VersionMismatch { block: id, name: given_name(put.block), expected, found }.into());
     }
     let name = match put.block {
         BlockRef::Name(name) => Some(name),
@@ -105,6 +106,14 @@ fn check_place(effects: &dyn Effects) -> Result<Place, Refusal> {
     Limit::CommitEntries.check(place.index as usize)?;
     Limit::Commits.check(usize::try_from(place.position.get() - 1).unwrap_or(usize::MAX))?;
     Ok(place)
+}
+
+/// The name by which a command gives a block.
+fn given_name(block: BlockRef<'_>) -> Option<String> {
+    match block {
+        BlockRef::Name(name) => Some(name.into()),
+        BlockRef::Id(_) => None,
+    }
 }
 
 /// The name that a block put by id keeps.
@@ -151,11 +160,7 @@ fn put_edge<'a>(
             [(near, slots[0], put.source, End::Source), (far, slots[1], put.target, End::Target)]
         {
             if !graph.has_block_in(slot, id) {
-                let name = match block {
-                    BlockRef::Name(name) => Some(name.into()),
-                    BlockRef::Id(_) => None,
-                };
-                return Err(Refusal::MissingBlock { block: id, name, end }.into());
+                return Err(Refusal::MissingBlock { block: id, name: given_name(block), end }.into());
             }
         }
     }

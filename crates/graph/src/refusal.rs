@@ -20,6 +20,8 @@ pub enum Refusal {
     VersionMismatch {
         /// The block.
         block: BlockId,
+        /// Its name, when the command gave it.
+        name: Option<String>,
         /// What the command expects; [`Version::ABSENT`]: that the block is not there.
         expected: Version,
         /// What it has; [`Version::ABSENT`] when it is not there.
@@ -74,21 +76,19 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::VersionMismatch { block, expected: Version::ABSENT, found } => {
-                write!(f, "block {block} is there already, with version {found}")
-            }
-            Refusal::VersionMismatch { block, expected, found: Version::ABSENT } => {
-                write!(f, "block {block} is not there; version {expected} was expected")
-            }
-            Refusal::VersionMismatch { block, expected, found } => {
-                write!(f, "block {block} has version {found}; {expected} was expected")
+            Refusal::VersionMismatch { block, name, expected, found } => {
+                let block = Named { block, name };
+                match (*expected, *found) {
+                    (Version::ABSENT, found) => write!(f, "block {block} is there already, with version {found}"),
+                    (expected, Version::ABSENT) => {
+                        write!(f, "block {block} is not there; version {expected} was expected")
+                    }
+                    (expected, found) => write!(f, "block {block} has version {found}; {expected} was expected"),
+                }
             }
             Refusal::MissingBlock { block, name, end } => {
                 let end = if *end == End::Target { "target" } else { "source" };
-                match name {
-                    Some(name) => write!(f, "the edge's {end} {name:?} ({block}) is not there"),
-                    None => write!(f, "the edge's {end} {block} is not there"),
-                }
+                write!(f, "the edge's {end} {} is not there", Named { block, name })
             }
             Refusal::TooManyEdges { block, edges } => {
                 let limit = Limit::EdgesDeleted;
@@ -110,6 +110,21 @@ impl fmt::Display for Refusal {
 }
 
 impl core::error::Error for Refusal {}
+
+/// A block by its name, when that is known, and its id.
+struct Named<'r> {
+    block: &'r BlockId,
+    name: &'r Option<String>,
+}
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name {
+            Some(name) => write!(f, "{name:?} ({})", self.block),
+            None => self.block.fmt(f),
+        }
+    }
+}
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

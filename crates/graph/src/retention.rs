@@ -38,7 +38,7 @@ impl Graph {
     ///
     /// # Errors
     /// As [`Graph::check_history`].
-    pub(crate) fn check_changes(&self, from: Place) -> Result<(), ReadError> {
+    pub fn check_changes(&self, from: Place) -> Result<(), ReadError> {
         let begins = self.history_from;
         if from.position >= begins {
             return Ok(());

@@ -56,6 +56,7 @@ fn an_order_has_every_edge_lead_onwards_and_names_the_cycles_that_have_none() {
     let found = walk(&world, 0, everything()).topological_order();
     assert_eq!(found.order.iter().map(number).collect::<Vec<_>>(), [0, 1, 2, 3]);
     assert_eq!(numbers(&found.cycles), [vec![7], vec![4, 5]], "what is behind a cycle is in none");
+    assert_eq!(found.behind.iter().map(number).collect::<Vec<_>>(), [6]);
     let acyclic = walk(&world, 6, everything()).topological_order();
     assert_eq!((acyclic.order.len(), acyclic.cycles.len()), (1, 0));
 }
@@ -150,6 +151,40 @@ fn a_filter_says_what_is_given_and_whether_to_go_through_others() {
     assert_eq!(given(WalkPlan { visited_max: 3, ..deep }), (vec![0, 1, 2], 3, Some(Bound::Visited)));
 }
 
+#[test]
+fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
+    // Odd ones lie at both ends, and on the shorter way.
+    let world = world(8, &[(1, 2), (2, 4), (4, 5), (1, 3), (3, 5), (5, 6)]);
+    let filter = BlockFilter { kinds: &["even"], ..BlockFilter::default() };
+    let plan = WalkPlan { filter, through_others: false, ..everything() };
+    let way_to = |target: u32| {
+        let mut walker = quire_graph::Walker::new(&[id(1)], plan, quire_model::Position::MAX).until(id(target));
+        walker.advance(graph(&world), &world.log, usize::MAX).expect("readable");
+        walker.finish().way().map(|way| way.iter().map(|visit| number(&visit.block)).collect::<Vec<_>>())
+    };
+    assert_eq!(way_to(5), Some(vec![1, 2, 4, 5]));
+    assert_eq!(way_to(6), None, "none goes on from what does not match");
+    let all_to = |target: u32| {
+        let walked = walk(&world, 1, WalkPlan { exempt: Some(id(target)), ..plan });
+        let found = walked.paths((id(1), id(target)), Direction::Outgoing, 9, 9, &mut || true);
+        found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect()).collect::<Vec<Vec<u32>>>()
+    };
+    assert_eq!(all_to(5), [[1, 2, 4, 5]]);
+    assert_eq!(all_to(6), [[0; 0]; 0]);
+}
+
+#[test]
+fn edges_are_given_between_blocks_that_are_given_and_orders_go_by_all_that_were_walked() {
+    let world = world(4, &[(0, 1), (1, 2), (0, 2), (2, 2)]);
+    let filter = BlockFilter { kinds: &["even"], ..BlockFilter::default() };
+    let walked = walk(&world, 0, WalkPlan { filter, ..everything() });
+    let ends: Vec<_> = walked.edges().map(|edge| (number(&edge.source), number(&edge.target))).collect();
+    assert_eq!(ends, [(0, 2), (2, 2)]);
+    let numbered: Vec<usize> = walked.edges_from(2).map(|(index, _)| index).collect();
+    assert_eq!(numbered, [3], "those that are not given are numbered, too");
+    assert_eq!(walked.topological_order().order.len(), 2);
+}
+
 /// Whether `to` can be reached from `from`.
 fn reaches(edges: &[(u32, u32)], from: u32, to: u32) -> bool {
     let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
@@ -214,6 +249,9 @@ proptest! {
             }
         }
         prop_assert_eq!(found.cycles.iter().flatten().map(number).collect::<BTreeSet<_>>(), visited.iter().copied().filter(|block| is_cyclic(*block)).collect::<BTreeSet<_>>());
+
+        let behind: BTreeSet<u32> = found.behind.iter().map(number).collect();
+        prop_assert_eq!(behind, visited.iter().copied().filter(|block| is_behind(*block) && !is_cyclic(*block)).collect::<BTreeSet<_>>());
 
         for to in 0..7 {
             let mut expected = BTreeSet::new();

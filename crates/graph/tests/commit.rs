@@ -142,6 +142,7 @@ fn a_put_is_refused_when_the_block_has_not_the_expected_version() {
     s.commit(&[put_expecting("JFK", 1)]);
     let mismatch = |name, expected, found| Refusal::VersionMismatch {
         block: id(name),
+        name: Some(String::from(name)),
         expected: Version::new(expected),
         found: Version::new(found),
     };
@@ -159,7 +160,8 @@ fn a_version_is_never_given_twice_even_across_deletions() {
     assert_eq!(s.commit(&[delete("JFK")]), [Reply::BlockDeleted { block: id("JFK"), version: Version::new(3) }]);
     assert_eq!(s.commit(&[put("JFK")]), [block_put("JFK", 4, true)]);
     assert_eq!(s.commit(&[delete("JFK"), put("JFK")])[1], block_put("JFK", 5, true));
-    let stale = Refusal::VersionMismatch { block: id("JFK"), expected: Version::new(3), found: Version::new(5) };
+    let (expected, found) = (Version::new(3), Version::new(5));
+    let stale = Refusal::VersionMismatch { block: id("JFK"), name: Some("JFK".into()), expected, found };
     assert_eq!(s.refused(0, &[put_expecting("JFK", 3)]), stale);
 }
 
@@ -426,8 +428,14 @@ fn refusals_say_what_was_met() {
     s.commit(&[put("JFK")]);
     let jfk = id("JFK");
     let said = [
-        (s.refused(0, &[put_expecting("JFK", 7)]).to_string(), format!("block {jfk} has version 1; 7 was expected")),
-        (s.refused(0, &[put_expecting("JFK", 0)]).to_string(), format!("block {jfk} is there already, with version 1")),
+        (
+            s.refused(0, &[put_expecting("JFK", 7)]).to_string(),
+            format!("block \"JFK\" ({jfk}) has version 1; 7 was expected"),
+        ),
+        (
+            s.refused(0, &[put_expecting("JFK", 0)]).to_string(),
+            format!("block \"JFK\" ({jfk}) is there already, with version 1"),
+        ),
         (
             s.refused(0, &[link("JFK", "LGA")]).to_string(),
             format!("the edge's target \"LGA\" ({}) is not there", id("LGA")),

@@ -240,17 +240,18 @@ fn facts(reason: &Reason) -> Facts {
         Reason::Jobs(jobs::Refusal::StaleLease { job, state } | jobs::Refusal::WrongState { job, state }) => {
             vec![("job", job.to_string()), ("state", state.name().to_owned())]
         }
-        Reason::Graph(graph::Refusal::VersionMismatch { block, expected, found }) => vec![
-            ("block", block.to_string()),
-            ("expected", expected.get().to_string()),
-            ("found", found.get().to_string()),
-        ],
-        Reason::Graph(graph::Refusal::MissingBlock { block, name, .. }) => {
-            let name = name.as_ref().map(|name| ("name", name.clone()));
-            [("block", block.to_string())].into_iter().chain(name).collect()
+        Reason::Graph(graph::Refusal::VersionMismatch { block, name, expected, found }) => {
+            let versions = [("expected", expected.get().to_string()), ("found", found.get().to_string())];
+            block_facts(block, name).chain(versions).collect()
         }
+        Reason::Graph(graph::Refusal::MissingBlock { block, name, .. }) => block_facts(block, name).collect(),
         Reason::Streams(_) | Reason::Jobs(_) | Reason::Graph(_) => Vec::new(),
     }
+}
+
+/// A block, and its name when the command gave it.
+fn block_facts(block: &graph::BlockId, name: &Option<String>) -> impl Iterator<Item = (&'static str, String)> {
+    [("block", block.to_string())].into_iter().chain(name.clone().map(|name| ("name", name)))
 }
 
 fn events_facts(refusal: &events::Refusal) -> Facts {

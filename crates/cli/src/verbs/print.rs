@@ -18,6 +18,11 @@ pub(crate) struct Form {
 }
 
 impl Form {
+    /// Whether what is printed is JSON.
+    pub(super) fn is_json(self) -> bool {
+        self.json
+    }
+
     /// Prints things, each as a line for people that `line` makes, or as JSON.
     pub(super) fn print(self, out: &mut dyn Write, things: &[Value], line: impl Fn(&Value) -> String) -> Result {
         for thing in things {

@@ -141,6 +141,63 @@ fn a_job_and_a_block_are_shown_whole() {
 }
 
 #[test]
+fn metadata_and_properties_of_a_graph_are_kept_as_they_are_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    let given = r#"{"n": 12345678901234567890123, "b": 1.10, "a": 1e2, "a": 0}"#;
+    let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
+    for json in [given, &deep] {
+        quire(&["put", "g", "n", "--kind", "k", "--metadata", json]).succeeded();
+        quire(&["link", "g", "n", "to", "n", "--properties", json]).succeeded();
+        let shown = quire(&["get", "g", "n"]).succeeded();
+        assert!(shown.contains(&format!("  metadata  {json}\n")), "{shown}");
+        let shown = quire(&["edge", "g", "n", "to", "n"]).succeeded();
+        assert!(shown.contains(&format!("  properties  {json}\n")), "{shown}");
+    }
+    quire(&["put", "g", "n", "--kind", "k", "--metadata", "{bad"]).failed_with("--metadata is no JSON");
+    quire(&["link", "g", "n", "to", "n", "--properties", "1 2"]).failed_with("--properties is no JSON");
+}
+
+#[test]
+fn a_bound_on_a_walk_is_told_where_it_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    assert_eq!(server.ask("POST", "/v1/commit", COMMIT).0, 200);
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    let json = quire(&["walk", "g", "a", "--depth", "0", "--json"]).succeeded();
+    assert_eq!(json.lines().last(), Some(r#"{"bound":"depth"}"#), "{json}");
+    let json = quire(&["walk", "g", "a", "--json"]).succeeded();
+    assert_eq!((json.lines().count(), json.contains("bound")), (2, false), "{json}");
+    assert_eq!(quire(&["path", "g", "a", "b", "--depth", "0", "--json"]).succeeded(), "{\"bound\":\"depth\"}\n");
+    let shown = quire(&["walk", "g", "a", "--depth", "0"]);
+    assert!(shown.stderr.contains("the bound on depth"), "{}", shown.stderr);
+    assert_eq!(shown.succeeded(), "a\n");
+}
+
+#[test]
+fn what_a_graph_can_t_do_is_told_in_the_words_of_the_command_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    assert_eq!(server.ask("POST", "/v1/commit", COMMIT).0, 200);
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    quire(&["put", "g", "0000", "--kind", "k", "--id"])
+        .failed_with("a block's id is 32 hexadecimal digits, not \"0000\"");
+    quire(&["get", "g", "0000", "0001", "--id"]).failed_with("a block's id is 32 hexadecimal digits, not \"0000\"");
+    quire(&["walk", "g", "a", "--dot", "--order", "depth"]).failed_with("--order breadth");
+    quire(&["path", "g", "a", "b", "--kind", "node"]).failed_with("give --only with them");
+    assert_eq!(quire(&["path", "g", "a", "b", "--kind", "none", "--only"]).succeeded(), "a --likes-> b\n");
+    quire(&["trim", "nowhere", "1"]).failed_with("there is no graph \"nowhere\"");
+
+    let star: Vec<Value> = (0..100_001)
+        .map(|number| json!({ "put_edge": { "graph": "g", "source": "a", "type": "t", "target": number.to_string(), "allow_missing": true } }))
+        .collect();
+    let (status, answer) = server.ask("POST", "/v1/commit", &json!({ "parts": star }).to_string());
+    assert_eq!(status, 200, "{answer}");
+    quire(&["delete", "g", "a"]).failed_with("quire graph unlink-all");
+}
+
+#[test]
 fn a_graph_is_imported_and_lets_go_of_its_past() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("g.jsonl");

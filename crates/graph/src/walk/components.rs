@@ -19,15 +19,20 @@ pub struct TopologicalOrder {
     /// What keeps the others from having an order: strongly connected components of more than one block, and blocks with an
     /// edge to themselves.
     pub cycles: Vec<Vec<BlockId>>,
+    /// The blocks that are in no cycle and behind one, in the order of the walk: they have no place in the order either.
+    pub behind: Vec<BlockId>,
 }
 
 impl TopologicalOrder {
-    /// Keeps so many blocks, of the order and then of the cycles, whose last may then be in part; says whether there were more.
+    /// Keeps so many blocks, of the order, then of the cycles, whose last may then be in part, then of those behind; says whether there
+    /// were more.
     pub fn truncate(&mut self, count_max: usize) -> bool {
-        let left = count_max.saturating_sub(self.order.len());
-        let was_longer = self.order.len() > count_max;
+        let count = |cycles: &[Vec<BlockId>]| cycles.iter().map(Vec::len).sum::<usize>();
+        let all = self.order.len() + count(&self.cycles) + self.behind.len();
         self.order.truncate(count_max);
-        truncate_sets(&mut self.cycles, left) || was_longer
+        truncate_sets(&mut self.cycles, count_max - self.order.len());
+        self.behind.truncate(count_max - self.order.len() - count(&self.cycles));
+        all > count_max
     }
 }
 
@@ -75,15 +80,22 @@ impl Walk {
                 }
             }
         }
-        let mut cycles = Vec::new();
+        let (mut cycles, mut behind) = (Vec::new(), Vec::new());
         if order.len() < self.order.len() {
             let is_cycle = |component: &Vec<u32>| {
                 component.len() > 1 || links.from(component[0]).iter().any(|edge| edge.to == component[0])
             };
-            cycles =
-                self.numbered_components(&links).into_iter().filter(is_cycle).map(|cycle| self.ids(&cycle)).collect();
+            cycles = self.numbered_components(&links);
+            cycles.retain(is_cycle);
+            // What has a place has no edge left that arrives; what is left beside the cycles is behind one.
+            let mut is_placed: Vec<bool> = arriving.iter().map(|left| *left == 0).collect();
+            for number in cycles.iter().flatten() {
+                is_placed[*number as usize] = true;
+            }
+            behind = self.order.iter().copied().filter(|number| !is_placed[*number as usize]).collect();
         }
-        TopologicalOrder { order: self.ids(&order), cycles }
+        let cycles = cycles.iter().map(|cycle| self.ids(cycle)).collect();
+        TopologicalOrder { order: self.ids(&order), cycles, behind: self.ids(&behind) }
     }
 
     fn ids(&self, numbers: &[u32]) -> Vec<BlockId> {

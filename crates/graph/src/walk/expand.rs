@@ -178,7 +178,7 @@ impl Walker<'_> {
     /// What the filter makes of a block.
     fn judge(&self, id: BlockId, ground: Ground<'_>) -> Result<State, ReadError> {
         let filter = &self.plan.filter;
-        if filter.is_empty() || self.matches(id, ground)? {
+        if filter.is_empty() || self.plan.exempt == Some(id) || self.matches(id, ground)? {
             return Ok(State::Seen);
         }
         Ok(if self.plan.through_others { State::SeenOther } else { State::Barred })

@@ -124,10 +124,12 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// Ends the walk when it comes to this block. Breadth first, the way to it is then one of the shortest.
+    /// Ends the walk when it comes to this block, which the filter does not bear on. Breadth first, the way to it is then one of the
+    /// shortest.
     #[must_use]
     pub fn until(mut self, target: BlockId) -> Self {
         self.target = Some(target);
+        self.plan.exempt = Some(target);
         self
     }
 
@@ -281,7 +283,7 @@ pub struct Step {
     pub end: End,
 }
 
-/// An edge between two blocks that a walk visited.
+/// An edge between two blocks that a walk came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkedEdge {
     /// Where it leaves.
@@ -320,18 +322,19 @@ impl Walk {
         given.map(|(index, number)| (index, self.visit_of(*number)))
     }
 
-    /// The edges between the visited blocks, when the plan asked for them.
+    /// The edges between the blocks that [`Walk::visits`] gives, when the plan asked for them.
     pub fn edges(&self) -> impl Iterator<Item = WalkedEdge> {
-        self.edges_from(0)
+        self.edges_from(0).map(|(_, edge)| edge)
     }
 
-    /// The same, from the edge with this number on.
-    pub fn edges_from(&self, first: usize) -> impl Iterator<Item = WalkedEdge> {
-        let id = |number: u32| self.met[number as usize].id;
-        self.edges.get(first..).unwrap_or_default().iter().map(move |link| WalkedEdge {
-            source: id(link.source),
-            edge_type: link.edge_type,
-            target: id(link.target),
+    /// The same, from the edge with this number on, each with its number: edges that are not given are numbered, too.
+    pub fn edges_from(&self, first: usize) -> impl Iterator<Item = (usize, WalkedEdge)> {
+        let met = |number: u32| &self.met[number as usize];
+        let links = (first..).zip(self.edges.get(first..).unwrap_or_default());
+        let given = links.filter(move |(_, link)| met(link.source).is_given() && met(link.target).is_given());
+        given.map(move |(index, link)| {
+            let (source, target) = (met(link.source).id, met(link.target).id);
+            (index, WalkedEdge { source, edge_type: link.edge_type, target })
         })
     }
 

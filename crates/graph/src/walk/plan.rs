@@ -1,6 +1,6 @@
 //! What a walk is to do: where it goes, what it gives, and where it ends.
 
-use crate::{Block, Direction};
+use crate::{Block, BlockId, Direction};
 
 /// In which order a walk visits blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,9 +26,11 @@ pub struct WalkPlan<'p> {
     pub edge_types: &'p [&'p str],
     /// Which blocks to give. The starts are given in any case.
     pub filter: BlockFilter<'p>,
+    /// Another block that the filter does not bear on, as the starts: where ways end.
+    pub exempt: Option<BlockId>,
     /// Whether to go on from blocks that are not given.
     pub through_others: bool,
-    /// Whether to give the edges between the visited blocks, too. Breadth first only.
+    /// Whether to give the edges between the blocks that are given, too. Breadth first only.
     pub with_edges: bool,
     /// How many edges away from the start to go at most.
     pub depth_max: usize,
@@ -47,6 +49,7 @@ impl Default for WalkPlan<'_> {
             direction: Direction::Outgoing,
             edge_types: &[],
             filter: BlockFilter::default(),
+            exempt: None,
             through_others: true,
             with_edges: false,
             depth_max: 10,

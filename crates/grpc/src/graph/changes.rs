@@ -25,8 +25,9 @@ pub(super) async fn changes(
     app: Arc<App>,
     request: GraphChangesRequest,
 ) -> Result<Stream<GraphChangesResponse>, Status> {
-    let from = request.after.map_or(Place::START, |after| Place::new(Position::new(after.position), after.index));
-    let changes = app.database.graph(&request.graph).changes(from);
+    let graph = app.database.graph(&request.graph);
+    let from = request.after.map(|after| Place::new(Position::new(after.position), after.index));
+    let changes = from.map_or_else(|| graph.changes(Place::START), |from| graph.changes(from).exactly());
     stream(app, Telling { changes, is_caught_up: false }).await
 }
 

@@ -35,7 +35,7 @@ pub(super) async fn blocks(
     request: proto::ListBlocksRequest,
 ) -> Result<Stream<proto::ListBlocksResponse>, Status> {
     let proto::ListBlocksRequest { graph, filter, source_prefix, limit, at } = request;
-    let (filter, left, at) = (request::filter(filter), limit.unwrap_or(u64::MAX), at.map(Position::new));
+    let (filter, left, at) = (request::filter(filter)?, limit.unwrap_or(u64::MAX), at.map(Position::new));
     stream(app, Blocks { graph, filter, source_prefix, left, at, from: Some(ListCursor::START) }).await
 }
 

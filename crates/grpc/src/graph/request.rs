@@ -94,8 +94,12 @@ pub(super) fn ids(field: &str, given: &[BlockRef]) -> Result<Vec<BlockId>, Statu
 }
 
 /// The filter that a message says.
-pub(super) fn filter(given: Option<GraphBlockFilter>) -> GraphFilter {
+pub(super) fn filter(given: Option<GraphBlockFilter>) -> Result<GraphFilter, Status> {
     let GraphBlockFilter { kinds, tags, metadata } = given.unwrap_or_default();
     let metadata = metadata.into_iter().map(|MetadataField { field, value }| (field, value)).collect();
-    GraphFilter { kinds, tags, metadata }
+    let filter = GraphFilter { kinds, tags, metadata };
+    match filter.invalid_pointer() {
+        None => Ok(filter),
+        Some(field) => Err(invalid(format!("{field:?} is no JSON pointer: behind ~ stands 0 (for ~) or 1 (for /)"))),
+    }
 }

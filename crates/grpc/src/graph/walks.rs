@@ -74,7 +74,7 @@ impl Asked {
             graph: request.graph,
             starts,
             types: request.types,
-            filter: request::filter(request.filter),
+            filter: request::filter(request.filter)?,
             through_others: !request.only_through_matches,
             with_edges: request.with_edges,
         })
@@ -82,6 +82,9 @@ impl Asked {
 
     /// The same of what is made of a whole walk: a filter bears on where it goes, or on nothing.
     fn of_whole(request: WalkRequest, depth: usize) -> Result<Self, Status> {
+        if request.with_edges {
+            return Err(invalid("ways, an order and components are told without other edges"));
+        }
         let asked = Asked::of(request, depth)?;
         if asked.through_others && asked.filter != GraphFilter::default() {
             return Err(invalid(
@@ -100,6 +103,7 @@ impl Asked {
                 direction: self.direction,
                 edge_types: &edge_types,
                 filter,
+                exempt: None,
                 through_others: self.through_others,
                 with_edges: self.with_edges,
                 depth_max: self.depth_max,
@@ -200,8 +204,10 @@ impl Pages for Walking {
                 r#type: walked.edge_types[usize::from(edge.edge_type)].clone(),
                 target: message::id(edge.target),
             };
-            edges = walked.walk.edges_from(self.told.1).take(PAGE_ITEMS_MAX).map(edge).collect();
-            self.told.1 += edges.len();
+            for (number, told) in walked.walk.edges_from(self.told.1).take(PAGE_ITEMS_MAX) {
+                edges.push(edge(told));
+                self.told.1 = number + 1;
+            }
         }
         let is_end = visits.is_empty() && edges.is_empty();
         // Of a walk that matches nothing there is a page all the same: it tells the bound.
@@ -249,7 +255,9 @@ impl Ways {
         let (walk, ways, bound) = if self.is_all {
             let deadline = app.database.now().plus_micros(time_max.as_micros() as u64);
             let walk = self.asked.with(|plan| {
-                snapshot.walk(starts, WalkPlan { with_edges: true, results_max: usize::MAX, ..plan }, Some(*time_max))
+                let exempt = Some(self.target);
+                let plan = WalkPlan { with_edges: true, results_max: usize::MAX, exempt, ..plan };
+                snapshot.walk(starts, plan, Some(*time_max))
             })?;
             let mut goes_on = || app.database.now() < deadline;
             let count_max = self.asked.results_max.unwrap_or(PATHS);
@@ -377,14 +385,15 @@ impl<Made> Analysed<Made> {
     }
 }
 
-type Ordered = (std::vec::IntoIter<BlockId>, Sets);
+/// The order, the cycles, and what is behind them.
+type Ordered = (std::vec::IntoIter<BlockId>, Sets, std::vec::IntoIter<BlockId>);
 
 /// The visited blocks in topological order.
 pub(super) async fn order(app: Arc<App>, request: WalkRequest) -> Result<Stream<proto::OrderResponse>, Status> {
     let make = |walk: &Walk, count_max| {
         let mut found = walk.topological_order();
         let is_cut = found.truncate(count_max);
-        ((found.order.into_iter(), Sets::new(found.cycles)), is_cut)
+        ((found.order.into_iter(), Sets::new(found.cycles), found.behind.into_iter()), is_cut)
     };
     stream(app, Analysed::<Ordered>::new(request, make)?).await
 }
@@ -393,11 +402,17 @@ impl Pages for Analysed<Ordered> {
     type Page = proto::OrderResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
-        let (((order, cycles), bound, position), is_first) = self.made(app)?;
-        let order: Vec<_> = order.take(PAGE_ITEMS_MAX).map(message::id).collect();
-        let cycles = if order.is_empty() { cycles.page() } else { Vec::new() };
-        let is_end = order.is_empty() && cycles.is_empty() && !is_first;
-        Ok((!is_end).then_some(proto::OrderResponse { order, cycles, bound: *bound, position: *position }))
+        let (((order, cycles, behind), bound, position), is_first) = self.made(app)?;
+        let mut page = proto::OrderResponse { bound: *bound, position: *position, ..proto::OrderResponse::default() };
+        page.order = order.take(PAGE_ITEMS_MAX).map(message::id).collect();
+        if page.order.is_empty() {
+            page.cycles = cycles.page();
+        }
+        if page.order.is_empty() && page.cycles.is_empty() {
+            page.behind = behind.take(PAGE_ITEMS_MAX).map(message::id).collect();
+        }
+        let is_end = page.order.is_empty() && page.cycles.is_empty() && page.behind.is_empty() && !is_first;
+        Ok((!is_end).then_some(page))
     }
 }
 

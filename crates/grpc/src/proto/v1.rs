@@ -1651,10 +1651,12 @@ pub struct GraphBlockFilter {
 /// A field of a block's metadata.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MetadataField {
-    /// Its name, or a JSON pointer (RFC 6901) when it begins with `/`.
+    /// Its name, or a JSON pointer (RFC 6901) when it begins with `/`. Of a name that stands twice the last counts.
     #[prost(string, tag = "1")]
     pub field: ::prost::alloc::string::String,
-    /// What it has to be: the text of a string, or the JSON of anything else.
+    /// What it has to be. A string is compared by its text, without quotes; numbers by what they are worth, all digits of them, so `1e2` is
+    /// `100.0`, and both the string "1" and the number 1 are `1`; objects and arrays as JSON, whatever the spaces and the order of fields,
+    /// and numbers in them likewise.
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
 }
@@ -1792,7 +1794,7 @@ pub struct WalkRequest {
     #[prost(bool, tag = "5")]
     pub depth_first: bool,
     /// Which blocks to tell. The starts are told in any case. `Paths`, `Order` and `Components` take it with
-    /// `only_through_matches` only: it then says where they go.
+    /// `only_through_matches` only: it then says where they go. Ways may begin and end at blocks that it does not match.
     #[prost(message, optional, tag = "6")]
     pub filter: ::core::option::Option<GraphBlockFilter>,
     /// Do not go on from blocks that the filter does not match.
@@ -1810,7 +1812,7 @@ pub struct WalkRequest {
     /// How long to walk at most, in milliseconds: up to 60,000; 10,000 when absent.
     #[prost(uint32, optional, tag = "11")]
     pub time_ms_max: ::core::option::Option<u32>,
-    /// Tell the edges between the visited blocks, too. Breadth first only.
+    /// Tell the edges between the blocks that are told, too. Breadth first only, and of `Walk` only.
     #[prost(bool, tag = "12")]
     pub with_edges: bool,
     /// Tell the blocks with all that is in them, and not their ids alone. Not of `Order` and `Components`.
@@ -1840,7 +1842,7 @@ pub struct Visit {
     #[prost(message, optional, tag = "6")]
     pub block: ::core::option::Option<Block>,
 }
-/// An edge between two visited blocks.
+/// An edge between two blocks that a walk told.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WalkedEdge {
     #[prost(bytes = "bytes", tag = "1")]
@@ -1889,7 +1891,7 @@ pub struct PathsResponse {
     #[prost(bool, tag = "4")]
     pub more: bool,
 }
-/// A page of the order, then of the cycles.
+/// A page of the order, then of the cycles, then of what is behind them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct OrderResponse {
     /// The ids of blocks, in order.
@@ -1901,6 +1903,9 @@ pub struct OrderResponse {
     pub bound: i32,
     #[prost(uint64, tag = "4")]
     pub position: u64,
+    /// The ids of blocks that are behind a cycle and on none: they have no place in the order either.
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub behind: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ComponentsResponse {
@@ -2417,7 +2422,7 @@ pub mod graph_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Walks, and orders the visited blocks topologically: each behind all that have an edge to it. What lies on cycles is told
-        /// apart.
+        /// apart, and so is what is behind one.
         pub async fn order(
             &mut self,
             request: impl tonic::IntoRequest<super::WalkRequest>,
@@ -2621,7 +2626,7 @@ pub mod graph_server {
             + std::marker::Send
             + 'static;
         /// Walks, and orders the visited blocks topologically: each behind all that have an edge to it. What lies on cycles is told
-        /// apart.
+        /// apart, and so is what is behind one.
         async fn order(
             &self,
             request: tonic::Request<super::WalkRequest>,

@@ -142,7 +142,7 @@ async fn a_commit_happens_as_a_whole_or_not_and_says_which_command_is_refused() 
     let again = commit(&mut client, vec![block(PutBlock { expect_version: Some(0), ..put("a") })]).await;
     let (code, reason, facts) = told(&again.expect_err("refused"));
     assert_eq!((code, reason.as_str()), (Code::Aborted, "VERSION_MISMATCH"));
-    assert_eq!((facts["expected"].as_str(), facts["found"].as_str()), ("0", "1"));
+    assert_eq!((facts["name"].as_str(), facts["expected"].as_str(), facts["found"].as_str()), ("a", "0", "1"));
     let short = GraphCommand { kind: Some(Kind::DeleteBlock(DeleteBlock { block: Some(by_id(&[1, 2])) })) };
     let (code, reason, _) = told(&commit(&mut client, vec![short]).await.expect_err("no id"));
     assert_eq!((code, reason.as_str()), (Code::InvalidArgument, "INVALID"));
@@ -264,12 +264,54 @@ async fn a_large_component_and_a_long_way_are_told_in_messages_of_bounded_size()
         client.paths(request(filtered.clone(), true)).await.expect_err("no effect"),
         client.order(WalkRequest { with_blocks: true, ..way.clone() }).await.expect_err("no effect"),
         client.walk(WalkRequest { direction: 9, ..way.clone() }).await.expect_err("no direction"),
+        client.order(WalkRequest { with_edges: true, ..way.clone() }).await.expect_err("no edges"),
+        client.paths(request(WalkRequest { with_edges: true, ..way.clone() }, false)).await.expect_err("no edges"),
     ];
     assert!(refused.iter().all(|status| status.code() == Code::InvalidArgument), "{refused:?}");
     let through = WalkRequest { only_through_matches: true, ..filtered };
     let told = pages(client.components(through.clone()).await).await.expect("parted");
     let count: usize = told.iter().flat_map(|page| &page.components).map(|set| set.ids.len()).sum();
     assert!(count <= 2, "nothing is behind blocks that do not match: {count}");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_behind_a_cycle_is_told_behind_the_order_and_the_cycles() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    commit(&mut client, ["s", "a", "b", "x"].map(|name| block(put(name))).to_vec()).await.expect("accepted");
+    let edges = [("s", "a"), ("a", "b"), ("b", "a"), ("b", "x")];
+    commit(&mut client, edges.map(|(source, target)| edge(source, "calls", target)).to_vec()).await.expect("accepted");
+    let told = pages(client.order(walk(&["s"])).await).await.expect("ordered");
+    let counts = |page: &quire_grpc::proto::OrderResponse| (page.order.len(), page.cycles.len(), page.behind.len());
+    assert_eq!(told.iter().map(counts).collect::<Vec<_>>(), [(1, 0, 0), (0, 1, 0), (0, 0, 1)]);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_way_through_matches_only_ends_at_what_does_not_match_and_edges_are_between_what_is_told() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    let other = PutBlock { kind: "other".to_owned(), ..put("b") };
+    commit(&mut client, vec![block(put("a")), block(put("m")), block(other)]).await.expect("accepted");
+    let edges = [("a", "m"), ("m", "b"), ("a", "b")];
+    commit(&mut client, edges.map(|(source, target)| edge(source, "calls", target)).to_vec()).await.expect("accepted");
+    let filter = GraphBlockFilter { kinds: vec![put("a").kind], ..GraphBlockFilter::default() };
+    let filtered = |filter| WalkRequest { filter: Some(filter), ..walk(&["a"]) };
+    for (all, count) in [(false, 1), (true, 2)] {
+        let through = WalkRequest { only_through_matches: true, ..filtered(filter.clone()) };
+        let request = PathsRequest { walk: Some(through), target: Some(named("b")), all };
+        let told = pages(client.paths(request).await).await.expect("found");
+        assert_eq!(told.iter().filter(|page| !page.visits.is_empty()).count(), count);
+    }
+    let with_edges = WalkRequest { with_edges: true, depth_max: Some(9), ..filtered(filter) };
+    let told = pages(client.walk(with_edges).await).await.expect("walked");
+    let counts = |page: &quire_grpc::proto::WalkResponse| (page.visits.len(), page.edges.len());
+    assert_eq!(told.iter().map(counts).collect::<Vec<_>>(), [(2, 0), (0, 1)]);
+    let field = MetadataField { field: "/a~2".to_owned(), value: String::new() };
+    let no_pointer = GraphBlockFilter { metadata: vec![field], ..GraphBlockFilter::default() };
+    let refused = client.walk(filtered(no_pointer)).await.expect_err("no pointer");
+    assert_eq!(refused.code(), Code::InvalidArgument);
     served.stop().await;
 }
 
@@ -458,6 +500,7 @@ async fn a_past_is_let_go_of_and_what_is_asked_of_it_is_refused() {
     let changes = |after| GraphChangesRequest { graph: GRAPH.to_owned(), after };
     let place = |position, index| Some(GraphPlace { position, index });
     assert_eq!(told(&client.changes(changes(place(at - 1, 1))).await.expect_err("gone")).1, "GONE");
+    assert_eq!(told(&client.changes(changes(place(0, 0))).await.expect_err("gone")).1, "GONE");
     assert_eq!(told(&client.changes(changes(place(at + 99, 0))).await.expect_err("ahead")).1, "NOT_FOUND");
     let mut kept = client.changes(changes(None)).await.expect("begun").into_inner();
     let first = kept.next().await.expect("a page").expect("read");

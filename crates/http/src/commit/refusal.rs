@@ -165,8 +165,9 @@ fn message(reason: &Reason) -> String {
 fn graph_facts(refusal: &graph::Refusal) -> Map<String, Value> {
     use graph::{End, Refusal};
     match refusal {
-        Refusal::VersionMismatch { block, expected, found } => facts([
+        Refusal::VersionMismatch { block, name, expected, found } => facts([
             ("block", json!(block.to_string())),
+            ("name", json!(name)),
             ("expected", json!(expected.get())),
             ("found", json!(found.get())),
         ]),

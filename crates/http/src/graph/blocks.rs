@@ -1,10 +1,11 @@
 //! Reads of blocks: one, its versions, lists of them, and the ends of edges where none is.
 
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::graph::{Block, Changed, ListCursor, ListPlan, Wants};
+use quire::graph::{Block, BlockId, Changed, Direction, ListCursor, ListPlan, Wants};
 use quire::{Place, Position};
 use serde::Serialize;
 
@@ -14,7 +15,7 @@ use crate::app::App;
 use crate::bytes::Shown;
 use crate::error::Problem;
 use crate::memory::Claim;
-use crate::params::{Named, Params};
+use crate::params::{Named, Params, parse};
 
 /// How long a list looks for blocks before it gives what it has.
 const LIST_TIME_MAX: Duration = Duration::from_secs(2);
@@ -79,6 +80,8 @@ struct List {
 #[derive(Debug, Serialize)]
 struct Versions {
     versions: Vec<VersionReply>,
+    /// What `before` goes on with; `null` when these were all.
+    next: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -98,7 +101,8 @@ enum VersionReply {
 #[derive(Debug, Serialize)]
 struct Missing {
     blocks: Vec<MissingBlock>,
-    more: bool,
+    /// What `after` goes on with; `null` when these were all.
+    next: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -139,8 +143,11 @@ pub(crate) async fn versions(
         let snapshot = snapshot(&app.database, &graph, None)?;
         let before = before.unwrap_or_else(|| snapshot.at().next());
         let mut claim = app.memory.claim();
-        let versions: Result<_, Problem> = snapshot.look(|graph| {
-            let changes = graph.versions(snapshot.history(), id, Place::new(before, 0), limit)?;
+        let versions = snapshot.look(|graph| {
+            let mut changes = graph.versions(snapshot.history(), id, Place::new(before, 0), limit + 1)?;
+            let is_cut = changes.len() > limit;
+            changes.truncate(limit);
+            let next = changes.last().filter(|_| is_cut).map(|change| change.place.position.get());
             let version = |change: &quire::graph::Change<'_>| {
                 let position = change.place.position.get();
                 Ok(match &change.what {
@@ -150,9 +157,10 @@ pub(crate) async fn versions(
                     _ => VersionReply::Deleted { position, time_ms: change.time.as_millis() },
                 })
             };
-            Ok(changes.iter().map(version).collect())
+            let versions: Result<_, Problem> = changes.iter().map(version).collect();
+            Ok(versions.map(|versions| Versions { versions, next }))
         })?;
-        Answer::within(claim, &Versions { versions: versions? })
+        Answer::within(claim, &versions?)
     })
     .await
 }
@@ -216,35 +224,47 @@ fn cursor(text: &str) -> Result<(Position, ListCursor), Problem> {
     Ok((Position::new(at), ListCursor { kind, place }))
 }
 
-/// `GET /v1/graph/{graph}/missing`: the ends of edges where there is no block.
+/// `GET /v1/graph/{graph}/missing`: the ends of edges where there is no block, by their ids.
 pub(crate) async fn missing(
     State(app): State<Arc<App>>,
     Named(graph): Named<String>,
     mut params: Params,
 ) -> Result<Answer, Problem> {
+    let after: Option<String> = params.one("after")?;
+    let after: Option<BlockId> = after.map(|after| parse("after", &after)).transpose()?;
     let limit = params.limit()?;
     params.end()?;
     aside(move || {
-        let (mut blocks, mut slot) = (Vec::new(), Some(0));
-        while let Some(from) = slot.filter(|_| blocks.len() <= limit) {
-            let found = app.database.read(|view| {
-                let graph = view.graphs.graph(&graph)?;
-                let (found, next) = graph.missing_blocks(from, SLOTS_AT_ONCE);
-                let degree = |id, direction| graph.degree(id, direction, &[]);
-                let found = found.into_iter().map(|id| MissingBlock {
-                    id: id.to_string(),
-                    outgoing: degree(id, quire::graph::Direction::Outgoing),
-                    incoming: degree(id, quire::graph::Direction::Incoming),
-                });
-                Some((found.collect::<Vec<_>>(), next))
-            })?;
-            let (found, next) = found.wait()?.ok_or_else(|| unknown_graph(&graph))?;
-            blocks.extend(found);
-            slot = next;
-        }
-        let more = blocks.len() > limit;
-        blocks.truncate(limit);
-        Answer::of(&app.memory, &Missing { blocks, more })
+        let found = first_missing(&app, &graph, after, limit)?;
+        let next = if found.len() > limit { found[..limit].last().map(BlockId::to_string) } else { None };
+        let blocks = app.database.read(|view| {
+            let graph = view.graphs.graph(&graph)?;
+            let block = |id: &BlockId| MissingBlock {
+                id: id.to_string(),
+                outgoing: graph.degree(*id, Direction::Outgoing, &[]),
+                incoming: graph.degree(*id, Direction::Incoming, &[]),
+            };
+            Some(found.iter().take(limit).map(block).collect::<Vec<_>>())
+        })?;
+        let blocks = blocks.wait()?.ok_or_else(|| unknown_graph(&graph))?;
+        Answer::of(&app.memory, &Missing { blocks, next })
     })
     .await
+}
+
+/// The smallest ids behind `after` where there is no block: so many, and one more if there is one. What is looked at lies in no order.
+fn first_missing(app: &App, graph: &str, after: Option<BlockId>, limit: usize) -> Result<Vec<BlockId>, Problem> {
+    let (mut first, mut slot) = (BinaryHeap::new(), Some(0));
+    while let Some(from) = slot {
+        let found = app.database.read(|view| Some(view.graphs.graph(graph)?.missing_blocks(from, SLOTS_AT_ONCE)))?;
+        let (found, next) = found.wait()?.ok_or_else(|| unknown_graph(graph))?;
+        for id in found.into_iter().filter(|id| after.is_none_or(|after| *id > after)) {
+            first.push(id);
+            if first.len() > limit + 1 {
+                first.pop();
+            }
+        }
+        slot = next;
+    }
+    Ok(first.into_sorted_vec())
 }

@@ -38,6 +38,8 @@ struct Changes {
     changes: Vec<ChangeReply>,
     /// What `after` goes on with.
     next: String,
+    /// Whether there are more by now.
+    more: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -92,7 +94,7 @@ pub(crate) async fn changes(
     mut params: Params,
 ) -> Result<Answer, Problem> {
     let after: Option<String> = params.one("after")?;
-    let from = after.as_deref().map_or(Ok(Place::START), place)?;
+    let from = after.as_deref().map(place).transpose()?;
     let wait_ms = within("wait_ms", params.one("wait_ms")?.unwrap_or(0), 0..=WAIT_MS_MAX)?;
     let limit = params.limit()?;
     params.end()?;
@@ -123,8 +125,8 @@ pub(crate) async fn subscribe(
     let asked: Option<String> = params.one("after")?;
     params.end()?;
     let last = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
-    let from = last.or(asked).as_deref().map_or(Ok(Place::START), place)?;
-    let changes = app.database.graph(&graph).changes(from);
+    let from = last.or(asked).as_deref().map(place).transpose()?;
+    let changes = changes_from(&app, &graph, from);
     // An unknown graph is told at once.
     let (changes, first) = look(changes).await?;
     let (outlet, answer) = sse::channel();
@@ -187,17 +189,28 @@ async fn follow(changes: GraphChanges, first: Look, outlet: &Outlet) -> Result<(
     }
 }
 
-fn page(app: &App, graph: &str, from: Place, limit: usize) -> Result<Changes, Problem> {
-    let mut feed = app.database.graph(graph).changes(from);
-    let (mut changes, mut bytes) = (Vec::new(), 0);
-    feed.visit_next(|change| {
+/// The changes from a place on, or from where the graph's history begins.
+fn changes_from(app: &App, graph: &str, from: Option<Place>) -> GraphChanges {
+    let graph = app.database.graph(graph);
+    from.map_or_else(|| graph.changes(Place::START), |from| graph.changes(from).exactly())
+}
+
+fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<Changes, Problem> {
+    let mut feed = changes_from(app, graph, from);
+    let (mut changes, mut bytes, mut last) = (Vec::new(), 0, Place::START);
+    let is_all = feed.visit_next(|change| {
+        if changes.len() == limit || bytes >= PAGE_BYTES {
+            return Wants::Break(());
+        }
         if let Changed::BlockPut(block) = &change.what {
             bytes += block.metadata.len() + block.content.len();
         }
         changes.push(shown(change));
-        if changes.len() == limit || bytes >= PAGE_BYTES { Wants::Break(()) } else { Wants::Continue(()) }
+        last = change.place.after();
+        Wants::Continue(())
     })?;
-    Ok(Changes { changes, next: told(feed.next()) })
+    let next = if is_all { feed.next() } else { last };
+    Ok(Changes { changes, next: told(next), more: !is_all })
 }
 
 /// A place, as `after` takes it.

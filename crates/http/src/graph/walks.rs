@@ -70,6 +70,8 @@ struct PathsReply {
 struct OrderReply {
     order: Vec<NamedBlock>,
     cycles: Vec<Vec<NamedBlock>>,
+    /// What is behind a cycle and on none.
+    behind: Vec<NamedBlock>,
     bound: Option<&'static str>,
     position: u64,
 }
@@ -136,6 +138,7 @@ impl Asked {
                 direction: self.direction,
                 edge_types: &edge_types,
                 filter,
+                exempt: None,
                 through_others: self.through_others,
                 with_edges: false,
                 depth_max: self.depth_max,
@@ -207,7 +210,7 @@ pub(crate) async fn paths(
         let (found, bound) = if is_all {
             let deadline = app.database.now().plus_micros(asked.time.as_micros() as u64);
             let walked = asked.with(|plan| {
-                let plan = WalkPlan { with_edges: true, ..plan };
+                let plan = WalkPlan { with_edges: true, exempt: Some(target), ..plan };
                 snapshot.walk(&[start], plan, Some(asked.time))
             })?;
             let mut goes_on = || app.database.now() < deadline;
@@ -236,7 +239,8 @@ pub(crate) async fn order(
         let mut found = walked.topological_order();
         let (bound, position) = (bound_of_whole(walked, found.truncate(limit)), walked.at().get());
         let cycles = found.cycles.into_iter().map(|cycle| names.blocks(cycle)).collect::<Result<_, _>>()?;
-        Ok(OrderReply { order: names.blocks(found.order)?, cycles, bound, position })
+        let (order, behind) = (names.blocks(found.order)?, names.blocks(found.behind)?);
+        Ok(OrderReply { order, cycles, behind, bound, position })
     })
     .await
 }

@@ -91,7 +91,8 @@ fn refusals_carry_their_facts() {
         409,
         "version_mismatch",
     );
-    assert_eq!((&facts["expected"], &facts["found"]), (&json!(5), &json!(1)));
+    assert_eq!((&facts["name"], &facts["expected"], &facts["found"]), (&json!("EWR"), &json!(5), &json!(1)));
+    assert!(facts["message"].as_str().is_some_and(|message| message.starts_with("block \"EWR\" (")), "{facts}");
     let facts = refused(
         &served,
         json!({"put_edge": {"graph": "air/routes", "source": "EWR", "type": "flies_to", "target": "XXX"}}),

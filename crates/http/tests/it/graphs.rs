@@ -16,18 +16,18 @@ const LINES: &str = r#"{"block": {"name": "a", "kind": "file", "source": "src/a.
 {"edge": {"source_id": "00000000000000000000000000000000", "type": "calls", "target": "a"}}
 "#;
 
-fn post(served: &Served, path: &str, body: &str) -> (u16, Value) {
+pub(crate) fn post(served: &Served, path: &str, body: &str) -> (u16, Value) {
     let answer = served.post(path, body);
     (answer.status, answer.json())
 }
 
-fn get(served: &Served, path: &str) -> Value {
+pub(crate) fn get(served: &Served, path: &str) -> Value {
     let answer = served.get(path);
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
 
-fn names(blocks: &Value) -> Vec<String> {
+pub(crate) fn names(blocks: &Value) -> Vec<String> {
     let name = |block: &Value| block["name"].as_str().unwrap_or("-").to_owned();
     blocks.as_array().expect("a list").iter().map(name).collect()
 }

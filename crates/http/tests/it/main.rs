@@ -10,4 +10,5 @@ mod records;
 mod room;
 mod served;
 mod server;
+mod walks;
 mod workers;

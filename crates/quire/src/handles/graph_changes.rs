@@ -18,13 +18,28 @@ pub struct GraphChanges {
     database: Database,
     graph: String,
     from: Place,
+    /// Whether the start of the log stands for where the graph's history begins: only before the first look.
+    may_begin_later: bool,
     /// What was published when it last looked.
     seen: Position,
 }
 
 impl GraphChanges {
     pub(crate) fn new(database: &Database, graph: &str, from: Place) -> Self {
-        GraphChanges { database: database.clone(), graph: graph.to_owned(), from, seen: Position::ZERO }
+        GraphChanges {
+            database: database.clone(),
+            graph: graph.to_owned(),
+            from,
+            may_begin_later: true,
+            seen: Position::ZERO,
+        }
+    }
+
+    /// The same, but of changes from the start of the log on none may be gone, as from any other place.
+    #[must_use]
+    pub fn exactly(mut self) -> Self {
+        self.may_begin_later = false;
+        self
     }
 
     /// Every change before this place was shown: where to go on after a break.
@@ -51,6 +66,9 @@ impl GraphChanges {
         }
         let mut is_broken_off = false;
         self.from = snapshot.look(|graph| {
+            if !self.may_begin_later {
+                graph.check_changes(self.from)?;
+            }
             let mut show = |change: &Change<'_>| {
                 let wants = show(change);
                 is_broken_off = wants.is_break();
@@ -58,6 +76,7 @@ impl GraphChanges {
             };
             Ok(graph.changes(snapshot.history(), snapshot.at(), self.from, &mut show)?)
         })?;
+        self.may_begin_later = false;
         Ok(!is_broken_off)
     }
 

@@ -157,7 +157,7 @@ impl<'a> GraphSnapshot<'a> {
         self.carry_out(Walker::new(starts, plan, self.at), time_max)
     }
 
-    /// Walks from a block until it comes to another: breadth first, a shortest way ([`Walk::way`]).
+    /// Walks from a block until it comes to another, whether or not that matches the filter: breadth first, a shortest way ([`Walk::way`]).
     ///
     /// # Errors
     /// As [`GraphSnapshot::walk`].

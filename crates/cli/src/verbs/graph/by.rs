@@ -1,8 +1,10 @@
 //! How blocks are given on the command line: by name, or by id.
 
 use clap::Args;
+use quire::graph::BlockId;
 use serde_json::{Value, json};
 
+use crate::failure::{Failure, Result};
 use crate::verbs::client::Path;
 
 /// How blocks are given.
@@ -20,7 +22,14 @@ impl By {
     }
 
     /// A block, as commits and lists of blocks take it.
-    pub(super) fn block(self, block: &str) -> Value {
-        if self.id { json!({ "id": block }) } else { json!(block) }
+    ///
+    /// # Errors
+    /// When it is to be an id, and is none.
+    pub(super) fn block(self, block: &str) -> Result<Value> {
+        if !self.id {
+            return Ok(json!(block));
+        }
+        let id: Result<BlockId, _> = block.parse();
+        id.map(|id| json!({ "id": id.to_string() })).map_err(|error| Failure::new(format!("{error}, not {block:?}")))
     }
 }

@@ -55,8 +55,12 @@ pub(crate) enum Graph {
     #[command(alias = "neighbors")]
     Neighbours(Neighbours),
     /// Walk from a block
+    ///
+    /// With --json, a bound that kept it from going on is the last line: {"bound": "depth"}.
     Walk(Walk),
     /// Find a shortest way from one block to another, or all of them
+    ///
+    /// With --json, a bound that kept ways from being found is the last line: {"bound": "depth"}.
     Path(Paths),
     /// Set how much of its past a graph keeps
     Retain(Retain),

@@ -103,7 +103,7 @@ pub(crate) struct Walk {
     /// Print at most so many blocks, up to 10,000
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
-    /// For Graphviz: the blocks and all edges between them
+    /// For Graphviz: the blocks that are printed otherwise, and all edges between them
     #[arg(long, conflicts_with = "json")]
     dot: bool,
     #[command(flatten)]
@@ -149,7 +149,8 @@ struct Filter {
     /// With this tag; given several times, with all of them
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// With this in the metadata; given several times, with all of it
+    /// With this in the metadata; given several times, with all of it. The field is a name, or a JSON pointer when it begins with `/`, in which
+    /// ~2 stands for =. Strings are compared by their text, numbers by what they are worth (1e2 is 100), objects and arrays as JSON
     #[arg(long = "metadata", value_name = "FIELD=VALUE")]
     metadata: Vec<String>,
 }
@@ -165,7 +166,7 @@ struct Way {
     types: Vec<String>,
     #[command(flatten)]
     filter: Filter,
-    /// Go on from blocks that match the filter only
+    /// Go on from blocks that match the filter only; where it begins, and where a way ends, need not match
     #[arg(long)]
     only: bool,
     /// Visit at most so many blocks
@@ -189,6 +190,10 @@ enum Order {
 }
 
 impl Filter {
+    fn says_nothing(&self) -> bool {
+        self.kinds.is_empty() && self.tags.is_empty() && self.metadata.is_empty()
+    }
+
     fn add_to(&self, path: Path) -> Path {
         path.with_all("kind", &self.kinds).with_all("tag", &self.tags).with_all("metadata", &self.metadata)
     }
@@ -202,11 +207,14 @@ impl Way {
     }
 }
 
-/// Says what kept an answer from being all there is.
-fn warn_of_bound(answer: &Value) {
-    if let Some(bound) = answer["bound"].as_str() {
-        aside(format_args!("there is more behind the bound on {bound}"));
+/// Says what kept an answer from being all there is: beside the output, or, where that is read by a program, as its last line.
+fn tell_bound(answer: &Value, form: Form, out: &mut dyn Write) -> Result {
+    match answer["bound"].as_str() {
+        Some(bound) if form.is_json() => writeln!(out, "{}", json!({ "bound": bound }))?,
+        Some(bound) => aside(format_args!("there is more behind the bound on {bound}")),
+        None => {}
     }
+    Ok(())
 }
 
 impl Get {
@@ -222,7 +230,7 @@ impl Get {
                 return form.print(out, std::slice::from_ref(&block), lines::block);
             }
             if !versions {
-                let blocks_asked: Vec<Value> = blocks.iter().map(|block| by.block(block)).collect();
+                let blocks_asked = blocks.iter().map(|block| by.block(block)).collect::<Result<Vec<_>>>()?;
                 let asked = json!({ "blocks": blocks_asked, "at": position });
                 let answer = client.post(&Path::new(&["graph", &graph, "get"]), &asked)?;
                 let found = list(&answer, "blocks");
@@ -306,6 +314,9 @@ impl Neighbours {
 impl Walk {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Walk { graph, start, by, order, way, depth, limit, dot, place, form } = self;
+        if dot && matches!(order, Order::Depth) {
+            return Err(Failure::new("--dot has the edges of a walk --order breadth only"));
+        }
         place.visit(|client| {
             let order = if matches!(order, Order::Breadth) { "breadth" } else { "depth" };
             let path = Path::new(&["graph", &graph, "walk"]).with("start", &start).with("order", order);
@@ -316,8 +327,7 @@ impl Walk {
             } else {
                 form.print(out, list(&answer, "visits"), lines::visit)?;
             }
-            warn_of_bound(&answer);
-            Ok(())
+            tell_bound(&answer, form, out)
         })
     }
 }
@@ -325,12 +335,17 @@ impl Walk {
 impl Paths {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Paths { graph, from, to, by, all, way, depth, limit, place, form } = self;
+        if !way.only && !way.filter.says_nothing() {
+            return Err(Failure::new(
+                "--kind, --tag and --metadata say which blocks ways lead through: give --only with them",
+            ));
+        }
         place.visit(|client| {
             let path = Path::new(&["graph", &graph, "paths"]).with("from", &from).with("to", &to).with("all", all);
             let answer = client.get(&way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit))?;
             let paths = list(&answer, "paths");
             form.print(out, paths, lines::way)?;
-            warn_of_bound(&answer);
+            tell_bound(&answer, form, out)?;
             if paths.is_empty() && answer["bound"].is_null() {
                 aside(format_args!("there is no way from {from} to {to}"));
             }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::by::By;
@@ -33,7 +34,7 @@ pub(crate) struct Put {
     /// A tag; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Its metadata, as JSON
+    /// Its metadata, as JSON, which is kept as it is given
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
     /// Its content
@@ -79,7 +80,7 @@ pub(crate) struct Link {
     target: String,
     #[command(flatten)]
     by: By,
-    /// Its properties, as JSON
+    /// Its properties, as JSON, which is kept as it is given
     #[arg(long, value_name = "JSON")]
     properties: Option<String>,
     /// Although one of the blocks is not there
@@ -159,9 +160,10 @@ pub(crate) struct Trim {
     form: Form,
 }
 
-fn parsed(name: &str, text: Option<String>) -> Result<Value> {
-    let Some(text) = text else { return Ok(Value::Null) };
-    serde_json::from_str(&text).map_err(|error| Failure::new(format!("--{name} is no JSON: {error}")))
+/// JSON as it was given, which is how it is kept: read anew it would be other numbers, in another order.
+fn checked(option: &str, text: Option<String>) -> Result<Option<String>> {
+    let no_json = |error| Failure::new(format!("--{option} is no JSON: {error}"));
+    text.map(|text| serde_json::from_str::<IgnoredAny>(&text).map(|_| text)).transpose().map_err(no_json)
 }
 
 /// Commits one part, and prints what it was answered.
@@ -183,11 +185,11 @@ impl Put {
         };
         let part = json!({ "put_block": {
             "graph": self.graph,
-            "block": self.by.block(&self.block),
+            "block": self.by.block(&self.block)?,
             "kind": self.kind,
             "source": self.source,
             "tags": self.tags,
-            "metadata": parsed("metadata", self.metadata)?,
+            "metadata_text": checked("metadata", self.metadata)?,
             "content_base64": content.map(|content| STANDARD.encode(content)),
             "expect_version": self.expect,
         } });
@@ -201,10 +203,21 @@ impl Put {
 
 impl Delete {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let part = json!({ "delete_block": { "graph": self.graph, "block": self.by.block(&self.block) } });
-        commit(&self.place, self.form, &part, out, |reply| match reply["block_deleted"]["version"].as_u64() {
-            None | Some(0) => format!("{} was not there", self.block),
-            Some(version) => format!("{} deleted, version {version}", self.block),
+        let part = json!({ "delete_block": { "graph": self.graph, "block": self.by.block(&self.block)? } });
+        self.place.visit(|client| {
+            let answer = client.try_post(&Path::new(&["commit"]), &json!({ "parts": [part] }))?;
+            let answer = answer.map_err(|problem| {
+                let message = word(&problem, "message");
+                let is_large = problem["code"] == "too_many_edges";
+                let hint = if is_large { "; quire graph unlink-all does that" } else { "" };
+                Failure::new(format!("{message}{hint}"))
+            })?;
+            self.form.print(out, std::slice::from_ref(&answer["replies"][0]), |reply| {
+                match reply["block_deleted"]["version"].as_u64() {
+                    None | Some(0) => format!("{} was not there", self.block),
+                    Some(version) => format!("{} deleted, version {version}", self.block),
+                }
+            })
         })
     }
 }
@@ -213,10 +226,10 @@ impl Link {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let part = json!({ "put_edge": {
             "graph": self.graph,
-            "source": self.by.block(&self.source),
+            "source": self.by.block(&self.source)?,
             "type": self.edge_type,
-            "target": self.by.block(&self.target),
-            "properties": parsed("properties", self.properties)?,
+            "target": self.by.block(&self.target)?,
+            "properties_text": checked("properties", self.properties)?,
             "allow_missing": self.allow_missing,
         } });
         commit(&self.place, self.form, &part, out, |reply| {
@@ -230,9 +243,9 @@ impl Unlink {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let part = json!({ "delete_edge": {
             "graph": self.graph,
-            "source": self.by.block(&self.source),
+            "source": self.by.block(&self.source)?,
             "type": self.edge_type,
-            "target": self.by.block(&self.target),
+            "target": self.by.block(&self.target)?,
         } });
         commit(&self.place, self.form, &part, out, |reply| {
             let what = if reply["edge_deleted"]["existed"] == true { "deleted" } else { "was not there" };
@@ -243,7 +256,7 @@ impl Unlink {
 
 impl UnlinkAll {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let part = json!({ "delete_edges": { "graph": self.graph, "block": self.by.block(&self.block), "count_max": self.batch } });
+        let part = json!({ "delete_edges": { "graph": self.graph, "block": self.by.block(&self.block)?, "count_max": self.batch } });
         self.place.visit(|client| {
             let mut edges = 0;
             loop {
@@ -273,6 +286,8 @@ impl Retain {
 
 impl Trim {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
+        // Of a graph that is not there, a commit has nothing to let go of.
+        self.place.visit(|client| client.get(&Path::new(&["graph", &self.graph])).map(|_| ()))?;
         let part = json!({ "trim_graph": { "graph": self.graph, "from": self.from } });
         commit(&self.place, self.form, &part, out, |reply| {
             let from = word(&reply["history_trimmed"], "from");

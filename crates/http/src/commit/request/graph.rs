@@ -10,7 +10,7 @@ use crate::error::Problem;
 
 /// Names a block.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "a block is its name, or {\"id\": its 32 hexadecimal digits}")]
+#[serde(untagged, deny_unknown_fields, expecting = "a block is its name, or {\"id\": its 32 hexadecimal digits}")]
 pub(crate) enum BlockRequest<'r> {
     #[serde(borrow)]
     Name(Text<'r>),

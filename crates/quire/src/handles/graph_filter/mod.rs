@@ -2,11 +2,12 @@
 //!
 //! The graph itself takes metadata as bytes, and any test of a block. This is the one test that all front ends have.
 
-use std::borrow::Cow;
+mod metadata;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::graph::{Block, BlockFilter};
+use metadata::Asked;
 
 /// Blocks that match all that is said; of a filter that says nothing, all.
 ///
@@ -39,7 +40,11 @@ pub struct GraphFilter {
     /// With all of these tags.
     pub tags: Vec<String>,
     /// With metadata that is JSON and has all of these: a field and its value. The field is a name, or a pointer (RFC 6901) when it
-    /// begins with `/`. The value is compared as the string that it is, or as JSON without spaces.
+    /// begins with `/`; of a name that stands twice the last counts.
+    ///
+    /// A string has the value that is its text, without quotes; `true`, `false` and `null` are written so. Numbers are compared by what they are
+    /// worth, all digits of them: `1e2`, `100` and `100.0` are the same, and so have the string `"1"` and the number 1 both the value `1`.
+    /// Objects and arrays are compared as JSON: spaces and the order of fields are no difference, and numbers in them are compared in the same way.
     pub metadata: Vec<(String, String)>,
 }
 
@@ -48,21 +53,23 @@ impl GraphFilter {
     pub fn with<T>(&self, ask: impl FnOnce(BlockFilter<'_>) -> T) -> T {
         let kinds: Vec<&str> = self.kinds.iter().map(String::as_str).collect();
         let tags: Vec<&str> = self.tags.iter().map(String::as_str).collect();
-        let test = |block: &Block<'_>| self.matches(block.metadata);
+        let asked: Vec<(&str, Asked<'_>)> =
+            self.metadata.iter().map(|(field, value)| (field.as_str(), Asked::new(value))).collect();
+        let test = |block: &Block<'_>| matches(&asked, block.metadata);
         let test: Option<&(dyn Fn(&Block<'_>) -> bool + Sync)> = Some(&test);
         ask(BlockFilter { kinds: &kinds, tags: &tags, test: test.filter(|_| !self.metadata.is_empty()) })
     }
 
-    fn matches(&self, metadata: &[u8]) -> bool {
-        let Ok(metadata) = serde_json::from_slice::<Value>(metadata) else { return false };
-        self.metadata.iter().all(|(field, asked)| {
-            let found = if field.starts_with('/') { metadata.pointer(field) } else { metadata.get(field) };
-            found.is_some_and(|found| {
-                let text = found.as_str().map_or_else(|| Cow::Owned(found.to_string()), Cow::Borrowed);
-                text == asked.as_str()
-            })
-        })
+    /// A field that begins with `/` and is no pointer: a `~` in it is not that of `~0` or `~1`. No block has it.
+    pub fn invalid_pointer(&self) -> Option<&str> {
+        let fields = self.metadata.iter().map(|(field, _)| field.as_str());
+        fields.filter(|field| field.starts_with('/')).find(|field| !metadata::is_pointer(field))
     }
+}
+
+fn matches(asked: &[(&str, Asked<'_>)], metadata: &[u8]) -> bool {
+    let Ok(metadata) = serde_json::from_slice::<&RawValue>(metadata) else { return false };
+    asked.iter().all(|(field, asked)| metadata::find(metadata, field).is_some_and(|found| asked.is(found)))
 }
 
 #[cfg(test)]
@@ -71,17 +78,29 @@ mod tests {
 
     #[test]
     fn metadata_is_compared_by_name_by_pointer_as_text_and_as_json() {
-        let check = |field: &str, value: &str, metadata: &str| {
-            let asked = vec![(field.to_owned(), value.to_owned())];
-            GraphFilter { metadata: asked, ..GraphFilter::default() }.matches(metadata.as_bytes())
-        };
+        let check =
+            |field: &str, value: &str, metadata: &str| matches(&[(field, Asked::new(value))], metadata.as_bytes());
         assert!(check("city", "New York", r#"{"city":"New York"}"#));
         assert!(!check("city", "New", r#"{"city":"New York"}"#));
         assert!(check("runways", "4", r#"{"runways":4}"#));
         assert!(check("open", "true", r#"{"open":true}"#));
         assert!(check("/at/0/lat", "1.5", r#"{"at":[{"lat":1.5}]}"#));
+        assert!(check("/a~1b/~0", "x", r#"{"a/b":{"~":"x"}}"#));
+        assert!(!check("/at/00", "1", r#"{"at":[1]}"#));
         assert!(!check("/at/1", "1", r#"{"at":[1]}"#));
         assert!(!check("city", "", "not JSON"));
         assert!(!check("city", "", ""));
+    }
+
+    #[test]
+    fn a_pointer_that_is_none_is_told() {
+        let asked = |field: &str| {
+            let metadata = vec![("a".to_owned(), String::new()), (field.to_owned(), String::new())];
+            GraphFilter { metadata, ..GraphFilter::default() }.invalid_pointer().map(str::to_owned)
+        };
+        assert_eq!(asked("/a~2"), Some("/a~2".to_owned()));
+        assert_eq!(asked("/a~"), Some("/a~".to_owned()));
+        assert_eq!(asked("/~0~1/~01"), None);
+        assert_eq!(asked("~2"), None, "a name is no pointer");
     }
 }
