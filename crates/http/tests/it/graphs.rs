@@ -53,6 +53,45 @@ fn what_is_exported_is_imported_as_it_was_in_every_format() {
     }
 }
 
+#[test]
+fn edges_without_a_source_are_exported_too_as_they_were_at_the_position_whatever_became_of_their_ends_since() {
+    let served = Served::new();
+    let edges =
+        [("gone", "t", "a"), ("put", "t", "a"), ("stays", "t", "a"), ("cut", "t", "b"), ("void", "u", "nowhere")];
+    let block = |block: &str| json!({ "put_block": { "graph": "g", "block": block, "kind": "k" } });
+    let edge = |(source, edge_type, target): (&str, &str, &str)| {
+        json!({ "put_edge": {
+        "graph": "g", "source": source, "type": edge_type, "target": target, "properties": { "from": source }, "allow_missing": true,
+    } })
+    };
+    let parts: Vec<Value> = ["a", "b"].map(block).into_iter().chain(edges.map(edge)).collect();
+    let at = served.write("/v1/commit", json!({ "parts": parts }))["position"].clone();
+    let export = |graph: &str, more: &str| served.get(&format!("/v1/graph/{graph}/export?{more}")).text;
+    let first = export("g", "format=jsonl");
+    assert_eq!(first.lines().count(), 7, "{first}");
+    for (source, ..) in edges {
+        assert!(first.contains(&format!("{{\"from\":\"{source}\"}}")), "{first}");
+    }
+
+    served.write(
+        "/v1/commit",
+        json!({ "parts": [
+            { "delete_edge": { "graph": "g", "source": "gone", "type": "t", "target": "a" } },
+            block("put"),
+            { "delete_block": { "graph": "g", "block": "b" } },
+            { "delete_edge": { "graph": "g", "source": "void", "type": "u", "target": "nowhere" } },
+        ] }),
+    );
+    assert_eq!(export("g", &format!("at={at}")), first);
+    for (graph, formats) in [("j", &["jsonl"][..]), ("x", &["graphml"]), ("c", &["csv-blocks", "csv-edges"])] {
+        for format in formats {
+            let file = export("g", &format!("format={format}&at={at}"));
+            served.write(&format!("/v1/graph/{graph}/import?format={format}&allow_missing=true"), file);
+        }
+        assert_eq!(export(graph, "format=jsonl"), first, "{formats:?}");
+    }
+}
+
 /// Other tools read these: nodes, edges and values as they would know them.
 #[test]
 fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_line_for_the_rest() {
