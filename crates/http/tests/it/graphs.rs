@@ -263,6 +263,46 @@ fn a_file_that_does_not_fit_into_a_commit_is_only_imported_in_several_where_that
 }
 
 #[test]
+fn an_item_larger_than_a_commit_and_a_kind_or_type_too_many_are_refused_with_the_line_before_anything_is_committed() {
+    let served = Served::with(|builder| builder.commit_bytes_max(20_000));
+    let block = |name: &str, more: &str| format!("{{\"block\": {{\"name\": \"{name}\", \"kind\": \"k\"{more}}}}}\n");
+    let large = |bytes: usize| block("z", &format!(", \"content_text\": \"{}\"", "x".repeat(bytes)));
+    let small: String = (0..100).map(|number| block(&number.to_string(), "")).collect();
+    for query in ["", "?batches=true"] {
+        let path = format!("/v1/graph/g/import{query}");
+        let problem = served.fails("POST", &path, &(small.clone() + &large(20_000)), 413, "too_large");
+        assert_eq!((&problem["line"], &problem["most"]), (&json!(101), &json!(19_600)), "{problem}");
+    }
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    // Names and kinds count, too: these are as long as they may be.
+    let named = |number: usize| block(&format!("{number:01024}"), "");
+    let (status, imported) = post(&served, "/v1/graph/g/import?batches=true", &(0..50).map(named).collect::<String>());
+    assert_eq!((status, &imported["blocks"]), (200, &json!(50)), "{imported}");
+    // A block that is put by its id keeps its name.
+    let by_id = |block: Value| format!("{{\"block\": {{\"id\": {}, \"kind\": \"k\"}}}}\n", block["id"]);
+    let list = get(&served, "/v1/graph/g/blocks")["blocks"].clone();
+    let again: String = list.as_array().expect("blocks").iter().cloned().map(by_id).collect();
+    assert_eq!(post(&served, "/v1/graph/g/import?batches=true", &again).0, 200);
+    let (status, imported) = post(&served, "/v1/graph/one/import", &large(19_000));
+    assert_eq!((status, &imported["commits"]), (200, &json!(1)), "what fits into a commit is one: {imported}");
+
+    let served = Served::new();
+    let kind = |number: usize| format!("{{\"block\": {{\"name\": \"a\", \"kind\": \"{number}\"}}}}\n");
+    let edge_type =
+        |number: usize| format!("{{\"edge\": {{\"source\": \"a\", \"type\": \"{number}\", \"target\": \"a\"}}}}\n");
+    let first = kind(0).repeat(100_000);
+    for (limit, names) in [
+        ("kinds_max", (0..=65_536).map(kind).collect::<String>()),
+        ("edge_types_max", (0..=65_536).map(edge_type).collect()),
+    ] {
+        let problem =
+            served.fails("POST", "/v1/graph/g/import?batches=true", &(first.clone() + &names), 400, "over_limit");
+        assert_eq!((&problem["line"], &problem["limit"]), (&json!(165_537), &json!(limit)), "{problem}");
+    }
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+}
+
+#[test]
 fn lists_walks_and_ways_filter_and_stay_at_a_position() {
     let served = Served::new();
     post(&served, "/v1/graph/g/import", LINES);
