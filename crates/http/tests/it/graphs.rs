@@ -92,6 +92,41 @@ fn edges_without_a_source_are_exported_too_as_they_were_at_the_position_whatever
     }
 }
 
+#[test]
+fn kinds_and_edge_types_come_back_in_the_order_in_which_the_graph_first_saw_them() {
+    let served = Served::new();
+    let block = |name: &str, kind: &str| format!("{{\"block\": {{\"name\": \"{name}\", \"kind\": \"{kind}\"}}}}\n");
+    let edge = |source: &str, edge_type: &str, target: &str| {
+        format!("{{\"edge\": {{\"source\": \"{source}\", \"type\": \"{edge_type}\", \"target\": \"{target}\"}}}}\n")
+    };
+    let blocks = block("a", "z") + &block("c", "y") + &block("d", "x");
+    let edges =
+        edge("c", "never", "c") + &edge("c", "first", "a") + &edge("c", "second", "d") + &edge("a", "second", "d");
+    let file = blocks + &edges + &edge("d", "third", "d") + &edge("a", "third", "a");
+    assert_eq!(post(&served, "/v1/graph/g/import", &file).0, 200);
+    served.write(
+        "/v1/commit",
+        json!({ "parts": [{ "delete_edge": { "graph": "g", "source": "c", "type": "never", "target": "c" } }] }),
+    );
+    let export = |graph: &str, format: &str| served.get(&format!("/v1/graph/{graph}/export?format={format}")).text;
+    let told = |graph: &str| {
+        let blocks = names(&get(&served, &format!("/v1/graph/{graph}/blocks"))["blocks"]);
+        let types = |block: &str| {
+            let found = get(&served, &format!("/v1/graph/{graph}/blocks/{block}/neighbours"))["neighbours"].clone();
+            found.as_array().expect("a list").iter().map(|found| found["type"].clone()).collect::<Vec<_>>()
+        };
+        (blocks, ["a", "c", "d"].map(types))
+    };
+    assert_eq!(told("g").1[1], ["first", "second"]);
+    for (graph, formats) in [("j", &["jsonl"][..]), ("x", &["graphml"]), ("c", &["csv-blocks", "csv-edges"])] {
+        for format in formats {
+            served.write(&format!("/v1/graph/{graph}/import?format={format}"), export("g", format));
+        }
+        assert_eq!(told(graph), told("g"), "{formats:?}");
+        assert_eq!(export(graph, "jsonl"), export("g", "jsonl"), "{formats:?}");
+    }
+}
+
 /// Other tools read these: nodes, edges and values as they would know them.
 #[test]
 fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_line_for_the_rest() {

@@ -2,6 +2,9 @@
 //!
 //! An edge that was put with `allow_missing` may have a source where there is no block, which no list of blocks has. Such sources are
 //! found among the graph's nodes as they are by now, and, of those that are no longer there, or are blocks by now, in the changes since.
+//!
+//! Neighbours come in the order in which the graph first saw the types of their edges, and a graph that is imported sees them in the order of the
+//! file. So one edge of each type, in the order of the types, stands before the others.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -35,15 +38,47 @@ pub(super) fn each(
     assert_eq!(next, None, "nothing broke off");
     sources.extend(missing_sources(database, graph, snapshot)?);
     let end = |id: BlockId| names.get(id.as_bytes()).cloned().map_or(EndItem::Id(id), EndItem::Name);
+    let mut take_edge = |source: BlockId, edge_type: &str, target: BlockId| {
+        let properties = snapshot.edge(source, edge_type, target, |edge| edge.properties.to_vec())?;
+        let (edge_type, properties) = (edge_type.to_owned(), properties.unwrap_or_default());
+        take(Item::Edge(EdgeItem { source: end(source), edge_type, target: end(target), properties }));
+        Ok::<_, Problem>(())
+    };
+    let edge_types: Vec<String> = snapshot.look(|graph| Ok(graph.edge_types().map(str::to_owned).collect()))?;
+    let firsts = firsts(snapshot, &sources, edge_types.len())?;
+    for edge_type in &edge_types {
+        if let Some((source, target)) = firsts.get(edge_type) {
+            take_edge(*source, edge_type, *target)?;
+        }
+    }
     for source in sources {
         each_neighbour(snapshot, source, Direction::Outgoing, |edge_type, target| {
-            let properties = snapshot.edge(source, edge_type, target, |edge| edge.properties.to_vec())?;
-            let (edge_type, properties) = (edge_type.to_owned(), properties.unwrap_or_default());
-            take(Item::Edge(EdgeItem { source: end(source), edge_type, target: end(target), properties }));
-            Ok(())
+            if firsts.get(edge_type) == Some(&(source, target)) { Ok(()) } else { take_edge(source, edge_type, target) }
         })?;
     }
     Ok(())
+}
+
+/// An edge of each type that has some, by the type: source and target of the first one that these sources have. There are so many types
+/// at most.
+fn firsts(
+    snapshot: &GraphSnapshot<'_>,
+    sources: &[BlockId],
+    types: usize,
+) -> Result<HashMap<String, (BlockId, BlockId)>, Problem> {
+    let mut firsts = HashMap::new();
+    for source in sources {
+        if firsts.len() == types {
+            break;
+        }
+        each_neighbour(snapshot, *source, Direction::Outgoing, |edge_type, target| {
+            if !firsts.contains_key(edge_type) {
+                firsts.insert(edge_type.to_owned(), (*source, target));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(firsts)
 }
 
 /// Shows the type of each edge of a block in a direction, and the block at its other end, in order.
