@@ -84,7 +84,7 @@ pub use looked::Looked;
 pub use memory::{Lender, Memory, Piece, Slabs};
 pub use neighbours::{Direction, End, Neighbour};
 pub use read::{Block, Edge};
-pub use refusal::{Limit, Refusal};
+pub use refusal::{Limit, Refusal, check_graph};
 pub use retention::RetainedGraph;
 pub use state::{Graph, Graphs};
 pub use survival::Superseded;

@@ -34,9 +34,14 @@ impl Names {
         &self.by_number[number as usize]
     }
 
-    /// All names, in order.
+    /// All names, in the order of the names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
         self.by_name.iter().map(|(name, number)| (&**name, *number))
+    }
+
+    /// All names, in the order of their numbers.
+    pub(crate) fn in_order(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.by_number.iter().map(|name| &**name)
     }
 
     /// Takes in a name that `decide` gave this number.

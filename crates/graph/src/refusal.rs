@@ -215,7 +215,10 @@ fn named(limit: Limit, name: &str, valid: bool, rule: &'static str) -> Result<()
 }
 
 /// That a graph may have this name.
-pub(crate) fn check_graph(name: &str) -> Result<(), Refusal> {
+///
+/// # Errors
+/// [`Refusal::InvalidName`] and [`Refusal::OverLimit`].
+pub fn check_graph(name: &str) -> Result<(), Refusal> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let valid = name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
     named(Limit::GraphNameBytes, name, valid, "a graph's is made of A-Z a-z 0-9 . _ - in segments that single / part")

@@ -123,6 +123,16 @@ impl Graph {
         self.adjacency.edges
     }
 
+    /// The kinds that its blocks ever had, in the order in which it first saw them.
+    pub fn kinds(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.kinds.in_order()
+    }
+
+    /// The types that its edges ever had, in the order in which it first saw them.
+    pub fn edge_types(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.edge_types.in_order()
+    }
+
     /// How much memory the graph takes, in bytes: about 62 a block and 38 an edge.
     pub fn memory_bytes(&self) -> usize {
         self.adjacency.memory_bytes()

@@ -53,6 +53,80 @@ fn what_is_exported_is_imported_as_it_was_in_every_format() {
     }
 }
 
+#[test]
+fn edges_without_a_source_are_exported_too_as_they_were_at_the_position_whatever_became_of_their_ends_since() {
+    let served = Served::new();
+    let edges =
+        [("gone", "t", "a"), ("put", "t", "a"), ("stays", "t", "a"), ("cut", "t", "b"), ("void", "u", "nowhere")];
+    let block = |block: &str| json!({ "put_block": { "graph": "g", "block": block, "kind": "k" } });
+    let edge = |(source, edge_type, target): (&str, &str, &str)| {
+        json!({ "put_edge": {
+        "graph": "g", "source": source, "type": edge_type, "target": target, "properties": { "from": source }, "allow_missing": true,
+    } })
+    };
+    let parts: Vec<Value> = ["a", "b"].map(block).into_iter().chain(edges.map(edge)).collect();
+    let at = served.write("/v1/commit", json!({ "parts": parts }))["position"].clone();
+    let export = |graph: &str, more: &str| served.get(&format!("/v1/graph/{graph}/export?{more}")).text;
+    let first = export("g", "format=jsonl");
+    assert_eq!(first.lines().count(), 7, "{first}");
+    for (source, ..) in edges {
+        assert!(first.contains(&format!("{{\"from\":\"{source}\"}}")), "{first}");
+    }
+
+    served.write(
+        "/v1/commit",
+        json!({ "parts": [
+            { "delete_edge": { "graph": "g", "source": "gone", "type": "t", "target": "a" } },
+            block("put"),
+            { "delete_block": { "graph": "g", "block": "b" } },
+            { "delete_edge": { "graph": "g", "source": "void", "type": "u", "target": "nowhere" } },
+        ] }),
+    );
+    assert_eq!(export("g", &format!("at={at}")), first);
+    for (graph, formats) in [("j", &["jsonl"][..]), ("x", &["graphml"]), ("c", &["csv-blocks", "csv-edges"])] {
+        for format in formats {
+            let file = export("g", &format!("format={format}&at={at}"));
+            served.write(&format!("/v1/graph/{graph}/import?format={format}&allow_missing=true"), file);
+        }
+        assert_eq!(export(graph, "format=jsonl"), first, "{formats:?}");
+    }
+}
+
+#[test]
+fn kinds_and_edge_types_come_back_in_the_order_in_which_the_graph_first_saw_them() {
+    let served = Served::new();
+    let block = |name: &str, kind: &str| format!("{{\"block\": {{\"name\": \"{name}\", \"kind\": \"{kind}\"}}}}\n");
+    let edge = |source: &str, edge_type: &str, target: &str| {
+        format!("{{\"edge\": {{\"source\": \"{source}\", \"type\": \"{edge_type}\", \"target\": \"{target}\"}}}}\n")
+    };
+    let blocks = block("a", "z") + &block("c", "y") + &block("d", "x");
+    let edges =
+        edge("c", "never", "c") + &edge("c", "first", "a") + &edge("c", "second", "d") + &edge("a", "second", "d");
+    let file = blocks + &edges + &edge("d", "third", "d") + &edge("a", "third", "a");
+    assert_eq!(post(&served, "/v1/graph/g/import", &file).0, 200);
+    served.write(
+        "/v1/commit",
+        json!({ "parts": [{ "delete_edge": { "graph": "g", "source": "c", "type": "never", "target": "c" } }] }),
+    );
+    let export = |graph: &str, format: &str| served.get(&format!("/v1/graph/{graph}/export?format={format}")).text;
+    let told = |graph: &str| {
+        let blocks = names(&get(&served, &format!("/v1/graph/{graph}/blocks"))["blocks"]);
+        let types = |block: &str| {
+            let found = get(&served, &format!("/v1/graph/{graph}/blocks/{block}/neighbours"))["neighbours"].clone();
+            found.as_array().expect("a list").iter().map(|found| found["type"].clone()).collect::<Vec<_>>()
+        };
+        (blocks, ["a", "c", "d"].map(types))
+    };
+    assert_eq!(told("g").1[1], ["first", "second"]);
+    for (graph, formats) in [("j", &["jsonl"][..]), ("x", &["graphml"]), ("c", &["csv-blocks", "csv-edges"])] {
+        for format in formats {
+            served.write(&format!("/v1/graph/{graph}/import?format={format}"), export("g", format));
+        }
+        assert_eq!(told(graph), told("g"), "{formats:?}");
+        assert_eq!(export(graph, "jsonl"), export("g", "jsonl"), "{formats:?}");
+    }
+}
+
 /// Other tools read these: nodes, edges and values as they would know them.
 #[test]
 fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_line_for_the_rest() {
@@ -221,6 +295,46 @@ fn a_file_that_does_not_fit_into_a_commit_is_only_imported_in_several_where_that
     let (status, imported) = post(&served, "/v1/graph/g/import?batches=true", &(edge("199") + &blocks));
     assert_eq!((status, &imported["blocks"], &imported["edges"]), (200, &json!(200), &json!(1)));
     assert!(imported["commits"].as_u64() > Some(2), "{imported}");
+}
+
+#[test]
+fn an_item_larger_than_a_commit_and_a_kind_or_type_too_many_are_refused_with_the_line_before_anything_is_committed() {
+    let served = Served::with(|builder| builder.commit_bytes_max(20_000));
+    let block = |name: &str, more: &str| format!("{{\"block\": {{\"name\": \"{name}\", \"kind\": \"k\"{more}}}}}\n");
+    let large = |bytes: usize| block("z", &format!(", \"content_text\": \"{}\"", "x".repeat(bytes)));
+    let small: String = (0..100).map(|number| block(&number.to_string(), "")).collect();
+    for query in ["", "?batches=true"] {
+        let path = format!("/v1/graph/g/import{query}");
+        let problem = served.fails("POST", &path, &(small.clone() + &large(20_000)), 413, "too_large");
+        assert_eq!((&problem["line"], &problem["most"]), (&json!(101), &json!(19_600)), "{problem}");
+    }
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    // Names and kinds count, too: these are as long as they may be.
+    let named = |number: usize| block(&format!("{number:01024}"), "");
+    let (status, imported) = post(&served, "/v1/graph/g/import?batches=true", &(0..50).map(named).collect::<String>());
+    assert_eq!((status, &imported["blocks"]), (200, &json!(50)), "{imported}");
+    // A block that is put by its id keeps its name.
+    let by_id = |block: Value| format!("{{\"block\": {{\"id\": {}, \"kind\": \"k\"}}}}\n", block["id"]);
+    let list = get(&served, "/v1/graph/g/blocks")["blocks"].clone();
+    let again: String = list.as_array().expect("blocks").iter().cloned().map(by_id).collect();
+    assert_eq!(post(&served, "/v1/graph/g/import?batches=true", &again).0, 200);
+    let (status, imported) = post(&served, "/v1/graph/one/import", &large(19_000));
+    assert_eq!((status, &imported["commits"]), (200, &json!(1)), "what fits into a commit is one: {imported}");
+
+    let served = Served::new();
+    let kind = |number: usize| format!("{{\"block\": {{\"name\": \"a\", \"kind\": \"{number}\"}}}}\n");
+    let edge_type =
+        |number: usize| format!("{{\"edge\": {{\"source\": \"a\", \"type\": \"{number}\", \"target\": \"a\"}}}}\n");
+    let first = kind(0).repeat(100_000);
+    for (limit, names) in [
+        ("kinds_max", (0..=65_536).map(kind).collect::<String>()),
+        ("edge_types_max", (0..=65_536).map(edge_type).collect()),
+    ] {
+        let problem =
+            served.fails("POST", "/v1/graph/g/import?batches=true", &(first.clone() + &names), 400, "over_limit");
+        assert_eq!((&problem["line"], &problem["limit"]), (&json!(165_537), &json!(limit)), "{problem}");
+    }
+    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Committing what was read of a file: checked as a whole, in one commit, or in several where that is allowed.
 //!
-//! What is refused is refused before the first commit, but for what others change between two. A crash leaves what was committed by then;
+//! What is refused is refused before the first commit, with its line, but for what others change between two. A crash leaves what was committed by then;
 //! the same file again puts all of it, and nothing twice.
 
 use std::collections::HashSet;
 
-use quire::graph::{BlockId, BlockRef, Command, PutBlock, PutEdge};
+use quire::graph::{BlockId, BlockRef, Command, Limit, PutBlock, PutEdge, Refusal, check_graph};
 use quire::{Commit, Database, Outcome, Part, Reason};
 use serde::Serialize;
 
@@ -14,8 +14,11 @@ use crate::commit::committed;
 use crate::commit::refusal::of_reason;
 use crate::error::Problem;
 
-/// About how many bytes an item takes in the log besides what it carries: ids, tags and headers.
-const ITEM_BYTES: usize = 200;
+/// At most so many bytes a commit takes in the log besides its items: its header, and the name of the graph.
+const COMMIT_BYTES: usize = 400;
+
+/// At most so many bytes an item takes in the log besides what it carries: ids, numbers, headers, and those of a new kind or type.
+const ITEM_BYTES: usize = 160;
 
 /// The most items of a commit.
 const ITEMS_MAX: usize = 100_000;
@@ -56,23 +59,26 @@ pub(super) fn import(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Problem> {
     let Terms { may_batch, allow_missing } = terms;
+    check_graph(graph).map_err(|refusal| of_reason(&Reason::Graph(refusal)))?;
     let (blocks, edges): (Vec<&Lined>, Vec<&Lined>) =
         items.iter().partition(|lined| matches!(lined.item, Item::Block(_)));
     let counts = (blocks.len(), edges.len());
     let ordered: Vec<&Lined> = blocks.into_iter().chain(edges).collect();
-    let batches = batches(&ordered, database.commit_bytes_max() as usize);
+    let sizes = sizes(database, graph, &ordered)?;
+    let batches = batches(&ordered, &sizes, commit_items_bytes_max(database));
     if batches.len() > 1 {
+        check_each(graph, &ordered)?;
+        check_names(database, graph, &ordered)?;
+        if !allow_missing {
+            check_ends(database, graph, &ordered)?;
+        }
         if !may_batch {
             let message = format!(
-                "{} items do not fit into one commit; with batches=true they are put in {} commits, one after the other",
+                "{} items do not fit into one commit; where several are allowed (batches), they are put in {}, one after the other",
                 ordered.len(),
                 batches.len()
             );
             return Err(Problem::too_large(message));
-        }
-        check_each(graph, &ordered)?;
-        if !allow_missing {
-            check_ends(database, graph, &ordered)?;
         }
     }
     let (mut position, mut imported) = (database.published().get(), 0);
@@ -98,12 +104,41 @@ pub(super) fn import(
     Ok(Imported { blocks: counts.0, edges: counts.1, commits, position })
 }
 
-/// The items in pieces that fit into a commit each.
-fn batches<'i>(items: &'i [&'i Lined], commit_bytes_max: usize) -> Vec<&'i [&'i Lined]> {
-    let bytes_max = commit_bytes_max / 2;
+/// The most bytes that the items of a commit may take.
+fn commit_items_bytes_max(database: &Database) -> usize {
+    usize::try_from(database.commit_bytes_max()).unwrap_or(usize::MAX).saturating_sub(COMMIT_BYTES)
+}
+
+/// At most how many bytes each item takes in the log, which is no more than a commit can have.
+fn sizes(database: &Database, graph: &str, items: &[&Lined]) -> Result<Vec<usize>, Problem> {
+    let bytes_max = commit_items_bytes_max(database);
+    let mut sizes = Vec::with_capacity(items.len());
+    for lined in items {
+        let mut bytes = bytes_of(&lined.item);
+        // A block that is put by its id keeps the name that it has.
+        if let Item::Block(block) = &lined.item
+            && let EndItem::Id(id) = block.block
+            && is_there(database, graph, id)?
+        {
+            bytes += Limit::BlockNameBytes.max();
+        }
+        if bytes > bytes_max {
+            let what = if matches!(lined.item, Item::Block(_)) { "block" } else { "edge" };
+            let message = format!("the {what} takes up to {bytes} bytes, and a commit has at most {bytes_max} for it");
+            let problem = Problem::too_large(message).at_line(lined.line);
+            return Err(problem.fact("given", bytes).fact("most", bytes_max));
+        }
+        sizes.push(bytes);
+    }
+    Ok(sizes)
+}
+
+/// The items in pieces that fit into a commit each: one, or such as others need not wait for long.
+fn batches<'i>(items: &'i [&'i Lined], sizes: &[usize], commit_bytes_max: usize) -> Vec<&'i [&'i Lined]> {
+    let is_one = sizes.iter().sum::<usize>() <= commit_bytes_max;
+    let bytes_max = if is_one { commit_bytes_max } else { commit_bytes_max / 2 };
     let (mut batches, mut from, mut bytes) = (Vec::new(), 0, 0);
-    for (index, lined) in items.iter().enumerate() {
-        let item = bytes_of(&lined.item);
+    for (index, item) in sizes.iter().enumerate() {
         if index > from && (bytes + item > bytes_max || index - from == ITEMS_MAX) {
             batches.push(&items[from..index]);
             (from, bytes) = (index, 0);
@@ -120,9 +155,10 @@ fn bytes_of(item: &Item) -> usize {
     let carried = match item {
         Item::Block(block) => {
             let tags: usize = block.tags.iter().map(|tag| tag.len() + 8).sum();
-            block.metadata.len() + block.content.len() + block.source.len() + tags
+            let name = if let EndItem::Name(name) = &block.block { name.len() } else { 0 };
+            name + block.kind.len() + block.metadata.len() + block.content.len() + block.source.len() + tags
         }
-        Item::Edge(edge) => edge.properties.len(),
+        Item::Edge(edge) => edge.edge_type.len() + edge.properties.len(),
     };
     carried + ITEM_BYTES
 }
@@ -132,6 +168,31 @@ fn check_each(graph: &str, items: &[&Lined]) -> Result<(), Problem> {
     for lined in items {
         let checked = command(graph, &lined.item, &tags(&lined.item), true).check();
         checked.map_err(|refusal| of_reason(&Reason::Graph(refusal)).at_line(lined.line))?;
+    }
+    Ok(())
+}
+
+/// That the graph has room for the kinds and edge types that are new to it.
+fn check_names(database: &Database, graph: &str, items: &[&Lined]) -> Result<(), Problem> {
+    let known = database.read(|view| {
+        let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect::<HashSet<String>>();
+        let of_graph = |graph: &quire::graph::Graph| (owned(&mut graph.kinds()), owned(&mut graph.edge_types()));
+        view.graphs.graph(graph).map(of_graph).unwrap_or_default()
+    })?;
+    let (mut kinds, mut edge_types) = known.wait()?;
+    for lined in items {
+        let (known, name, limit) = match &lined.item {
+            Item::Block(block) => (&mut kinds, &block.kind, Limit::Kinds),
+            Item::Edge(edge) => (&mut edge_types, &edge.edge_type, Limit::EdgeTypes),
+        };
+        if known.contains(name) {
+            continue;
+        }
+        known.insert(name.clone());
+        if known.len() > limit.max() {
+            let refusal = Refusal::OverLimit { limit, found: known.len() };
+            return Err(of_reason(&Reason::Graph(refusal)).at_line(lined.line));
+        }
     }
     Ok(())
 }

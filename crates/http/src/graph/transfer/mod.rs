@@ -7,13 +7,13 @@
 
 mod commit;
 mod csv;
+mod each;
 mod graphml;
 mod item;
 mod json_lines;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -22,7 +22,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use quire::graph::{BlockId, Direction, ListCursor, ListPlan, Neighbour, Wants};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -33,13 +32,10 @@ use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Named, Params};
 use commit::{Imported, Progress, Terms};
-use item::{BlockItem, EdgeItem, EndItem, Item, Lined};
+use item::{Item, Lined};
 
 /// The most bytes of an import.
 pub(crate) const IMPORT_BYTES_MAX: usize = 256 << 20;
-
-/// How many neighbours are read before writers get their turn.
-const NEIGHBOURS_AT_ONCE: usize = 1_000;
 
 /// In which form a graph is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +152,7 @@ pub(crate) async fn export(
     params.end()?;
     let (kind, bytes) = aside(move || {
         let snapshot = snapshot(&app.database, &graph, at)?;
-        let out = format.write(&graph, |take| each(&snapshot, take))?;
+        let out = format.write(&graph, |take| each::each(&app.database, &graph, &snapshot, take))?;
         let kind = match format {
             Format::JsonLines => "application/x-ndjson",
             Format::CsvBlocks | Format::CsvEdges => "text/csv",
@@ -166,45 +162,4 @@ pub(crate) async fn export(
     })
     .await?;
     Ok(([(CONTENT_TYPE, kind)], bytes).into_response())
-}
-
-/// Gives every block, and then every edge, of the graph as of the snapshot.
-fn each(snapshot: &quire::GraphSnapshot<'_>, take: &mut dyn FnMut(Item)) -> Result<(), Problem> {
-    let mut ids = Vec::new();
-    // An edge knows the ids of its ends, and is told by their names.
-    let mut names: HashMap<[u8; 16], String> = HashMap::new();
-    let next = snapshot.list(&ListPlan::default(), ListCursor::START, None, |block| {
-        ids.push(block.id);
-        if let Some(name) = block.name {
-            names.insert(*block.id.as_bytes(), name.to_owned());
-        }
-        take(Item::Block(BlockItem::of(block)));
-        Wants::Continue(())
-    })?;
-    assert_eq!(next, None, "nothing broke off");
-    let end = |id: BlockId| names.get(id.as_bytes()).cloned().map_or(EndItem::Id(id), EndItem::Name);
-    for id in ids {
-        let mut after: Option<(BlockId, String)> = None;
-        loop {
-            let behind = after.as_ref().map(|(block, edge_type)| Neighbour {
-                block: *block,
-                edge_type,
-                end: quire::graph::End::Target,
-            });
-            let found = snapshot.neighbours(id, Direction::Outgoing, &[], behind, NEIGHBOURS_AT_ONCE, |found| {
-                (found.block, found.edge_type.to_owned())
-            })?;
-            for (target, edge_type) in &found {
-                let properties = snapshot.edge(id, edge_type, *target, |edge| edge.properties.to_vec())?;
-                let properties = properties.unwrap_or_default();
-                let (source, target) = (end(id), end(*target));
-                take(Item::Edge(EdgeItem { source, edge_type: edge_type.clone(), target, properties }));
-            }
-            if found.len() < NEIGHBOURS_AT_ONCE {
-                break;
-            }
-            after = found.into_iter().next_back();
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,146 @@
+//! All of a graph as of one position: every block, and then every edge by its source.
+//!
+//! An edge that was put with `allow_missing` may have a source where there is no block, which no list of blocks has. Such sources are
+//! found among the graph's nodes as they are by now, and, of those that are no longer there, or are blocks by now, in the changes since.
+//!
+//! Neighbours come in the order in which the graph first saw the types of their edges, and a graph that is imported sees them in the order of the
+//! file. So one edge of each type, in the order of the types, stands before the others.
+
+use std::collections::{BTreeSet, HashMap};
+
+use quire::graph::{BlockId, Changed, Direction, End, ListCursor, ListPlan, Neighbour, Wants};
+use quire::{Database, GraphSnapshot, Place};
+
+use super::item::{BlockItem, EdgeItem, EndItem, Item};
+use crate::error::Problem;
+
+/// How many neighbours, nodes or changes are read before writers get their turn.
+const AT_ONCE: usize = 1_000;
+
+/// Gives every block, and then every edge, of the graph as of the snapshot.
+pub(super) fn each(
+    database: &Database,
+    graph: &str,
+    snapshot: &GraphSnapshot<'_>,
+    take: &mut dyn FnMut(Item),
+) -> Result<(), Problem> {
+    let mut sources = Vec::new();
+    // An edge knows the ids of its ends, and is told by their names.
+    let mut names: HashMap<[u8; 16], String> = HashMap::new();
+    let next = snapshot.list(&ListPlan::default(), ListCursor::START, None, |block| {
+        sources.push(block.id);
+        if let Some(name) = block.name {
+            names.insert(*block.id.as_bytes(), name.to_owned());
+        }
+        take(Item::Block(BlockItem::of(block)));
+        Wants::Continue(())
+    })?;
+    assert_eq!(next, None, "nothing broke off");
+    sources.extend(missing_sources(database, graph, snapshot)?);
+    let end = |id: BlockId| names.get(id.as_bytes()).cloned().map_or(EndItem::Id(id), EndItem::Name);
+    let mut take_edge = |source: BlockId, edge_type: &str, target: BlockId| {
+        let properties = snapshot.edge(source, edge_type, target, |edge| edge.properties.to_vec())?;
+        let (edge_type, properties) = (edge_type.to_owned(), properties.unwrap_or_default());
+        take(Item::Edge(EdgeItem { source: end(source), edge_type, target: end(target), properties }));
+        Ok::<_, Problem>(())
+    };
+    let edge_types: Vec<String> = snapshot.look(|graph| Ok(graph.edge_types().map(str::to_owned).collect()))?;
+    let firsts = firsts(snapshot, &sources, edge_types.len())?;
+    for edge_type in &edge_types {
+        if let Some((source, target)) = firsts.get(edge_type) {
+            take_edge(*source, edge_type, *target)?;
+        }
+    }
+    for source in sources {
+        each_neighbour(snapshot, source, Direction::Outgoing, |edge_type, target| {
+            if firsts.get(edge_type) == Some(&(source, target)) { Ok(()) } else { take_edge(source, edge_type, target) }
+        })?;
+    }
+    Ok(())
+}
+
+/// An edge of each type that has some, by the type: source and target of the first one that these sources have. There are so many types
+/// at most.
+fn firsts(
+    snapshot: &GraphSnapshot<'_>,
+    sources: &[BlockId],
+    types: usize,
+) -> Result<HashMap<String, (BlockId, BlockId)>, Problem> {
+    let mut firsts = HashMap::new();
+    for source in sources {
+        if firsts.len() == types {
+            break;
+        }
+        each_neighbour(snapshot, *source, Direction::Outgoing, |edge_type, target| {
+            if !firsts.contains_key(edge_type) {
+                firsts.insert(edge_type.to_owned(), (*source, target));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(firsts)
+}
+
+/// Shows the type of each edge of a block in a direction, and the block at its other end, in order.
+fn each_neighbour(
+    snapshot: &GraphSnapshot<'_>,
+    block: BlockId,
+    direction: Direction,
+    mut show: impl FnMut(&str, BlockId) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let end = if direction == Direction::Outgoing { End::Target } else { End::Source };
+    let mut after: Option<(BlockId, String)> = None;
+    loop {
+        let behind = after.as_ref().map(|(block, edge_type)| Neighbour { block: *block, edge_type, end });
+        let found = snapshot
+            .neighbours(block, direction, &[], behind, AT_ONCE, |found| (found.block, found.edge_type.to_owned()))?;
+        found.iter().try_for_each(|(other, edge_type)| show(edge_type, *other))?;
+        if found.len() < AT_ONCE {
+            return Ok(());
+        }
+        after = found.into_iter().next_back();
+    }
+}
+
+/// Where edges may leave as of the snapshot although no block was there, in order.
+fn missing_sources(
+    database: &Database,
+    graph: &str,
+    snapshot: &GraphSnapshot<'_>,
+) -> Result<BTreeSet<BlockId>, Problem> {
+    let (mut found, mut slot) = (BTreeSet::new(), Some(0));
+    while let Some(from) = slot {
+        let (missing, next) = snapshot.look(|graph| Ok(graph.missing_blocks(from, AT_ONCE as u32)))?;
+        found.extend(missing);
+        slot = next;
+    }
+    // What was missing then and is not now was put since, or lost its last edge, by itself or with the block at the other end.
+    let mut changes = database.graph(graph).changes(Place::new(snapshot.at().next(), 0));
+    let (mut deleted, mut is_end) = (Vec::new(), false);
+    while !is_end {
+        let mut looks = 0;
+        is_end = changes.visit_next(|change| {
+            match &change.what {
+                Changed::BlockPut(block) => drop(found.insert(block.id)),
+                Changed::BlockDeleted { block } => deleted.push(*block),
+                Changed::EdgeDeleted { source, .. } => drop(found.insert(*source)),
+                Changed::EdgePut { .. } => {}
+            }
+            looks += 1;
+            if looks < AT_ONCE { Wants::Continue(()) } else { Wants::Break(()) }
+        })?;
+    }
+    for target in deleted {
+        each_neighbour(snapshot, target, Direction::Incoming, |_, source| {
+            found.insert(source);
+            Ok(())
+        })?;
+    }
+    let mut missing = BTreeSet::new();
+    for id in found {
+        if !snapshot.contains(id)? {
+            missing.insert(id);
+        }
+    }
+    Ok(missing)
+}
