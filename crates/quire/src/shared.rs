@@ -245,12 +245,12 @@ impl Shared {
                 self.is_full.store(true, Ordering::Relaxed);
                 self.failures.add(Duty::Prepare, now, error);
             }
-            Ok(decided) if self.is_full.load(Ordering::Relaxed) => {
-                // What frees room is taken as long as there is any, and a refusal takes none.
-                if decided.verdict.is_ok() && !commands.free_space() {
-                    self.is_full.store(false, Ordering::Relaxed);
-                    self.failures.remove(Duty::Prepare);
-                }
+            // What frees room is taken as long as there is any, and a refusal takes none.
+            Ok(decided)
+                if self.is_full.load(Ordering::Relaxed) && decided.verdict.is_ok() && !commands.free_space() =>
+            {
+                self.is_full.store(false, Ordering::Relaxed);
+                self.failures.remove(Duty::Prepare);
             }
             _ => {}
         }

@@ -190,7 +190,7 @@ fn what_was_let_go_of_is_out_of_the_files_once_it_is_compacted() {
         for _ in 0..100 {
             let said = format!("{} the secret of {person}", "x".repeat(1_000));
             let event = NewEvent::new("Said").tag(person).data(said.as_bytes());
-            drop(database.events("people").append([event]).expect("appended"));
+            database.events("people").append([event]).expect("appended");
         }
     }
     drop(database);
