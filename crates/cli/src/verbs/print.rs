@@ -1,5 +1,6 @@
 //! How answers are printed: JSON as it came, one object a line, or the same for people.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use clap::Args;
@@ -29,11 +30,29 @@ impl Form {
             if self.json {
                 writeln!(out, "{}", exact::line(thing))?;
             } else {
-                writeln!(out, "{}", line(thing))?;
+                writeln!(out, "{}", without_controls(&line(thing)))?;
             }
         }
         Ok(())
     }
+}
+
+/// A text whose control characters are written as escapes, but for the ends of lines and tabs: what users keep must not speak to the
+/// terminal of who looks at it.
+fn without_controls(text: &str) -> Cow<'_, str> {
+    let is_spoken = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(is_spoken) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_spoken(character) {
+            escaped.extend(character.escape_default());
+        } else {
+            escaped.push(character);
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// The things in a list of an answer.
@@ -79,6 +98,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_would_speak_to_the_terminal_is_escaped() {
+        assert_eq!(without_controls("a\u{1b}[31mb\u{9b}\r\n\tç"), "a\\u{1b}[31mb\\u{9b}\\r\n\tç");
+        assert_eq!(without_controls("ä b"), "ä b");
+    }
 
     #[test]
     fn bytes_are_shown_in_whichever_way_they_came() {

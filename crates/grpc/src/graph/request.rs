@@ -93,6 +93,15 @@ pub(super) fn ids(field: &str, given: &[BlockRef]) -> Result<Vec<BlockId>, Statu
     given.iter().enumerate().map(id).collect()
 }
 
+/// A block as a message names it, for people.
+pub(super) fn shown(given: &BlockRef) -> String {
+    match block("block", Some(given)) {
+        Ok(graph::BlockRef::Name(name)) => format!("{name:?} ({})", BlockId::of_name(name)),
+        Ok(graph::BlockRef::Id(id)) => id.to_string(),
+        Err(_) => String::new(),
+    }
+}
+
 /// The filter that a message says.
 pub(super) fn filter(given: Option<GraphBlockFilter>) -> Result<GraphFilter, Status> {
     let GraphBlockFilter { kinds, tags, metadata } = given.unwrap_or_default();

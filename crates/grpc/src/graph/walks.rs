@@ -10,8 +10,8 @@ use tonic::Status;
 use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
 use super::{message, request, snapshot};
 use crate::app::App;
-use crate::error::{failed, invalid};
-use crate::proto::{self, BlockSet, WalkRequest};
+use crate::error::{failed, invalid, not_found};
+use crate::proto::{self, BlockRef, BlockSet, WalkRequest};
 
 /// How far a walk goes when it is not said how far, and at most.
 const DEPTH: (usize, usize) = (1, 10_000_000);
@@ -37,6 +37,8 @@ struct Asked {
     graph: String,
     at: Option<Position>,
     starts: Vec<BlockId>,
+    /// The same as they were given, to be told of.
+    given: Vec<BlockRef>,
     types: Vec<String>,
     filter: GraphFilter,
     direction: Direction,
@@ -73,6 +75,7 @@ impl Asked {
             at: request.at.map(Position::new),
             graph: request.graph,
             starts,
+            given: request.starts,
             types: request.types,
             filter: request::filter(request.filter)?,
             through_others: !request.only_through_matches,
@@ -114,8 +117,20 @@ impl Asked {
         walked.map_err(failed)
     }
 
-    fn walk(&self, app: &App) -> Result<Walked, Status> {
+    /// The graph to walk, in which all starts are.
+    fn snapshot<'a>(&'a self, app: &'a App) -> Result<GraphSnapshot<'a>, Status> {
         let snapshot = snapshot(app, &self.graph, self.at)?;
+        for (start, given) in self.starts.iter().zip(&self.given) {
+            if !snapshot.contains(*start).map_err(failed)? {
+                let message = format!("there is no block {} in graph {:?}", request::shown(given), self.graph);
+                return Err(not_found(message));
+            }
+        }
+        Ok(snapshot)
+    }
+
+    fn walk(&self, app: &App) -> Result<Walked, Status> {
+        let snapshot = self.snapshot(app)?;
         let walk = self.with(|plan| snapshot.walk(&self.starts, plan, Some(self.time_max)))?;
         Walked::of(walk, &snapshot)
     }
@@ -251,7 +266,7 @@ pub(super) async fn paths(app: Arc<App>, request: proto::PathsRequest) -> Result
 impl Ways {
     fn find(&self, app: &App) -> Result<Found, Status> {
         let Asked { starts, time_max, direction, depth_max, .. } = &self.asked;
-        let snapshot = snapshot(app, &self.asked.graph, self.asked.at)?;
+        let snapshot = self.asked.snapshot(app)?;
         let (walk, ways, bound) = if self.is_all {
             let deadline = app.database.now().plus_micros(time_max.as_micros() as u64);
             let walk = self.asked.with(|plan| {
