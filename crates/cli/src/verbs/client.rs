@@ -1,7 +1,7 @@
 //! The least HTTP that it takes to ask a Quire server: one request a connection, in HTTP/1.0, so that every answer ends with
 //! the connection and nothing is chunked.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -94,6 +94,7 @@ impl Client {
             Ok(body) => self.json(&body).map(Ok),
             Err(Problem::Told(problem)) => Ok(Err(problem)),
             Err(Problem::Odd(what)) => Err(self.odd(what)),
+            Err(Problem::Cut) => Err(self.cut()),
         }
     }
 
@@ -141,12 +142,15 @@ impl Client {
             stream.read_to_end(&mut head).map_err(failed)?;
             return self.parsed(&head).map(|_| false);
         }
-        for text in stream.lines() {
-            if !line(&text.map_err(failed)?)? {
+        loop {
+            let mut text = String::new();
+            stream.read_line(&mut text).map_err(failed)?;
+            // What has no end is no line: the server broke off.
+            let Some(whole) = text.strip_suffix('\n') else { return Ok(false) };
+            if !line(whole.strip_suffix('\r').unwrap_or(whole))? {
                 return Ok(true);
             }
         }
-        Ok(false)
     }
 
     /// What a part of an answer says.
@@ -159,6 +163,13 @@ impl Client {
 
     fn odd(&self, what: &str) -> Failure {
         Failure::new(format!("{} does not answer like a Quire server: {what}", self.address))
+    }
+
+    fn cut(&self) -> Failure {
+        let address = self.address;
+        Failure::new(format!(
+            "the server at {address} closed the connection in the middle of its answer; it may have done what was asked"
+        ))
     }
 
     fn ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Vec<u8>> {
@@ -179,13 +190,17 @@ impl Client {
             "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).map_err(failed)?;
-        stream.write_all(body).map_err(failed)?;
-        Ok(stream)
+        match stream.write_all(body) {
+            // Who answers before all is read may close, and the answer says why.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(stream),
+            sent => sent.map(|()| stream).map_err(failed),
+        }
     }
 
     fn parsed(&self, answer: &[u8]) -> Result<Vec<u8>> {
         parse(answer).map_err(|problem| match problem {
             Problem::Odd(what) => self.odd(what),
+            Problem::Cut => self.cut(),
             Problem::Told(problem) => Failure::new(problem["message"].as_str().unwrap_or_default()),
         })
     }
@@ -240,13 +255,16 @@ fn encoded(text: &str) -> String {
 enum Problem {
     /// This is not how the server answers.
     Odd(&'static str),
+    /// It ends before its end.
+    Cut,
     /// The server's own problem: a message, and facts.
     Told(Value),
 }
 
 fn parse(answer: &[u8]) -> Result<Vec<u8>, Problem> {
-    let head_end =
-        answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or(Problem::Odd("no end of headers"))?;
+    let begun = answer.is_empty() || answer.starts_with(b"HTTP/");
+    let no_end = if begun { Problem::Cut } else { Problem::Odd("no end of headers") };
+    let head_end = answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or(no_end)?;
     let head = str::from_utf8(&answer[..head_end]).map_err(|_| Problem::Odd("headers that are not text"))?;
     let body = &answer[head_end + 4..];
     let status = head.split(' ').nth(1).ok_or(Problem::Odd("no status"))?;
@@ -255,7 +273,7 @@ fn parse(answer: &[u8]) -> Result<Vec<u8>, Problem> {
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
     };
     if head.lines().find_map(header).is_some_and(|length| length != body.len()) {
-        return Err(Problem::Odd("the answer was cut short"));
+        return Err(Problem::Cut);
     }
     if status == "200" {
         return Ok(body.to_vec());
@@ -291,10 +309,32 @@ mod tests {
         for (answer, problem) in [
             (&b"SSH-2.0"[..], "no end of headers"),
             (b"HTTP/1.0 404 Not Found\r\n\r\nhello", "no JSON"),
-            (b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{}", "the answer was cut short"),
             (b"HTTP/1.0 500 Oh\r\n\r\n{}", "an error without a message"),
         ] {
             assert_eq!(parse(answer), Err(Problem::Odd(problem)));
         }
+        for answer in [&b""[..], b"HTTP/1.0 200 OK\r\n", b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{}"] {
+            assert_eq!(parse(answer), Err(Problem::Cut));
+        }
+    }
+
+    #[test]
+    fn a_line_that_the_server_did_not_end_is_none() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = Client::new(listener.local_addr().expect("an address"));
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut asked = BufReader::new(stream.try_clone().expect("a stream")).lines();
+            while asked.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"imported\":0}\n{\"impo").expect("taken");
+        });
+        let mut lines = Vec::new();
+        let enough = client.post_lines(&Path::new(&["graph"]), b"", |line| {
+            lines.push(line.to_owned());
+            Ok(true)
+        });
+        assert!(!enough.expect("an answer"));
+        assert_eq!(lines, ["{\"imported\":0}"]);
+        server.join().expect("served");
     }
 }

@@ -1,5 +1,7 @@
 //! Graphs as a client sees them: what an import refuses, what comes back of an export, earlier positions, and bounds.
 
+use std::io::{Read, Write};
+
 use serde_json::{Value, json};
 
 use crate::events::subscribe;
@@ -127,6 +129,24 @@ fn kinds_and_edge_types_come_back_in_the_order_in_which_the_graph_first_saw_them
     }
 }
 
+#[test]
+fn a_file_larger_than_an_import_takes_is_refused_as_everything_is() {
+    let served = Served::new();
+    let bytes_max: usize = 256 << 20;
+    let mut stream = std::net::TcpStream::connect(served.address).expect("it listens");
+    let length = bytes_max + 1;
+    write!(stream, "POST /v1/graph/g/import HTTP/1.0\r\nContent-Length: {length}\r\n\r\n").expect("taken");
+    let blank = vec![b'\n'; 1 << 20];
+    (0..256).for_each(|_| stream.write_all(&blank).expect("taken"));
+    stream.write_all(b"\n").expect("taken");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.contains(" 413 "), "{head}");
+    let problem: Value = serde_json::from_str(body).expect(body);
+    assert_eq!((&problem["code"], &problem["most"]), (&json!("too_large"), &json!(bytes_max)), "{problem}");
+}
+
 /// Other tools read these: nodes, edges and values as they would know them.
 #[test]
 fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_line_for_the_rest() {
@@ -204,13 +224,44 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
         ("csv-blocks", "name,kind,tags\na,k,\nb,k,x\n".to_owned(), 3, "JSON array"),
         ("graphml", "<graphml><graph>\n<node id='a'/>\n<node/>\n</graph></graphml>".to_owned(), 3, "node's id"),
         ("graphml", "<graphml>\n<graph>\n</node></graphml>".to_owned(), 3, "graph"),
+        ("graphml", "\n<a/>".to_owned(), 2, "is \"a\", and not \"graphml\""),
+        ("graphml", "<gexf><graph><node id='a'/></graph></gexf>".to_owned(), 1, "not \"graphml\""),
+        ("graphml", "<graphml xmlns='http://www.w3.org/2000/svg'/>".to_owned(), 1, "namespace"),
+        ("graphml", "<graphml>\n<graph edgedefault='sideways'/></graphml>".to_owned(), 2, "edgedefault"),
+        (
+            "graphml",
+            "<graphml><graph>\n<node id='a'/>\n<edge source='a' target='a' directed='maybe'/></graph></graphml>"
+                .to_owned(),
+            3,
+            "directed",
+        ),
+        ("csv-blocks", "name,kind,name\na,k,b\n".to_owned(), 1, "column name is given twice"),
+        ("csv-blocks", "name,source\na,k\n".to_owned(), 1, "there is no column kind"),
+        ("csv-blocks", "kind\nk\n".to_owned(), 1, "there is no column name or id"),
+        ("csv-edges", "source,target\na,k\n".to_owned(), 1, "there is no column type"),
+        ("csv-edges", "source_id,type\na,k\n".to_owned(), 1, "there is no column target or target_id"),
+        ("jsonl", "\nname,kind\na,k\n".to_owned(), 2, "another format"),
+        ("jsonl", format!("{good}\n[1]"), 2, "another format"),
+        ("jsonl", format!("{good}\nnull"), 2, "another format"),
+        ("jsonl", "<graphml/>".to_owned(), 1, "another format"),
     ] {
         let (status, problem) = post(&served, &format!("/v1/graph/g/import?format={format}"), &body);
         assert!(status == 400 || status == 409, "{body}: {problem}");
         assert_eq!(problem["line"], json!(line), "{body}: {problem}");
         assert!(problem["message"].as_str().expect("a message").contains(part), "{body}: {problem}");
     }
+    let latin =
+        b"POST /v1/graph/g/import?format=graphml HTTP/1.0\r\nContent-Length: 21\r\n\r\n<graphml>\n\xe9</graphml>";
+    let problem = served.send(latin).json();
+    assert_eq!((&problem["line"], &problem["code"]), (&json!(2), &json!("invalid")), "{problem}");
+    for body in ["", good] {
+        let problem = served.fails("POST", "/v1/graph/a%20b/import", body, 400, "invalid_name");
+        assert_eq!(problem["line"], Value::Null, "it is not the file's: {problem}");
+    }
     assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    // Any prefix will do, and no namespace, too.
+    let prefixed = "<g:graphml xmlns:g='http://graphml.graphdrawing.org/xmlns'><g:graph edgedefault='directed'><g:node id='a'/></g:graph></g:graphml>";
+    assert_eq!(post(&served, "/v1/graph/g/import?format=graphml", prefixed).1["blocks"], json!(1));
 }
 
 #[test]

@@ -21,7 +21,7 @@ const EDGE_COLUMNS: [&str; 7] =
 
 /// Reads a file of blocks.
 pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
-    read(bytes, &BLOCK_COLUMNS, |row| {
+    read(bytes, &BLOCK_COLUMNS, &[&["name", "id"], &["kind"]], |row| {
         let field = |name: &str| row.field(name);
         let tags = field("tags");
         let tags = if tags.is_empty() { Ok(Vec::new()) } else { serde_json::from_str(tags) };
@@ -38,7 +38,7 @@ pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
 
 /// Reads a file of edges.
 pub(super) fn read_edges(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
-    read(bytes, &EDGE_COLUMNS, |row| {
+    read(bytes, &EDGE_COLUMNS, &[&["source", "source_id"], &["type"], &["target", "target_id"]], |row| {
         let field = |name: &str| row.field(name);
         Ok(Item::Edge(EdgeItem {
             source: EndItem::of(field("source"), field("source_id"), "source")?,
@@ -72,9 +72,11 @@ impl<'r> Row<'r> {
     }
 }
 
+/// Reads a file that has some of these columns, and of those that are needed one of each.
 fn read(
     bytes: &[u8],
     columns: &[&str],
+    needed: &[&[&str]],
     make: impl Fn(&Row<'_>) -> Result<Item, String>,
 ) -> Result<Vec<Lined>, Problem> {
     if let Some(line) = open_quote(bytes) {
@@ -84,6 +86,15 @@ fn read(
     let header = reader.headers().map_err(|error| refused(&error))?.clone();
     if let Some(unknown) = header.iter().find(|name| !columns.contains(name)) {
         return Err(wrong(1, format_args!("there is no column {unknown:?}; there are {}", columns.join(", "))));
+    }
+    if let Some(name) = header.iter().enumerate().find(|(at, name)| header.iter().take(*at).any(|other| other == *name))
+    {
+        return Err(wrong(1, format_args!("the column {} is given twice", name.1)));
+    }
+    for names in needed {
+        if !names.iter().any(|name| header.iter().any(|column| column == *name)) {
+            return Err(wrong(1, format_args!("there is no column {}", names.join(" or "))));
+        }
     }
     let mut items = Vec::new();
     for record in reader.records() {

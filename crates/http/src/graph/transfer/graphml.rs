@@ -25,11 +25,16 @@ const ID: &str = "id:";
 
 /// Reads a file.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
-    let text = str::from_utf8(bytes).map_err(|error| Problem::invalid(format!("the file is not UTF-8: {error}")))?;
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        wrong(line as u64, format_args!("this is not UTF-8: {error}"))
+    })?;
     let document = Document::parse(text).map_err(|error| wrong(u64::from(error.pos().row), &error))?;
     let keys = Keys::of(&document);
     let (mut items, mut lines) = (Vec::new(), Lines { text, at: 0, line: 1 });
     let mut seen = Seen::default();
+    let root = document.root_element();
+    check_root(root).map_err(|message| wrong(u64::from(document.text_pos_at(root.range().start).row), message))?;
     for node in document.descendants() {
         let line = lines.of(node.range().start);
         let made = match node.tag_name().name() {
@@ -38,10 +43,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
                 Ok(vec![Item::Block(block)])
             }),
             "edge" => edge(node, &keys).and_then(|edge| {
-                let edges = both_ways(node, edge);
+                let edges = both_ways(node, edge)?;
                 edges.iter().try_for_each(|edge| seen.edge(edge, line))?;
                 Ok(edges.into_iter().map(Item::Edge).collect())
             }),
+            "graph" => is_directed(node).map(|_| Vec::new()),
             unheld @ ("hyperedge" | "port") => Err(format!("a graph has no {unheld}s")),
             _ => continue,
         };
@@ -49,6 +55,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
         items.extend(made.into_iter().map(|item| Lined { line, item }));
     }
     Ok(items)
+}
+
+/// That a file of this root is one of GraphML: in its namespace, which older tools write in other ways, or in none.
+fn check_root(root: Node<'_, '_>) -> Result<(), String> {
+    let name = root.tag_name();
+    if name.name() != "graphml" {
+        return Err(format!("the root element of the file is {:?}, and not \"graphml\"", name.name()));
+    }
+    match name.namespace().filter(|namespace| !namespace.contains("graphml.graphdrawing.org")) {
+        Some(namespace) => Err(format!("the namespace of the file is {namespace:?}, and not that of GraphML")),
+        None => Ok(()),
+    }
 }
 
 /// The lines of places that are asked for in their order: the parser would count from the beginning for each.
@@ -286,18 +304,28 @@ fn edge(node: Node<'_, '_>, keys: &Keys<'_>) -> Result<EdgeItem, String> {
     Ok(EdgeItem { source, edge_type, target, properties: others.beside(properties, "properties")? })
 }
 
+/// Whether the edges of a graph that don't say it themselves have a direction.
+fn is_directed(graph: Node<'_, '_>) -> Result<bool, String> {
+    match graph.attribute("edgedefault") {
+        None | Some("directed") => Ok(true),
+        Some("undirected") => Ok(false),
+        Some(other) => Err(format!("edgedefault is \"directed\" or \"undirected\", and not {other:?}")),
+    }
+}
+
 /// An edge as it is, or, when it has no direction, one each way.
-fn both_ways(node: Node<'_, '_>, edge: EdgeItem) -> Vec<EdgeItem> {
-    let graph = || node.ancestors().find(|outer| is(outer, "graph")).and_then(|graph| graph.attribute("edgedefault"));
+fn both_ways(node: Node<'_, '_>, edge: EdgeItem) -> Result<Vec<EdgeItem>, String> {
     let is_directed = match node.attribute("directed") {
-        Some(directed) => !matches!(directed, "false" | "0"),
-        None => graph() != Some("undirected"),
+        Some("true" | "1") => true,
+        Some("false" | "0") => false,
+        Some(other) => return Err(format!("directed is \"true\" or \"false\", and not {other:?}")),
+        None => node.ancestors().find(|outer| is(outer, "graph")).map_or(Ok(true), is_directed)?,
     };
     if is_directed || edge.source.id() == edge.target.id() {
-        return vec![edge];
+        return Ok(vec![edge]);
     }
     let back = EdgeItem { source: edge.target.clone(), target: edge.source.clone(), ..edge.clone() };
-    vec![edge, back]
+    Ok(vec![edge, back])
 }
 
 /// What a node has, each as text or in base64; the first only when its id is not the name.

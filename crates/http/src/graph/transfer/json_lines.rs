@@ -68,6 +68,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
         if text.trim_ascii().is_empty() {
             continue;
         }
+        if !text.trim_ascii_start().starts_with(b"{") {
+            let message = r#"a line is {"block": {...}} or {"edge": {...}}: is this a file of another format?"#;
+            return Err(wrong(line, message));
+        }
         let parsed: Line<'_> = serde_json::from_slice(text).map_err(|error| wrong(line, of_line(&error)))?;
         let item = match &parsed {
             Line::Block(block) => Item::Block(block_item(block).map_err(|problem| problem.at_line(line))?),

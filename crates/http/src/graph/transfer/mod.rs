@@ -20,6 +20,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
@@ -95,8 +97,9 @@ pub(crate) async fn import(
     State(app): State<Arc<App>>,
     Named(graph): Named<String>,
     mut params: Params,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
+    let body = body.map_err(|rejection| unread(&rejection))?;
     let format = params.word("format", &FORMATS)?.unwrap_or(Format::JsonLines);
     let may_batch = params.one("batches")?.unwrap_or(false);
     let allow_missing = params.one("allow_missing")?.unwrap_or(false);
@@ -108,6 +111,15 @@ pub(crate) async fn import(
         commit::import(&app.database, &graph, &items, terms, progress)
     };
     if tells { told(import).await } else { Ok(Json(aside(move || import(&mut |_| ())).await?).into_response()) }
+}
+
+/// Why the file is not here.
+fn unread(rejection: &BytesRejection) -> Problem {
+    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        let message = format!("the file has more than {} MiB; import it in parts", IMPORT_BYTES_MAX >> 20);
+        return Problem::too_large(message).fact("most", IMPORT_BYTES_MAX);
+    }
+    Problem::invalid(rejection.body_text())
 }
 
 /// Answers line by line how far an import has come, and then how it went: as it would be answered otherwise, the problem too once the first
