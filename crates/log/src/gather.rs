@@ -114,6 +114,11 @@ impl Gathering {
         Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))
     }
 
+    /// Whether there is no more left of a wait than a sync takes. Who watches without sleep ends it then: it needs no time to wake.
+    pub(crate) fn is_nearly_over(&self, left: Duration) -> bool {
+        left.as_nanos() <= u128::from(self.fastest_ns.unwrap_or_default())
+    }
+
     /// Who was to watch is awake, and no sync has begun; `is_over` when it slept for as long as it was told.
     pub(crate) fn watched(&mut self, is_over: bool, appended: Position) {
         let Some(wait) = &mut self.wait else { return };

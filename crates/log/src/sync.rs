@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use quire_model::Position;
-use quire_threads::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use quire_threads::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, yield_now};
 
 use crate::control::Control;
 use crate::directory::Directory;
@@ -24,6 +24,20 @@ use crate::sealer::Sealer;
 use crate::segment::Segment;
 use crate::settings::Durability;
 use crate::statistics::Counters;
+
+/// Who has a sync made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// One that waits for it.
+    Waits,
+    /// The thread of the log, for those who wait without one.
+    Thread,
+}
+
+/// How often the thread of the log looks whether more has come at most, should the clock stand still, and how often it gives its processor
+/// away before each look.
+const LOOKS_MAX: u32 = 100;
+const YIELDS: u32 = 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -132,10 +146,22 @@ impl Syncer {
         control: &Control,
         published: &Published,
     ) -> Result<()> {
+        self.sync_for(Caller::Waits, position, directory, control, published)
+    }
+
+    fn sync_for(
+        &self,
+        caller: Caller,
+        position: Position,
+        directory: &Directory,
+        control: &Control,
+        published: &Published,
+    ) -> Result<()> {
         assert!(position <= self.last_appended(), "record {position} was not appended, and can't be synced");
         drop(self.adopt(control, published));
         let mut state = self.lock();
         let mut is_to_lead = false;
+        let mut looks = 0;
         loop {
             if self.durable() >= position {
                 if is_to_lead {
@@ -154,6 +180,22 @@ impl Syncer {
                 true => Next::Sleep,
                 false => state.gathering.next(self.last_appended(), || self.counters.now_ns()),
             };
+            if let (Next::Watch(left), Caller::Thread) = (next, caller) {
+                // Those for whom it syncs come by way of queues, and wake nobody here: it gives way to them, and looks again.
+                looks += 1;
+                let seen = self.last_appended();
+                let is_over = looks == LOOKS_MAX || state.gathering.is_nearly_over(left);
+                state.gathering.watched(is_over, seen);
+                drop(state);
+                for _ in 0..if is_over { 0 } else { YIELDS } {
+                    yield_now();
+                    if self.last_appended() > seen {
+                        break;
+                    }
+                }
+                state = self.lock();
+                continue;
+            }
             if next != Next::Begin {
                 let sleeper = state.rounds.join(position, &self.cohorts);
                 drop(state);
@@ -275,7 +317,7 @@ impl Syncer {
         let behind = self.durable() < wanted;
         let last = self.lock().unsynced.last().cloned();
         let settled = last.as_ref().map_or(0, |segment| segment.settled_bytes());
-        self.sync_to(wanted, directory, control, published)?;
+        self.sync_for(Caller::Thread, wanted, directory, control, published)?;
         if let (true, Durability::Os, Some(segment)) = (behind, self.durability, last) {
             // The sync has protected the pages at the tail, and the kernel's own write-back may have those behind it: they are
             // made ready again, as far as appends may come until the next time.
