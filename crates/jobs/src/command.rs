@@ -126,7 +126,9 @@ impl Command<'_> {
     /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
     pub fn frees_space(&self) -> bool {
         match self {
-            Command::Ack { .. } | Command::Clear { .. } | Command::Destroy { .. } => true,
+            // What comes of a job is kept.
+            Command::Ack { result, .. } => result.is_empty(),
+            Command::Clear { .. } | Command::Destroy { .. } => true,
             Command::Change { change, .. } | Command::Bulk { change, .. } => {
                 matches!(change, Change::Cancel { .. } | Change::Delete)
             }
@@ -289,4 +291,22 @@ pub struct FetchedJob {
     pub deadline: Timestamp,
     /// From this time on no heartbeat helps: the job's timeout.
     pub run_until: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_model::{Place, Position};
+
+    use super::*;
+
+    #[test]
+    fn only_what_keeps_nothing_new_frees_space() {
+        let clear = Command::Clear { queue: "q" };
+        let place = Place::new(Position::new(1), 0);
+        assert!(clear.frees_space() && !Command::Tick.frees_space());
+        assert!(Command::Each(&[clear, clear]).frees_space());
+        assert!(!Command::Each(&[clear, Command::Tick]).frees_space());
+        let ack = |result| Command::Ack { job: JobId::new(place), token: LeaseToken::new(place), result };
+        assert!(ack(b"").frees_space() && !ack(b"what came out").frees_space());
+    }
 }

@@ -1,8 +1,8 @@
 //! A record in the making: where a decision's effects go.
 //!
 //! Entries are encoded once: in an `os` log into the mapped segment behind the tail, where they stay, and so in a `sync` log while many
-//! records wait for a sync; otherwise, and when they are many, into a buffer that is then written through the file. Until the header is sealed and the tail has moved they
-//! are nothing, so a draft that is dropped leaves the log as it was.
+//! records wait for a sync; otherwise, and when they are many, into a buffer that is then written through the file. Until the header is
+//! sealed and the tail has moved they are nothing, so a draft that is dropped leaves the log as it was.
 
 use quire_model::codec::Encoder;
 use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};

@@ -184,7 +184,7 @@ impl Syncer {
                 // Those for whom it syncs come by way of queues, and wake nobody here: it gives way to them, and looks again.
                 looks += 1;
                 let seen = self.last_appended();
-                let is_over = looks == LOOKS_MAX || state.gathering.is_nearly_over(left);
+                let is_over = looks >= LOOKS_MAX || state.gathering.is_nearly_over(left);
                 state.gathering.watched(is_over, seen);
                 drop(state);
                 for _ in 0..if is_over { 0 } else { YIELDS } {

@@ -183,7 +183,7 @@ impl Builder {
     /// of all topics go that do not only compact, whatever else those topics retain, but for what a group protects and has not read.
     /// Default: no bound.
     ///
-    /// It is looked at whenever a sixteenth of it was appended, and each minute, and kept by whole segments, which are compacted once two
+    /// It is looked at whenever the process that carries out such duties commits and a sixteenth of it was appended, and each minute, and kept by whole segments, which are compacted once two
     /// checkpoints are behind them. Events, jobs, graphs and compacted topics count, and stay: when they alone take
     /// more, topics keep what the last segment holds. Records that are gone are told to a consumer as all those that retention took.
     pub fn log_bytes_max(mut self, bytes: u64) -> Self {
