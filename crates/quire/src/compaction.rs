@@ -123,11 +123,9 @@ impl Shared {
         shares.retain(|share| share.end <= end);
         let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
         let mut survives = self.survives(keys, history_from, Purpose::Rewrite);
-        let rewritten = rewrite_runs(&mut compactor, &plan.runs, &mut survives, failed);
-        drop(compactor);
-        // The disk has the space back once nobody has the old segments mapped, however far it came.
-        self.state_mut()?.writer.refresh();
-        Ok(rewritten?)
+        // The disk has the space of a run back once nobody has the old segments mapped, however far it comes.
+        let mut let_go = || self.state_mut().map(|mut state| state.writer.refresh());
+        rewrite_runs(&mut compactor, &plan.runs, &mut survives, &mut let_go, failed)
     }
 
     /// Does what a compaction by another process asks for; says whether there was anything.
@@ -165,13 +163,15 @@ impl Shared {
     }
 }
 
-/// Rewrites runs as far as others let it; says whether it came to the end. Damage in one run keeps no other from being rewritten.
+/// Rewrites runs as far as others let it, and lets go of the old segments after each; says whether it came to the end. Damage in one run
+/// keeps no other from being rewritten.
 fn rewrite_runs(
     compactor: &mut Compactor<'_>,
     runs: &[Run],
     survives: &mut Survives<'_>,
+    let_go: &mut dyn FnMut() -> Result<()>,
     failed: &mut Option<Error>,
-) -> quire_log::Result<(Compaction, Extent)> {
+) -> Result<(Compaction, Extent)> {
     let (mut done, mut runs) = (Compaction::default(), runs);
     while !runs.is_empty() {
         let (now, later) = runs.split_at(compactor.held_by_others(runs)?);
@@ -180,10 +180,12 @@ fn rewrite_runs(
             return Ok((done, Extent::Part));
         }
         for run in now {
-            match compactor.compact(*run, survives) {
+            let rewritten = compactor.compact(*run, survives);
+            let_go()?;
+            match rewritten {
                 Ok(more) => done += more,
                 Err(error @ quire_log::Error::Unreadable(_)) => *failed = failed.take().or(Some(error.into())),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         runs = later;

@@ -41,6 +41,10 @@ pub struct CompactionPlan {
 /// How many small segments are joined though nothing is dropped.
 const JOINED_MIN: usize = 4;
 
+/// How many segments are rewritten into one at most, however little survives of them: all of them stay mapped meanwhile, nobody opens the
+/// log, and the disk has their space back only then.
+const JOINED_MAX: usize = 64;
+
 impl CompactionPlan {
     /// The plan for these segments, which are in the order of the log: to rewrite those of which at least `dropped_percent_min`
     /// of the bytes don't survive, or which are to be packed, into segments of at most about `bytes_max`, unpacked.
@@ -59,7 +63,8 @@ impl CompactionPlan {
                 run.end_in(&mut plan);
                 continue;
             }
-            if run.surviving + surviving > bytes_max || run.run.is_some_and(|run| run.end != share.first) {
+            let full = run.surviving + surviving > bytes_max || run.segments == JOINED_MAX;
+            if full || run.run.is_some_and(|run| run.end != share.first) {
                 run.end_in(&mut plan);
             }
             let first = run.run.map_or(share.first, |run| run.first);
@@ -110,6 +115,11 @@ mod tests {
         let runs = CompactionPlan::of(&shares, 1000, 50).runs;
         let found: Vec<_> = runs.iter().map(|run| (run.first.get() / 100, run.end.get() / 100)).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn however_little_survives_so_many_are_rewritten_at_a_time() {
+        check(&[(1000, Some(0)); 150], &[(0, 64), (64, 128), (128, 150)]);
     }
 
     #[test]

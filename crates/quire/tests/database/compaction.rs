@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use quire::jobs::{JobId, JobState, NewJob, QueueChange};
 use quire::streams::{Command, TopicRef};
@@ -82,6 +83,40 @@ fn finished_jobs_and_old_offsets_go_when_their_time_has_come() {
     // Numbers and ids go on.
     let produced = database.topic("topic").produce(&Message::new(b"next")).expect("accepted");
     assert_eq!(produced.base_offset, Sequence::new(200));
+}
+
+/// How many files of segments are mapped that are gone from the folder.
+fn mapped_and_gone(place: &Place) -> usize {
+    let maps = fs::read_to_string("/proc/self/maps").expect("readable");
+    let shard = place.shard().display().to_string();
+    maps.lines().filter(|line| line.contains(&shard) && line.ends_with(".log (deleted)")).count()
+}
+
+#[test]
+fn the_space_of_a_run_comes_back_before_the_next_is_rewritten() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let database = builder(&place, &clock).open().expect("opened");
+    for _ in 0..6 {
+        fill(&database);
+    }
+    clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
+    let ended = AtomicBool::new(false);
+    let (done, most) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut most = 0;
+            while !ended.load(Ordering::Relaxed) {
+                most = most.max(mapped_and_gone(&place));
+            }
+            most
+        });
+        let done = database.compact().expect("compacted");
+        ended.store(true, Ordering::Relaxed);
+        (done, watch.join().expect("no panic"))
+    });
+    assert!(done.segments > 20, "{done:?}");
+    assert!(most < 12, "{most} of {} segments", done.segments);
+    assert_eq!(mapped_and_gone(&place), 0);
 }
 
 #[test]
