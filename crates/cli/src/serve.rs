@@ -76,7 +76,7 @@ impl Serve {
         tell_addresses(out, servers.addresses())?;
         writeln!(out, "serving until Ctrl-C")?;
         out.flush()?;
-        servers.wait(&database);
+        servers.wait(&database, opening.recovery.damage.len());
         let stopped = servers.stop();
         let commits = database.statistics().commits;
         // Closing syncs and saves the state, so it is closed before anyone is told that it is.
@@ -88,7 +88,7 @@ impl Serve {
 
 /// What opening the database found.
 fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
-    if let Recovery { records: 0, segments: 0, cut: None } = recovery {
+    if let Recovery { records: 0, segments: 0, cut: None, .. } = recovery {
         return Ok(writeln!(out, "recovered   nothing: no record is there")?);
     }
     let (records, segments) = (counted(recovery.records, "record"), counted(recovery.segments as u64, "segment"));

@@ -9,7 +9,8 @@ use quire::Database;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::failure::{Failure, Result, aside};
+use crate::failure::{Failure, Result};
+use crate::opening::tell_damage;
 use crate::stop::Stop;
 use crate::threads;
 
@@ -100,18 +101,15 @@ impl Servers {
     }
 
     /// Waits until the run is to end: by a signal, or because a server failed. Damage that is found meanwhile, by a reader or by the
-    /// scrub, is told on standard error.
-    pub(crate) fn wait(&self, database: &Database) {
-        let mut told = 0;
+    /// scrub, is told on standard error; so much of it was already.
+    pub(crate) fn wait(&self, database: &Database, mut told: usize) {
         let asked = self.stop.asked();
         self.runtime.block_on(async {
             tokio::pin!(asked);
             while tokio::time::timeout(DAMAGE_EVERY, &mut asked).await.is_err() {
                 let damage = database.damage();
                 for found in damage.iter().skip(told) {
-                    aside(format_args!(
-                        "quire: damage: {found}; `quire verify` says what else is, and a backup has what is lost"
-                    ));
+                    tell_damage(found);
                 }
                 told = damage.len();
             }

@@ -15,14 +15,20 @@ use crate::stats::FailingStats;
 /// How long the database may take to answer before it counts as failed, in seconds.
 const ANSWER_S_MAX: u64 = 5;
 
+/// How much of what is damaged is told at most; `damaged` of `/v1/stats` counts all of it.
+const DAMAGE_MAX: usize = 16;
+
 #[derive(Debug, Serialize)]
 struct Health {
-    /// `ok`, or `no_space` when a commit that takes room was refused and none was taken since: what frees some still is.
+    /// `no_space` when a commit that takes room was refused and none was taken since: what frees some still is. Otherwise `damaged` when
+    /// something of the log was found not to be as it was written: all else is served. Otherwise `ok`.
     status: &'static str,
     version: &'static str,
     durability: String,
     /// What is done in the background and failed the last time: nothing that was promised is lost by it.
     failing: Vec<FailingStats>,
+    /// What was found damaged since the database was opened, the first [`DAMAGE_MAX`] of it: file, byte and record.
+    damaged: Vec<String>,
 }
 
 /// 200 when the database answers, 503 with the reason when it has failed. The answer rests on everything committed so
@@ -35,7 +41,12 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Proble
     }
     let durability = app.database.durability().to_string();
     let is_full = app.database.failing().iter().any(|failing| failing.duty == Duty::Prepare);
-    let status = if is_full { "no_space" } else { "ok" };
+    let damaged: Vec<_> = app.database.damage().iter().take(DAMAGE_MAX).map(ToString::to_string).collect();
+    let status = match (is_full, damaged.is_empty()) {
+        (true, _) => "no_space",
+        (false, false) => "damaged",
+        (false, true) => "ok",
+    };
     let failing = FailingStats::all(&app.database);
-    Answer::of(&app.memory, &Health { status, version: env!("CARGO_PKG_VERSION"), durability, failing })
+    Answer::of(&app.memory, &Health { status, version: env!("CARGO_PKG_VERSION"), durability, failing, damaged })
 }

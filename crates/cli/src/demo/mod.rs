@@ -103,7 +103,7 @@ impl Demo {
         if self.keep {
             writeln!(out, "\nserving until Ctrl-C")?;
             out.flush()?;
-            servers.wait(&database);
+            servers.wait(&database, 0);
         }
         servers.stop()
     }

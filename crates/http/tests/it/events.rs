@@ -310,4 +310,11 @@ fn a_page_ends_before_an_event_that_is_damaged() {
     assert_eq!(page("after=5&limit=2"), (vec![6, 7], true));
     served.fails("GET", &format!("{STORE}?after=4&limit=1"), "", 500, "damaged");
     served.fails("GET", &format!("{STORE}?before=6&backwards=true&limit=1"), "", 500, "damaged");
+    // Whoever looks after the server is told.
+    let health = served.read("/healthz");
+    let [damage] = &health["damaged"].as_array().expect("a list")[..] else {
+        panic!("one record is damaged: {health}")
+    };
+    assert_eq!(health["status"], "damaged");
+    assert!(damage.as_str().is_some_and(|told| told.contains("00000000000000000001.log")), "{damage}");
 }

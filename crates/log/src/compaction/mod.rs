@@ -178,7 +178,8 @@ impl Shared {
         let archive = &self.store().archive;
         let (first, end) = (sealed.first(), sealed.header.end);
         let Ok(open) = archive.open(sealed) else {
-            let bytes = self.directory().bytes_of(&segment_name(first))?;
+            // It stays as it is, and may be gone.
+            let bytes = self.directory().bytes_of(&segment_name(first)).unwrap_or(0);
             return Ok(Share { first, end, bytes, surviving: None, saved: 0 });
         };
         let bytes = open.image_bytes();

@@ -178,12 +178,6 @@ impl<'v> Verifier<'v> {
             }
             self.lose();
         }
-        let (bytes, meant) = segment.lengths();
-        if bytes < meant {
-            let message = format!("the file has {bytes} bytes where {meant} were preallocated");
-            let severity = if is_last { Severity::Derivable } else { Severity::Lost };
-            self.find(severity, Part::Log, file, bytes, None, message);
-        }
         let (mut end, mut is_damaged) = (0, false);
         segment.stretches(|stretch| {
             match stretch {
@@ -205,6 +199,7 @@ impl<'v> Verifier<'v> {
             }
             true
         });
+        self.length(file, segment, next);
         // Where a record does not verify, no index follows from the segment; that has been told.
         if !is_damaged && let Some((index, at)) = self.other_index(first, segment, end) {
             let behind = self.before.position.next();
@@ -227,6 +222,24 @@ impl<'v> Verifier<'v> {
             self.superseded_below = up_to.position.next();
             self.watcher.compacted(up_to);
         }
+    }
+
+    /// Whether a segment, whose records were gone through, is as long as it was.
+    fn length(&mut self, file: &SurveyedFile, segment: &SegmentFile, next: Option<Position>) {
+        let (bytes, meant) = segment.lengths();
+        if bytes >= meant {
+            return;
+        }
+        let behind = self.before.position.next();
+        let (severity, what) = match next {
+            None => (Severity::Derivable, "opening makes it as long again"),
+            Some(next) if segment.compacted().is_none() && behind == next => {
+                (Severity::Note, "its records are all there, and nobody reads behind them")
+            }
+            Some(_) => (Severity::Lost, "records are gone with the rest"),
+        };
+        let message = format!("the file has {bytes} bytes where it had {meant}: {what}");
+        self.find(severity, Part::Log, file, bytes, None, message);
     }
 
     /// The index of a segment, when it is not that which the records up to byte `end` come to, and where it differs.

@@ -66,23 +66,17 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
             later = rest;
             continue;
         }
-        if (last.is_some() || !pieces.is_empty()) && *name != segment_name(expected) {
-            break;
-        }
-        later = rest;
-        if let Some(piece) = scan.compacted(directory, store, name)? {
-            compacted_end = scan.mark.position.next();
+        if let Some(piece) = scan.settled(directory, store, later)? {
+            later = &later[usize::from(*name == segment_name(expected))..];
+            compacted_end = piece.compacted_end().unwrap_or(compacted_end);
             pieces.extend(last.take().map(boxed));
             pieces.push(piece);
             continue;
         }
-        if let Some(next) = rest.first()
-            && let Some(sealed) = scan.sealed(directory, store, name, next)?
-        {
-            pieces.extend(last.take().map(boxed));
-            pieces.push(Piece::Sealed(sealed));
-            continue;
+        if (last.is_some() || !pieces.is_empty()) && *name != segment_name(expected) {
+            break;
         }
+        later = rest;
         let scanned = match scan.segment(directory, name) {
             Ok(scanned) => scanned,
             Err(error) if *name == segment_name(expected) => {
@@ -112,7 +106,8 @@ pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, s
     let kept: BTreeSet<String> = pieces.iter().map(|piece| index_name(piece.first())).collect();
     indexes.iter().filter(|index| !kept.contains(*index)).try_for_each(|index| directory.remove(index))?;
     let mut segments = in_order(pieces, store)?;
-    let mut report = Recovery { records: scan.mark.position.get(), segments: 0, cut: None };
+    let damage = store.archive.damage();
+    let mut report = Recovery { records: scan.mark.position.get(), segments: 0, cut: None, damage };
     let active = match last {
         Some(mut last) => {
             last.extend()?;
@@ -152,23 +147,21 @@ pub(crate) fn join(
             later = rest;
             continue;
         }
-        if last.is_some() && (scan.mark.position >= known || *name != segment_name(scan.mark.position.next())) {
+        if last.is_some() && scan.mark.position >= known {
             break;
         }
-        later = rest;
-        if let Some(piece) = scan.compacted(directory, store, name)? {
-            compacted_end = scan.mark.position.next();
+        let expected = scan.mark.position.next();
+        if let Some(piece) = scan.settled(directory, store, later)? {
+            later = &later[usize::from(*name == segment_name(expected))..];
+            compacted_end = piece.compacted_end().unwrap_or(compacted_end);
             pieces.extend(last.take().map(|scanned| Piece::Scanned(Box::new(scanned))));
             pieces.push(piece);
             continue;
         }
-        if let Some(next) = rest.first()
-            && let Some(sealed) = scan.sealed(directory, store, name, next)?
-        {
-            pieces.extend(last.take().map(|scanned| Piece::Scanned(Box::new(scanned))));
-            pieces.push(Piece::Sealed(sealed));
-            continue;
+        if last.is_some() && *name != segment_name(expected) {
+            break;
         }
+        later = rest;
         // Sealed segments may have led beyond what was the tail.
         scan.tail = tail();
         pieces.extend(last.replace(scan.segment(directory, name)?).map(|scanned| Piece::Scanned(Box::new(scanned))));
@@ -184,7 +177,8 @@ pub(crate) fn join(
     let mut segments = in_order(pieces, store)?;
     let active = last.active();
     segments.live.push(Arc::clone(&active.segment));
-    let report = Recovery { records: scan.mark.position.get(), segments: segments.len(), cut: None };
+    let damage = store.archive.damage();
+    let report = Recovery { records: scan.mark.position.get(), segments: segments.len(), cut: None, damage };
     Ok(Found { segments, active: Some(active), sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
 }
 
@@ -198,6 +192,14 @@ enum Piece {
 }
 
 impl Piece {
+    /// The position behind it, if a compaction left it.
+    fn compacted_end(&self) -> Option<Position> {
+        match self {
+            Piece::Sealed(sealed) | Piece::Rebuilt(sealed, _) => sealed.header.compacted.then_some(sealed.header.end),
+            Piece::Scanned(_) => None,
+        }
+    }
+
     fn first(&self) -> Position {
         match self {
             Piece::Sealed(sealed) | Piece::Rebuilt(sealed, _) => sealed.first(),

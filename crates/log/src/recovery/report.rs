@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use quire_model::Position;
 
+use crate::error::Damage;
+
 /// What opening a log found.
 #[derive(Debug, Clone, Default)]
 pub struct Recovery {
@@ -14,6 +16,8 @@ pub struct Recovery {
     pub segments: usize,
     /// What was cut off its tail, if anything.
     pub cut: Option<Cut>,
+    /// What of its sealed segments can't be read, as far as that is seen without reading records: everything else is.
+    pub damage: Vec<Damage>,
 }
 
 /// A torn tail that was cut.

@@ -55,39 +55,72 @@ impl Scan {
         }
     }
 
-    /// Takes in the next segment by its index, if there is one and the segment `after` it follows it.
+    /// Takes in the next segment, if it takes no more records: one that a compaction left, or one with an index that verifies, which the
+    /// segment after it follows. Then the index is believed also where the file is gone, is damaged beside its records, or has lost some
+    /// of them: that is noted, and what is there is read. `files` are those that are there, from the next one on.
     ///
     /// # Errors
-    /// [`Error::NewerFormat`] and [`Error::Io`].
-    pub(super) fn sealed(
+    /// [`Error::Damaged`], [`Error::NewerFormat`] and [`Error::Io`].
+    pub(super) fn settled(&mut self, directory: &Directory, store: &Store, files: &[String]) -> Result<Option<Piece>> {
+        let Some((name, after)) = files.split_first() else { return Ok(None) };
+        let expected = segment_name(self.mark.position.next());
+        if *name > expected {
+            let vouched = self.vouched(directory, store, None, name)?;
+            return Ok(vouched.inspect(|sealed| store.archive.look_at(sealed)).map(Piece::Sealed));
+        }
+        let compacted = match self.compacted(directory, store, name) {
+            Ok(Some(piece)) => return Ok(Some(piece)),
+            Ok(None) => None,
+            Err(error @ Error::Damaged { .. }) => Some(error),
+            Err(error) => return Err(error),
+        };
+        let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
+        // One that is another segment than its name or its place says is told when it is verified.
+        let crc = SegmentHeader::is_whole(&head).then(|| SegmentHeader::crc_of(&head));
+        let is_next = match SegmentHeader::decode(&head, &directory.path_of(name), self.identity) {
+            Ok(header) => self.follows(name, &header),
+            Err(Error::Damaged { .. }) => crc.is_none() && *name == expected,
+            Err(error) => return Err(error),
+        };
+        if let Some(after) = after.first().filter(|_| is_next)
+            && let Some(sealed) = self.vouched(directory, store, crc, after)?
+        {
+            let bytes = directory.bytes_of(name)?;
+            if crc.is_none() || compacted.is_some() || bytes < u64::from(sealed.header.records_end) {
+                store.archive.look_at(&sealed);
+            }
+            return Ok(Some(Piece::Sealed(sealed)));
+        }
+        compacted.map_or(Ok(None), Err)
+    }
+
+    /// Takes in the next segment by what its index says, if there is one, of a segment with this checksum where that is known; the next
+    /// that is there is named `after`.
+    fn vouched(
         &mut self,
         directory: &Directory,
         store: &Store,
-        name: &str,
+        crc: Option<u32>,
         after: &str,
     ) -> Result<Option<Arc<Sealed>>> {
-        let read = |name: &str| -> Result<Option<(SegmentHeader, u32)>> {
-            let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
-            match SegmentHeader::decode(&head, &directory.path_of(name), self.identity) {
-                Ok(header) => Ok(Some((header, SegmentHeader::crc_of(&head)))),
-                // It is told when the segment is verified.
-                Err(Error::Damaged { .. }) => Ok(None),
-                Err(error) => Err(error),
-            }
+        let archive = &store.archive;
+        let found = archive.find_index(self.mark.position.next())?;
+        let Some(sealed) = found.filter(|sealed| crc.is_none_or(|crc| crc == sealed.header.segment)) else {
+            return Ok(None);
         };
-        let Some((header, crc)) = read(name)?.filter(|(header, _)| self.follows(name, header)) else { return Ok(None) };
-        let Some(sealed) = store.archive.find(&header, crc)? else { return Ok(None) };
-        let whole = directory.bytes_of(name)? >= header.bytes && after == segment_name(sealed.header.end);
-        let goes_on =
-            |(next, _): &(SegmentHeader, u32)| next.first == sealed.header.end && next.previous == sealed.header.chain;
-        if !whole || !read(after)?.is_some_and(|next| goes_on(&next)) {
-            return Ok(None);
-        }
+        let end = sealed.header.end;
+        let head = directory.read_head(after, COMPACTED_HEADER_BYTES)?;
+        let goes_on = match SegmentHeader::decode(&head, &directory.path_of(after), self.identity) {
+            Ok(next) if after == segment_name(end) => next.first == end && next.previous == sealed.header.chain,
+            // The one that follows is damaged or gone, too.
+            Ok(_) | Err(Error::Damaged { .. }) => after >= &*segment_name(end) && archive.find_index(end)?.is_some(),
+            Err(error) => return Err(error),
+        };
         // What can't be read back is verified and told like any other segment.
-        if self.count(&store.archive, &sealed).is_err() {
+        if !goes_on || self.count(archive, &sealed).is_err() {
             return Ok(None);
         }
-        self.mark = Mark { position: Position::new(sealed.header.end.get() - 1), chain: sealed.header.chain };
+        self.mark = Mark { position: Position::new(end.get() - 1), chain: sealed.header.chain };
         self.time = sealed.header.time;
         Ok(Some(sealed))
     }
@@ -96,7 +129,7 @@ impl Scan {
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NewerFormat`] and [`Error::Io`].
-    pub(super) fn compacted(&mut self, directory: &Directory, store: &Store, name: &str) -> Result<Option<Piece>> {
+    fn compacted(&mut self, directory: &Directory, store: &Store, name: &str) -> Result<Option<Piece>> {
         let path = directory.path_of(name);
         let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
         let header = match SegmentHeader::decode(&head, &path, self.identity) {

@@ -1,13 +1,14 @@
 //! Opening sealed segments, a bounded number of them at a time, and telling what of them is damaged.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quire_model::{Place, Position, ReadError, ReadErrorKind};
 
-use super::blocks::Blocks;
+use super::blocks::{BadBlock, Blocks};
 use super::build::{BadRecord, Built, Records, build};
 use super::header::{HEADER_BYTES, IndexHeader};
 use super::image::Image;
@@ -18,7 +19,7 @@ use crate::directory::Directory;
 use crate::error::{Damage, Error, Result};
 use crate::identity::Identity;
 use crate::packed::{BadTable, Unpacking};
-use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader, TagHash};
+use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash};
 use crate::settings::Settings;
 use crate::writer::segment_name;
 
@@ -49,21 +50,35 @@ impl Archive {
         }
     }
 
-    /// The sealed segment `name`, whose header is this, if there is an index of it that verifies.
+    /// The sealed segment whose header is this, if there is an index of it that verifies.
     ///
     /// # Errors
     /// [`Error::NewerFormat`] and [`Error::Io`].
     pub(crate) fn find(&self, of: &SegmentHeader, segment_crc: u32) -> Result<Option<Arc<Sealed>>> {
-        let name = index_name(of.first);
+        Ok(self.find_index(of.first)?.filter(|sealed| sealed.header.segment == segment_crc))
+    }
+
+    /// The sealed segment that begins with the record `first`, as an index says that verifies; of its file nothing is known.
+    ///
+    /// # Errors
+    /// As of [`Archive::find`].
+    pub(crate) fn find_index(&self, first: Position) -> Result<Option<Arc<Sealed>>> {
+        let Some((header, _)) = self.index_head(first)? else { return Ok(None) };
+        let own = header.identity == self.identity && header.first == first;
+        Ok(own.then(|| Arc::new(Sealed::new(header))))
+    }
+
+    /// What stands in front of the index of the segment that begins with the record `first`: header and checksums, which verify.
+    fn index_head(&self, first: Position) -> Result<Option<(IndexHeader, Vec<u32>)>> {
+        let name = index_name(first);
         let Some(fixed) = self.directory.try_read_head(&name, HEADER_BYTES)? else { return Ok(None) };
         let Some(bytes) = IndexHeader::head_bytes(&fixed) else { return Ok(None) };
         let head = self.directory.read_head(&name, bytes)?;
-        let Some((header, _)) = IndexHeader::decode(&head, &self.directory.path_of(&name))? else { return Ok(None) };
-        let own = header.identity == of.identity
-            && header.first == of.first
-            && header.segment == segment_crc
-            && self.directory.bytes_of(&name)? == header.file_bytes();
-        Ok(own.then(|| Arc::new(Sealed::new(header))))
+        let Some((header, checksums)) = IndexHeader::decode(&head, &self.directory.path_of(&name))? else {
+            return Ok(None);
+        };
+        let whole = self.directory.bytes_of(&name)? == header.file_bytes();
+        Ok(whole.then_some((header, checksums)))
     }
 
     /// Makes the index of a segment whose records, which end with `bytes`, are on the disk, and keeps it in a file.
@@ -151,15 +166,27 @@ impl Archive {
         if let Some(answer) = sealed.may_hold(tag) {
             return Ok(answer);
         }
-        let mut open = self.open(sealed)?;
-        let filter = match open.index.filter() {
-            Ok(filter) => filter,
-            Err(_) => {
-                open = self.rebuild(sealed)?;
-                open.index.filter().map_err(|bad| self.tell(sealed, Flaw::Index(bad)))?
-            }
-        };
+        let filter = self.ask_index(sealed, Index::filter)?;
         Ok(sealed.filter.get_or_init(|| filter).may_hold(tag))
+    }
+
+    /// Asks the index of a segment, whose own file need not be there for it; once more if the index has to be made anew.
+    fn ask_index<T>(
+        &self,
+        sealed: &Sealed,
+        mut ask: impl FnMut(&Index) -> std::result::Result<T, BadBlock>,
+    ) -> Result<T, ReadError> {
+        let asked = match sealed.mapped() {
+            Some(open) => Some(ask(&open.index)),
+            None => self.map_index(sealed).map_err(|error| unreadable(&error))?.map(|index| ask(&index)),
+        };
+        match asked {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(_)) | None => {
+                let rebuilt = self.rebuild(sealed)?;
+                ask(&rebuilt.index).map_err(|bad| self.tell(sealed, Flaw::Index(bad)))
+            }
+        }
     }
 
     /// The segment, mapped.
@@ -182,7 +209,7 @@ impl Archive {
 
     fn rebuilt(&self, sealed: &Sealed) -> Result<Arc<Open>> {
         let (image, of) = self.map_segment(sealed)?;
-        let built = self.build(&image.apart(), &of)?;
+        let built = self.build(&image.apart(), &of?)?;
         if self.write(&built)
             && let Some(open) = self.map(sealed)?
         {
@@ -193,43 +220,53 @@ impl Archive {
 
     /// Tells what of each tag that gives numbers stands in a segment.
     pub(crate) fn numbered(&self, sealed: &Sealed, mut tell: impl FnMut(&[Numbered<'_>])) -> Result<(), ReadError> {
-        let open = self.open(sealed)?;
-        match open.index.numbered() {
-            Ok(numbered) => tell(&numbered),
-            Err(_) => {
-                let rebuilt = self.rebuild(sealed)?;
-                tell(&rebuilt.index.numbered().map_err(|bad| self.tell(sealed, Flaw::Index(bad)))?);
-            }
-        }
-        Ok(())
+        self.ask_index(sealed, |index| index.numbered().map(|numbered| tell(&numbered)))
     }
 
     /// Maps both files; `None` when the index is not the one that was known, or not as it was written.
     fn map(&self, sealed: &Sealed) -> Result<Option<Open>> {
-        let name = index_name(sealed.first());
-        let Some(fixed) = self.directory.try_read_head(&name, HEADER_BYTES)? else { return Ok(None) };
-        let Some(bytes) = IndexHeader::head_bytes(&fixed) else { return Ok(None) };
-        let head = self.directory.read_head(&name, bytes)?;
-        let Some((header, checksums)) = IndexHeader::decode(&head, &self.directory.path_of(&name))? else {
-            return Ok(None);
-        };
-        if header != sealed.header || self.directory.bytes_of(&name)? != header.file_bytes() {
-            return Ok(None);
-        }
-        let file = self.directory.map_whole(&name, header.file_bytes())?;
-        let blocks = Blocks::new(file, header.body_at(), header.body_bytes() as usize, checksums);
+        let Some(index) = self.map_index(sealed)? else { return Ok(None) };
         let (image, _) = self.map_segment(sealed)?;
-        Ok(Some(Open::new(image, Index::new(header, blocks))))
+        Ok(Some(Open::new(image, index)))
     }
 
-    /// Maps a segment that is what it was when the log was opened; that it is not is noted as damage.
-    fn map_segment(&self, sealed: &Sealed) -> Result<(Image, SegmentHeader)> {
-        self.map_known(sealed).inspect_err(|error| {
-            if let Error::Damaged { path, offset, position, message } = error {
-                let (path, message) = (path.clone(), message.clone());
-                self.note(Damage { path, offset: *offset, position: *position, message });
+    /// Maps the index that was known; `None` when it is another, or not as it was written.
+    fn map_index(&self, sealed: &Sealed) -> Result<Option<Index>> {
+        let head = self.index_head(sealed.first())?;
+        let Some((header, checksums)) = head.filter(|(header, _)| *header == sealed.header) else { return Ok(None) };
+        let file = self.directory.map_whole(&index_name(sealed.first()), header.file_bytes())?;
+        let blocks = Blocks::new(file, header.body_at(), header.body_bytes() as usize, checksums);
+        Ok(Some(Index::new(header, blocks)))
+    }
+
+    /// Notes what of a segment's file is damaged beside its records, or that it is gone.
+    pub(crate) fn look_at(&self, sealed: &Sealed) {
+        if self.map_segment(sealed).is_err_and(|error| is_missing(&error)) {
+            let last = sealed.header.end.get() - 1;
+            let message = format!("it is gone, and with it what stood in the records up to {last}");
+            self.note(self.damage_of(sealed.first(), 0, sealed.first(), message));
+        }
+    }
+
+    /// Maps a segment that is what it was when the log was opened, or what is left of it; that it is not whole is noted as damage.
+    /// Each record is verified when it is read.
+    fn map_segment(&self, sealed: &Sealed) -> Result<(Image, Result<SegmentHeader>)> {
+        let error = match self.map_known(sealed) {
+            Ok((image, of)) => return Ok((image, Ok(of))),
+            // It was gone when the log was opened, or others have put another in its place since.
+            Err(error) if is_missing(&error) => {
+                let path = self.directory.path_of(&segment_name(sealed.first()));
+                let known = self.damage().into_iter().find(|damage| damage.path == path);
+                return Err(known.map_or(error, Damage::into_error));
             }
-        })
+            Err(error) => error,
+        };
+        let Error::Damaged { path, offset, position, message } = &error else { return Err(error) };
+        self.note(Damage { path: path.clone(), offset: *offset, position: *position, message: message.clone() });
+        match self.map_rest(sealed)? {
+            Some(rest) => Ok((rest, Err(error))),
+            None => Err(error),
+        }
     }
 
     fn map_known(&self, sealed: &Sealed) -> Result<(Image, SegmentHeader)> {
@@ -237,11 +274,31 @@ impl Archive {
         let path = self.directory.path_of(&name);
         let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
         let of = SegmentHeader::decode(&head, &path, self.identity)?;
+        let damaged = |offset, message| Err(Error::Damaged { path, offset, position: Some(sealed.first()), message });
         if SegmentHeader::crc_of(&head) != sealed.header.segment {
-            let message = "it is another segment than the log was opened with".to_owned();
-            return Err(Error::Damaged { path, offset: 0, position: Some(sealed.first()), message });
+            return damaged(0, "it is another segment than the log was opened with".to_owned());
         }
-        Ok((self.image(&of)?.up_to(sealed.header.records_end as usize), of))
+        let bytes = self.directory.bytes_of(&name)?;
+        // Behind the records of one that was never compacted stand zeros, which nobody reads.
+        let end = if of.compacted.is_some() { of.bytes } else { u64::from(sealed.header.records_end) };
+        if bytes < end {
+            return damaged(bytes, format!("it ends here, and its records at byte {end}"));
+        }
+        let image = self.image(&SegmentHeader { bytes: of.bytes.min(bytes), ..of })?;
+        Ok((image.up_to(sealed.header.records_end as usize), of))
+    }
+
+    /// Maps what is there of a segment that lost its header or its end. `None` of one that a compaction left, where the header says
+    /// how to read it, and of a file of something else.
+    fn map_rest(&self, sealed: &Sealed) -> Result<Option<Image>> {
+        let name = segment_name(sealed.first());
+        let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
+        let other = SegmentHeader::is_whole(&head) && SegmentHeader::crc_of(&head) != sealed.header.segment;
+        let end = self.directory.bytes_of(&name)?.min(u64::from(sealed.header.records_end));
+        if sealed.header.compacted || other || end <= SEGMENT_HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        Ok(Some(Image::plain(self.directory.map_whole(&name, end)?)))
     }
 
     /// Has a segment that was just mapped stay so, as long as there are not too many.
@@ -330,6 +387,11 @@ impl Archive {
                 return (Some(number + 1), bytes);
             }
         }
+        if open.index.header.compacted
+            && let Err(Flaw::Record(bad)) = open.verify_numbers(&apart)
+        {
+            self.damaged(sealed.first(), &bad);
+        }
         (None, bytes)
     }
 
@@ -383,6 +445,10 @@ impl Archive {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Open>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 fn unreadable(error: &Error) -> ReadError {

@@ -12,7 +12,7 @@ use super::build::{BadRecord, Records};
 use super::image::Image;
 use super::index::{Index, Postings, RecordAt};
 use crate::record::{Fault, HEADER_BYTES, RecordView, entry_at};
-use crate::segment::TagHash;
+use crate::segment::{COMPACTED_HEADER_BYTES, TagHash};
 
 /// Why a read of a sealed segment failed.
 #[derive(Debug)]
@@ -101,6 +101,23 @@ impl Open {
     pub(super) fn record_apart<'a>(&self, number: u32, apart: &'a Image) -> Result<RecordView<'a>, Flaw> {
         let at = self.index.record(number)?;
         self.verified(at, self.bytes_from(at, apart)?)
+    }
+
+    /// Verifies what a compacted segment has behind its records: the numbers that tags had reached, which only an index that is made anew
+    /// is read from.
+    pub(super) fn verify_numbers(&self, apart: &Image) -> Result<(), Flaw> {
+        let header = &self.index.header;
+        let mut offset = COMPACTED_HEADER_BYTES;
+        if let Some(last) = header.records.checked_sub(1) {
+            let at = self.index.record(last)?;
+            // One that is damaged has been told, and does not say where it ends.
+            let Ok(record) = self.verified(at, self.bytes_from(at, apart)?) else { return Ok(()) };
+            offset = at.offset + record.header.length as usize;
+        }
+        let numbers = apart.bytes_from(offset).and_then(RecordView::verify);
+        let position = Position::new(header.end.get() - 1);
+        let offset = self.image.byte_of(offset);
+        numbers.map(|_| ()).map_err(|fault| Flaw::Record(BadRecord { offset, position, fault }))
     }
 
     /// The first ordinal at or after a place; the count of entries when there is none.
@@ -223,6 +240,7 @@ impl Open {
 
     fn bytes_from<'a>(&self, at: RecordAt, image: &'a Image) -> Result<&'a [u8], Flaw> {
         image.bytes_from(at.offset).map_err(|fault| match fault {
+            Fault::End if at.offset < self.index.header.records_end as usize => self.bad(at, fault),
             Fault::End => self.index.blocks.bad(0, "a record lies outside of its segment").into(),
             fault => self.bad(at, fault),
         })

@@ -224,24 +224,25 @@ fn no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed() {
     let length = snapshot.files[&name].len();
     for at in (0..length).step_by(13) {
         let flipped = snapshot.with(&name, |file| file[at] ^= 4);
-        match flipped.shard().try_open() {
-            Err(Error::Damaged { path, .. }) => assert!(path.ends_with(&name)),
-            Err(error) => panic!("{error}"),
-            Ok(opened) => {
-                // Its index vouches for it, until it is read.
-                let reader = opened.log.reader();
-                for expected in &whole {
-                    if let Ok(found) = reader.entry(expected.place) {
-                        assert_eq!(found.map(Read::from).as_ref(), Some(expected));
-                    }
-                }
+        // Its index vouches for it, until it is read.
+        let shard = flipped.shard();
+        let opened = shard.open();
+        let reader = opened.log.reader();
+        for expected in &whole {
+            if let Ok(found) = reader.entry(expected.place) {
+                assert_eq!(found.map(Read::from).as_ref(), Some(expected));
             }
         }
+        drop(reader);
+        let [damage, ..] = &opened.log.scrub()[..] else { panic!("byte {at} is flipped") };
+        assert!(damage.path.ends_with(&name), "{damage}");
         assert!(matches!(flipped.without_indexes().shard().try_open(), Err(Error::Damaged { .. })), "byte {at}");
     }
     for cut in [0, 63, 64, 95, 96, 120, length - 8, length - 1] {
         let cut = snapshot.with(&name, |file| file.truncate(cut));
-        assert!(matches!(cut.shard().try_open(), Err(Error::Damaged { .. })));
+        let opened = cut.shard().open();
+        let [damage] = &opened.log.damage()[..] else { panic!("one is cut: {:?}", opened.log.damage()) };
+        assert!(damage.path.ends_with(&name), "{damage}");
         assert!(matches!(cut.without_indexes().shard().try_open(), Err(Error::Damaged { .. })));
     }
 }

@@ -12,6 +12,7 @@ mod compaction;
 mod company;
 mod control;
 mod damage;
+mod lost;
 mod oracle;
 mod packed;
 mod power;

@@ -292,7 +292,7 @@ fn a_scrub_finds_damage_that_nobody_has_read_and_makes_damaged_indexes_anew() {
 }
 
 #[test]
-fn a_segment_whose_header_is_damaged_while_it_is_closed_is_refused_and_named_by_reads_and_by_a_scrub() {
+fn a_segment_whose_header_is_damaged_while_it_is_closed_is_named_by_reads_and_by_a_scrub() {
     for scrubs in [false, true] {
         let mut shard = closed(Durability::Sync).shard();
         // So that the first is closed again when the log is open.
@@ -307,7 +307,8 @@ fn a_segment_whose_header_is_damaged_while_it_is_closed_is_refused_and_named_by_
         if scrubs {
             opened.log.scrub();
         } else {
-            assert_eq!(opened.log.reader().entry(first).unwrap_err().kind, ReadErrorKind::Damaged);
+            // Its records are as they were written.
+            assert!(opened.log.reader().entry(first).unwrap().is_some());
         }
         let [damage] = &opened.log.damage()[..] else { panic!("one segment is damaged: {:?}", opened.log.damage()) };
         assert!(damage.path.ends_with("00000000000000000001.log"), "{damage}");
@@ -337,6 +338,7 @@ fn a_segment_that_the_system_does_not_give_is_told_as_such_and_read_once_it_does
     assert!(reader.entry(first).unwrap().is_some());
     drop((reader, opened));
     // What is not as it was written is told as that.
-    let damaged = closed(Durability::Sync).with(&segment_name(1), |file| file[100] ^= 1).shard().open();
-    assert_eq!(damaged.log.reader().entry(first).unwrap_err().kind, ReadErrorKind::Damaged);
+    let shard = closed(Durability::Sync).with(&segment_name(1), |file| file[100] ^= 1).shard();
+    let error = shard.open().log.reader().entry(first).unwrap_err();
+    assert_eq!(error.kind, ReadErrorKind::Damaged, "{error}");
 }

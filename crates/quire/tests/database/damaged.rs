@@ -1,8 +1,9 @@
 //! Damage in a sealed segment is told by the read that meets it, and by no other: everything else is served.
 
 use std::fs;
+use std::path::Path;
 
-use quire::events::{EventPosition, NewEvent, Query, QueryItem, ReadOptions};
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{Background, Database, Durability, Duty, ErrorKind};
 
 use crate::support::{Place, files};
@@ -78,5 +79,51 @@ fn a_subscription_gives_every_event_before_a_damaged_one() {
         };
         assert_eq!(error.kind(), ErrorKind::Damaged);
         assert_eq!(given, (1..DAMAGED).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_database_that_lost_a_segment_behind_its_checkpoint_serves_the_rest_and_lets_no_condition_pass_by_it() {
+    let spoil: [fn(&Path); 3] = [
+        |segment| fs::remove_file(segment).expect("removed"),
+        |segment| fs::File::options().write(true).open(segment).expect("opened").set_len(100).expect("cut"),
+        |segment| {
+            let mut bytes = fs::read(segment).expect("readable");
+            bytes[..4096].fill(0);
+            fs::write(segment, bytes).expect("written");
+        },
+    ];
+    for spoil in spoil {
+        let place = Place::new();
+        let builder = || place.builder(Durability::Os).background(Background::Caller);
+        let database = builder().open().expect("opened");
+        let store = database.events("store");
+        store.append([NewEvent::new("Once").data(b"the first of all")]).expect("appended");
+        for number in 2..=EVENTS {
+            let data = format!("event {number:04} {}", "x".repeat(3000));
+            store.append([NewEvent::new("Often").data(data.as_bytes())]).expect("appended");
+        }
+        let job = database.queue("queue").enqueue(quire::jobs::NewJob::new(b"job")).expect("accepted");
+        database.sync().expect("synced");
+        while database.carry_out(Duty::Seal).expect("sealed") {}
+        drop(database);
+        spoil(&files(&place.shard(), ".log")[0]);
+        let opening = builder().open_and_report().expect("opened");
+        let database = opening.database;
+        assert_eq!((opening.recovery.damage.len(), database.damage().len()), (1, 1), "{:?}", database.damage());
+        // Whether it ever happened can't be told, so nothing is appended that rests on it.
+        let once = Query::from(QueryItem::new().event_type("Once"));
+        let condition = Condition::fail_if_matches(once);
+        let refused = database.events("store").append_if([NewEvent::new("Once")], [condition]);
+        assert_eq!(refused.expect_err("it is not known").kind(), ErrorKind::Damaged);
+        // All else goes on, and comes back.
+        let options = ReadOptions { after: EventPosition::new(EVENTS - 10), ..ReadOptions::default() };
+        let appended = database.events("store").append([NewEvent::new("Often")]).expect("appended");
+        assert_eq!(database.queue("queue").job(job).expect("readable").expect("there").payload, b"job");
+        drop(database);
+        let database = builder().open().expect("opened");
+        let read = database.events("store").read(&Query::all(), options).expect("readable");
+        assert_eq!(read.events.len(), 11);
+        assert_eq!(Some(read.events[10].position), appended.last);
     }
 }
