@@ -1,10 +1,10 @@
-//! A sealed file that changes under a database at work: what is read of it is right or refused as damaged, all else is right, and
-//! verification finds it. Once its bytes are put back, all is.
+//! A sealed file that changes under a database at work, or that changes, shrinks or goes while it is closed: what is read of it is right or
+//! refused as damaged, all else is right, and verification finds it. Once its bytes are put back, all is.
 //!
 //! What was read before it changed is trusted to the memory it is in, so the database is opened anew with a checkpoint, from which on
 //! it reads no sealed record before it has to.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use quire::ErrorKind;
@@ -35,39 +35,70 @@ impl World<'_> {
         self.safe = self.tail();
         self.clients.clear();
         drop(self.database.take());
-        self.process = self.disk.process();
-        let opened = self.builder(self.process.clone()).open();
-        self.database = Some(opened.map_err(|error| format!("it does not open: {:?}: {error}", error.kind()))?);
-        self.begin_time();
+        if random.bool() { self.rot_closed(random) } else { self.rot_open(random) }
+    }
 
-        let files = self.shard_files(&self.disk)?;
-        // An index is looked at when the log is opened.
-        let is_sealed = |path: &Path| {
-            path.extension().is_some_and(|kind| kind == "log") && files.contains_key(&path.with_extension("idx"))
-        };
-        let sealed: Vec<_> = files.iter().filter(|(path, bytes)| is_sealed(path) && !bytes.is_empty()).collect();
-        let Some((path, bytes)) = random.choice(sealed) else {
-            self.say("ROT", "of nothing");
-            return Ok(());
-        };
+    /// The file changes, shrinks or goes while nobody has the database open: its index says what it held.
+    fn rot_closed(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        let Some((path, bytes)) = self.sealed(random)? else { return self.open_again() };
+        let (what, damaged) = damage(&bytes, random);
+        let name = path.file_name().unwrap_or_default().display().to_string();
+        self.disk.tamper(&path, damaged.as_deref()).map_err(|error| error.to_string())?;
+        let while_rotten = self.open_again().and_then(|()| self.live_with(random, &path));
+        let refused = while_rotten.map_err(|found| format!("with {what} of {name}: {found}"))?;
+        drop(self.database.take());
+        let is_there = self.shard_files(&self.disk)?.get(&path) == damaged.as_ref();
+        if is_there {
+            self.disk.tamper(&path, Some(&bytes)).map_err(|error| error.to_string())?;
+        }
+        self.open_again()?;
+        let healed = if is_there { "healed" } else { "made anew" };
+        self.say("ROT", &format!("{what} of {name} while it was closed: {refused} refused, {healed}"));
+        self.check()
+    }
+
+    /// The file changes under a database at work.
+    fn rot_open(&mut self, random: &mut Rng) -> Result<(), Failure> {
+        self.open_again()?;
+        let Some((path, bytes)) = self.sealed(random)? else { return Ok(()) };
         // A file that is shorter than it was when it was mapped ends whoever reads it.
         let (what, damaged) = loop {
-            match damage(bytes, random) {
+            match damage(&bytes, random) {
                 (what, Some(damaged)) if damaged.len() == bytes.len() => break (what, damaged),
                 _ => {}
             }
         };
         let first = bytes.iter().zip(&damaged).position(|(was, is)| was != is).unwrap_or_default();
         let name = format!("{} from {first} on", path.file_name().unwrap_or_default().display());
-        self.disk.rot(path, bytes, &damaged).map_err(|error| error.to_string())?;
-        let while_rotten = self.live_with(random, path);
+        self.disk.rot(&path, &bytes, &damaged).map_err(|error| error.to_string())?;
+        let while_rotten = self.live_with(random, &path);
         let refused = while_rotten.map_err(|found| format!("with {what} of {name}: {found}"))?;
-        let is_there = self.disk.rot(path, &damaged, bytes).map_err(|error| error.to_string())?;
-        self.say(
-            "ROT",
-            &format!("{what} of {name}: {refused} refused, {}", if is_there { "healed" } else { "made anew" }),
-        );
+        let is_there = self.disk.rot(&path, &damaged, &bytes).map_err(|error| error.to_string())?;
+        let healed = if is_there { "healed" } else { "made anew" };
+        self.say("ROT", &format!("{what} of {name}: {refused} refused, {healed}"));
         self.check()
+    }
+
+    fn open_again(&mut self) -> Result<(), Failure> {
+        self.process = self.disk.process();
+        let opened = self.builder(self.process.clone()).open();
+        self.database = Some(opened.map_err(|error| format!("it does not open: {:?}: {error}", error.kind()))?);
+        self.begin_time();
+        Ok(())
+    }
+
+    /// A segment that has an index, and its bytes; says so when there is none.
+    fn sealed(&mut self, random: &mut Rng) -> Result<Option<(PathBuf, Vec<u8>)>, Failure> {
+        let files = self.shard_files(&self.disk)?;
+        let is_sealed = |path: &Path| {
+            path.extension().is_some_and(|kind| kind == "log") && files.contains_key(&path.with_extension("idx"))
+        };
+        let sealed: Vec<_> = files.iter().filter(|(path, bytes)| is_sealed(path) && !bytes.is_empty()).collect();
+        let chosen = random.choice(sealed).map(|(path, bytes)| (path.clone(), bytes.clone()));
+        if chosen.is_none() {
+            self.say("ROT", "of nothing");
+        }
+        Ok(chosen)
     }
 
     /// What goes on while the file is damaged. Says how much was refused.
