@@ -41,7 +41,7 @@ const OPENINGS: usize = 27;
 pub(crate) const COMPACTION_ROUND: usize = 28;
 pub(crate) const COMPACTION_FIRST: usize = 29;
 const ATTACHED: usize = 48;
-const PROCESSES: usize = 64;
+pub(crate) const PROCESSES: usize = 64;
 /// For each seat, the last round of a compaction for which it holds what was asked for.
 pub(crate) const HELD: usize = 128;
 

@@ -9,7 +9,7 @@ use quire_log::{Clock, Compaction, CompactionPlan, Compactor, Reader, Run, Survi
 use quire_model::{Entry, ModelId, Position, Timestamp};
 
 use crate::decide::{Commands, Replies};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Superseded;
 use crate::keys::{Keys, Purpose};
 use crate::shared::Shared;
@@ -35,10 +35,11 @@ impl Thoroughness {
 }
 
 /// How much of what is worth rewriting was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Extent {
     Whole,
-    Part,
+    /// Another process is at it, or these have not said that they keep the segments which would go.
+    Part(Vec<u32>),
 }
 
 impl Shared {
@@ -51,7 +52,10 @@ impl Shared {
             percent_min = percent_min.min(PRESSED_PERCENT_MIN);
         }
         let scope = (self.log.clock().now(), self.log.compactable_end()?);
-        self.compact(Thoroughness { samples_max: SAMPLES, percent_min }, scope).map(|_| ())
+        match self.compact(Thoroughness { samples_max: SAMPLES, percent_min }, scope)? {
+            (_, Extent::Part(unanswered)) if !unanswered.is_empty() => Err(waits_for(&unanswered)),
+            _ => Ok(()),
+        }
     }
 
     /// Rewrites every segment of which anything no longer counts, as of now: partition by partition and share by share, where there are
@@ -66,7 +70,7 @@ impl Shared {
             let (more, extent) = self.compact(Thoroughness::FULL, (now, end))?;
             done += more;
             let compacted = self.state_now()?.models.streams.compacted();
-            if extent == Extent::Part || !self.keys.are_due(&compacted, end, now) {
+            if extent != Extent::Whole || !self.keys.are_due(&compacted, end, now) {
                 return Ok(done);
             }
         }
@@ -98,7 +102,7 @@ impl Shared {
         let rewritten = self.rewrite(thoroughness, (history_from, end), &mut keys, &mut failed);
         match rewritten {
             Ok((_, Extent::Whole)) => self.keys.done(&keys),
-            Ok((_, Extent::Part)) | Err(_) => self.keys.not_done(&keys),
+            Ok((_, Extent::Part(_))) | Err(_) => self.keys.not_done(&keys),
         }
         let done = rewritten?;
         failed.map_or(Ok(done), Err)
@@ -114,7 +118,7 @@ impl Shared {
     ) -> Result<(Compaction, Extent)> {
         let Some(mut compactor) = self.log.begin_compaction(|| self.catch_up())? else {
             // Another process is at it.
-            return Ok((Compaction::default(), Extent::Part));
+            return Ok((Compaction::default(), Extent::Part(Vec::new())));
         };
         let mut shares = {
             let mut survives = self.survives(keys, history_from, Purpose::Plan);
@@ -177,7 +181,7 @@ fn rewrite_runs(
         let (now, later) = runs.split_at(compactor.held_by_others(runs)?);
         if now.is_empty() {
             // Others have not answered: what they have open stays until the next time.
-            return Ok((done, Extent::Part));
+            return Ok((done, Extent::Part(compactor.unanswered())));
         }
         for run in now {
             let rewritten = compactor.compact(*run, survives);
@@ -191,6 +195,17 @@ fn rewrite_runs(
         runs = later;
     }
     Ok((done, Extent::Whole))
+}
+
+/// Why disk space does not come back, for whoever looks after the database.
+fn waits_for(processes: &[u32]) -> Error {
+    let processes: Vec<_> = processes.iter().map(u32::to_string).collect();
+    let message = format!(
+        "what no longer counts stays on the disk: these processes have the database open and did not answer within about two seconds, \
+         stopped or with much to take in: {}; it is tried again, and goes on when they answer or end",
+        processes.join(", ")
+    );
+    Error::new(ErrorKind::InUse, message)
 }
 
 /// Says of those entries of graphs that may no longer count what is left of them. What can't be told stays.

@@ -337,7 +337,8 @@ impl Database {
     ///
     /// Segments are rewritten up to the older of the two checkpoints that are kept; one is saved first. When several processes have
     /// the database open, one of them compacts for all, and nothing is done by the others. Segments that a process has open
-    /// which doesn't answer within two seconds, since it is stopped, stay until the next time.
+    /// which doesn't answer within two seconds, since it is stopped, stay until the next time; in the background, [`Database::failing`] says
+    /// which process that is.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when a record is not as it was written: its segment stays as it is.

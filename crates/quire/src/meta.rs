@@ -65,7 +65,7 @@ impl Meta {
             Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {
                 refuse_backup(storage, path)?;
-                let message = format!("{} is not a Quire database: it holds no {NAME}", path.display());
+                let message = format!("{} is not a Quire database: {}", path.display(), nothing_in(storage, path));
                 Err(Error::new(ErrorKind::NotADatabase, message))
             }
             Err(error) => Err(Error::io("read", &path.join(NAME), error)),
@@ -151,6 +151,14 @@ fn checksum(bytes: &[u8; BYTES]) -> u32 {
     quire_log::crc32c(&fields)
 }
 
+/// What is to be said of a path at which there is no database.
+fn nothing_in(storage: &dyn Storage, path: &Path) -> &'static str {
+    match storage.open(path, Access::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such folder",
+        _ => "it holds no quire.meta",
+    }
+}
+
 /// That the path is free, or holds what an interrupted creation left and nothing else.
 fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<()> {
     let not_a_database = |what: String| {
@@ -167,7 +175,7 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
     };
     refuse_backup(storage, path)?;
     if !create {
-        return Err(not_a_database("it holds no quire.meta, and it is not to be created".to_owned()));
+        return Err(not_a_database(format!("{}, and it is not to be created", nothing_in(storage, path))));
     }
     let interrupted = names.iter().any(|name| name == BESIDE);
     match names.iter().find(|name| !(interrupted && (*name == BESIDE || *name == SHARD))) {

@@ -132,6 +132,12 @@ impl Compactor<'_> {
         Ok(held)
     }
 
+    /// The processes that have the log open and did not answer within the time that [`Compactor::held_by_others`] waits, when it said that
+    /// none of the runs may be rewritten.
+    pub fn unanswered(&self) -> Vec<u32> {
+        if self.shared.background() == Background::Threads { self.shared.unanswered() } else { Vec::new() }
+    }
+
     /// Rewrites a run of sealed segments into one without the entries that don't survive. All others keep their places, and
     /// every tag its numbers. A run that is not, or no longer, one of whole segments that may be compacted is left alone, and so
     /// is one that somebody who has the log open has not said to hold. Nobody opens the log meanwhile.

@@ -22,7 +22,7 @@ use quire_threads::{AtomicU64, Ordering};
 
 use super::Run;
 use crate::components::Background;
-use crate::control::{COMPACTION_FIRST, COMPACTION_ROUND, Control, HELD};
+use crate::control::{COMPACTION_FIRST, COMPACTION_ROUND, Control, HELD, PROCESSES};
 use crate::directory::LockedFile;
 use crate::error::{Error, Result};
 use crate::log::{SEALING, Shared};
@@ -102,6 +102,12 @@ impl Control {
     pub(crate) fn say_held(&self, round: u64) {
         self.word(HELD + self.seat() as usize).store(round, Ordering::Release);
         self.wake(COMPACTION_ROUND, u32::MAX);
+    }
+
+    /// The processes of the others that have not said what [`Control::say_held`] says.
+    fn without_answer(&self, round: u64) -> Vec<u32> {
+        let word = |first: usize, seat: u32| self.word(first + seat as usize).load(Ordering::Acquire);
+        self.others().filter(|seat| word(HELD, *seat) != round).map(|seat| word(PROCESSES, seat) as u32).collect()
     }
 
     pub(crate) fn all_others_hold(&self, round: u64) -> bool {
@@ -226,6 +232,12 @@ impl Shared {
             self.control().sleep_on(COMPACTION_ROUND, round, LOOKED_EVERY);
         }
         Ok(0)
+    }
+
+    /// The processes that have not answered what this opening has asked.
+    pub(super) fn unanswered(&self) -> Vec<u32> {
+        let Some((round, _)) = *self.rounds().asked() else { return Vec::new() };
+        self.control().without_answer(round)
     }
 
     /// Has everyone else hold the segments of a range; says in which round. What was asked for already is not asked for again.

@@ -85,13 +85,6 @@ fn finished_jobs_and_old_offsets_go_when_their_time_has_come() {
     assert_eq!(produced.base_offset, Sequence::new(200));
 }
 
-/// How many files of segments are mapped that are gone from the folder.
-fn mapped_and_gone(place: &Place) -> usize {
-    let maps = fs::read_to_string("/proc/self/maps").expect("readable");
-    let shard = place.shard().display().to_string();
-    maps.lines().filter(|line| line.contains(&shard) && line.ends_with(".log (deleted)")).count()
-}
-
 #[test]
 fn the_space_of_a_run_comes_back_before_the_next_is_rewritten() {
     let place = Place::new();
@@ -106,7 +99,7 @@ fn the_space_of_a_run_comes_back_before_the_next_is_rewritten() {
         let watch = scope.spawn(|| {
             let mut most = 0;
             while !ended.load(Ordering::Relaxed) {
-                most = most.max(mapped_and_gone(&place));
+                most = most.max(place.mapped_and_gone());
             }
             most
         });
@@ -115,8 +108,9 @@ fn the_space_of_a_run_comes_back_before_the_next_is_rewritten() {
         (done, watch.join().expect("no panic"))
     });
     assert!(done.segments > 20, "{done:?}");
-    assert!(most < 12, "{most} of {} segments", done.segments);
-    assert_eq!(mapped_and_gone(&place), 0);
+    // Of each, an index may be mapped, too.
+    assert!(most < 24, "{most} of {} segments", done.segments);
+    assert_eq!(place.mapped_and_gone(), 0);
 }
 
 #[test]

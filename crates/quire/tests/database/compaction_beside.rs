@@ -1,6 +1,5 @@
 //! Compaction while several have the database open: one of them carries it out, the others go on, and read what counts.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,14 +47,6 @@ fn segments(place: &Place) -> usize {
     files(&place.shard(), ".log").len()
 }
 
-/// Files of the database that are gone, and that this process has mapped all the same.
-fn mapped_and_gone(place: &Place) -> usize {
-    let maps = fs::read_to_string("/proc/self/maps").expect("Linux tells what is mapped");
-    let path = place.path();
-    let path = path.to_str().expect("text");
-    maps.lines().filter(|line| line.contains(path) && line.ends_with("(deleted)")).count()
-}
-
 #[test]
 fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
     for durability in [Durability::Os, Durability::Sync] {
@@ -78,7 +69,7 @@ fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
             expect(database, 3);
         }
         // The others are told, and nobody keeps what nobody reads.
-        while mapped_and_gone(&place) > 0 {
+        while place.mapped_and_gone() > 0 {
             first.wait_after(first.published(), Duration::from_millis(5)).expect("not failed");
         }
         for database in [&first, &second, &third] {
@@ -129,4 +120,35 @@ fn without_threads_they_answer_when_they_look_for_their_duties() {
     assert!(second.carry_out(Duty::Compact).expect("taken in"));
     expect(&second, 1);
     assert_eq!(second.compact().expect("not its duty"), Compaction::default());
+}
+
+#[test]
+fn whom_a_compaction_waits_for_is_told_for_as_long_as_it_waits() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    // It answers nobody by itself, like a process that is stopped.
+    let stopped = builder(&place, Durability::Os, &clock).background(Background::Caller).open().expect("opened");
+    fill(&stopped, 0);
+    drop(stopped);
+    let database = builder(&place, Durability::Os, &clock).open().expect("opened");
+    let stopped = builder(&place, Durability::Os, &clock).background(Background::Caller).open().expect("opened");
+    (0..2).for_each(|_| database.checkpoint().expect("saved"));
+    let before = segments(&place);
+    clock.set(Timestamp::from_millis(2_000 + 11 * HOUR_MS));
+    let told = loop {
+        if let [failing] = &database.failing()[..] {
+            break failing.clone();
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(told.duty, Duty::Compact);
+    assert!(told.message.contains(&std::process::id().to_string()), "{}", told.message);
+    assert_eq!(segments(&place), before);
+    // It goes on once nobody is waited for.
+    drop(stopped);
+    clock.set(Timestamp::from_millis(2_000 + 22 * HOUR_MS));
+    while !database.failing().is_empty() || segments(&place) == before {
+        std::thread::yield_now();
+    }
+    expect(&database, 1);
 }

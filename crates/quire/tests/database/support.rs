@@ -44,6 +44,14 @@ impl Place {
         self.builder(durability).open().expect("the database opens")
     }
 
+    /// Files of the database that are gone, and that this process has mapped all the same.
+    pub(crate) fn mapped_and_gone(&self) -> usize {
+        let maps = fs::read_to_string("/proc/self/maps").expect("Linux tells what is mapped");
+        let path = self.path();
+        let path = path.to_str().expect("text");
+        maps.lines().filter(|line| line.contains(path) && line.ends_with("(deleted)")).count()
+    }
+
     pub(crate) fn checkpoints(&self) -> Vec<PathBuf> {
         files(&self.shard(), ".checkpoint")
     }
