@@ -49,6 +49,16 @@ impl Gone {
         self.forgotten.size()
     }
 
+    /// The tags that were forgotten.
+    pub(crate) fn forgotten(&self) -> impl Iterator<Item = &[u8]> {
+        self.forgotten.keys().map(Vec::as_slice)
+    }
+
+    /// Up to where events with this tag are gone, if it was forgotten.
+    pub(crate) fn forgotten_up_to(&self, tag: &[u8]) -> Option<EventPosition> {
+        self.forgotten.get(tag).copied()
+    }
+
     /// Whether this tag was forgotten before.
     pub(crate) fn knows(&self, tag: &[u8]) -> bool {
         self.forgotten.contains_key(tag)

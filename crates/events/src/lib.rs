@@ -40,6 +40,7 @@ mod codec;
 mod decide;
 mod decide_named;
 mod draft;
+mod erasure;
 mod gone;
 mod prepare;
 mod retention;
@@ -49,6 +50,7 @@ mod read;
 mod select;
 
 pub use command::{Append, Appended, Command, Condition, Upstream};
+pub use erasure::{Forgotten, ForgottenTag};
 pub use event::{EventView, NewEvent};
 pub use id::{EventId, NotAnEventId};
 pub use limits::{

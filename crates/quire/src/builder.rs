@@ -173,7 +173,8 @@ impl Builder {
     }
 
     /// How much of a segment has to be of no use before it is rewritten without it, in percent of its bytes. Default: 50; 1 to
-    /// 100. A lower one gives back disk space earlier, and rewrites more.
+    /// 100. A lower one gives back disk space earlier, and rewrites more. What an event store was told to forget is rewritten however
+    /// little it is.
     pub fn compact_percent_min(mut self, percent: u8) -> Self {
         self.retention.compact_percent_min = percent;
         self
@@ -349,6 +350,7 @@ impl Builder {
             behind: false,
             owed: quire_log::Woken::default(),
             followed: false,
+            erasing: crate::erasing::Erasing::default(),
         };
         let restored = Restored { state, checkpoints };
         let shared = Shared::new(meta.database, opened.log, restored, self.retention, self.read_only);

@@ -125,6 +125,7 @@ impl Shared {
             compactor.shares(thoroughness.samples_max, &mut survives)?
         };
         shares.retain(|share| share.end <= end);
+        self.mark_what_is_erased(&mut shares)?;
         let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
         let mut survives = self.survives(keys, history_from, Purpose::Rewrite);
         // The disk has the space of a run back once nobody has the old segments mapped, however far it comes.

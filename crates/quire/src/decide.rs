@@ -5,6 +5,7 @@
 use quire_log::{Woken, Writer};
 use quire_model::{At, Denied, Effects, History, Model, Position, Timestamp};
 
+use crate::erasing::Erasing;
 use crate::models::Models;
 use crate::outcome::{Reason, Refused};
 use crate::{Error, Result, events, graph, jobs, streams};
@@ -22,6 +23,8 @@ pub(crate) struct State {
     pub(crate) owed: Woken,
     /// Whether anything was followed since this was last set back.
     pub(crate) followed: bool,
+    /// What was forgotten and may still be in the log.
+    pub(crate) erasing: Erasing,
 }
 
 /// The commands of a commit, by model; in each, in the order of the parts.
@@ -92,7 +95,13 @@ impl State {
         let mut turn = self.writer.turn()?;
         if !turn.is_settled() {
             while turn.follow()?.is_some() {
-                apply_last(turn.writer(), &mut self.models, &mut graph::Looked::default(), &mut self.behind)?;
+                apply_last(
+                    turn.writer(),
+                    &mut self.models,
+                    &mut graph::Looked::default(),
+                    &mut self.erasing,
+                    &mut self.behind,
+                )?;
                 self.followed = true;
             }
             if self.followed {
@@ -116,7 +125,7 @@ impl State {
         self.behind = true;
         let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };
         let appended = appended.inspect_err(|_| self.behind = false)?;
-        apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.behind)?;
+        apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.erasing, &mut self.behind)?;
         self.owed.join(appended.woken);
         Ok(Decided { rests_on: at.position, verdict: Ok(at) })
     }
@@ -128,7 +137,13 @@ impl State {
     /// When it can't be read, or holds entries of a model that this program does not know.
     pub(crate) fn follow(&mut self) -> Result<()> {
         while self.writer.follow()?.is_some() {
-            apply_last(&self.writer, &mut self.models, &mut graph::Looked::default(), &mut self.behind)?;
+            apply_last(
+                &self.writer,
+                &mut self.models,
+                &mut graph::Looked::default(),
+                &mut self.erasing,
+                &mut self.behind,
+            )?;
             self.followed = true;
         }
         self.owed.join(self.writer.publish_followed());
@@ -137,9 +152,16 @@ impl State {
 }
 
 /// Takes the last record into the models; `looked` is of its decision, if it was decided here.
-fn apply_last(writer: &Writer, models: &mut Models, looked: &mut graph::Looked, behind: &mut bool) -> Result<()> {
+fn apply_last(
+    writer: &Writer,
+    models: &mut Models,
+    looked: &mut graph::Looked,
+    erasing: &mut Erasing,
+    behind: &mut bool,
+) -> Result<()> {
     *behind = true;
     for entry in writer.appended() {
+        erasing.note(&entry);
         models.apply_noted(&entry, looked).map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
     }
     *behind = false;

@@ -186,10 +186,10 @@ impl Shared {
         let Ok(open) = archive.open(sealed) else {
             // It stays as it is, and may be gone.
             let bytes = self.directory().bytes_of(&segment_name(first)).unwrap_or(0);
-            return Ok(Share { first, end, bytes, surviving: None, saved: 0 });
+            return Ok(Share { first, end, bytes, surviving: None, saved: 0, erases: false });
         };
         let bytes = open.image_bytes();
-        let mut share = Share { first, end, bytes, surviving: None, saved: 0 };
+        let mut share = Share { first, end, bytes, surviving: None, saved: 0, erases: false };
         if let Ok(surviving) = surviving(&open, samples_max, survives) {
             // What a file has beside its records is no reason to rewrite it.
             share.surviving = Some(surviving.unwrap_or(bytes).min(bytes));

@@ -20,6 +20,8 @@ pub struct Share {
     pub surviving: Option<u64>,
     /// The bytes that it has less of by being packed, estimated; 0 when it is packed, is not to be, or it is not worth it.
     pub saved: u64,
+    /// Whether it holds what is to be erased: then it is rewritten however little that is.
+    pub erases: bool,
 }
 
 /// Sealed segments that follow each other, to be rewritten into one.
@@ -57,8 +59,8 @@ impl CompactionPlan {
                 continue;
             };
             let dropped = share.bytes.saturating_sub(surviving);
-            let worth =
-                (dropped > 0 && dropped * 100 >= share.bytes * u64::from(dropped_percent_min)) || share.saved > 0;
+            let much = dropped > 0 && dropped * 100 >= share.bytes * u64::from(dropped_percent_min);
+            let worth = much || share.saved > 0 || share.erases;
             if !worth && share.bytes > bytes_max / JOINED_MIN as u64 {
                 run.end_in(&mut plan);
                 continue;
@@ -109,12 +111,26 @@ mod tests {
         let position = |segment: u64| Position::new(segment * 100 + 1);
         let share = |(number, (bytes, surviving, saved)): (usize, &(u64, Option<u64>, u64))| {
             let (number, bytes, surviving, saved) = (number as u64, *bytes, *surviving, *saved);
-            Share { first: position(number), end: position(number + 1), bytes, surviving, saved }
+            Share { first: position(number), end: position(number + 1), bytes, surviving, saved, erases: false }
         };
         let shares: Vec<Share> = shares.iter().enumerate().map(share).collect();
         let runs = CompactionPlan::of(&shares, 1000, 50).runs;
         let found: Vec<_> = runs.iter().map(|run| (run.first.get() / 100, run.end.get() / 100)).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_holds_something_to_be_erased_is_rewritten_alone() {
+        let share = |first, erases| Share {
+            first: Position::new(first),
+            end: Position::new(first + 100),
+            bytes: 1000,
+            surviving: Some(1000),
+            saved: 0,
+            erases,
+        };
+        let runs = CompactionPlan::of(&[share(1, false), share(101, true), share(201, false)], 1000, 50).runs;
+        assert_eq!(runs, [Run { first: Position::new(101), end: Position::new(201) }]);
     }
 
     #[test]

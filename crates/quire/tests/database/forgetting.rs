@@ -92,6 +92,74 @@ fn what_is_forgotten_is_gone_at_once_for_reads_and_after_a_compaction_from_the_d
     assert!(database.events("people").append_if([back], [unless]).is_err());
 }
 
+/// Lets an interval pass, and carries out what is due then.
+fn compact_in_time(database: &Database, clock: &ManualClock) {
+    clock.set(Timestamp::from_millis(database.now().as_millis() + 60_000));
+    assert!(database.carry_out(Duty::Compact).expect("carried out"));
+}
+
+#[test]
+fn what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is() {
+    for (looks_for_all, reopens) in [(false, false), (true, false), (false, true)] {
+        let place = Place::new();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
+        let open = || builder(&place, &clock).compact_percent_min(50).open().expect("opened");
+        let database = open();
+        let ann = NewEvent::new("Moved").tag("person:ann").data(SECRET.as_bytes());
+        database.events("people").append([ann]).expect("accepted");
+        for number in 0..400_u64 {
+            let number = format!("n:{number}");
+            let ben = NewEvent::new("Moved").tag("person:ben").tag(&number).data(&[b'b'; 400]);
+            database.events("people").append([ben]).expect("accepted");
+        }
+        settle(&database);
+        let mut database = database;
+        if !looks_for_all {
+            // What was to be looked for when it was opened is nothing, and is known to be.
+            compact_in_time(&database, &clock);
+        }
+        database.events("people").forget("person:ann").expect("accepted");
+        database.events("people").forget("nobody").expect("accepted");
+        if reopens {
+            drop(database);
+            database = open();
+        }
+        assert_eq!(told_by(&place), 1);
+        let names = |place: &Place| files(&place.shard(), ".log").len();
+        let before = names(&place);
+        compact_in_time(&database, &clock);
+        assert_eq!(told_by(&place), 0, "it is one of 401 events, and half of a segment is rewritten otherwise");
+        assert_eq!(names(&place), before, "its segment is rewritten, and no other");
+        assert_eq!(positions(&database, "person:ben"), (2..=401).collect::<Vec<_>>());
+        // There is nothing more to be looked for, and nothing is rewritten for it again.
+        let bytes =
+            || files(&place.shard(), ".log").iter().map(|path| fs::read(path).expect("readable")).collect::<Vec<_>>();
+        let settled = bytes();
+        compact_in_time(&database, &clock);
+        assert_eq!(bytes(), settled);
+    }
+}
+
+#[test]
+fn what_is_forgotten_in_the_last_segment_goes_once_others_follow_it() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
+    let database = builder(&place, &clock).open().expect("opened");
+    compact_in_time(&database, &clock);
+    let ann = NewEvent::new("Moved").tag("person:ann").data(SECRET.as_bytes());
+    database.events("people").append([ann]).expect("accepted");
+    database.events("people").forget("person:ann").expect("accepted");
+    compact_in_time(&database, &clock);
+    assert_eq!(told_by(&place), 1, "records are appended to it still");
+    for number in 0..200 {
+        let data = format!("{number:>1000}");
+        database.events("other").append([NewEvent::new("Filled").data(data.as_bytes())]).expect("accepted");
+    }
+    settle(&database);
+    compact_in_time(&database, &clock);
+    assert_eq!(told_by(&place), 0);
+}
+
 #[test]
 fn a_store_keeps_its_events_as_long_as_it_is_told_to() {
     let place = Place::new();
