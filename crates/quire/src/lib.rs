@@ -75,6 +75,7 @@ mod checkpoint;
 mod compaction;
 mod deliver;
 mod duties;
+mod gauging;
 mod graph_memory;
 mod graph_slabs;
 mod keys;
