@@ -89,7 +89,7 @@ enum Command {
     Demo(demo::Demo),
     /// Measure how fast it is here
     Bench(bench::Bench),
-    /// Show what a database has done: counts and latencies
+    /// Show what a database has done, counts and latencies, and how far consumer groups are behind
     Stat(tools::Stat),
     /// Show what a database does, again and again, as rates
     Top(tools::Top),

@@ -1,4 +1,6 @@
-//! Small ways to write numbers for people.
+//! Small ways to write numbers, and texts that users chose, for people.
+
+use std::borrow::Cow;
 
 /// A count with its thousands apart: `12,345`.
 pub(crate) fn grouped(count: u64) -> String {
@@ -50,6 +52,24 @@ pub(crate) fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(count))
 }
 
+/// A text whose control characters are written as escapes, but for the ends of lines and tabs: what users keep must not speak to the
+/// terminal of who looks at it.
+pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
+    let is_spoken = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(is_spoken) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_spoken(character) {
+            escaped.extend(character.escape_default());
+        } else {
+            escaped.push(character);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +98,11 @@ mod tests {
     #[test]
     fn one_thing_has_no_plural() {
         assert_eq!([counted(1, "job"), counted(1_200, "job")], ["1 job", "1,200 jobs"]);
+    }
+
+    #[test]
+    fn what_would_speak_to_the_terminal_is_escaped() {
+        assert_eq!(without_controls("a\u{1b}[31mb\u{9b}\r\n\tç"), "a\\u{1b}[31mb\\u{9b}\\r\n\tç");
+        assert_eq!(without_controls("ä b"), "ä b");
     }
 }

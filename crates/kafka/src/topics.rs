@@ -92,7 +92,7 @@ pub(crate) fn with_uuid(database: u128, view: &View<'_>, uuid: Uuid) -> Option<T
     let name = match Numbered::of(database, uuid)? {
         Numbered::Stream(id) => view.streams.topic(id)?.name.to_owned(),
         Numbered::Events(number) => topic_name(view.events.stores().find(|(_, candidate)| *candidate == number)?.0)?,
-        Numbered::Jobs(number) => queue_topic_name(view.jobs.queue_logs().find(|log| log.number() == number)?.name())?,
+        Numbered::Jobs(number) => queue_topic_name(view.jobs.queue_log_numbered(number)?.name())?,
     };
     named(database, view, &name).filter(|topic| topic.uuid == uuid)
 }
@@ -104,7 +104,7 @@ pub(crate) fn name_of(database: u128, view: &View<'_>, topic: TopicId) -> Option
         topic_name(view.events.stores().find(|(_, candidate)| candidate.get() == outside)?.0)?
     } else {
         let number = outside & !OUTSIDE_QUEUE;
-        queue_topic_name(view.jobs.queue_logs().find(|log| log.number() == number)?.name())?
+        queue_topic_name(view.jobs.queue_log_numbered(number)?.name())?
     };
     // A topic or another store may have the name.
     (named(database, view, &name)?.kind.outside() == Some(outside)).then_some(name)

@@ -115,7 +115,7 @@ impl Control {
         if !alone && !directory.names()?.iter().any(|name| name == NAME) {
             return Err(in_use(None));
         }
-        let (file, words) = directory.words(NAME, WORDS)?;
+        let (file, words) = directory.words(NAME, WORDS, WORDS)?;
         let seat = Seat::take(directory)?;
         let mut control = Control { words, file, seat, opening: 0, _open: open };
         let word = |index: usize| control.words.word(index).load(Ordering::Acquire);

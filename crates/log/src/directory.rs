@@ -295,15 +295,15 @@ impl Directory {
         open().map_err(|error| Error::io("lock", &path, error))
     }
 
-    /// Opens a file of words and maps them; makes it when it is not there, or too short.
-    pub(crate) fn words(&self, name: &str, count: usize) -> Result<(Arc<dyn StoredFile>, SharedWords)> {
+    /// Opens a file of words and maps them; makes it when it is not there, or has fewer than `least`, and one with fewer than `count`
+    /// longer.
+    pub(crate) fn words(&self, name: &str, least: usize, count: usize) -> Result<(Arc<dyn StoredFile>, SharedWords)> {
         let path = self.path_of(name);
         let failed = |error| Error::io("open", &path, error);
         let file = self.storage.open(&path, Access::Create).map_err(failed)?;
-        let bytes = (count * 8) as u64;
-        if file.bytes().map_err(failed)? < bytes {
-            fill_with_zeros(&*file, 0, bytes, Fill::Small).map_err(failed)?;
-        }
+        let there = file.bytes().map_err(failed)?;
+        let kept = if there < (least * 8) as u64 { 0 } else { there };
+        fill_with_zeros(&*file, kept, (count * 8) as u64, Fill::Small).map_err(failed)?;
         let words = file.words(count).map_err(failed)?;
         Ok((file, words))
     }

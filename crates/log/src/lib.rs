@@ -80,7 +80,7 @@ pub use publish::{Slept, Woken};
 pub use reader::Reader;
 pub use recovery::{Cut, Recovery};
 pub use settings::{Durability, Settings};
-pub use statistics::{Histogram, Page};
+pub use statistics::{Gauge, Gauges, Histogram, Page};
 pub use steady::SteadyClock;
 pub use storage::{Access, Disk, Lock, Snapshot, Storage, StoredFile};
 pub use writer::{Appended, Turn, Writer};

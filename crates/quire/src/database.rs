@@ -64,6 +64,9 @@ pub enum Duty {
     Retain,
     /// Make jobs of the events that named subscriptions ask for.
     Deliver,
+    /// Tell on the statistics page how far consumer groups are behind, when anything was published since the last time, and a second is
+    /// over.
+    Gauge,
 }
 
 impl fmt::Display for Duty {
@@ -77,6 +80,7 @@ impl fmt::Display for Duty {
             Duty::Compact => "compact",
             Duty::Retain => "retain",
             Duty::Deliver => "deliver",
+            Duty::Gauge => "gauge",
         })
     }
 }

@@ -1,8 +1,9 @@
 //! What the background thread of a database is to do, and when: checkpoints, and what time brings to the queues.
 //!
 //! It sleeps until it is told of log to checkpoint or of a time at which a job is due. Time is the database's clock, which
-//! may be set: so a long sleep is cut short to look at it, and a step of the clock is noticed within a second. A database
-//! without a thread is told by [`Duties::take`] what there is to do.
+//! may be set: so a long sleep is cut short to look at it, and a step of the clock is noticed within a second. So is what was
+//! published and no gauge tells yet: no commit wakes anyone for it. A database without a thread is told by [`Duties::take`] what there
+//! is to do.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,9 @@ const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
 /// How long it leaves off after a failure, such as a full disk.
 const REST: Duration = Duration::from_secs(1);
+
+/// How long it is at least between two times at which gauges are told.
+const GAUGE_INTERVAL_MICROS: u64 = 1_000_000;
 
 /// What the thread is to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub(crate) enum Next {
     Follow,
     /// Let go of the records that their topics keep no longer.
     Retain,
+    /// Tell how far groups are behind.
+    Gauge,
     /// End.
     Stop,
 }
@@ -49,6 +55,9 @@ struct Pending {
     compact: Option<Timestamp>,
     /// The next time at which to look at topics for records that they keep no longer.
     retain: Option<Timestamp>,
+    /// Before this time gauges are not told again. Nobody is woken for them: that something was published is seen when the thread
+    /// looks at the clock, as it does all the time, for the look at topics is always due some day.
+    gauge_from: Timestamp,
     /// Until when the thread sleeps at most; `None` while it is awake, and looks at all this before it sleeps again.
     sleeps_until: Option<Timestamp>,
     stop: bool,
@@ -102,6 +111,7 @@ impl Duties {
             Next::Compact => pending.compact.take_if(|time| *time <= now).is_some(),
             Next::Follow => true,
             Next::Retain => pending.retain.take_if(|time| *time <= now).is_some(),
+            Next::Gauge => pending.take_gauge(now),
             Next::Stop => pending.stop,
         }
     }
@@ -112,8 +122,14 @@ impl Duties {
         self.changed.notify_all();
     }
 
-    /// Waits for the next duty. `now` tells the time, and `has_company` whether other processes have the log open.
-    pub(crate) fn next(&self, now: impl Fn() -> Timestamp, has_company: impl Fn() -> bool) -> Next {
+    /// Waits for the next duty. `now` tells the time, `has_company` whether other processes have the log open, and `is_gauged` whether
+    /// gauges tell what is published.
+    pub(crate) fn next(
+        &self,
+        now: impl Fn() -> Timestamp,
+        has_company: impl Fn() -> bool,
+        is_gauged: impl Fn() -> bool,
+    ) -> Next {
         let mut pending = self.lock();
         loop {
             if pending.stop {
@@ -123,6 +139,9 @@ impl Duties {
                 return Next::Checkpoint;
             }
             let time = now();
+            if !is_gauged() && pending.take_gauge(time) {
+                return Next::Gauge;
+            }
             let wait_micros =
                 |time_due: Option<Timestamp>| Some(time_due?.as_micros().saturating_sub(time.as_micros()));
             let (tick, compact) = (wait_micros(pending.due), wait_micros(pending.compact));
@@ -172,6 +191,15 @@ impl Pending {
         self.due = due;
         due.zip(self.sleeps_until).is_some_and(|(due, until)| due < until)
     }
+
+    /// Whether gauges may be told now; then not again before an interval is over.
+    fn take_gauge(&mut self, now: Timestamp) -> bool {
+        let takes = self.gauge_from <= now;
+        if takes {
+            self.gauge_from = now.plus_micros(GAUGE_INTERVAL_MICROS);
+        }
+        takes
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +221,7 @@ mod tests {
         let duties = Duties::default();
         let now = || Timestamp::from_micros(5);
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| duties.next(now, || false));
+            let thread = scope.spawn(|| duties.next(now, || false, || true));
             while duties.lock().sleeps_until.is_none() {
                 std::thread::yield_now();
             }

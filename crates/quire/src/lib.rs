@@ -76,6 +76,7 @@ mod compaction;
 mod deliver;
 mod duties;
 mod erasing;
+mod gauging;
 mod graph_memory;
 mod graph_slabs;
 mod keys;

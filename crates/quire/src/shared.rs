@@ -18,6 +18,7 @@ use crate::deliver::Deliveries;
 use crate::duties::{Duties, Next};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failing::{Failing, Failures};
+use crate::gauging::Gauging;
 use crate::giving_way;
 use crate::keys::KeyLooks;
 use crate::models::seed_of;
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     is_full: AtomicBool,
     /// What any topic asks of its producers.
     asked: Asked,
+    pub(crate) gauging: Gauging,
 }
 
 /// How long what no longer counts is kept, and when it is looked for.
@@ -118,6 +120,7 @@ impl Shared {
             failures: Failures::default(),
             is_full: AtomicBool::new(false),
             asked,
+            gauging: Gauging::default(),
         };
         shared.schedule_compaction();
         // What was appended may not have been delivered before the last one closed.
@@ -318,7 +321,8 @@ impl Shared {
 
     fn carry_out_duties(&self) {
         loop {
-            let done = match self.duties.next(|| self.log.clock().now(), || self.log.has_company()) {
+            let clock = || self.log.clock().now();
+            let done = match self.duties.next(clock, || self.log.has_company(), || self.is_gauged()) {
                 Next::Stop => return,
                 Next::Checkpoint => self.noted(Duty::Checkpoint, self.for_all(Shared::checkpoint)).map(drop),
                 // Who reads or commits is told.
@@ -332,6 +336,11 @@ impl Shared {
                     self.schedule_retention();
                     self.noted(Duty::Retain, self.for_all(Shared::retain)).map(drop)
                 }
+                // What can't be read is no reason for anything else to wait.
+                Next::Gauge => match self.noted(Duty::Gauge, self.gauge()) {
+                    Err(error) if error.kind() == ErrorKind::Failed => Err(error),
+                    _ => Ok(()),
+                },
             };
             match done {
                 Ok(()) => {}
@@ -400,7 +409,8 @@ impl Shared {
                 self.noted(duty, self.retain())
             }
             Duty::Deliver if self.deliveries.take().is_some() => self.noted(duty, self.deliver()),
-            Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain | Duty::Deliver => Ok(false),
+            Duty::Gauge if self.is_to_gauge()? && self.duties.take(Next::Gauge, now) => self.noted(duty, self.gauge()),
+            Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain | Duty::Deliver | Duty::Gauge => Ok(false),
         }
     }
 
@@ -526,6 +536,8 @@ impl Drop for Threads {
             // A thread that panicked has said so already.
             let _ = handle.join();
         }
+        // What was told is right while nobody has it open.
+        let _ = self.shared.gauge_at_the_end();
         // Only the length of the next opening depends on it, and the last one to close does it for all.
         if !self.shared.log.has_company() {
             let _ = self.shared.checkpoint();

@@ -186,6 +186,7 @@ fn work(random: &mut Rng) -> Action {
                     Duty::Compact,
                     Duty::Retain,
                     Duty::Deliver,
+                    Duty::Gauge,
                 ])
                 .expect("some"),
         ),

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::ops::Bound;
 
 /// Named things in the order of their creation.
 #[derive(Debug)]
@@ -81,5 +82,10 @@ impl<T> Catalogue<T> {
     /// The ids in the order of the names.
     pub(crate) fn ids_by_name(&self) -> impl Iterator<Item = u32> {
         self.ids.values().copied()
+    }
+
+    /// The ids in the order of the names, from a name on, whether or not it is there.
+    pub(crate) fn ids_from(&self, name: &str) -> impl Iterator<Item = u32> {
+        self.ids.range::<str, _>((Bound::Included(name), Bound::Unbounded)).map(|(_, id)| *id)
     }
 }

@@ -3,7 +3,7 @@
 //! What needs the log only is in `partition.rs`; here it is for those who have the state at hand anyway.
 
 use core::fmt;
-use core::ops::ControlFlow;
+use core::ops::{Bound, ControlFlow};
 
 use quire_model::{History, ReadError, Sequence, Timestamp};
 
@@ -116,6 +116,11 @@ impl Streams {
         self.groups.ids_by_name().filter_map(|id| self.group(id))
     }
 
+    /// The same from a name on, whether or not it is there: for who goes through many groups a few at a time.
+    pub fn groups_from(&self, name: &str) -> impl Iterator<Item = GroupInfo<'_>> {
+        self.groups.ids_from(name).filter_map(|id| self.group(id))
+    }
+
     /// The consumer group of this name.
     pub fn group_named(&self, name: &str) -> Option<GroupInfo<'_>> {
         self.group(self.groups.id(name)?)
@@ -215,10 +220,20 @@ impl Streams {
 
     /// Everything that this group committed, by topic and partition; nothing of a group that is not there.
     pub fn committed_by(&self, group: &str) -> impl Iterator<Item = (TopicId, u32, CommittedOffset<'_>)> {
+        self.committed_by_behind(group, None)
+    }
+
+    /// The same behind one topic and partition: for who goes through much of it a part at a time.
+    pub fn committed_by_behind(
+        &self,
+        group: &str,
+        behind: Option<(TopicId, u32)>,
+    ) -> impl Iterator<Item = (TopicId, u32, CommittedOffset<'_>)> {
         let group = self.groups.id(group).and_then(|id| self.groups.get(id));
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         group
             .into_iter()
-            .flat_map(|(_, group)| &group.offsets)
+            .flat_map(move |(_, group)| group.offsets.range((from, Bound::Unbounded)))
             .map(|((topic, partition), offset)| (*topic, *partition, committed(offset)))
     }
 

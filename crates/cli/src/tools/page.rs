@@ -2,11 +2,14 @@
 
 use std::io::{self, Write};
 
-use quire::tools::{Histogram, Page};
+use quire::tools::{Gauge, Gauges, Histogram, Page};
 use serde::Serialize;
 
 use crate::calendar;
-use crate::text::{bytes, grouped, nanos};
+use crate::text::{bytes, counted, grouped, nanos, without_controls};
+
+/// How wide the names of groups are at most before one stands out of its column.
+const GROUP_COLUMNS_MAX: usize = 48;
 
 /// The JSON form.
 #[derive(Debug, Serialize)]
@@ -25,6 +28,42 @@ pub(super) struct PageForm<'p> {
     append: Timing,
     sync: Timing,
     checkpoint: Timing,
+    /// Those that are furthest behind, the first of them the furthest; none when nobody has told any yet.
+    groups: Vec<GroupForm>,
+    groups_in_all: u64,
+    /// The last record that is known to count in the lags.
+    groups_position: Option<u64>,
+    /// When they were told.
+    groups_told_ms: Option<u64>,
+}
+
+/// How far a consumer group is behind.
+#[derive(Debug, Serialize)]
+pub(super) struct GroupForm {
+    /// Its name, or the beginning of a long one.
+    group: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_cut: bool,
+    /// How many records it has still to read, where it committed anything.
+    lag: u64,
+}
+
+impl GroupForm {
+    /// The groups that a page tells of.
+    pub(super) fn all_of(page: &Page) -> Vec<Self> {
+        let gauge = |gauge: &Gauge| GroupForm { group: gauge.name.clone(), is_cut: gauge.is_cut, lag: gauge.value };
+        page.gauges.iter().flat_map(|told| &told.first).map(gauge).collect()
+    }
+
+    /// The name for people, on one line.
+    pub(super) fn shown(&self) -> String {
+        let name = without_controls(&self.group).replace('\n', "\\n");
+        if self.is_cut { name + "…" } else { name }
+    }
+
+    pub(super) fn lag(&self) -> u64 {
+        self.lag
+    }
 }
 
 /// How long something took: percentiles are right to a factor of two.
@@ -70,6 +109,10 @@ impl<'p> PageForm<'p> {
             append: Timing::of(&page.append_ns),
             sync: Timing::of(&page.sync_ns),
             checkpoint: Timing::of(&page.checkpoint_ns),
+            groups: GroupForm::all_of(page),
+            groups_in_all: page.gauges.as_ref().map_or(0, |told| told.count),
+            groups_position: page.gauges.as_ref().map(|told| told.position.get()),
+            groups_told_ms: page.gauges.as_ref().map(|told: &Gauges| told.time.as_millis()),
         }
     }
 
@@ -104,7 +147,26 @@ impl<'p> PageForm<'p> {
         for (name, timing) in [("append", &self.append), ("sync", &self.sync), ("checkpoint", &self.checkpoint)] {
             timing.line(out, name)?;
         }
-        Ok(())
+        self.groups(out)
+    }
+
+    fn groups(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (Some(position), Some(told_ms), false) =
+            (self.groups_position, self.groups_told_ms, self.groups.is_empty())
+        else {
+            return Ok(());
+        };
+        let time = i64::try_from(told_ms).map_or_else(|_| "-".to_owned(), calendar::rfc3339);
+        let names: Vec<_> = self.groups.iter().map(GroupForm::shown).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).clamp(16, GROUP_COLUMNS_MAX);
+        writeln!(out, "  {:<width$} {:>16}  as of record {}, told at {time}", "groups", "lag", grouped(position))?;
+        for (name, group) in names.iter().zip(&self.groups) {
+            writeln!(out, "  {name:<width$} {:>16}", grouped(group.lag))?;
+        }
+        match self.groups_in_all - self.groups.len() as u64 {
+            0 => Ok(()),
+            others => writeln!(out, "  and {}", counted(others, "other")),
+        }
     }
 }
 

@@ -8,14 +8,18 @@ use clap::Args;
 use quire::tools::{self, Page, ShardPath};
 use serde::Serialize;
 
+use super::page::GroupForm;
 use crate::failure::{Failure, Result};
 use crate::stop::Stop;
 use crate::stopwatch::Stopwatch;
-use crate::text::{bytes, grouped, nanos};
+use crate::text::{bytes, counted, grouped, nanos};
 use crate::threads;
 
 /// Moves to the upper left corner and clears what stands there (ECMA-48: CUP, ED).
 const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Of so many groups is shown how far they are behind, for people.
+const GROUPS_SHOWN: usize = 5;
 
 /// What `quire top` takes.
 #[derive(Debug, Args)]
@@ -53,6 +57,8 @@ struct Rates<'r> {
     sync_p50_ns: u64,
     sync_p99_ns: u64,
     sync_max_ns: u64,
+    /// Those that are furthest behind, as it was told last.
+    groups: Vec<GroupForm>,
 }
 
 impl Top {
@@ -114,6 +120,7 @@ impl<'r> Rates<'r> {
             sync_p50_ns: sync.quantile_ns(0.5),
             sync_p99_ns: sync.quantile_ns(0.99),
             sync_max_ns: sync.quantile_ns(1.0),
+            groups: GroupForm::all_of(after),
         }
     }
 
@@ -156,6 +163,14 @@ impl<'r> Rates<'r> {
             self.rolls,
             self.checkpoints,
             grouped(after.errors)
-        )
+        )?;
+        let shown = |group: &GroupForm| format!("{} {}", group.shown(), grouped(group.lag()));
+        let shown: Vec<_> = self.groups.iter().take(GROUPS_SHOWN).map(shown).collect();
+        match &after.gauges {
+            Some(told) if told.count > 0 => {
+                writeln!(out, "lag        {}; {} in all", shown.join(", "), counted(told.count, "group"))
+            }
+            _ => Ok(()),
+        }
     }
 }

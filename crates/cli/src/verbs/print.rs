@@ -1,6 +1,5 @@
 //! How answers are printed: JSON as it came, one object a line, or the same for people.
 
-use std::borrow::Cow;
 use std::io::Write;
 
 use clap::Args;
@@ -9,6 +8,7 @@ use serde_json::Value;
 use super::exact;
 use crate::calendar;
 use crate::failure::Result;
+use crate::text::without_controls;
 
 /// In which form to print.
 #[derive(Debug, Clone, Copy, Args)]
@@ -35,24 +35,6 @@ impl Form {
         }
         Ok(())
     }
-}
-
-/// A text whose control characters are written as escapes, but for the ends of lines and tabs: what users keep must not speak to the
-/// terminal of who looks at it.
-fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_spoken = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
-    if !text.contains(is_spoken) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_spoken(character) {
-            escaped.extend(character.escape_default());
-        } else {
-            escaped.push(character);
-        }
-    }
-    Cow::Owned(escaped)
 }
 
 /// The things in a list of an answer.
@@ -98,12 +80,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn what_would_speak_to_the_terminal_is_escaped() {
-        assert_eq!(without_controls("a\u{1b}[31mb\u{9b}\r\n\tç"), "a\\u{1b}[31mb\\u{9b}\\r\n\tç");
-        assert_eq!(without_controls("ä b"), "ä b");
-    }
 
     #[test]
     fn bytes_are_shown_in_whichever_way_they_came() {

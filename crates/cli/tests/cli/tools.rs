@@ -60,6 +60,58 @@ fn top_shows_what_happens_between_two_looks() {
     assert!(text.starts_with("shard-0000") && !text.contains('\x1b'), "{text}");
 }
 
+#[test]
+fn stat_and_top_show_how_far_groups_are_behind_while_a_server_runs_and_when_it_has_stopped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let server = Server::start(&data);
+    let path = data.to_str().expect("text");
+    let stat = || lines(&run(&["stat", "--json", path]).succeeded()).remove(0);
+    let has_groups = |text: &str| text.contains("as of record");
+    assert!(!has_groups(&run(&["stat", path]).succeeded()), "there is none");
+    let produce = r#"{"produce": {"topic": "t", "partition": 0, "value": "x"}}"#;
+    let offset = |group: &str, offset: u64| {
+        format!(r#"{{"commit_offset": {{"group": {group}, "topic": "t", "partition": 0, "offset": {offset}}}}}"#)
+    };
+    let commit = |parts: &[String]| {
+        let (status, answer) = server.ask("POST", "/v1/commit", &format!(r#"{{"parts": [{}]}}"#, parts.join(",")));
+        assert_eq!(status, 200, "{answer}");
+    };
+    commit(&vec![produce.to_owned(); 1_500]);
+    let long = format!("\"{}\"", "long ".repeat(40));
+    let mut parts = vec![offset("\"billing\"", 200), offset("\"a\\nb\\u001b\"", 1_499), offset(&long, 1_498)];
+    parts.extend((0..100).map(|number| offset(&format!("\"idle {number}\""), 1_500)));
+    commit(&parts);
+    // Within a second or so.
+    let live = loop {
+        let live = stat();
+        if live["groups_in_all"] == 103 {
+            break live;
+        }
+    };
+    let groups = live["groups"].as_array().expect("a list");
+    assert_eq!(groups.len(), 95);
+    assert_eq!(groups[0], serde_json::json!({ "group": "billing", "lag": 1_300 }));
+    assert_eq!((&groups[1]["lag"], &groups[1]["is_cut"]), (&2.into(), &true.into()), "{live}");
+    let metrics = server.ask("GET", "/v1/stats", "").1;
+    let told = metrics["groups"].as_array().expect("a list").iter().find(|group| group["group"] == "billing");
+    assert_eq!(told.expect("there")["lag"], 1_300, "{metrics}");
+    let top = run(&["top", path, "--interval-ms", "1", "--count", "1"]).succeeded();
+    assert!(top.contains("lag        billing 1,300, long long"), "{top}");
+    assert!(top.trim_end().ends_with("idle 1 0; 103 groups in all"), "{top}");
+    let top = lines(&run(&["top", path, "--json", "--interval-ms", "1", "--count", "1"]).succeeded()).remove(0);
+    assert_eq!(top["groups"], live["groups"]);
+    commit(&[offset("\"billing\"", 1_500)]);
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let after = stat();
+    assert_eq!((&after["groups"][0]["lag"], &after["groups_position"]), (&2.into(), &3.into()), "{after}");
+    assert!(after["groups_told_ms"].as_u64() >= live["groups_told_ms"].as_u64());
+    let text = run(&["stat", path]).succeeded();
+    assert!(has_groups(&text) && text.ends_with("and 8 others\n"), "{text}");
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["a\\nb\\u{1b}", "1"])), "{text}");
+    assert!(text.lines().any(|line| line.contains("long long…") || line.contains("lo… ")), "{text}");
+}
+
 /// A database that a server made and closed: so many commits.
 fn made(data: &std::path::Path, commits: usize) {
     let server = Server::start(data);

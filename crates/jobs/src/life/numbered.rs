@@ -25,6 +25,12 @@ impl Jobs {
         Some(QueueLog { queue: *queue, name: Arc::clone(name) })
     }
 
+    /// The events of the queue with this [number](QueueLog::number); `None` when there is none, or none any more.
+    pub fn queue_log_numbered(&self, number: u32) -> Option<QueueLog> {
+        let queue = self.queues.get(&QueueId(number)).filter(|queue| queue.destroyed_at.is_none())?;
+        Some(QueueLog { queue: QueueId(number), name: Arc::clone(&queue.name) })
+    }
+
     /// The events of every queue, by name.
     pub fn queue_logs(&self) -> impl Iterator<Item = QueueLog> {
         self.queue_ids.iter().map(|(name, queue)| QueueLog { queue: *queue, name: Arc::clone(name) })

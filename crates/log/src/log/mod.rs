@@ -11,6 +11,7 @@ use std::sync::Arc;
 use quire_model::Position;
 
 use crate::checkpoint::{self, Checkpoint, Mark, PassOn};
+use crate::clock::Clock;
 use crate::components::Duty;
 use crate::deadline::Deadline;
 use crate::error::{Damage, Result};
@@ -263,6 +264,20 @@ impl Log {
     /// Notes on the statistics page that a commit was refused.
     pub fn note_refusal(&self) {
         self.shared().counters.refusal();
+    }
+
+    /// Puts gauges on the statistics page in the place of those that were told before: names, and a number for each. What a name means, the log
+    /// does not know. As many of the first are kept as there is room for, which is 95, of their names 112 bytes, and how many they all are.
+    /// `position` is the last record that is known to count in them. Of several processes, the one that [has the duties](Log::takes_duties) tells them.
+    pub fn tell_gauges(&self, position: Position, gauges: &[(String, u64)]) {
+        let shared = self.shared();
+        shared.counters.tell_gauges(position, shared.clock.now(), gauges);
+    }
+
+    /// The last record that counts in the gauges on the statistics page, whoever told them; `None` when nobody has, or was cut off in the
+    /// middle of it.
+    pub fn gauges_position(&self) -> Option<Position> {
+        self.shared().counters.gauges_position()
     }
 
     /// Counts since the log was opened.

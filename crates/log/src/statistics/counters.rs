@@ -3,15 +3,15 @@
 //! What only the one who appends counts is loaded and stored; the rest is added atomically, for others may count it at the
 //! same time. All of it is relaxed: no number waits for another.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use quire_mapped::SharedWords;
 use quire_model::{Position, Timestamp};
 use quire_threads::AtomicU64;
 
 use super::histogram::bucket_of;
-use super::{MAGIC, NAME, VERSION, WORDS, word};
+use super::{COUNTS, MAGIC, NAME, VERSION, WORDS, table, word};
 use crate::clock::Clock;
 use crate::directory::Directory;
 use crate::error::Result;
@@ -40,6 +40,8 @@ pub(crate) struct Counters {
     at_opening: Counts,
     /// When an append was last timed, in microseconds.
     timed_at: AtomicU64,
+    /// Held by whoever tells gauges.
+    telling: Mutex<()>,
 }
 
 /// The counts that a log tells of itself.
@@ -53,8 +55,8 @@ pub(crate) struct Counts {
 impl Counters {
     /// Maps the page of a log, and begins a new one where there is none that is right.
     pub(crate) fn open(directory: &Directory, identity: Identity, clock: Arc<dyn Clock>) -> Result<Self> {
-        let (_, words) = directory.words(NAME, WORDS)?;
-        let mut counters = Counters { words, clock, at_opening: Counts::default(), timed_at: AtomicU64::new(0) };
+        let (_, words) = directory.words(NAME, COUNTS, WORDS)?;
+        let mut counters = Counters::of(words, clock);
         let expected =
             [MAGIC, VERSION, identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
         debug_assert_eq!((word::DATABASE, word::SHARD), (2, expected.len() - 1));
@@ -75,7 +77,12 @@ impl Counters {
         let single = [word::APPENDS, word::ENTRIES, word::BYTES, word::ERRORS, word::SYNCS];
         // Syncs of a few nanoseconds.
         let words = SharedWords::in_memory(single.into_iter().chain(word::SYNC_NS..word::SYNC_NS + 8));
-        Counters { words, clock, at_opening: Counts::default(), timed_at: AtomicU64::new(0) }
+        Counters::of(words, clock)
+    }
+
+    fn of(words: SharedWords, clock: Arc<dyn Clock>) -> Self {
+        let (at_opening, timed_at) = (Counts::default(), AtomicU64::new(0));
+        Counters { words, clock, at_opening, timed_at, telling: Mutex::default() }
     }
 
     /// An append begins, at this time. Gives back when, on the clock that measures, if this one is to be timed.
@@ -128,6 +135,17 @@ impl Counters {
     pub(crate) fn sync(&self, begun: u64) -> u64 {
         self.add(word::SYNCS, 1);
         self.took(Stage::Sync, begun)
+    }
+
+    /// Puts these in the place of the gauges that were told before. Of several processes, one at a time may do so.
+    pub(crate) fn tell_gauges(&self, position: Position, time: Timestamp, gauges: &[(String, u64)]) {
+        let _one_at_a_time = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        table::write(&self.words, position, time, gauges);
+    }
+
+    /// The position of which gauges were told last, by anyone; `None` when none were, or only half of them.
+    pub(crate) fn gauges_position(&self) -> Option<Position> {
+        table::position(&self.words)
     }
 
     /// The time on the clock that measures, for a stage that begins.

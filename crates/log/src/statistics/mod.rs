@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! append · roll · sync · checkpoint ─▶ Counters ─▶ shard-0000/statistics ─▶ Page::read, by anyone, without a lock
+//!          Log::tell_gauges ─▶ table ─▶     behind the counts
 //! ```
 //! Nothing depends on it: a page that is lost or damaged begins anew at zero, and a crash may lose what was counted since
 //! the kernel last wrote the file. Counts are totals since the page was made, over every process that opened the log, so
@@ -10,16 +11,20 @@
 mod counters;
 mod histogram;
 mod page;
+mod table;
 
 pub(crate) use counters::Counters;
 pub use histogram::Histogram;
 pub use page::Page;
+pub use table::{Gauge, Gauges};
 
 /// The file's name.
 const NAME: &str = "statistics";
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIRESTA");
 const VERSION: u64 = 1;
-const WORDS: usize = 512;
+const WORDS: usize = 2048;
+/// The words of the counts. What has no more is a page to which no gauge was ever told.
+const COUNTS: usize = 512;
 
 /// Where things stand on the page, in words. What one writer changes shares a cache line with nothing that others do.
 mod word {

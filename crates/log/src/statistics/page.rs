@@ -6,10 +6,14 @@ use std::sync::Arc;
 use quire_model::{Position, Timestamp};
 
 use super::histogram::{BUCKETS, Histogram};
+use super::table::{self, Gauges};
 use super::{MAGIC, NAME, VERSION, WORDS, word};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::storage::Disk;
+
+/// So often a page is read at most until it has whole gauges: to write them takes some microseconds.
+const LOOKS_MAX: u32 = 8;
 
 /// The counts of a log as they stood when the page was read: totals since [`Page::since`], over every process that had it
 /// open.
@@ -58,6 +62,8 @@ pub struct Page {
     pub sync_ns: Histogram,
     /// How long it took to write checkpoints.
     pub checkpoint_ns: Histogram,
+    /// What whoever uses the log has told; `None` when nothing was, or it was cut off in the middle of that.
+    pub gauges: Option<Gauges>,
 }
 
 impl Page {
@@ -66,7 +72,14 @@ impl Page {
     /// # Errors
     /// [`Error::Io`] when there is none that can be read, [`Error::Damaged`] when it is none, [`Error::NewerFormat`].
     pub fn read(shard: &Path) -> Result<Self> {
-        Page::read_in(&Directory::open(Arc::new(Disk), shard)?)
+        let directory = Directory::open(Arc::new(Disk), shard)?;
+        for _ in 1..LOOKS_MAX {
+            let page = Page::read_in(&directory)?;
+            if page.gauges.is_some() {
+                return Ok(page);
+            }
+        }
+        Page::read_in(&directory)
     }
 
     pub(crate) fn read_in(directory: &Directory) -> Result<Self> {
@@ -106,6 +119,7 @@ impl Page {
             append_ns: histogram(word::APPEND_NS),
             sync_ns: histogram(word::SYNC_NS),
             checkpoint_ns: histogram(word::CHECKPOINT_NS),
+            gauges: table::read(bytes),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The statistics page: what another process reads of a log that is at work, and what becomes of it when it is damaged.
 
-use quire_log::{Durability, Error, Page};
-use quire_model::Timestamp;
+use quire_log::{Durability, Error, Gauge, Page};
+use quire_model::{Position, Timestamp};
 
 use crate::shard::{BOTH, Shard, append, assert_samples, extend, filled, sample, settings};
 
@@ -94,4 +94,99 @@ fn reading_a_page_that_is_none_says_so() {
     assert!(matches!(read(&whole.without("statistics")), Error::Io { .. }));
     assert!(matches!(read(&whole.with("statistics", |file| file.truncate(7))), Error::Damaged { .. }));
     assert!(matches!(read(&whole.with("statistics", |file| file[8] = 9)), Error::NewerFormat { version: 9, .. }));
+}
+
+/// Gauges as they are told.
+fn gauges<'a>(named: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<(String, u64)> {
+    named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn whole(name: &str, value: u64) -> Gauge {
+    Gauge { name: name.to_owned(), is_cut: false, value }
+}
+
+#[test]
+fn gauges_are_read_as_they_were_told_last_also_after_a_restart() {
+    let (shard, opened) = filled(Durability::Os, 3);
+    assert_eq!((Page::read(shard.path()).unwrap().gauges, opened.log.gauges_position()), (None, None));
+    opened.log.tell_gauges(Position::new(2), &gauges([("billing", 7), ("Versand \u{fc}ber Nacht", 0)]));
+    let counts = Page::read(shard.path()).unwrap();
+    let told = counts.gauges.clone().unwrap();
+    assert_eq!((told.position, told.count), (Position::new(2), 2));
+    assert_eq!(told.first, [whole("billing", 7), whole("Versand \u{fc}ber Nacht", 0)]);
+    opened.log.tell_gauges(Position::new(3), &gauges([("x", u64::MAX)]));
+    drop(opened);
+    let told = Page::read(shard.path()).unwrap().gauges.unwrap();
+    assert_eq!((told.position, told.count, told.first), (Position::new(3), 1, vec![whole("x", u64::MAX)]));
+    let opened = shard.open();
+    assert_eq!(opened.log.gauges_position(), Some(Position::new(3)));
+    opened.log.tell_gauges(Position::new(3), &[]);
+    let page = Page::read(shard.path()).unwrap();
+    assert_eq!(page.gauges.map(|told| (told.count, told.first)), Some((0, Vec::new())));
+    assert_eq!(page.appends, counts.appends);
+}
+
+#[test]
+fn of_many_gauges_the_first_are_kept_and_of_a_long_name_its_beginning() {
+    let (shard, opened) = filled(Durability::Os, 1);
+    let many: Vec<_> = (0..1_000).map(|number| (format!("group {number}"), 1_000 - number)).collect();
+    opened.log.tell_gauges(Position::new(1), &many);
+    let told = Page::read(shard.path()).unwrap().gauges.unwrap();
+    assert_eq!((told.count, told.first.len()), (1_000, 95));
+    assert!(told.first.iter().zip(&many).all(|(told, (name, value))| *told == whole(name, *value)));
+    // The last character of the second would be cut in halves.
+    let (exact, odd) = ("e".repeat(112), format!("{}\u{fc}", "o".repeat(111)));
+    opened.log.tell_gauges(Position::new(1), &gauges([(&*exact, 1), (&*odd, 2)]));
+    let told = Page::read(shard.path()).unwrap().gauges.unwrap().first;
+    assert_eq!(told, [whole(&exact, 1), Gauge { name: "o".repeat(111), is_cut: true, value: 2 }]);
+}
+
+#[test]
+fn gauges_that_are_damaged_or_written_in_half_are_told_as_none_and_the_counts_are_read() {
+    let (shard, opened) = filled(Durability::Os, 3);
+    opened.log.tell_gauges(Position::new(2), &gauges([("billing", 7)]));
+    let before = shard.snapshot();
+    opened.log.tell_gauges(Position::new(3), &gauges([("billing", 9), ("shipping", 1)]));
+    drop(opened);
+    let after = shard.snapshot();
+    let read = |snapshot: &crate::shard::Snapshot| Page::read(snapshot.shard().path()).unwrap();
+    let [old, new] = [&before, &after].map(|snapshot| snapshot.files["statistics"].clone());
+    let told = [&before, &after].map(|snapshot| read(snapshot).gauges);
+    let (table, mut halves) = (512 * 8..old.len(), 0);
+    // Whoever writes may die behind each of its words, or a power failure keep the rest.
+    for at in table.clone().step_by(8).skip(1) {
+        for [first, rest] in [[&new, &old], [&old, &new]] {
+            let half = after.with("statistics", |file| *file = [&first[..at], &rest[at..]].concat());
+            let page = read(&half);
+            assert_eq!(page.appends, 3);
+            halves += usize::from(page.gauges.is_none());
+            assert!(page.gauges.is_none() || told.contains(&page.gauges), "at {at}: {page:?}");
+        }
+    }
+    assert!(halves > 20, "{halves}");
+    for at in table.step_by(3).take_while(|at| *at < (528 + 2 * 16) * 8) {
+        let page = read(&after.with("statistics", |file| file[at] ^= 1));
+        assert!(page.gauges.is_none(), "at {at}");
+    }
+    // The next who tells any makes them whole.
+    let shard = after.with("statistics", |file| file[512 * 8..513 * 8].fill(0)).shard();
+    let opened = shard.open();
+    assert_eq!(opened.log.gauges_position(), None);
+    opened.log.tell_gauges(Position::new(3), &gauges([("billing", 9)]));
+    assert_eq!(Page::read(shard.path()).unwrap().gauges.unwrap().first, [whole("billing", 9)]);
+}
+
+#[test]
+fn a_page_of_before_there_were_gauges_is_made_longer_and_counts_on() {
+    let (shard, opened) = filled(Durability::Os, 30);
+    opened.log.tell_gauges(Position::new(30), &gauges([("billing", 7)]));
+    drop(opened);
+    let short = shard.snapshot().with("statistics", |file| file.truncate(512 * 8)).shard();
+    let page = Page::read(short.path()).unwrap();
+    assert_eq!((page.appends, page.gauges), (30, None));
+    let mut opened = short.open();
+    extend(&mut opened, 31);
+    opened.log.tell_gauges(Position::new(31), &gauges([("billing", 8)]));
+    let page = Page::read(short.path()).unwrap();
+    assert_eq!((page.appends, page.gauges.unwrap().first), (31, vec![whole("billing", 8)]));
 }

@@ -7,8 +7,8 @@ use crate::decide::Commands;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::EventPosition;
 use crate::handles::only;
-use crate::jobs::QueueLog;
-use crate::streams::{Command, Despite, MemberId, Partition, PartitionOffsets, TopicRef};
+use crate::handles::read_by::{OUTSIDE_QUEUE, ReadBy, unread};
+use crate::streams::{Command, Despite, MemberId, TopicRef};
 
 /// A consumer group. See [`Database::group`].
 #[derive(Debug, Clone, Copy)]
@@ -58,10 +58,6 @@ pub enum Source {
     Queue(String),
 }
 
-/// The bit that tells the numbers of queues from those of event stores, where a group commits in what is no topic
-/// ([`TopicRef::Outside`]).
-pub const OUTSIDE_QUEUE: u32 = 1 << 30;
-
 /// Which event of a queue a group is to read next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextEvent {
@@ -71,13 +67,6 @@ pub enum NextEvent {
     ToCome,
     /// The one with this number.
     Numbered(Sequence),
-}
-
-/// What a group has committed in, to be read without the state.
-enum Read {
-    Partition(Partition),
-    Store,
-    Queue(QueueLog),
 }
 
 /// How far a group has read a partition.
@@ -102,7 +91,7 @@ pub struct GroupOffset {
 impl GroupOffset {
     /// How many records the group has still to read: what is deleted is not counted.
     pub fn lag(&self) -> u64 {
-        self.next.get().saturating_sub(self.offset.max(self.start).get())
+        unread(self.offset, (self.start, self.next))
     }
 }
 
@@ -135,20 +124,11 @@ impl<'a> Group<'a> {
             let protected = streams.protected_by(self.name).filter_map(name_of);
             let mut reads = Vec::new();
             let offsets = streams.committed_by(self.name).filter_map(|(topic, partition, committed)| {
-                let (source, read) = match topic.as_outside() {
-                    None => {
-                        (Source::Topic(name_of(topic)?), Read::Partition(streams.partition(topic, partition).ok()?))
-                    }
-                    Some(number) if number & OUTSIDE_QUEUE != 0 => {
-                        let mut queues = view.jobs.queue_logs();
-                        let queue = queues.find(|queue| queue.number() == number & !OUTSIDE_QUEUE)?;
-                        (Source::Queue(queue.name().to_owned()), Read::Queue(queue))
-                    }
-                    Some(number) => {
-                        let mut stores = view.events.stores();
-                        let store = stores.find(|(_, store)| store.get() == number)?.0;
-                        (Source::Store(store.to_owned()), Read::Store)
-                    }
+                let read = ReadBy::find(streams, view.events, view.jobs, topic, partition)?;
+                let source = match &read {
+                    ReadBy::Partition(_) => Source::Topic(name_of(topic)?),
+                    ReadBy::Queue(queue) => Source::Queue(queue.name().to_owned()),
+                    ReadBy::Store(store, _) => Source::Store(view.events.store_name(*store)?.to_owned()),
                 };
                 reads.push(read);
                 let (start, next) = (Sequence::new(1), Sequence::new(0));
@@ -167,18 +147,7 @@ impl<'a> Group<'a> {
         let Some((mut description, reads)) = found.wait()? else { return Ok(None) };
         let history = self.database.history();
         for (offset, read) in description.offsets.iter_mut().zip(reads) {
-            match read {
-                Read::Partition(partition) => {
-                    let PartitionOffsets { start, next } = partition.offsets(&history)?;
-                    (offset.start, offset.next) = (start, next);
-                }
-                Read::Queue(queue) => (offset.start, offset.next) = queue.bounds(&history)?,
-                Read::Store => {
-                    if let Source::Store(store) = &offset.source {
-                        offset.next = Sequence::new(self.database.events(store).head()?.get() + 1);
-                    }
-                }
-            }
+            (offset.start, offset.next) = read.bounds(&history)?;
         }
         Ok(Some(description))
     }

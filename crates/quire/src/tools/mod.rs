@@ -25,7 +25,7 @@ pub use on::On;
 pub use quire_log::inspect::{
     FileKind, Finding, Part, Record, SegmentFile, Severity, Stretch, Survey, SurveyedFile, Totals,
 };
-pub use quire_log::{Checkpoint, Histogram, Identity, Page};
+pub use quire_log::{Checkpoint, Gauge, Gauges, Histogram, Identity, Page};
 pub use quire_model::Entry;
 pub use repair::{RepairPlan, RepairStep, repair};
 pub use restore::restore;

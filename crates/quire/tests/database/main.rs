@@ -27,6 +27,7 @@ mod consumers;
 mod corpus;
 mod damaged;
 mod duties;
+mod gauges;
 mod members;
 mod opening;
 mod overload;

@@ -59,7 +59,7 @@ fn words(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
             true => {
                 writeln!(out, "{}", json!({ "word": index, "hex": format!("{word:016x}"), "number": number }))?;
             }
-            false => writeln!(out, "word {index:>3}  {word:016x}  {number:>16}")?,
+            false => writeln!(out, "word {index:>4}  {word:016x}  {number:>16}")?,
         }
     }
     Ok(())

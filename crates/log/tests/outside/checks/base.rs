@@ -109,7 +109,8 @@ pub(crate) fn append(opened: &mut Opened, number: u64) -> Result<(), Error> {
 impl Base {
     /// Several segments, all but the last with an index, and a checkpoint.
     pub(crate) fn plain() -> Base {
-        Base::made(|_| {})
+        let gauges = [("billing".to_owned(), 7), ("a long name ".repeat(12), 0)];
+        Base::made(|opened| opened.log.tell_gauges(opened.writer.mark().position, &gauges))
     }
 
     /// The same, of which what is before the checkpoint was compacted: packed.

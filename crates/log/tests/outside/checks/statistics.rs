@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use quire_log::Page;
+use quire_model::Position;
 
 use super::base::{Base, RECORDS, answers, append};
 
@@ -27,6 +28,9 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
     let after = Page::read(shard.path()).expect("there is one while the log is open");
     assert_eq!(after.appends, before.appends.wrapping_add(1));
     looked_at(&after, &before);
+    opened.log.tell_gauges(Position::new(1), &[("a gauge".to_owned(), 7)]);
+    let told = Page::read(shard.path()).expect("there is one while the log is open").gauges.expect("told");
+    assert_eq!((told.count, &*told.first[0].name, told.first[0].value), (1, "a gauge", 7));
     let all = answers(&opened).expect("its segments are sound").all;
     assert!(all.starts_with(&PLAIN.answers.all) && all.len() == PLAIN.answers.all.len() + 3);
     is_read
@@ -40,5 +44,8 @@ fn looked_at(page: &Page, before: &Page) {
             assert!(histogram.quantile_ns(0.5) <= histogram.quantile_ns(1.0));
             assert!(histogram.mean_ns() <= histogram.total_ns);
         }
+    }
+    if let Some(told) = &page.gauges {
+        assert!(told.first.len() as u64 <= told.count);
     }
 }
