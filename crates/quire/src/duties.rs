@@ -1,8 +1,9 @@
-//! What the background thread of a database is to do, and when: checkpoints, and what time brings to the queues.
+//! What the background threads of a database are to do, and when: one what time brings to the queues, and another what may take long, such as
+//! checkpoints, for which nobody's job is to wait.
 //!
-//! It sleeps until it is told of log to checkpoint or of a time at which a job is due. Time is the database's clock, which
+//! They sleep until they are told of log to checkpoint or of a time at which a job is due. Time is the database's clock, which
 //! may be set: so a long sleep is cut short to look at it, and a step of the clock is noticed within a second. So is what was
-//! published and no gauge tells yet: no commit wakes anyone for it. A database without a thread is told by [`Duties::take`] what there
+//! published and no gauge tells yet: no commit wakes anyone for it. A database without threads is told by [`Duties::take`] what there
 //! is to do.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use quire_model::Timestamp;
 
-/// How long the thread sleeps at most while something will be due, for the clock may step; and how far an idle process falls
+/// How long a thread sleeps at most while something will be due, for the clock may step; and how far an idle process falls
 /// behind what others append.
 const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
@@ -20,7 +21,7 @@ const REST: Duration = Duration::from_secs(1);
 /// How long it is at least between two times at which gauges are told.
 const GAUGE_INTERVAL_MICROS: u64 = 1_000_000;
 
-/// What the thread is to do next.
+/// What a thread is to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Save the models' state.
@@ -56,9 +57,9 @@ struct Pending {
     /// The next time at which to look at topics for records that they keep no longer.
     retain: Option<Timestamp>,
     /// Before this time gauges are not told again. Nobody is woken for them: that something was published is seen when the thread
-    /// looks at the clock, as it does all the time, for the look at topics is always due some day.
+    /// looks at the clock.
     gauge_from: Timestamp,
-    /// Until when the thread sleeps at most; `None` while it is awake, and looks at all this before it sleeps again.
+    /// Until when the thread sleeps at most that takes in what is due; `None` while it is awake, and looks at that before it sleeps again.
     sleeps_until: Option<Timestamp>,
     stop: bool,
 }
@@ -90,7 +91,7 @@ impl Duties {
         self.changed.notify_all();
     }
 
-    /// The thread is to end.
+    /// The threads are to end.
     pub(crate) fn stop(&self) {
         self.lock().stop = true;
         self.changed.notify_all();
@@ -116,48 +117,23 @@ impl Duties {
         }
     }
 
-    /// The thread is to look again at what it asks others for.
+    /// The threads are to look again at what they ask others for.
     pub(crate) fn look(&self) {
         drop(self.lock());
         self.changed.notify_all();
     }
 
-    /// Waits for the next duty. `now` tells the time, `has_company` whether other processes have the log open, and `is_gauged` whether
-    /// gauges tell what is published.
-    pub(crate) fn next(
-        &self,
-        now: impl Fn() -> Timestamp,
-        has_company: impl Fn() -> bool,
-        is_gauged: impl Fn() -> bool,
-    ) -> Next {
+    /// Waits for the next duty that is done in a moment: what time brings to the queues, and what others published. `now` tells the time, and
+    /// `has_company` whether other processes have the log open.
+    pub(crate) fn next_prompt(&self, now: impl Fn() -> Timestamp, has_company: impl Fn() -> bool) -> Next {
         let mut pending = self.lock();
         loop {
             if pending.stop {
                 return Next::Stop;
             }
-            if std::mem::take(&mut pending.checkpoint) {
-                return Next::Checkpoint;
-            }
             let time = now();
-            if !is_gauged() && pending.take_gauge(time) {
-                return Next::Gauge;
-            }
-            let wait_micros =
-                |time_due: Option<Timestamp>| Some(time_due?.as_micros().saturating_sub(time.as_micros()));
-            let (tick, compact) = (wait_micros(pending.due), wait_micros(pending.compact));
-            let retain = wait_micros(pending.retain);
-            let due = tick.into_iter().chain(compact).chain(retain).min().map(Duration::from_micros);
+            let due = pending.due.map(|due| until(due, time));
             if due == Some(Duration::ZERO) {
-                // What comes back only after an interval goes first: a tick that fails, on a full disk, is due again at
-                // once, and must not keep from their turn those that give space back.
-                if retain == Some(0) {
-                    pending.retain = None;
-                    return Next::Retain;
-                }
-                if compact == Some(0) {
-                    pending.compact = None;
-                    return Next::Compact;
-                }
                 // The tick says what is due next.
                 return Next::Tick;
             }
@@ -176,6 +152,33 @@ impl Duties {
             if company && waited.timed_out() && wait == LOOKED_EVERY {
                 return Next::Follow;
             }
+        }
+    }
+
+    /// Waits for the next duty that may take long. `now` tells the time, and `is_gauged` whether gauges tell what is published.
+    pub(crate) fn next_long(&self, now: impl Fn() -> Timestamp, is_gauged: impl Fn() -> bool) -> Next {
+        let mut pending = self.lock();
+        loop {
+            if pending.stop {
+                return Next::Stop;
+            }
+            if std::mem::take(&mut pending.checkpoint) {
+                return Next::Checkpoint;
+            }
+            let time = now();
+            if !is_gauged() && pending.take_gauge(time) {
+                return Next::Gauge;
+            }
+            if pending.retain.take_if(|due| *due <= time).is_some() {
+                return Next::Retain;
+            }
+            if pending.compact.take_if(|due| *due <= time).is_some() {
+                return Next::Compact;
+            }
+            let due = pending.retain.into_iter().chain(pending.compact).min();
+            let wait = due.map_or(LOOKED_EVERY, |due| until(due, time).min(LOOKED_EVERY));
+            let waited = self.changed.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner);
+            pending = waited.0;
         }
     }
 
@@ -202,6 +205,11 @@ impl Pending {
     }
 }
 
+/// How long it is until a time.
+fn until(due: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_micros(due.as_micros().saturating_sub(now.as_micros()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,7 +229,7 @@ mod tests {
         let duties = Duties::default();
         let now = || Timestamp::from_micros(5);
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| duties.next(now, || false, || true));
+            let thread = scope.spawn(|| duties.next_prompt(now, || false));
             while duties.lock().sleeps_until.is_none() {
                 std::thread::yield_now();
             }

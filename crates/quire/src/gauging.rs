@@ -23,8 +23,6 @@ const LOOKED_UP_AT_ONCE: usize = 256;
 pub(crate) struct Gauging {
     /// Whether this process has looked since it opened the database: what stands there from before may not be of this log.
     has_looked: AtomicBool,
-    /// Whether it told last that there is no group.
-    told_none: AtomicBool,
 }
 
 /// How far a group is behind.
@@ -55,7 +53,8 @@ struct Looked {
 impl Shared {
     /// Whether what is published is told already.
     pub(crate) fn is_gauged(&self) -> bool {
-        self.gauging.has_looked.load(Ordering::Relaxed) && self.log.gauges_position() >= Some(self.log.published())
+        let told = self.log.gauges_told().map(|(position, _)| position);
+        self.gauging.has_looked.load(Ordering::Relaxed) && told >= Some(self.log.published())
     }
 
     /// Whether it is not, of all that others published, too.
@@ -114,7 +113,8 @@ impl Shared {
         let mut lags: Vec<_> = known.collect();
         lags.sort_by_key(|(_, lag)| Reverse(*lag));
         // What a crash could take back is told to nobody. That there is no group, still, rests on nothing.
-        if !self.gauging.told_none.swap(lags.is_empty(), Ordering::Relaxed) || !lags.is_empty() {
+        let told_any = self.log.gauges_told().is_some_and(|(_, count)| count > 0);
+        if told_any || !lags.is_empty() {
             self.log.wait(rests_on)?;
         }
         self.log.tell_gauges(position, &lags);

@@ -319,10 +319,17 @@ impl Shared {
         (self.refusals.load(Ordering::Relaxed), self.checkpoints.saved())
     }
 
-    fn carry_out_duties(&self) {
+    fn carry_out_prompt_duties(&self) {
+        self.carry_out_duties(|| self.duties.next_prompt(|| self.log.clock().now(), || self.log.has_company()));
+    }
+
+    fn carry_out_long_duties(&self) {
+        self.carry_out_duties(|| self.duties.next_long(|| self.log.clock().now(), || self.is_gauged()));
+    }
+
+    fn carry_out_duties(&self, next: impl Fn() -> Next) {
         loop {
-            let clock = || self.log.clock().now();
-            let done = match self.duties.next(clock, || self.log.has_company(), || self.is_gauged()) {
+            let done = match next() {
                 Next::Stop => return,
                 Next::Checkpoint => self.noted(Duty::Checkpoint, self.for_all(Shared::checkpoint)).map(drop),
                 // Who reads or commits is told.
@@ -510,7 +517,8 @@ impl Threads {
             return Ok(Threads { shared, handles: Vec::new() });
         }
         let mut threads = Threads { shared, handles: Vec::new() };
-        threads.spawn("quire-duties", Shared::carry_out_duties)?;
+        threads.spawn("quire-ticks", Shared::carry_out_prompt_duties)?;
+        threads.spawn("quire-duties", Shared::carry_out_long_duties)?;
         threads.spawn("quire-listen", Shared::listen)?;
         threads.spawn("quire-deliver", Shared::deliver_in_background)?;
         Ok(threads)

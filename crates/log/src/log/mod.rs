@@ -274,10 +274,10 @@ impl Log {
         shared.counters.tell_gauges(position, shared.clock.now(), gauges);
     }
 
-    /// The last record that counts in the gauges on the statistics page, whoever told them; `None` when nobody has, or was cut off in the
-    /// middle of it.
-    pub fn gauges_position(&self) -> Option<Position> {
-        self.shared().counters.gauges_position()
+    /// The last record that counts in the gauges on the statistics page, whoever told them, and how many there are; `None` when nobody has,
+    /// or was cut off in the middle of it.
+    pub fn gauges_told(&self) -> Option<(Position, u64)> {
+        self.shared().counters.gauges_told()
     }
 
     /// Counts since the log was opened.

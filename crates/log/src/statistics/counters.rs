@@ -143,9 +143,9 @@ impl Counters {
         table::write(&self.words, position, time, gauges);
     }
 
-    /// The position of which gauges were told last, by anyone; `None` when none were, or only half of them.
-    pub(crate) fn gauges_position(&self) -> Option<Position> {
-        table::position(&self.words)
+    /// The position of which gauges were told last, by anyone, and how many; `None` when none were, or only half of them.
+    pub(crate) fn gauges_told(&self) -> Option<(Position, u64)> {
+        table::told(&self.words)
     }
 
     /// The time on the clock that measures, for a stage that begins.

@@ -77,9 +77,10 @@ pub(super) fn write(words: &SharedWords, position: Position, time: Timestamp, ga
     words.word(CHECKSUM).store(IS_WHOLE | u64::from(crc32c(&bytes)), Release);
 }
 
-/// The position of the table that is there, unless it is just written, or its writer died.
-pub(super) fn position(words: &SharedWords) -> Option<Position> {
-    (words.word(CHECKSUM).load(Acquire) != 0).then(|| Position::new(words.word(POSITION).load(Relaxed)))
+/// The position of the table that is there, and how many gauges were told, unless it is just written, or its writer died.
+pub(super) fn told(words: &SharedWords) -> Option<(Position, u64)> {
+    let word = |index| words.word(index).load(Relaxed);
+    (words.word(CHECKSUM).load(Acquire) != 0).then(|| (Position::new(word(POSITION)), word(COUNT)))
 }
 
 /// The table of a page; `None` when it is not whole.

@@ -108,7 +108,7 @@ fn whole(name: &str, value: u64) -> Gauge {
 #[test]
 fn gauges_are_read_as_they_were_told_last_also_after_a_restart() {
     let (shard, opened) = filled(Durability::Os, 3);
-    assert_eq!((Page::read(shard.path()).unwrap().gauges, opened.log.gauges_position()), (None, None));
+    assert_eq!((Page::read(shard.path()).unwrap().gauges, opened.log.gauges_told()), (None, None));
     opened.log.tell_gauges(Position::new(2), &gauges([("billing", 7), ("Versand \u{fc}ber Nacht", 0)]));
     let counts = Page::read(shard.path()).unwrap();
     let told = counts.gauges.clone().unwrap();
@@ -119,7 +119,7 @@ fn gauges_are_read_as_they_were_told_last_also_after_a_restart() {
     let told = Page::read(shard.path()).unwrap().gauges.unwrap();
     assert_eq!((told.position, told.count, told.first), (Position::new(3), 1, vec![whole("x", u64::MAX)]));
     let opened = shard.open();
-    assert_eq!(opened.log.gauges_position(), Some(Position::new(3)));
+    assert_eq!(opened.log.gauges_told().map(|(position, _)| position), Some(Position::new(3)));
     opened.log.tell_gauges(Position::new(3), &[]);
     let page = Page::read(shard.path()).unwrap();
     assert_eq!(page.gauges.map(|told| (told.count, told.first)), Some((0, Vec::new())));
@@ -171,7 +171,7 @@ fn gauges_that_are_damaged_or_written_in_half_are_told_as_none_and_the_counts_ar
     // The next who tells any makes them whole.
     let shard = after.with("statistics", |file| file[512 * 8..513 * 8].fill(0)).shard();
     let opened = shard.open();
-    assert_eq!(opened.log.gauges_position(), None);
+    assert_eq!(opened.log.gauges_told(), None);
     opened.log.tell_gauges(Position::new(3), &gauges([("billing", 9)]));
     assert_eq!(Page::read(shard.path()).unwrap().gauges.unwrap().first, [whole("billing", 9)]);
 }
