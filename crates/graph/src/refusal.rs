@@ -214,14 +214,16 @@ fn named(limit: Limit, name: &str, valid: bool, rule: &'static str) -> Result<()
     if valid { Ok(()) } else { Err(Refusal::InvalidName { name: name.into(), rule }) }
 }
 
-/// That a graph may have this name.
+/// That a graph may have this name. Neither `.` nor `..` is one, which clients take out of the path of an address, escaped or not.
 ///
 /// # Errors
 /// [`Refusal::InvalidName`] and [`Refusal::OverLimit`].
 pub fn check_graph(name: &str) -> Result<(), Refusal> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let valid = name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
-    named(Limit::GraphNameBytes, name, valid, "a graph's is made of A-Z a-z 0-9 . _ - in segments that single / part")
+    let segments = || name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
+    let valid = !matches!(name, "." | "..") && segments();
+    let rule = "a graph's is made of A-Z a-z 0-9 . _ - in segments that single / part, and is neither . nor ..";
+    named(Limit::GraphNameBytes, name, valid, rule)
 }
 
 /// That a block may have this name.

@@ -351,7 +351,7 @@ fn names_of_any_script_ids_of_zeros_and_empty_parts_are_fine() {
 #[test]
 fn names_that_are_none_are_refused() {
     let mut s = Scenario::default();
-    for graph in ["", "/", "/air", "air/", "air//routes", "air routes", "aïr", "a\0"] {
+    for graph in ["", "/", "/air", "air/", "air//routes", "air routes", "aïr", "a\0", ".", ".."] {
         let refusal = s.refused(1, &[put("JFK"), Command::PutBlock(PutBlock::new(graph, "JFK", "airport"))]);
         assert!(matches!(&refusal, Refusal::InvalidName { name, .. } if name == graph), "{graph:?}: {refusal}");
         let refusal = s.refused(0, &[Command::DeleteBlock(DeleteBlock { graph, block: "JFK".into() })]);
