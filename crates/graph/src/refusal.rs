@@ -40,6 +40,8 @@ pub enum Refusal {
     TooManyEdges {
         /// The block that has them, or the last of them.
         block: BlockId,
+        /// Its name, when the command gave it.
+        name: Option<String>,
         /// How many edges the commit deletes, or looks at in order to, up to and with those of this block.
         edges: usize,
     },
@@ -90,8 +92,8 @@ impl fmt::Display for Refusal {
                 let end = if *end == End::Target { "target" } else { "source" };
                 write!(f, "the edge's {end} {} is not there", Named { block, name })
             }
-            Refusal::TooManyEdges { block, edges } => {
-                let limit = Limit::EdgesDeleted;
+            Refusal::TooManyEdges { block, name, edges } => {
+                let (block, limit) = (Named { block, name }, Limit::EdgesDeleted);
                 write!(
                     f,
                     "with those of block {block} the commit deletes {edges} edges, which is over the limit {limit} of {}; \

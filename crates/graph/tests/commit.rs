@@ -267,7 +267,8 @@ fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
     let links = ["JFK", "LAX"].into_iter().flat_map(|hub| (0..half).map(move |number| link(hub, number)));
     s.commit(&puts.into_iter().chain(links).collect::<Vec<_>>());
     s.commit(&[link("LGA", 0)]);
-    let refused = |block, edges| Refusal::TooManyEdges { block: id(block), edges };
+    let named = |block: &str| Some(block.to_owned());
+    let refused = |block, edges| Refusal::TooManyEdges { block: id(block), name: named(block), edges };
     let all = Limit::EdgesDeleted.max();
     assert_eq!(s.refused(2, &[delete("JFK"), delete("LAX"), delete("LGA")]), refused("LGA", all + 1));
     let part =
