@@ -27,7 +27,8 @@ pub(crate) fn inspect(data: &Path, sync: bool, ledger: &Ledger) -> Result<(), St
         let story = Story::of(&database).map_err(|error| format!("what was attacked can't be read: {error}"))??;
         story.holds(ledger)?;
         drop(database);
-        let verified = tools::verify(data, &mut |_, _| ()).map_err(|error| format!("it can't be verified: {error}"))?;
+        let verified =
+            tools::verify(data, None, &mut |_, _| ()).map_err(|error| format!("it can't be verified: {error}"))?;
         if verified.worst() == Some(Severity::Lost) {
             return Err(format!("verification says that something is lost: {:?}", verified.findings));
         }

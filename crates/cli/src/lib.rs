@@ -7,6 +7,7 @@ mod bench;
 mod calendar;
 mod demo;
 mod failure;
+mod graph_memory;
 mod http;
 mod kafka;
 mod latencies;

@@ -7,6 +7,7 @@ use clap::Args;
 use quire::{Database, Recovery};
 
 use crate::failure::Result;
+use crate::graph_memory::Bound;
 use crate::http::Http;
 use crate::kafka::Kafka;
 use crate::opening::open;
@@ -33,9 +34,8 @@ pub(crate) struct Serve {
     /// What it is to be good at
     #[arg(long, value_enum, default_value = "balanced")]
     profile: Profile,
-    /// How many bytes of blocks and edges graphs keep on the heap; what is beyond is kept in mapped files [default: no bound]
-    #[arg(long, value_name = "BYTES")]
-    graph_memory: Option<u64>,
+    #[command(flatten)]
+    graph_memory: Bound,
     /// Whether segments that are compacted are packed: JSON takes about a quarter of the disk, and reads of what is old unpack it
     /// [default: as the profile says]
     #[arg(long, value_name = "BOOL")]
@@ -56,14 +56,10 @@ impl Serve {
         let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
         self.addresses.check()?;
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
-        let builder = match self.graph_memory {
-            Some(bytes) => builder.graph_memory_bytes(bytes),
-            None => builder,
-        };
-        let builder = match self.pack_segments {
+        let builder = self.graph_memory.of(match self.pack_segments {
             Some(pack) => builder.pack_segments(pack),
             None => builder,
-        };
+        });
         let opening = open(match self.log_bytes_max {
             Some(bytes) => builder.log_bytes_max(bytes),
             None => builder,

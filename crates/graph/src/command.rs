@@ -107,7 +107,7 @@ impl Command<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutBlock<'c> {
     /// The graph, created when it is not there. Like `air/routes`: 1 to 255 of `A-Z a-z 0-9 . _ -`, in segments that
-    /// `/` parts.
+    /// `/` parts, and neither `.` nor `..`.
     pub graph: &'c str,
     /// The block.
     pub block: BlockRef<'c>,

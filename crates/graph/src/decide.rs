@@ -109,7 +109,7 @@ fn check_place(effects: &dyn Effects) -> Result<Place, Refusal> {
 }
 
 /// The name by which a command gives a block.
-fn given_name(block: BlockRef<'_>) -> Option<String> {
+pub(crate) fn given_name(block: BlockRef<'_>) -> Option<String> {
     match block {
         BlockRef::Name(name) => Some(name.into()),
         BlockRef::Id(_) => None,
@@ -139,7 +139,7 @@ fn delete_block<'a>(
     let edges = graph.edges_of_before(id);
     Effect::BlockDeleted { graph: graph.number, id }.push(&[], effects);
     graph.delete_block(id, block.version);
-    draft.count_deleted(id, edges)?;
+    draft.count_deleted(delete.block, edges)?;
     Ok(Reply::BlockDeleted { block: id, version: block.version })
 }
 
@@ -218,7 +218,7 @@ fn delete_edges<'a>(
         Effect::EdgeDeleted { graph: graph.number, key: *key }.push(&[], effects);
         graph.set_edge(*key, false);
     }
-    draft.count_deleted(id, found.looked_at)?;
+    draft.count_deleted(delete.block, found.looked_at)?;
     Ok(Reply::EdgesDeleted { count: found.edges.len(), is_more: found.is_more })
 }
 

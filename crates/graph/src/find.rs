@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 use quire_model::{History, Place, Position, ReadError, Tag, TagBuf};
 
-use crate::adjacency::Node;
 use crate::apply::narrow;
 use crate::codec::Effect;
 use crate::past::Past;
@@ -108,12 +107,15 @@ impl Graph {
         }
     }
 
-    /// The ends of edges where there is no block, among `looks_max` slots from this one on, and the slot to go on from;
-    /// `None` when those were all. In no order that means anything.
-    pub fn missing_blocks(&self, from: u32, looks_max: u32) -> (Vec<BlockId>, Option<u32>) {
+    /// The ends of edges where there is no block, each with its slot: `count_max` at most, among `looks_max` slots from this one on; and the slot
+    /// to go on from, `None` when those were all. Their order means nothing; the slot of one is the same for as long as it is missing,
+    /// also behind a restart.
+    pub fn missing_blocks(&self, from: u32, count_max: usize, looks_max: u32) -> (Vec<(u32, BlockId)>, Option<u32>) {
         let end = from.saturating_add(looks_max).min(self.adjacency.slots());
-        let nodes = (from..end).map(|slot| self.adjacency.node(slot));
-        let missing = nodes.filter(|node| node.is_missing()).map(Node::id).collect();
+        let nodes = (from..end).map(|slot| (slot, self.adjacency.node(slot)));
+        let missing = nodes.filter(|(_, node)| node.is_missing()).map(|(slot, node)| (slot, node.id()));
+        let missing: Vec<_> = missing.take(count_max).collect();
+        let end = missing.last().filter(|_| missing.len() == count_max).map_or(end, |(slot, _)| slot + 1);
         (missing, (end < self.adjacency.slots()).then_some(end))
     }
 }

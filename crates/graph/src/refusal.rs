@@ -40,6 +40,8 @@ pub enum Refusal {
     TooManyEdges {
         /// The block that has them, or the last of them.
         block: BlockId,
+        /// Its name, when the command gave it.
+        name: Option<String>,
         /// How many edges the commit deletes, or looks at in order to, up to and with those of this block.
         edges: usize,
     },
@@ -90,8 +92,8 @@ impl fmt::Display for Refusal {
                 let end = if *end == End::Target { "target" } else { "source" };
                 write!(f, "the edge's {end} {} is not there", Named { block, name })
             }
-            Refusal::TooManyEdges { block, edges } => {
-                let limit = Limit::EdgesDeleted;
+            Refusal::TooManyEdges { block, name, edges } => {
+                let (block, limit) = (Named { block, name }, Limit::EdgesDeleted);
                 write!(
                     f,
                     "with those of block {block} the commit deletes {edges} edges, which is over the limit {limit} of {}; \
@@ -214,14 +216,16 @@ fn named(limit: Limit, name: &str, valid: bool, rule: &'static str) -> Result<()
     if valid { Ok(()) } else { Err(Refusal::InvalidName { name: name.into(), rule }) }
 }
 
-/// That a graph may have this name.
+/// That a graph may have this name. Neither `.` nor `..` is one, which clients take out of the path of an address, escaped or not.
 ///
 /// # Errors
 /// [`Refusal::InvalidName`] and [`Refusal::OverLimit`].
 pub fn check_graph(name: &str) -> Result<(), Refusal> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let valid = name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
-    named(Limit::GraphNameBytes, name, valid, "a graph's is made of A-Z a-z 0-9 . _ - in segments that single / part")
+    let segments = || name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
+    let valid = !matches!(name, "." | "..") && segments();
+    let rule = "a graph's is made of A-Z a-z 0-9 . _ - in segments that single / part, and is neither . nor ..";
+    named(Limit::GraphNameBytes, name, valid, rule)
 }
 
 /// That a block may have this name.

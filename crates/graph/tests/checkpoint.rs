@@ -25,6 +25,21 @@ fn a_cut_checkpoint_is_refused_at_every_byte() {
 }
 
 #[test]
+fn a_graph_that_has_a_name_which_none_gets_any_more_is_read_and_written_as_before() {
+    let mut saved = saved();
+    let name = saved.iter().position(|byte| *byte == b'g').expect("the name of a graph");
+    saved[name] = b'.';
+    let mut world: World<Graphs> = World::new();
+    let put = |graph, block| Command::PutBlock(PutBlock::new(graph, block, "kind"));
+    world.commit(Timestamp::ZERO, &[put("other", "a")]).expect("accepted");
+    world.model = Graphs::load(&mut Decoder::new(&saved)).expect("a state");
+    world.commit(Timestamp::ZERO, &[put(".", "d")]).expect("accepted");
+    assert_eq!(world.model.graph(".").map(|graph| graph.block_count()), Some(3));
+    let denied = world.commit(Timestamp::ZERO, &[put("..", "a")]).expect_err("a new one");
+    assert!(format!("{denied:?}").contains("neither . nor .."), "{denied:?}");
+}
+
+#[test]
 fn a_checkpoint_of_another_format_is_refused_with_what_was_expected() {
     let mut saved = saved();
     saved[0] += 1;

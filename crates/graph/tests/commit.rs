@@ -267,7 +267,8 @@ fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
     let links = ["JFK", "LAX"].into_iter().flat_map(|hub| (0..half).map(move |number| link(hub, number)));
     s.commit(&puts.into_iter().chain(links).collect::<Vec<_>>());
     s.commit(&[link("LGA", 0)]);
-    let refused = |block, edges| Refusal::TooManyEdges { block: id(block), edges };
+    let named = |block: &str| Some(block.to_owned());
+    let refused = |block, edges| Refusal::TooManyEdges { block: id(block), name: named(block), edges };
     let all = Limit::EdgesDeleted.max();
     assert_eq!(s.refused(2, &[delete("JFK"), delete("LAX"), delete("LGA")]), refused("LGA", all + 1));
     let part =
@@ -351,7 +352,7 @@ fn names_of_any_script_ids_of_zeros_and_empty_parts_are_fine() {
 #[test]
 fn names_that_are_none_are_refused() {
     let mut s = Scenario::default();
-    for graph in ["", "/", "/air", "air/", "air//routes", "air routes", "aïr", "a\0"] {
+    for graph in ["", "/", "/air", "air/", "air//routes", "air routes", "aïr", "a\0", ".", ".."] {
         let refusal = s.refused(1, &[put("JFK"), Command::PutBlock(PutBlock::new(graph, "JFK", "airport"))]);
         assert!(matches!(&refusal, Refusal::InvalidName { name, .. } if name == graph), "{graph:?}: {refusal}");
         let refusal = s.refused(0, &[Command::DeleteBlock(DeleteBlock { graph, block: "JFK".into() })]);

@@ -244,7 +244,9 @@ fn facts(reason: &Reason) -> Facts {
             let versions = [("expected", expected.get().to_string()), ("found", found.get().to_string())];
             block_facts(block, name).chain(versions).collect()
         }
-        Reason::Graph(graph::Refusal::MissingBlock { block, name, .. }) => block_facts(block, name).collect(),
+        Reason::Graph(
+            graph::Refusal::MissingBlock { block, name, .. } | graph::Refusal::TooManyEdges { block, name, .. },
+        ) => block_facts(block, name).collect(),
         Reason::Streams(_) | Reason::Jobs(_) | Reason::Graph(_) => Vec::new(),
     }
 }

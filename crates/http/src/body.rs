@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 
 use crate::error::Problem;
+use crate::json;
 
 /// How long a body may take to arrive, in seconds.
 const BODY_S_MAX: u64 = 60;
@@ -25,13 +26,13 @@ impl Body {
     /// What the JSON says.
     ///
     /// # Errors
-    /// With line and column, when it is not JSON or says something else.
+    /// With line, column and field, when it is not JSON or says something else.
     pub(crate) fn parse<'r, T: Deserialize<'r>>(&'r self) -> Result<T, Problem> {
         // What is derived would also take an array of a struct's fields in their order, which nobody means.
         if self.0.trim_ascii_start().starts_with(b"[") {
             return Err(Problem::invalid("the body is an array, and has to be an object"));
         }
-        serde_json::from_slice(&self.0).map_err(|error| Problem::json(&error))
+        json::read(&self.0).map_err(|misread| Problem::json(&misread))
     }
 }
 

@@ -13,6 +13,8 @@ use quire::{ErrorKind, Reason};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::json::Misread;
+
 /// A status, and the word that programs go by.
 pub(crate) type Code = (StatusCode, &'static str);
 
@@ -68,10 +70,17 @@ impl Problem {
     }
 
     /// A body that is not JSON, or says what can't be.
-    pub(crate) fn json(error: &serde_json::Error) -> Self {
-        let code = if error.is_data() { "invalid" } else { "malformed_json" };
-        let problem = Problem::new((StatusCode::BAD_REQUEST, code), error.to_string());
-        problem.fact("line", error.line()).fact("column", error.column())
+    pub(crate) fn json(misread: &Misread) -> Self {
+        let Misread { is_malformed, field, message, line, column } = misread;
+        let code = if *is_malformed { "malformed_json" } else { "invalid" };
+        let of = field.as_ref().map_or(String::new(), |field| format!("{field}: "));
+        let message = format!("{of}{message} at line {line} column {column}");
+        let problem = Problem::new((StatusCode::BAD_REQUEST, code), message);
+        let problem = problem.fact("line", *line).fact("column", *column);
+        match field {
+            Some(field) => problem.fact("field", field.as_str()),
+            None => problem,
+        }
     }
 
     pub(crate) fn too_large(message: impl Into<String>) -> Self {

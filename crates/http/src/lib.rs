@@ -38,6 +38,7 @@ mod unpacking;
 
 mod body;
 mod bytes;
+mod json;
 mod params;
 
 mod answer;

@@ -10,7 +10,7 @@ use crate::checkpoint::{self, Base, Checkpoints, replay};
 use crate::database::Database;
 use crate::decide::State;
 use crate::error::{Error, ErrorKind};
-use crate::graph_memory;
+use crate::graph_memory::{self, GraphMemory};
 use crate::keys::KEYS_MAX;
 use crate::meta::{Meta, SHARD};
 use crate::models::{Ground, seed_of};
@@ -31,6 +31,7 @@ pub struct Builder {
     checkpoints: checkpoint::Settings,
     retention: Retention,
     graph_memory_bytes: Option<u64>,
+    graph_memory_folder: Option<PathBuf>,
     id: Option<u128>,
     read_only: bool,
     components: Components,
@@ -64,6 +65,7 @@ impl Builder {
                 log_bytes_max: None,
             },
             graph_memory_bytes: None,
+            graph_memory_folder: None,
             id: None,
             read_only: false,
             components: Components::default(),
@@ -216,6 +218,13 @@ impl Builder {
         self
     }
 
+    /// Where what is beyond [`graph_memory_bytes`](Self::graph_memory_bytes) is kept: a folder of the machine's file system. Default: the
+    /// database's folder; opened to be read only, memory, of which the system can take back only what it can swap.
+    pub fn graph_memory_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.graph_memory_folder = Some(folder.into());
+        self
+    }
+
     /// How many sealed segments stay mapped though nobody reads them, at most. Default: 1,024; at least 1.
     pub fn segments_open_max(mut self, segments: usize) -> Self {
         self.log.segments_open_max = segments;
@@ -327,9 +336,12 @@ impl Builder {
         let identity = Identity { database: meta.database, shard: 0 };
         let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
         let storage = &self.components.storage;
-        let graph_memory = match self.graph_memory_bytes {
-            Some(bytes) => graph_memory::bounded(Arc::clone(storage), &self.path, bytes),
-            None => graph_memory::unbounded(),
+        let graph_memory = match (self.graph_memory_bytes, self.graph_memory_folder) {
+            (Some(heap_bytes_max), Some(folder)) => {
+                graph_memory::bounded_elsewhere(&GraphMemory { heap_bytes_max, folder })
+            }
+            (Some(bytes), None) => graph_memory::bounded(Arc::clone(storage), &self.path, bytes),
+            (None, _) => graph_memory::unbounded(),
         };
         let ground = Ground { seed: seed_of(meta.database), graph_memory: Some(Arc::new(graph_memory)) };
         let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground)? else {

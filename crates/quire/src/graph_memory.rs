@@ -11,10 +11,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quire_graph::{Memory, Piece};
-use quire_log::{Access, Storage};
+use quire_log::{Access, Disk, Storage};
 use quire_mapped::Appender;
 
 use crate::graph_slabs::LargePages;
+
+/// What bounds the memory of graphs where nothing of the database's folder is to change.
+#[derive(Debug, Clone)]
+pub struct GraphMemory {
+    /// How many bytes of blocks and edges are kept on the heap, of all graphs together.
+    pub heap_bytes_max: u64,
+    /// Where the rest is kept, in mapped files without a name: a folder of the machine's file system that may be written to. When no file can
+    /// be made there the heap is gone on with.
+    pub folder: PathBuf,
+}
 
 /// How the files' names begin, for as long as they have some.
 const PREFIX: &str = "graph-memory-";
@@ -33,12 +43,23 @@ pub(crate) fn unbounded() -> Memory {
 /// Graphs keep so many bytes on the heap, and what is beyond in files that are made in this folder.
 pub(crate) fn bounded(storage: Arc<dyn Storage>, folder: &Path, heap_bytes_max: u64) -> Memory {
     remove_left_over(&*storage, folder);
-    let folder = folder.to_owned();
+    lent(storage, folder.join(format!("{PREFIX}{}", std::process::id())), heap_bytes_max)
+}
+
+/// The same in a folder that is shared with programs that know nothing of Quire: no file in it is removed but one's own.
+pub(crate) fn bounded_elsewhere(bound: &GraphMemory) -> Memory {
+    // As processes in containers may have the same number and share a folder.
+    let stem = format!("quire-{PREFIX}{}", uuid::Uuid::new_v4());
+    lent(Arc::new(Disk), bound.folder.join(stem), bound.heap_bytes_max)
+}
+
+/// As bounded, with files whose names begin with `stem`.
+fn lent(storage: Arc<dyn Storage>, stem: PathBuf, heap_bytes_max: u64) -> Memory {
     let made = AtomicU64::new(0);
     let lend = move |words: usize| {
         let number = made.fetch_add(1, Ordering::Relaxed);
         // Without a piece the heap is gone on with: what was appended has to be taken in.
-        let piece = Mapped::new(&*storage, &folder, number, words).ok()?;
+        let piece = Mapped::new(&*storage, &stem, number, words).ok()?;
         Some(Box::new(piece) as Box<dyn Piece>)
     };
     let memory = Memory::bounded(usize::try_from(heap_bytes_max).unwrap_or(usize::MAX), Box::new(lend));
@@ -60,8 +81,8 @@ fn remove_left_over(storage: &dyn Storage, folder: &Path) {
 struct Mapped(Appender);
 
 impl Mapped {
-    fn new(storage: &dyn Storage, folder: &Path, number: u64, words: usize) -> io::Result<Self> {
-        let path: PathBuf = folder.join(format!("{PREFIX}{}-{number}", std::process::id()));
+    fn new(storage: &dyn Storage, stem: &Path, number: u64, words: usize) -> io::Result<Self> {
+        let path = PathBuf::from(format!("{}-{number}", stem.display()));
         let file = storage.open(&path, Access::CreateNew)?;
         match storage.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -89,8 +110,6 @@ impl Piece for Mapped {
 
 #[cfg(test)]
 mod tests {
-    use quire_log::Disk;
-
     use super::*;
 
     #[test]
@@ -98,8 +117,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("graph-memory-1-0"), "").unwrap();
         let _ = bounded(Arc::new(Disk), folder.path(), 0);
+        let stem = folder.path().join("memory");
         let mut pieces: Vec<Mapped> =
-            (0..3).map(|number| Mapped::new(&Disk, folder.path(), number, 300_000).unwrap()).collect();
+            (0..3).map(|number| Mapped::new(&Disk, &stem, number, 300_000).unwrap()).collect();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         for (number, piece) in (0..).zip(&mut pieces) {
             assert_eq!(piece.words().len(), 300_000);

@@ -83,6 +83,13 @@ impl Models {
         bytes
     }
 
+    /// Whether [`Models::save`] would write exactly these bytes. None of them are copied.
+    pub(crate) fn are_saved_as(&self, bytes: &[u8]) -> bool {
+        let mut left = Some(bytes);
+        self.save_in_parts(self.graphs_bytes(), &mut |part| left = left.and_then(|left| left.strip_prefix(part)));
+        left.is_some_and(<[u8]>::is_empty)
+    }
+
     /// How many bytes [`Models::save`] writes of the graphs, and the whole of it.
     pub(crate) fn saved_bytes(&self) -> (u64, u64) {
         let (graphs, mut bytes) = (self.graphs_bytes(), 0);

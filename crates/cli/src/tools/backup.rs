@@ -8,6 +8,7 @@ use quire::tools;
 
 use super::going;
 use crate::failure::{Failure, Result};
+use crate::graph_memory::Bound;
 use crate::text::{bytes, counted};
 
 /// What `quire backup` takes.
@@ -33,6 +34,8 @@ pub(crate) struct Restore {
     /// Where the database goes: a new or empty folder
     #[arg(value_name = "DIR")]
     data: PathBuf,
+    #[command(flatten)]
+    graph_memory: Bound,
 }
 
 impl Backup {
@@ -55,7 +58,9 @@ impl Backup {
 
 impl Restore {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let restored = going("verify, bytes", |progress| tools::restore(&self.from, &self.data, progress))?;
+        let memory = self.graph_memory.elsewhere();
+        let restored =
+            going("verify, bytes", |progress| tools::restore(&self.from, &self.data, memory.as_ref(), progress))?;
         for finding in &restored.findings {
             writeln!(out, "{finding}")?;
         }

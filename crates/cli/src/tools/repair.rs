@@ -8,6 +8,7 @@ use quire::tools::{self, RepairPlan};
 
 use super::going;
 use crate::failure::{Failure, Result};
+use crate::graph_memory::Bound;
 
 /// What `quire repair` takes.
 #[derive(Debug, Args)]
@@ -18,6 +19,8 @@ pub(crate) struct Repair {
     /// Do it, instead of only saying what is to be done
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    graph_memory: Bound,
 }
 
 impl Repair {
@@ -26,7 +29,8 @@ impl Repair {
     /// # Errors
     /// [`Failure::Damaged`] when something is wrong that no repair makes right, or is to be done and was not.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let verification = going("verify, bytes", |progress| tools::verify(&self.data, progress))?;
+        let memory = self.graph_memory.elsewhere();
+        let verification = going("verify, bytes", |progress| tools::verify(&self.data, memory.as_ref(), progress))?;
         for finding in &verification.findings {
             writeln!(out, "{finding}")?;
         }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::going;
 use crate::failure::{Failure, Result};
+use crate::graph_memory::Bound;
 use crate::text::{bytes, counted};
 
 /// What `quire verify` takes.
@@ -20,6 +21,8 @@ pub(crate) struct Verify {
     /// One JSON object a line: what was found, and at the end what it adds up to
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    graph_memory: Bound,
 }
 
 /// The JSON form of something that was found.
@@ -52,7 +55,8 @@ impl Verify {
     /// # Errors
     /// [`Failure::Damaged`] when anything is wrong.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let verification = going("verify, bytes", |progress| tools::verify(&self.data, progress))?;
+        let memory = self.graph_memory.elsewhere();
+        let verification = going("verify, bytes", |progress| tools::verify(&self.data, memory.as_ref(), progress))?;
         for finding in &verification.findings {
             match self.json {
                 true => writeln!(out, "{}", json(&FindingForm::of(finding)))?,

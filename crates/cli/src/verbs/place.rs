@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::client::Client;
 use crate::failure::{Failure, Result};
+use crate::graph_memory::Bound;
 use crate::opening::open;
 use crate::servers::resolve;
 use crate::threads;
@@ -24,8 +25,11 @@ pub(crate) struct Place {
     #[command(flatten)]
     at: At,
     /// Look at the folder as it is now, and change nothing in it: it may lie where nothing can be written
-    #[arg(long, requires = "data")]
+    #[arg(long, conflicts_with = "http")]
     read_only: bool,
+    /// How many bytes of blocks and edges the graphs of the folder keep on the heap; what is beyond is kept in mapped files [default: no bound]
+    #[arg(long, value_name = "BYTES", conflicts_with = "http")]
+    graph_memory: Option<u64>,
 }
 
 /// A folder, or a server.
@@ -41,9 +45,9 @@ struct At {
 }
 
 impl Place {
-    /// One that was named in another way: a folder, or else a server.
-    pub(super) fn new(data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
-        Place { at: At { data, http }, read_only: false }
+    /// Another one that was named beside this one: a folder, whose graphs have the same bound, or else a server.
+    pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
+        Place { at: At { data, http }, read_only: false, graph_memory: self.graph_memory }
     }
 
     /// Does something with the database there.
@@ -54,7 +58,7 @@ impl Place {
         match (&self.at.http, &self.at.data) {
             (Some(address), _) => verb(&Client::new(*address)),
             (None, Some(folder)) => {
-                let served = Served::open(folder, self.read_only)?;
+                let served = Served::open(folder, self.read_only, Bound::new(self.graph_memory))?;
                 let done = verb(&Client::new(served.address));
                 served.close();
                 done
@@ -74,8 +78,12 @@ struct Served {
 }
 
 impl Served {
-    fn open(folder: &std::path::Path, read_only: bool) -> Result<Self> {
+    fn open(folder: &std::path::Path, read_only: bool, graph_memory: Bound) -> Result<Self> {
         let builder = Database::builder(folder).create(false).read_only(read_only);
+        let builder = match read_only {
+            true => graph_memory.of_read_only(builder),
+            false => graph_memory.of(builder),
+        };
         let database = open(builder).map_err(|failure| hinted(failure, folder))?.database;
         let runtime = threads::start(1)?;
         let failed = |error| Failure::at("serve the database to this process", error);

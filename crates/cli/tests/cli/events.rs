@@ -138,6 +138,22 @@ fn a_tail_whose_server_stops_does_not_end_as_if_all_were_well() {
 }
 
 #[test]
+fn what_can_not_be_in_an_import_is_named_with_its_line_and_field() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    drop(Database::open(&data).expect("opened"));
+    let file = folder.path().join("file");
+    for (event, wrong) in [
+        (r#"{"type":"B","data_base64":"?"}"#, "line 2: data_base64: base64: "),
+        (r#"{"type":"B","tags":["a",{"base64":"?"}]}"#, "line 2: tags[1].base64: base64: "),
+        (r#"{"type":"B","id":7}"#, "line 2: id: invalid type"),
+    ] {
+        std::fs::write(&file, format!("{}\n{event}\n", r#"{"type":"A"}"#)).expect("written");
+        run_on(&data, &["events", "import", "s", file.to_str().expect("text")]).failed_with(wrong);
+    }
+}
+
+#[test]
 fn a_clash_in_an_import_names_the_line_that_clashes() {
     let folder = tempfile::tempdir().expect("a folder");
     let (data, file) = (folder.path().join("data"), folder.path().join("events.jsonl"));

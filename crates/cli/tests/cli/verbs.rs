@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, Server, run, run_on};
+use crate::support::{Running, Server, quire, run, run_on};
 
 const COMMIT: &str = r#"{"parts": [
     {"append": {"store": "s/one", "events": [
@@ -102,6 +102,38 @@ fn a_read_of_a_folder_that_is_to_stay_as_it_is_gives_the_same_and_changes_nothin
     assert_eq!(files(), before);
     let written = READS.iter().map(|(verb, _)| run_on(folder.path(), verb).succeeded());
     assert!(seen.into_iter().eq(written));
+}
+
+#[test]
+fn graphs_of_a_folder_keep_to_the_memory_that_they_are_given_also_to_read_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
+    assert_eq!(status, 200, "{answer}");
+    for flags in [&["--graph-memory", "0"][..], &["--read-only"]] {
+        let of_the_server = [&["graph", "list", "--http", &server.http], flags].concat();
+        assert_eq!(run(&of_the_server).status, Some(2), "{flags:?} is for who opens the folder");
+    }
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let temporary = tempfile::tempdir().expect("a folder");
+    // A file was there when the time of its folder is another, though its name is gone.
+    let looks_made_in = |folder: &std::path::Path, arguments: &[&str]| {
+        let since = std::time::SystemTime::UNIX_EPOCH;
+        std::fs::File::open(folder).expect("a folder").set_modified(since).expect("it has a time");
+        let done =
+            quire().args(arguments).env("TMPDIR", temporary.path()).output().expect("the command can be started");
+        assert!(done.status.success(), "{done:?}");
+        std::fs::metadata(folder).expect("a folder").modified().expect("it has a time") != since
+    };
+    let (path, elsewhere) = (folder.path().to_str().expect("text"), temporary.path());
+    let (list, read) = (["graph", "list", "--data", path], ["graph", "list", "--data", path, "--read-only"]);
+    let (verify, repair) = (["verify", path], ["repair", path]);
+    let cases =
+        [(folder.path(), &list[..]), (elsewhere, &read[..]), (elsewhere, &verify[..]), (elsewhere, &repair[..])];
+    for (made_in, arguments) in cases {
+        assert!(!looks_made_in(made_in, arguments), "{arguments:?}");
+        assert!(looks_made_in(made_in, &[arguments, &["--graph-memory", "0"]].concat()), "{arguments:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use super::{Draft, GraphDraft};
 use crate::codec::EdgeKey;
-use crate::{BlockId, End, Limit, Refusal};
+use crate::decide::given_name;
+use crate::{BlockId, BlockRef, End, Limit, Refusal};
 
 /// Edges of a block.
 pub(crate) struct EdgesOf {
@@ -20,10 +21,11 @@ pub(crate) struct EdgesOf {
 
 impl Draft<'_> {
     /// Notes that so many edges of this block were deleted, or looked at.
-    pub(crate) fn count_deleted(&mut self, block: BlockId, edges: usize) -> Result<(), Refusal> {
+    pub(crate) fn count_deleted(&mut self, block: BlockRef<'_>, edges: usize) -> Result<(), Refusal> {
         self.edges_deleted += edges;
         if self.edges_deleted > Limit::EdgesDeleted.max() {
-            return Err(Refusal::TooManyEdges { block, edges: self.edges_deleted });
+            let (block, name) = (block.id(), given_name(block));
+            return Err(Refusal::TooManyEdges { block, name, edges: self.edges_deleted });
         }
         Ok(())
     }

@@ -451,8 +451,8 @@ fn compare_past(world: &World<Graphs>, naive: &Naive, at: Position) {
             let expected: BTreeSet<BlockId> = ends.filter(|id| !naive.blocks.contains_key(id)).collect();
             let (mut from, mut missing) = (Some(0), BTreeSet::new());
             while let Some(slot) = from {
-                let (found, next) = graph.missing_blocks(slot, 1);
-                missing.extend(found);
+                let (found, next) = graph.missing_blocks(slot, 1, 1 + slot % 3);
+                missing.extend(found.into_iter().map(|(_, id)| id));
                 from = next;
             }
             assert_eq!(missing, expected);

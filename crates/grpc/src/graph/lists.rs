@@ -146,9 +146,9 @@ impl Pages for Missing {
         let Some(from) = self.slot else { return Ok(None) };
         let found = app.database.read(|view| {
             let graph = view.graphs.graph(&self.graph)?;
-            let (found, next) = graph.missing_blocks(from, SLOTS_AT_ONCE);
+            let (found, next) = graph.missing_blocks(from, usize::MAX, SLOTS_AT_ONCE);
             let degree = |id, direction| graph.degree(id, direction, &[]) as u64;
-            let message = |id| missing_response::MissingBlock {
+            let message = |(_, id)| missing_response::MissingBlock {
                 id: message::id(id),
                 outgoing: degree(id, Direction::Outgoing),
                 incoming: degree(id, Direction::Incoming),

@@ -175,8 +175,9 @@ fn graph_facts(refusal: &graph::Refusal) -> Map<String, Value> {
             let end = if *end == End::Source { "source" } else { "target" };
             facts([("block", json!(block.to_string())), ("name", json!(name)), ("end", json!(end))])
         }
-        Refusal::TooManyEdges { block, edges } => facts([
+        Refusal::TooManyEdges { block, name, edges } => facts([
             ("block", json!(block.to_string())),
+            ("name", json!(name)),
             ("given", json!(edges)),
             ("most", json!(graph::Limit::EdgesDeleted.max())),
         ]),

@@ -16,6 +16,7 @@ use crate::answer::{aside, text_of};
 use crate::app::App;
 use crate::commit::request::QueryRequest;
 use crate::error::Problem;
+use crate::json;
 use crate::params::{Named, Params, parse};
 use crate::sse::{self, Message, Outlet};
 
@@ -40,7 +41,7 @@ pub(crate) async fn subscribe(
             return Err(Problem::invalid("query already says which types and tags: give it, or type and tag"));
         }
         Some(text) => {
-            let asked: QueryRequest<'_> = serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
+            let asked: QueryRequest<'_> = json::read(text.as_bytes()).map_err(|misread| Problem::json(&misread))?;
             asked.query().into_owned()
         }
     };

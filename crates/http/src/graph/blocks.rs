@@ -1,6 +1,5 @@
 //! Reads of blocks: one, its versions, lists of them, and the ends of edges where none is.
 
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -224,19 +223,20 @@ fn cursor(text: &str) -> Result<(Position, ListCursor), Problem> {
     Ok((Position::new(at), ListCursor { kind, place }))
 }
 
-/// `GET /v1/graph/{graph}/missing`: the ends of edges where there is no block, by their ids.
+/// `GET /v1/graph/{graph}/missing`: the ends of edges where there is no block, in the order of their slots: a page goes on where the
+/// one before ended.
 pub(crate) async fn missing(
     State(app): State<Arc<App>>,
     Named(graph): Named<String>,
     mut params: Params,
 ) -> Result<Answer, Problem> {
     let after: Option<String> = params.one("after")?;
-    let after: Option<BlockId> = after.map(|after| parse("after", &after)).transpose()?;
+    let from = after.map_or(Ok(0), |after| parse("after", &after))?;
     let limit = params.limit()?;
     params.end()?;
     aside(move || {
-        let found = first_missing(&app, &graph, after, limit)?;
-        let next = if found.len() > limit { found[..limit].last().map(BlockId::to_string) } else { None };
+        let (found, next) = missing_from(&app, &graph, from, limit)?;
+        let next = next.map(|slot| slot.to_string());
         let blocks = app.database.read(|view| {
             let graph = view.graphs.graph(&graph)?;
             let block = |id: &BlockId| MissingBlock {
@@ -244,7 +244,7 @@ pub(crate) async fn missing(
                 outgoing: graph.degree(*id, Direction::Outgoing, &[]),
                 incoming: graph.degree(*id, Direction::Incoming, &[]),
             };
-            Some(found.iter().take(limit).map(block).collect::<Vec<_>>())
+            Some(found.iter().map(block).collect::<Vec<_>>())
         })?;
         let blocks = blocks.wait()?.ok_or_else(|| unknown_graph(&graph))?;
         Answer::of(&app.memory, &Missing { blocks, next })
@@ -252,19 +252,24 @@ pub(crate) async fn missing(
     .await
 }
 
-/// The smallest ids behind `after` where there is no block: so many, and one more if there is one. What is looked at lies in no order.
-fn first_missing(app: &App, graph: &str, after: Option<BlockId>, limit: usize) -> Result<Vec<BlockId>, Problem> {
-    let (mut first, mut slot) = (BinaryHeap::new(), Some(0));
+/// The ends of edges where there is no block, so many from a slot on, and the slot of the next one.
+fn missing_from(app: &App, graph: &str, from: u32, limit: usize) -> Result<(Vec<BlockId>, Option<u32>), Problem> {
+    let (mut missing, mut slot) = (Vec::new(), Some(from));
     while let Some(from) = slot {
-        let found = app.database.read(|view| Some(view.graphs.graph(graph)?.missing_blocks(from, SLOTS_AT_ONCE)))?;
+        // One more tells where the next page begins, if there is one.
+        let count_max = limit + 1 - missing.len();
+        let found = app.database.read(|view| {
+            let graph = view.graphs.graph(graph)?;
+            Some(graph.missing_blocks(from, count_max, SLOTS_AT_ONCE))
+        })?;
         let (found, next) = found.wait()?.ok_or_else(|| unknown_graph(graph))?;
-        for id in found.into_iter().filter(|id| after.is_none_or(|after| *id > after)) {
-            first.push(id);
-            if first.len() > limit + 1 {
-                first.pop();
+        for (slot, id) in found {
+            if missing.len() == limit {
+                return Ok((missing, Some(slot)));
             }
+            missing.push(id);
         }
         slot = next;
     }
-    Ok(first.into_sorted_vec())
+    Ok((missing, None))
 }

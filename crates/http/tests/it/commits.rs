@@ -157,6 +157,36 @@ fn every_other_command_is_a_part_too() {
 }
 
 #[test]
+fn what_a_body_should_not_say_is_told_with_its_field_and_is_not_malformed() {
+    let served = Served::new();
+    for (part, field) in [
+        (
+            json!({"append": {"store": "s", "events": [{"type": "A"}, {"type": "B", "data_base64": "?"}]}}),
+            "parts[0].append.events[1].data_base64",
+        ),
+        (
+            json!({"append": {"store": "s", "events": [{"type": "A", "tags": [{"base64": "?"}]}]}}),
+            "parts[0].append.events[0].tags[0].base64",
+        ),
+        (
+            json!({"put_block": {"graph": "g", "block": "a", "kind": "k", "content_base64": "=="}}),
+            "parts[0].put_block.content_base64",
+        ),
+        (json!({"enqueue": {"queue": "q", "max_attempts": "x"}}), "parts[0].enqueue.max_attempts"),
+        (json!(7), "parts[0]"),
+        (json!({"enqueue": {"queue": "q", "backoff": 7}}), "parts[0].enqueue.backoff"),
+    ] {
+        let problem = served.fails("POST", "/v1/commit", &json!({"parts": [part]}).to_string(), 400, "invalid");
+        assert_eq!(problem["field"], field, "{problem}");
+        assert!(problem["message"].as_str().expect("text").starts_with(&format!("{field}: ")), "{problem}");
+    }
+    let file = "{\"block\":{\"name\":\"a\",\"kind\":\"k\"}}\n{\"block\":{\"name\":\"b\",\"kind\":\"k\",\"metadata_base64\":\"?\"}}\n";
+    let problem = served.fails("POST", "/v1/graph/g/import", file, 400, "invalid");
+    assert!(problem["message"].as_str().expect("text").contains("metadata_base64: base64: "), "{problem}");
+    assert_eq!(problem["line"], 2);
+}
+
+#[test]
 fn a_body_that_is_not_json_is_told_line_and_column() {
     let served = Served::new();
     let problem = served.fails("POST", "/v1/commit", "{\"parts\": [\n  {\"append\": }\n]}", 400, "malformed_json");

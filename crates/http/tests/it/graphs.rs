@@ -630,6 +630,21 @@ fn the_edges_of_a_block_are_deleted_in_parts() {
 }
 
 #[test]
+fn a_block_with_too_many_edges_is_named_as_it_was_given() {
+    let served = Served::new();
+    let edge = |number: u32| format!(r#"{{"edge":{{"source":"hub","type":"ray","target":"{number}"}}}}"#);
+    let lines = [r#"{"block":{"name":"hub","kind":"k"}}"#.to_owned()].into_iter().chain((0..=100_000).map(edge));
+    let file = lines.collect::<Vec<_>>().join("\n");
+    assert_eq!(post(&served, "/v1/graph/g/import?batches=true&allow_missing=true", &file).0, 200);
+    let delete = |block: Value| json!({ "parts": [{ "delete_block": { "graph": "g", "block": block } }] }).to_string();
+    let by_name = served.fails("POST", "/v1/commit", &delete(json!("hub")), 409, "too_many_edges");
+    assert_eq!((&by_name["name"], &by_name["given"]), (&json!("hub"), &json!(100_001)));
+    assert!(by_name["message"].as_str().expect("text").contains("\"hub\""), "{by_name}");
+    let by_id = served.fails("POST", "/v1/commit", &delete(json!({ "id": by_name["block"] })), 409, "too_many_edges");
+    assert_eq!((&by_id["name"], &by_id["block"]), (&Value::Null, &by_name["block"]));
+}
+
+#[test]
 fn many_blocks_are_got_at_once_or_asked_whether_they_are_there() {
     let served = Served::new();
     post(&served, "/v1/graph/g/import", LINES);

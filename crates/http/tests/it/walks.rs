@@ -97,22 +97,37 @@ fn the_edges_of_a_walk_are_those_between_the_blocks_that_it_gives() {
 }
 
 #[test]
-fn missing_blocks_are_listed_to_the_end_in_the_order_of_their_ids() {
-    let targets: Vec<String> = (0..25).map(|number| format!("gone {number}")).collect();
-    let edges: Vec<_> = targets.iter().map(|target| ("a", target.as_str())).collect();
-    let served = with(&["a:k"], &edges);
-    let (mut found, mut after) = (Vec::new(), String::new());
-    loop {
-        let page = get(&served, &format!("/v1/graph/g/missing?limit=10{after}"));
+fn pages_of_missing_blocks_give_what_one_page_gives_whatever_is_put_and_deleted_meanwhile() {
+    let (there, gone): (Vec<String>, Vec<String>) = (0..25).map(|n| (format!("{n}:k"), format!("gone {n}"))).unzip();
+    let edges: Vec<_> = gone.iter().map(|target| ("0", target.as_str())).collect();
+    let served = with(&there.iter().map(String::as_str).collect::<Vec<_>>(), &edges);
+    let commit = |part: Value| {
+        let (status, answer) = post(&served, "/v1/commit", &json!({ "parts": [part] }).to_string());
+        assert_eq!(status, 200, "{answer}");
+    };
+    let ids = |page: &Value| -> Vec<String> {
         let blocks = page["blocks"].as_array().expect("a list");
         assert!(blocks.iter().all(|block| block["incoming"] == 1 && block["outgoing"] == 0), "{page}");
-        found.extend(blocks.iter().map(|block| block["id"].as_str().expect("an id").to_owned()));
-        let Some(next) = page["next"].as_str() else { break };
-        after = format!("&after={next}");
+        blocks.iter().map(|block| block["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    let all = get(&served, "/v1/graph/g/missing?limit=25");
+    assert_eq!((ids(&all).len(), &all["next"]), (25, &Value::Null));
+    for limit in [1, 10, 24] {
+        let (mut found, mut pages, mut after) = (Vec::new(), 0, String::new());
+        loop {
+            let page = get(&served, &format!("/v1/graph/g/missing?limit={limit}{after}"));
+            found.extend(ids(&page));
+            pages += 1;
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={next}");
+            let other = format!("{pages} beside {limit}");
+            commit(json!({ "put_block": { "graph": "g", "block": other, "kind": "k" } }));
+            commit(json!({ "delete_block": { "graph": "g", "block": pages.to_string() } }));
+        }
+        assert_eq!((&found, pages), (&ids(&all), 25_usize.div_ceil(limit)), "pages of {limit}");
     }
-    assert_eq!(found.len(), 25);
-    assert!(found.is_sorted());
     served.fails("GET", "/v1/graph/g/missing?after=x", "", 400, "invalid");
+    assert_eq!(ids(&get(&served, "/v1/graph/g/missing?after=4000000000")), Vec::<String>::new());
 }
 
 #[test]

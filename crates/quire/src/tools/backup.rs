@@ -30,7 +30,7 @@ use crate::meta::Meta;
 /// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"to: you"))?;
 /// let backup = quire::tools::backup(&path, &to, None, &mut |_, _| ())?;
 /// assert_eq!(backup.position.get(), 1);
-/// quire::tools::restore(&to, &again, &mut |_, _| ())?;
+/// quire::tools::restore(&to, &again, None, &mut |_, _| ())?;
 /// assert_eq!(quire::Database::open(&again)?.queue("mail").stats()?.map(|stats| stats.pending), Some(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use quire_log::{Disk, Storage};
 
+pub use crate::graph_memory::GraphMemory;
 pub use backup::backup;
 pub use look::{checkpoint, checkpoint_sections, segment, survey, words};
 pub(crate) use manifest::refuse_backup;

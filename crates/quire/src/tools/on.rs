@@ -30,7 +30,7 @@ impl On {
     /// # Errors
     /// As of [`restore`](super::restore()).
     pub fn restore(&self, backup: &Path, database: &Path) -> Result<Verification> {
-        restore_on(&self.0, backup, database, &mut |_, _| ())
+        restore_on(&self.0, backup, database, None, &mut |_, _| ())
     }
 
     /// As [`verify`](super::verify()).
@@ -38,7 +38,7 @@ impl On {
     /// # Errors
     /// As of [`verify`](super::verify()).
     pub fn verify(&self, database: &Path) -> Result<Verification> {
-        verify_on(&self.0, database, &mut |_, _| ())
+        verify_on(&self.0, database, None, &mut |_, _| ())
     }
 
     /// As [`repair`](super::repair()).

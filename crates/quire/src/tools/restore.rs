@@ -6,26 +6,32 @@ use std::sync::Arc;
 use quire_log::{Storage, crc32c};
 
 use super::backup::{make_empty, write_file};
-use super::machine;
 use super::manifest::{Backup, BackupFile, begin, finish, sync_folder};
 use super::verify::{Verification, verify_log};
+use super::{GraphMemory, machine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
 
 /// Makes a database of a backup, in a directory that is new or empty, and verifies it. It has the id of the database that was
-/// backed up. `progress` is told how many bytes were verified, and of how many.
+/// backed up. `graph_memory` and `progress` are those of [`verify`](super::verify()).
 ///
 /// # Errors
 /// [`ErrorKind::NotADatabase`] when it is no backup, or one that was not finished. [`ErrorKind::Damaged`] when a file is not as it was
 /// written: then there is no database. [`ErrorKind::Invalid`] when the directory is not empty. [`ErrorKind::NoSpace`], [`ErrorKind::Io`].
-pub fn restore(backup: &Path, database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
-    restore_on(&machine(), backup, database, progress)
+pub fn restore(
+    backup: &Path,
+    database: &Path,
+    graph_memory: Option<&GraphMemory>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Verification> {
+    restore_on(&machine(), backup, database, graph_memory, progress)
 }
 
 pub(super) fn restore_on(
     shared: &Arc<dyn Storage>,
     backup: &Path,
     database: &Path,
+    graph_memory: Option<&GraphMemory>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verification> {
     let storage = &**shared;
@@ -46,7 +52,7 @@ pub(super) fn restore_on(
     }
     let shard = database.join(&name);
     sync_folder(storage, &shard).map_err(|error| Error::io("sync", &shard, error))?;
-    let verification = verify_log(shared, database, manifest.identity, Vec::new(), progress)?;
+    let verification = verify_log(shared, database, manifest.identity, Vec::new(), graph_memory, progress)?;
     if verification.totals.last != manifest.position {
         let message = format!(
             "{} ends with record {}, and the backup was taken after {}; use another backup",

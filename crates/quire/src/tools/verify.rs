@@ -11,9 +11,10 @@ use quire_log::inspect::{self, Finding, Part, Record, Severity, Totals, Watcher}
 use quire_log::{Access, Checkpoint, Identity, Mark, Storage};
 use quire_model::Position;
 
-use super::machine;
 use super::manifest::refuse_backup;
+use super::{GraphMemory, machine};
 use crate::error::{ErrorKind, Result};
+use crate::graph_memory;
 use crate::meta::Meta;
 use crate::models::{Ground, Models, UnknownModel, seed_of};
 
@@ -35,14 +36,15 @@ impl Verification {
     }
 }
 
-/// Verifies the database in a directory. `progress` is told how many bytes of the log were gone through, and of how many.
+/// Verifies the database in a directory. `graph_memory` bounds the memory of the graphs that the replay comes to and of those in checkpoints, together; without
+/// one everything is in memory. `progress` is told how many bytes of the log were gone through, and of how many.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("data");
 /// let database = quire::Database::open(&path)?;
 /// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"to: you"))?;
-/// let verified = quire::tools::verify(&path, &mut |_, _| ())?;
+/// let verified = quire::tools::verify(&path, None, &mut |_, _| ())?;
 /// assert_eq!((verified.totals.records, verified.worst()), (1, None));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -50,19 +52,24 @@ impl Verification {
 /// # Errors
 /// [`ErrorKind::NotADatabase`], also of a backup; [`ErrorKind::NewerFormat`] of `quire.meta`, [`ErrorKind::Io`] when a directory can't be read. What is
 /// wrong with a file is a finding.
-pub fn verify(database: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
-    verify_on(&machine(), database, progress)
+pub fn verify(
+    database: &Path,
+    graph_memory: Option<&GraphMemory>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Verification> {
+    verify_on(&machine(), database, graph_memory, progress)
 }
 
 pub(super) fn verify_on(
     storage: &Arc<dyn Storage>,
     database: &Path,
+    graph_memory: Option<&GraphMemory>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verification> {
     refuse_backup(&**storage, database)?;
     let mut findings = Vec::new();
     let identity = identity(storage, database, &mut findings)?;
-    verify_log(storage, database, identity, findings, progress)
+    verify_log(storage, database, identity, findings, graph_memory, progress)
 }
 
 /// The same of what may be no database yet, from the log on; `findings` is what was found of the rest.
@@ -71,6 +78,7 @@ pub(super) fn verify_log(
     database: &Path,
     identity: Identity,
     findings: Vec<Finding>,
+    graph_memory: Option<&GraphMemory>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verification> {
     let mut verification = Verification { findings, ..Verification::default() };
@@ -79,7 +87,8 @@ pub(super) fn verify_log(
         inspect::Survey::of(storage, &shard, identity)?.checkpoints().map(|(_, position)| position).collect();
     // Before the log is surveyed, so that it holds what they were taken after.
     let saved = checkpoints(storage, &shard, identity, &mut verification.findings)?;
-    let ground = Ground { seed: seed_of(identity.database), graph_memory: None };
+    let graph_memory = graph_memory.map(|bound| Arc::new(graph_memory::bounded_elsewhere(bound)));
+    let ground = Ground { seed: seed_of(identity.database), graph_memory };
     let mut replay = Replay {
         models: Some(Models::new(&ground)),
         ground,
@@ -230,7 +239,7 @@ impl Replay<'_> {
                     self.usable = position;
                     None
                 }
-                (Ok(_), Some(models)) if models.save() != *saved.checkpoint.payload => {
+                (Ok(_), Some(models)) if !models.are_saved_as(&saved.checkpoint.payload) => {
                     Some("it holds another state than the log comes to".to_owned())
                 }
                 (Ok(_), Some(_)) => {

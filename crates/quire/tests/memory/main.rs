@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use quire::graph::{BlockId, Direction, PutBlock, PutEdge, WalkPlan};
+use quire::tools::{self, GraphMemory};
 use quire::{Builder, Commit, Database, Durability};
 
 const GRAPH: &str = "large";
@@ -17,7 +18,9 @@ const DEGREE: u64 = 5;
 /// What the process may have on the heap, in KiB: less than the graph takes while a checkpoint of it is made, which is about
 /// 150 MB, and half as much again as the process needs that keeps it elsewhere.
 const LIMIT_KIB: u64 = 108 << 10;
-/// What of it the graph may have, in bytes.
+/// What a process may have that only reads: less than the graph takes, and less than a checkpoint of it in one piece.
+const READING_LIMIT_KIB: u64 = 32 << 10;
+/// What of either the graph may have, in bytes.
 const GRAPH_BYTES: u64 = 4 << 20;
 
 const PATH: &str = "QUIRE_MEMORY_PATH";
@@ -59,6 +62,21 @@ fn child() {
     }
 }
 
+/// What the test starts itself for when the database is there: verifies it, and looks at it to read only, with what does not fit in the
+/// folder beside it.
+#[test]
+fn child_that_only_reads() {
+    let Some(path) = std::env::var_os(PATH) else { return };
+    let path = Path::new(&path);
+    let folder = path.with_extension("beside");
+    let bound = std::env::var(BOUND).ok().map(|bytes| bytes.parse().expect("a number"));
+    let memory = bound.map(|heap_bytes_max| GraphMemory { heap_bytes_max, folder: folder.clone() });
+    let verification = tools::verify(path, memory.as_ref(), &mut |_, _| ()).expect("there is something to verify");
+    assert_eq!((verification.findings.as_slice(), verification.checkpoints), ([].as_slice(), 2));
+    // A walk to everything remembers more than that.
+    assert_is_whole(&bounded(path).graph_memory_folder(folder).read_only(true).open().expect("opened"));
+}
+
 /// Whether this process has asked for large pages anywhere; `None` where the system has none to be asked for.
 fn asks_for_large_pages() -> Option<bool> {
     std::fs::metadata("/sys/kernel/mm/transparent_hugepage").ok()?;
@@ -82,10 +100,15 @@ fn commit(database: &Database, commit: Commit<'_>) {
     database.commit(&commit).expect("committed").committed().expect("accepted");
 }
 
-fn look_through(database: &Database) {
-    let graph = database.graph(GRAPH);
-    let counts = graph.read(|graph, _| (graph.block_count() as u64, graph.edge_count() as u64)).expect("read");
+fn assert_is_whole(database: &Database) {
+    let counts =
+        database.graph(GRAPH).read(|graph, _| (graph.block_count() as u64, graph.edge_count() as u64)).expect("read");
     assert_eq!(counts, Some((BLOCKS, BLOCKS * DEGREE)));
+}
+
+fn look_through(database: &Database) {
+    assert_is_whole(database);
+    let graph = database.graph(GRAPH);
     for block in (0..BLOCKS).step_by(997) {
         let has = |graph: &quire::graph::Graph| {
             let targets = (0..DEGREE).map(|edge| id(target(block, edge)));
@@ -100,12 +123,12 @@ fn look_through(database: &Database) {
     assert_eq!((walk.visited() as u64, walk.bound()), (BLOCKS, None));
 }
 
-/// Starts the child under the limit.
-fn run(path: &Path, graph_bytes: Option<u64>) -> Output {
+/// Starts a child under the limit.
+fn run(child: &str, limit_kib: u64, path: &Path, graph_bytes: Option<u64>) -> Output {
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("ulimit -d {LIMIT_KIB} && exec \"$0\" \"$@\"")]);
+    shell.args(["-c", &format!("ulimit -d {limit_kib} && exec \"$0\" \"$@\"")]);
     shell.arg(std::env::current_exe().expect("the test knows itself"));
-    shell.args(["--exact", "child", "--nocapture", "--test-threads=1"]).env(PATH, path);
+    shell.args(["--exact", child, "--nocapture", "--test-threads=1"]).env(PATH, path);
     if let Some(bytes) = graph_bytes {
         shell.env(BOUND, bytes.to_string());
     }
@@ -116,14 +139,31 @@ fn run(path: &Path, graph_bytes: Option<u64>) -> Output {
 fn a_graph_larger_than_a_limit_on_memory_works_within_it() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("bounded");
-    let output = run(&path, Some(GRAPH_BYTES));
+    let output = run("child", LIMIT_KIB, &path, Some(GRAPH_BYTES));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let left: Vec<_> =
-        std::fs::read_dir(&path).expect("listed").map(|file| file.expect("listed").file_name()).collect();
+    let listed = |path: &Path| -> Vec<_> {
+        let files = std::fs::read_dir(path).expect("listed").map(|file| file.expect("listed").file_name());
+        files.collect()
+    };
+    let left = listed(&path);
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("graph-memory")), "{left:?}");
 
+    // Who only reads it keeps to the bound, too, and leaves nothing anywhere.
+    let beside = path.with_extension("beside");
+    std::fs::create_dir(&beside).expect("made");
+    let output = run("child_that_only_reads", READING_LIMIT_KIB, &path, Some(GRAPH_BYTES));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!((listed(&path), listed(&beside)), (left, Vec::new()));
+    assert!(
+        !run("child_that_only_reads", READING_LIMIT_KIB, &path, None).status.success(),
+        "the limit would hold what is verified"
+    );
+
     // Without the setting it does not fit; and what the bounded process has written is there without a bound.
-    assert!(!run(&folder.path().join("unbounded"), None).status.success(), "the limit would hold all of the graph");
+    assert!(
+        !run("child", LIMIT_KIB, &folder.path().join("unbounded"), None).status.success(),
+        "the limit would hold all of the graph"
+    );
     let database = builder(&path).open().expect("opened");
     look_through(&database);
     assert_ne!(asks_for_large_pages(), Some(false), "of a graph that is large and may have everything");

@@ -58,7 +58,7 @@ fn a_list_of_a_backup_that_names_a_file_elsewhere_is_refused_and_nothing_is_writ
         // What it names is there, and is what it says.
         std::fs::copy(from.join(own), folder.path().join("backups/stolen")).expect("copied");
         let to = folder.path().join("databases/data");
-        let error = quire::tools::restore(&from, &to, &mut |_, _| ()).expect_err("it is refused");
+        let error = quire::tools::restore(&from, &to, None, &mut |_, _| ()).expect_err("it is refused");
         assert_eq!(error.kind(), quire::ErrorKind::Damaged, "{name:?}: {error}");
         assert!(!folder.path().join("databases").exists(), "{name:?}: nothing is made");
     }

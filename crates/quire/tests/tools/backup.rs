@@ -29,7 +29,7 @@ fn a_database_that_was_restored_elsewhere_has_every_record_and_goes_on() {
     let place = Place::made(40);
     let taken = take(&place, "backup", None);
     let restored = place.beside("restored");
-    let verification = restore(&place.beside("backup"), &restored, &mut |_, _| ()).expect("restored");
+    let verification = restore(&place.beside("backup"), &restored, None, &mut |_, _| ()).expect("restored");
     assert_eq!((verification.worst(), verification.totals.last), (None, taken.position));
     assert!(log(&restored) == log(&place.path()));
     // The backup may be moved, and the database go: it stands for itself.
@@ -39,7 +39,7 @@ fn a_database_that_was_restored_elsewhere_has_every_record_and_goes_on() {
     assert_eq!(database.published(), taken.position);
     step(&database, 1000);
     drop(database);
-    restore(&place.beside("moved"), &place.beside("again"), &mut |_, _| ()).expect("restored");
+    restore(&place.beside("moved"), &place.beside("again"), None, &mut |_, _| ()).expect("restored");
     assert!(log(&place.beside("again")).len() < log(&restored).len());
 }
 
@@ -75,7 +75,7 @@ fn each_backup_of_a_database_at_work_is_a_prefix_of_it() {
     let all = log(&place.path());
     for (name, position) in &taken {
         let restored = place.beside(&format!("{name}-restored"));
-        let verification = restore(&place.beside(name), &restored, &mut |_, _| ()).expect("restored");
+        let verification = restore(&place.beside(name), &restored, None, &mut |_, _| ()).expect("restored");
         assert_eq!(verification.worst(), None, "{verification:#?}");
         assert!(log(&restored) == all[..position.get() as usize], "{name} up to {position}");
     }
@@ -104,7 +104,7 @@ fn a_second_backup_shares_the_segments_that_did_not_change_with_the_first_and_wi
     assert!(sealed.len() > 2 && sealed.iter().all(shared) && !shared(last), "{segments:#?}");
     // The first can go.
     fs::remove_dir_all(place.beside("first")).expect("removed");
-    restore(&place.beside("second"), &place.beside("restored"), &mut |_, _| ()).expect("restored");
+    restore(&place.beside("second"), &place.beside("restored"), None, &mut |_, _| ()).expect("restored");
     assert!(log(&place.beside("restored")) == log(&place.path()));
 }
 
@@ -119,7 +119,7 @@ fn of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made() {
     list[12..16].copy_from_slice(&crc.to_le_bytes());
     fs::write(&path, list).expect("written");
     let into = place.beside("restored");
-    let error = restore(&place.beside("backup"), &into, &mut |_, _| ()).expect_err("it ends elsewhere");
+    let error = restore(&place.beside("backup"), &into, None, &mut |_, _| ()).expect_err("it ends elsewhere");
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
     let error = Database::open(&into).expect_err("it is half of something");
     assert_eq!(error.kind(), ErrorKind::NotADatabase, "{error}");
@@ -140,7 +140,7 @@ fn no_file_of_a_backup_can_be_missing_cut_or_changed_unnoticed() {
                 Some(bytes) => fs::write(&path, bytes).expect("written"),
                 None => fs::remove_file(&path).expect("removed"),
             }
-            restore(&folder, &into, &mut |_, _| ()).expect_err("it is not whole");
+            restore(&folder, &into, None, &mut |_, _| ()).expect_err("it is not whole");
             assert!(!into.join("quire.meta").exists(), "half a database is none");
             let _ = fs::remove_dir_all(&into);
         };
@@ -154,7 +154,7 @@ fn no_file_of_a_backup_can_be_missing_cut_or_changed_unnoticed() {
         check(None);
         fs::write(&path, &whole).expect("written");
     }
-    restore(&folder, &into, &mut |_, _| ()).expect("whole again");
+    restore(&folder, &into, None, &mut |_, _| ()).expect("whole again");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_backup_that_was_not_finished_and_one_of_another_database_are_refused() {
     let place = Place::made(10);
     take(&place, "backup", None);
     fs::rename(place.beside("backup/quire.backup"), place.beside("backup/quire.backup.new")).expect("renamed");
-    let error = restore(&place.beside("backup"), &place.beside("restored"), &mut |_, _| ()).expect_err("half");
+    let error = restore(&place.beside("backup"), &place.beside("restored"), None, &mut |_, _| ()).expect_err("half");
     assert_eq!(error.kind(), ErrorKind::NotADatabase);
     assert!(Database::builder(place.beside("backup")).create(false).open().is_err(), "it is not opened by mistake");
     let other = Place::made(10);
@@ -184,7 +184,7 @@ fn assert_no_database(place: &Place, name: &str, said: &str) {
         assert_eq!(error.kind(), ErrorKind::NotADatabase, "{error}");
         assert!(error.to_string().contains(said), "{error}");
     };
-    none(verify(&folder, &mut |_, _| ()).map(drop));
+    none(verify(&folder, None, &mut |_, _| ()).map(drop));
     none(repair(&folder, &plan));
     none(backup(&folder, &place.beside("of-a-backup"), None, &mut |_, _| ()).map(drop));
     none(Database::builder(&folder).create(false).open().map(drop));
@@ -216,11 +216,11 @@ fn what_is_left_of_a_backup_that_was_killed_at_any_file_is_of_no_use() {
         }));
         if killed.is_ok() {
             assert!(at > 3, "it went through several files");
-            restore(&place.beside(&name), &place.beside("restored"), &mut |_, _| ()).expect("whole");
+            restore(&place.beside(&name), &place.beside("restored"), None, &mut |_, _| ()).expect("whole");
             break;
         }
         assert_no_database(&place, &name, "not finished");
-        let error = restore(&place.beside(&name), &place.beside("restored"), &mut |_, _| ()).expect_err("half");
+        let error = restore(&place.beside(&name), &place.beside("restored"), None, &mut |_, _| ()).expect_err("half");
         assert_eq!(error.kind(), ErrorKind::NotADatabase);
         assert!(!place.beside("restored").exists());
     }
@@ -232,7 +232,7 @@ fn a_backup_with_its_manifest_is_whole_only_once_the_mark_of_an_unfinished_one_i
     take(&place, "backup", None);
     fs::write(place.beside("backup/quire.unfinished"), "").expect("written");
     assert_no_database(&place, "backup", "not finished");
-    let error = restore(&place.beside("backup"), &place.beside("restored"), &mut |_, _| ()).expect_err("half");
+    let error = restore(&place.beside("backup"), &place.beside("restored"), None, &mut |_, _| ()).expect_err("half");
     assert!(error.to_string().contains("not finished"), "{error}");
     let error = backup(&place.path(), &place.beside("next"), Some(&place.beside("backup")), &mut |_, _| ());
     assert!(error.expect_err("half").to_string().contains("not finished"));
@@ -247,7 +247,7 @@ fn half_a_restored_database_is_none() {
     let mut bytes = fs::read(&path).expect("read");
     bytes[100] ^= 1;
     fs::write(&path, bytes).expect("written");
-    restore(&place.beside("backup"), &place.beside("restored"), &mut |_, _| ()).expect_err("damaged");
+    restore(&place.beside("backup"), &place.beside("restored"), None, &mut |_, _| ()).expect_err("damaged");
     assert!(!log(&place.beside("restored")).is_empty(), "some of it was there");
     assert_no_database(&place, "restored", "not finished");
 }
@@ -262,14 +262,14 @@ fn a_restored_database_shares_no_file_with_the_backups_that_it_came_from() {
     let inode = |path: std::path::PathBuf| fs::metadata(path).expect("there").ino();
     assert!(second.files.iter().all(|of| inode(file("first", &of.name)) == inode(file("second", &of.name))));
     let restored = place.beside("restored");
-    restore(&place.beside("second"), &restored, &mut |_, _| ()).expect("restored");
+    restore(&place.beside("second"), &restored, None, &mut |_, _| ()).expect("restored");
     for of in &second.files {
         assert_ne!(inode(file("restored", &of.name)), inode(file("second", &of.name)), "{}", of.name);
     }
     step(&Database::open(&restored).expect("it opens"), 1000);
     for name in ["first", "second"] {
         let again = place.beside(&format!("{name}-again"));
-        restore(&place.beside(name), &again, &mut |_, _| ()).expect("not changed");
+        restore(&place.beside(name), &again, None, &mut |_, _| ()).expect("not changed");
     }
 }
 
@@ -284,7 +284,7 @@ fn damage_is_not_backed_up() {
     let error = backup(&place.path(), &place.beside("backup"), None, &mut |_, _| ()).expect_err("damaged");
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert!(error.to_string().contains("record 1") && !place.beside("backup/quire.backup").exists(), "{error}");
-    assert!(verify(&place.path(), &mut |_, _| ()).expect("verified").worst().is_some());
+    assert!(verify(&place.path(), None, &mut |_, _| ()).expect("verified").worst().is_some());
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn assert_backed_up(place: &Place) {
     // The next one has the same files.
     assert_eq!(take(place, "again", Some(&place.beside("backup"))).files, taken.files);
     let restored = place.beside("restored");
-    let verification = restore(&place.beside("backup"), &restored, &mut |_, _| ()).expect("restored");
+    let verification = restore(&place.beside("backup"), &restored, None, &mut |_, _| ()).expect("restored");
     assert_eq!((verification.worst(), verification.totals.last), (None, taken.position));
     let stats = |path: &Path| {
         let database = Database::builder(path).create(false).open().expect("it opens");

@@ -8,7 +8,7 @@ use quire::{Database, ErrorKind};
 use crate::made::{Files, Place, named, place_of, records, step};
 
 fn plan_of(place: &Place) -> RepairPlan {
-    RepairPlan::of(&verify(&place.path(), &mut |_, _| ()).expect("there is something to verify"))
+    RepairPlan::of(&verify(&place.path(), None, &mut |_, _| ()).expect("there is something to verify"))
 }
 
 /// Damages some files, repairs, and checks that nothing is wrong afterwards and nothing is missing.
@@ -20,9 +20,9 @@ fn assert_repaired(files: &Files, damage: impl FnOnce(&mut Files)) {
     assert!(!plan.steps.is_empty() && plan.stays.is_empty(), "{plan:#?}");
     assert!(place.files() == damaged, "a plan changes nothing");
     repair(&place.path(), &plan).expect("repaired");
-    let after = verify(&place.path(), &mut |_, _| ()).expect("verified");
+    let after = verify(&place.path(), None, &mut |_, _| ()).expect("verified");
     assert_eq!(after.findings, []);
-    assert_eq!(after.totals, verify(&place_of(files).path(), &mut |_, _| ()).expect("verified").totals);
+    assert_eq!(after.totals, verify(&place_of(files).path(), None, &mut |_, _| ()).expect("verified").totals);
     step(&place.open(), 1000);
 }
 

@@ -9,7 +9,7 @@ use crate::made::{Files, Place, named, place_of, records, step};
 
 fn verified(place: &Place) -> Verification {
     let before = place.files();
-    let verification = verify(&place.path(), &mut |_, _| ()).expect("there is something to verify");
+    let verification = verify(&place.path(), None, &mut |_, _| ()).expect("there is something to verify");
     assert!(before == place.files(), "verifying changes nothing");
     verification
 }
@@ -50,7 +50,7 @@ fn a_database_at_work_is_whole_at_every_moment() {
     std::thread::scope(|scope| {
         let verifier = scope.spawn(|| {
             for round in 0..30 {
-                let verification = verify(&place.path(), &mut |_, _| ()).expect("there is something to verify");
+                let verification = verify(&place.path(), None, &mut |_, _| ()).expect("there is something to verify");
                 let worst = verification.worst();
                 assert!(worst.is_none_or(|worst| worst == Severity::Note), "round {round}: {verification:#?}");
             }
@@ -209,7 +209,7 @@ fn leftovers_are_noted_and_what_is_no_database_is_said_to_be_none() {
     let verification = verified(&place);
     assert_eq!((verification.worst(), verification.findings.len()), (Some(Severity::Note), 2));
     let nothing = Place::new();
-    let error = verify(&nothing.path(), &mut |_, _| ()).expect_err("there is nothing");
+    let error = verify(&nothing.path(), None, &mut |_, _| ()).expect_err("there is nothing");
     assert_eq!(error.kind(), ErrorKind::NotADatabase);
 }
 

@@ -44,7 +44,7 @@ impl World<'_> {
         let (data, backup, restored) = (place("data"), place("backup"), place("restored"));
         copy_out(&self.disk, &data).map_err(|error| format!("can't copy the disk: {error}"))?;
 
-        let verified = tools::verify(&data, &mut |_, _| ());
+        let verified = tools::verify(&data, None, &mut |_, _| ());
         let verified = verified.map_err(|error| format!("it can't be verified: {:?}: {error}", error.kind()))?;
         if verified.worst() == Some(Severity::Lost) {
             return Err(format!("verification says that something is lost: {:?}", verified.findings));
@@ -61,7 +61,7 @@ impl World<'_> {
             backups.newest = Some(backup.clone());
             "whole"
         };
-        match tools::restore(&backup, &restored, &mut |_, _| ()) {
+        match tools::restore(&backup, &restored, None, &mut |_, _| ()) {
             Ok(_) => self.compare(&restored, position)?,
             Err(error) if result != "whole" && error.kind() != ErrorKind::Invalid => {}
             Err(error) => return Err(format!("a backup can't be restored: {:?}: {error}", error.kind())),

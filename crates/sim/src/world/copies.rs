@@ -149,7 +149,7 @@ fn repair_files(disk: &Disk) -> Result<Option<RepairPlan>, Failure> {
     let data = folder.path().join("data");
     copy_out(disk, &data).map_err(failed)?;
     let told = |error: quire::Error| format!("it can't be repaired: {:?}: {error}", error.kind());
-    let verified = match tools::verify(&data, &mut |_, _| ()) {
+    let verified = match tools::verify(&data, None, &mut |_, _| ()) {
         Err(error) if names_damage(&error) => return Ok(None),
         verified => verified.map_err(told)?,
     };

@@ -124,7 +124,7 @@ impl World<'_> {
         let folder = temporary_folder().map_err(|error| error.to_string())?;
         let copy = folder.path().join("data");
         copy_out(&self.disk, &copy).map_err(|error| format!("can't copy the disk: {error}"))?;
-        let verified = tools::verify(&copy, &mut |_, _| ());
+        let verified = tools::verify(&copy, None, &mut |_, _| ());
         let verified = verified.map_err(|error| format!("it can't be verified: {:?}: {error}", error.kind()))?;
         let is_of_it = |of: &Path| of.file_name() == path.file_name();
         // Where the records of the file can't be followed to its end, that is found where the next one begins.

@@ -49,7 +49,7 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let there = Place::new(self.to_data.clone(), self.to_http);
+        let there = self.place.beside(self.to_data.clone(), self.to_http);
         self.place.visit(|from| there.visit(|to| self.copy(from, to, out)))
     }
 

@@ -151,16 +151,13 @@ impl Target<'_> {
                 }
                 Err(problem) => problem,
             };
-            let event = problem["event"].as_u64().and_then(|event| usize::try_from(event).ok()).unwrap_or_default();
+            let (event, message) = told(&problem);
             let there = match (problem["code"].as_str(), problem["position"].as_u64()) {
                 (Some("duplicate_event"), Some(position)) => self.run_there(&batch.events[event..], position)?,
                 _ => 0,
             };
             if there == 0 {
                 let line = batch.events.get(event).map_or(0, |(line, _)| *line);
-                let message = problem["message"].as_str().unwrap_or_default();
-                // Where it stands in what was sent is nothing that anybody knows.
-                let message = message.split(" at line ").next().unwrap_or_default();
                 return Err(at(line, message, done));
             }
             batch.events.drain(event..event + there);
@@ -178,6 +175,21 @@ impl Target<'_> {
             |(there, (_, event)): &(&Value, &(usize, Value))| says(event).is_some_and(|it| says(there) == Some(it));
         Ok(list(&page, "events").iter().zip(events).take_while(same).count())
     }
+}
+
+/// Which of the events that were sent a problem is with, and what it is. Where that stands in what was sent is nothing that anybody knows.
+fn told(problem: &Value) -> (usize, &str) {
+    let message = problem["message"].as_str().unwrap_or_default();
+    let message = message.split(" at line ").next().unwrap_or_default();
+    // A field is named from all that was sent on.
+    let of_field = message.strip_prefix("events[").and_then(|field| field.split_once(']'));
+    if let Some((event, wrong)) = of_field
+        && let Ok(event) = event.parse()
+    {
+        return (event, wrong.trim_start_matches(['.', ':', ' ']));
+    }
+    let event = problem["event"].as_u64().and_then(|event| usize::try_from(event).ok());
+    (event.unwrap_or_default(), message)
 }
 
 /// What an event says, in whichever way its bytes are given.

@@ -110,8 +110,8 @@ fn missing_sources(
 ) -> Result<BTreeSet<BlockId>, Problem> {
     let (mut found, mut slot) = (BTreeSet::new(), Some(0));
     while let Some(from) = slot {
-        let (missing, next) = snapshot.look(|graph| Ok(graph.missing_blocks(from, AT_ONCE as u32)))?;
-        found.extend(missing);
+        let (missing, next) = snapshot.look(|graph| Ok(graph.missing_blocks(from, usize::MAX, AT_ONCE as u32)))?;
+        found.extend(missing.into_iter().map(|(_, id)| id));
         slot = next;
     }
     // What was missing then and is not now was put since, or lost its last edge, by itself or with the block at the other end.

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, Lined, wrong};
 use crate::bytes::{Base64, Shown, Text, given};
 use crate::error::Problem;
+use crate::json::{self, Misread};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -72,7 +73,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
             let message = r#"a line is {"block": {...}} or {"edge": {...}}: is this a file of another format?"#;
             return Err(wrong(line, message));
         }
-        let parsed: Line<'_> = serde_json::from_slice(text).map_err(|error| wrong(line, of_line(&error)))?;
+        let parsed: Line<'_> = json::read(text).map_err(|misread| wrong(line, of_line(&misread)))?;
         let item = match &parsed {
             Line::Block(block) => Item::Block(block_item(block).map_err(|problem| problem.at_line(line))?),
             Line::Edge(edge) => Item::Edge(edge_item(edge).map_err(|problem| problem.at_line(line))?),
@@ -83,11 +84,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
 }
 
 /// What is wrong with a line of its own: of the parser's place the column counts.
-fn of_line(error: &serde_json::Error) -> String {
-    let (message, column) = (error.to_string(), error.column());
-    match message.strip_suffix(&format!(" at line {} column {column}", error.line())) {
-        Some(message) => format!("column {column}: {message}"),
-        None => message,
+fn of_line(misread: &Misread) -> String {
+    let Misread { field, message, column, .. } = misread;
+    match field {
+        Some(field) => format!("column {column}: {field}: {message}"),
+        None => format!("column {column}: {message}"),
     }
 }
 

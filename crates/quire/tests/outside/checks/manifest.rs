@@ -91,7 +91,7 @@ fn restored(bytes: &[u8], is_genuine: bool) -> bool {
     let (from, to) = (put_backup(folder.path(), bytes), folder.path().join("databases").join("data"));
     let read = Backup::read(&from);
     assert_eq!(open(&from).expect_err("a backup is no database").kind(), ErrorKind::NotADatabase);
-    match restore(&from, &to, &mut |_, _| ()) {
+    match restore(&from, &to, None, &mut |_, _| ()) {
         Ok(verification) => {
             assert!(!is_genuine || verification.worst().is_none(), "{:?}", verification.findings);
             read.expect("it was restored");

@@ -47,7 +47,7 @@ fn met(bytes: &[u8], is_genuine: bool) -> Outcome {
     let folder = folder();
     let path = folder.path().join("data");
     put(&path, NAME, bytes);
-    let verification = verify(&path, &mut |_, _| ());
+    let verification = verify(&path, None, &mut |_, _| ());
     assert_eq!(verification.is_err(), shards(&path).is_err_and(|error| error.kind() == ErrorKind::NewerFormat));
     let mut outcome = Outcome::Opened;
     let opened = match open(&path) {
