@@ -189,7 +189,9 @@ fn rewrite_runs(
             let_go()?;
             match rewritten {
                 Ok(more) => done += more,
-                Err(error @ quire_log::Error::Unreadable(_)) => *failed = failed.take().or(Some(error.into())),
+                Err(error @ (quire_log::Error::Unreadable(_) | quire_log::Error::Damaged { .. })) => {
+                    *failed = failed.take().or(Some(error.into()));
+                }
                 Err(error) => return Err(error.into()),
             }
         }

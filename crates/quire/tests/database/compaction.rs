@@ -114,6 +114,29 @@ fn the_space_of_a_run_comes_back_before_the_next_is_rewritten() {
 }
 
 #[test]
+fn a_segment_without_its_header_keeps_no_other_from_being_compacted() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
+    let open = || builder(&place, &clock).open().expect("opened");
+    let database = open();
+    for _ in 0..6 {
+        fill(&database);
+    }
+    database.checkpoint().expect("saved");
+    drop(database);
+    let first = files(&place.shard(), ".log").remove(0);
+    change(&first, |bytes| bytes[20] ^= 1);
+    let database = open();
+    clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
+    let before = bytes(&place);
+    let error = database.compact().expect_err("one can't be rewritten");
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains("00000000000000000001.log"), "{error}");
+    assert!(bytes(&place) < before * 2 / 3, "{} of {before}", bytes(&place));
+    assert_eq!(database.topic("topic").fetch(0, Sequence::new(0), usize::MAX).expect("readable").records.len(), 1200);
+}
+
+#[test]
 fn a_queue_that_says_so_keeps_finished_jobs_longer_than_their_history_and_then_lets_them_go() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
