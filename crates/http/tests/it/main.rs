@@ -2,6 +2,7 @@
 
 mod commits;
 mod events;
+mod full;
 mod graphs;
 mod life;
 mod page;

@@ -1,0 +1,68 @@
+//! A full disk, as who looks after a server sees it.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quire::{Access, Disk, Storage, StoredFile};
+use serde_json::json;
+
+use crate::served::Served;
+
+/// A disk with room for files that are there already, and for no other while it is full.
+#[derive(Debug, Default)]
+struct Small {
+    is_full: AtomicBool,
+}
+
+impl Storage for Small {
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        Disk.list(directory)
+    }
+
+    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        Disk.create_directories(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        Disk.remove_directory(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        if access == Access::CreateNew && self.is_full.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Disk.open(path, access)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+}
+
+#[test]
+fn a_server_without_room_says_so_until_there_is_some_and_takes_what_frees_it() {
+    let small = Arc::new(Small::default());
+    let served = Served::with(|builder| builder.segment_bytes(64 << 10).storage(small.clone()));
+    let append = json!({"parts": [{"append": {"store": "s", "events": [{"type": "T", "tags": ["person:1"], "data_text": "x".repeat(10_000)}]}}]});
+    let forget = json!({"parts": [{"forget_tag": {"store": "s", "tag": "person:1"}}]});
+    served.write("/v1/commit", append.clone());
+    small.is_full.store(true, Ordering::SeqCst);
+    let refused = (0..100).find(|_| served.ask("POST", "/v1/commit", &append.to_string()).status != 200);
+    assert!(refused.is_some(), "segments of 64 KiB took all of it without a new file");
+    served.fails("POST", "/v1/commit", &append.to_string(), 507, "no_space");
+    let health = served.read("/healthz");
+    assert_eq!((&health["status"], &health["failing"][0]["duty"]), (&json!("no_space"), &json!("prepare")));
+    // What says that something is needed no more has room, and does not hide that nothing else has.
+    served.write("/v1/commit", forget);
+    assert_eq!(served.read("/healthz")["status"], "no_space");
+    small.is_full.store(false, Ordering::SeqCst);
+    served.write("/v1/commit", append);
+    assert_eq!(served.read("/healthz")["status"], "ok");
+}
