@@ -134,12 +134,13 @@ impl From<JobView> for JobReply {
                 (reply.deadline_ms, reply.worker) = (Some(deadline.as_millis()), Some(worker));
             }
             Status::Retrying { due } => reply.retry_at_ms = Some(due.as_millis()),
-            Status::Held { reason } => reply.reason = Some(reason),
+            Status::Held { reason } => reply.reason = Some(reason).filter(|reason| !reason.is_empty()),
             Status::Completed { at, result } => {
                 (reply.finished_at_ms, reply.result) = (Some(at.as_millis()), Some(Shown::value("result", result)));
             }
             Status::Cancelled { at, reason } => {
-                (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(reason));
+                reply.finished_at_ms = Some(at.as_millis());
+                reply.reason = Some(reason).filter(|reason| !reason.is_empty());
             }
             Status::Dead { at, cause } => {
                 (reply.finished_at_ms, reply.reason) = (Some(at.as_millis()), Some(cause.name().to_owned()));

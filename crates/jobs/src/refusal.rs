@@ -189,6 +189,8 @@ pub enum Limit {
     FilterJobs,
     /// How long a finished job is found.
     RetentionMicros,
+    /// When something is to happen to a job, since 1970: to the end of the year 9999.
+    TimeMicros,
 }
 
 const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;
@@ -224,13 +226,18 @@ impl Limit {
             Limit::Bulks => (0, 64),
             Limit::FilterJobs => (0, 10_000),
             Limit::RetentionMicros => (1, 36_600 * DAY_MICROS),
+            // The days from 1970-01-01 to 9999-12-31.
+            Limit::TimeMicros => (0, 2_932_897 * DAY_MICROS - 1),
         }
     }
 
     /// Whether the number is microseconds: front ends that speak milliseconds say so in theirs.
     pub const fn is_micros(self) -> bool {
-        use Limit::{BackoffMicros, KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeoutMicros};
-        matches!(self, BackoffMicros | KeyMicros | TimeoutMicros | LeaseMicros | RateMicros | RetentionMicros)
+        use Limit::{BackoffMicros, KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeMicros, TimeoutMicros};
+        matches!(
+            self,
+            BackoffMicros | KeyMicros | TimeoutMicros | LeaseMicros | RateMicros | RetentionMicros | TimeMicros
+        )
     }
 
     /// Refuses what is outside.
@@ -271,6 +278,7 @@ impl fmt::Display for Limit {
             Limit::Bulks => "the bulk changes under way",
             Limit::FilterJobs => "the jobs of a filter",
             Limit::RetentionMicros => "the microseconds that a finished job is found",
+            Limit::TimeMicros => "the microseconds from 1970 to a time",
         })
     }
 }

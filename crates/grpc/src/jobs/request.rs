@@ -105,6 +105,11 @@ impl Fetch {
 
 fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, Fault> {
     let or = NewJob::new(&job.payload);
+    if job.jitter_percent > 0
+        && let Some(proto::Backoff { kind: Some(backoff::Kind::None(_)) }) = &job.backoff
+    {
+        return Err(Fault::invalid("without a backoff there is no wait, and no jitter_percent of it"));
+    }
     let new = NewJob {
         kind: &job.kind,
         priority: job.priority.map_or(Ok(or.priority), |number| small("priority", number).map(Priority::new))?,

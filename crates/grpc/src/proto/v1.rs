@@ -3467,7 +3467,7 @@ pub struct NewJob {
     /// 0 to 255; the greater goes first. 255 is critical, 192 high, 128 normal, which is the default, 64 low.
     #[prost(uint32, optional, tag = "4")]
     pub priority: ::core::option::Option<u32>,
-    /// The time from which it may run; at once when it is absent or past.
+    /// The time from which it may run, to the end of the year 9999; at once when it is absent or past.
     #[prost(uint64, optional, tag = "5")]
     pub run_at_us: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "6")]
@@ -3479,7 +3479,7 @@ pub struct NewJob {
     pub attempts_max: ::core::option::Option<u32>,
     #[prost(message, optional, tag = "9")]
     pub backoff: ::core::option::Option<Backoff>,
-    /// By how many percent a wait may be shorter.
+    /// By how many percent a wait may be shorter; refused with a backoff of none.
     #[prost(uint32, tag = "10")]
     pub jitter_percent: u32,
     #[prost(string, tag = "11")]

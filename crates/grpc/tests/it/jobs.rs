@@ -33,6 +33,9 @@ fn fetch(count: u32, wait_us: u64) -> FetchJobsRequest {
     FetchJobsRequest { queues, count, wait_us, worker: "w1".to_owned(), ..FetchJobsRequest::default() }
 }
 
+/// The end of the year 9999.
+pub(crate) const TIME_US_MAX: u64 = 253_402_300_799_999_999;
+
 async fn enqueue(client: &mut JobsClient<Channel>, jobs: Vec<NewJob>) -> Vec<EnqueueResult> {
     client.enqueue(EnqueueJobsRequest { jobs }).await.expect("accepted").into_inner().results
 }
@@ -85,16 +88,16 @@ async fn a_report_says_when_the_state_ends_that_it_led_to() {
     let results = reported(
         &mut client,
         vec![
-            report(&jobs[0], failure(Some(fail::Retry::RetryAtUs(u64::MAX)))),
+            report(&jobs[0], failure(Some(fail::Retry::RetryAtUs(TIME_US_MAX)))),
             report(&jobs[1], failure(never)),
-            report(&jobs[2], What::Snooze(Snooze { until_us: u64::MAX - 1 })),
+            report(&jobs[2], What::Snooze(Snooze { until_us: TIME_US_MAX - 1 })),
             report(&jobs[3], What::Heartbeat(beat)),
         ],
     )
     .await;
     assert!(results.iter().all(|result| result.refused.is_none()), "{results:?}");
-    assert_eq!((results[0].until_us, results[1].until_us), (Some(u64::MAX), None));
-    assert_eq!(results[2].until_us, Some(u64::MAX - 1));
+    assert_eq!((results[0].until_us, results[1].until_us), (Some(TIME_US_MAX), None));
+    assert_eq!(results[2].until_us, Some(TIME_US_MAX - 1));
     assert!(results[3].until_us.expect("a deadline") > jobs[3].deadline_us);
 }
 
@@ -281,12 +284,15 @@ async fn what_says_no_or_nothing_is_refused_and_not_taken_for_a_yes() {
             backoff(Some(backoff::Kind::FixedUs(u64::MAX))),
             unique(UniqueKey { hold: Some(unique_key::Hold::UntilStarted(false)), ..UniqueKey::default() }),
             unique(UniqueKey { clash: 9, ..UniqueKey::default() }),
+            NewJob { jitter_percent: 10, ..backoff(Some(backoff::Kind::None(true))) },
+            NewJob { run_at_us: Some(u64::MAX), ..job("a") },
             backoff(Some(backoff::Kind::None(true))),
         ],
     )
     .await;
     let (invalid, range) = (Some("INVALID"), Some("OUT_OF_RANGE"));
-    assert_eq!(reasons(results.iter().map(|it| &it.refused)), [invalid, invalid, range, range, invalid, invalid, None]);
+    let expected = [invalid, invalid, range, range, invalid, invalid, invalid, range, None];
+    assert_eq!(reasons(results.iter().map(|it| &it.refused)), expected);
     let jobs = fetched(&mut client, fetch(9, 0)).await;
     let not_never = Fail { error: "no".to_owned(), retry: Some(fail::Retry::Never(false)) };
     let results = reported(&mut client, vec![report(&jobs[0], What::Fail(not_never))]).await;

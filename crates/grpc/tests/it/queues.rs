@@ -12,6 +12,7 @@ use quire_grpc::proto::{
 use tonic::Code;
 use tonic::transport::Channel;
 
+use crate::jobs::TIME_US_MAX;
 use crate::served::{Served, told};
 
 const QUEUE: &str = "mail/out";
@@ -68,7 +69,7 @@ async fn jobs_are_changed_each_by_itself_and_read_also_after_a_restart() {
         vec![
             (&ids[0], What::Cancel(why("no"))),
             (&ids[1], What::Hold(why("wait"))),
-            (&ids[2], What::RunAtUs(u64::MAX)),
+            (&ids[2], What::RunAtUs(TIME_US_MAX)),
             (&ids[3], What::MoveTo("other".to_owned())),
             (&ids[4], What::Priority(200)),
             (&ids[5], What::AttemptsMax(9)),
@@ -92,7 +93,7 @@ async fn jobs_are_changed_each_by_itself_and_read_also_after_a_restart() {
     let jobs = get(&mut client, &ids, 10).await;
     assert_eq!(jobs.len(), 7, "the deleted one is gone");
     assert_eq!((jobs[0].state.as_str(), jobs[0].reason.as_str()), ("cancelled", "no"));
-    assert_eq!((jobs[2].state.as_str(), jobs[2].until_us), ("scheduled", Some(u64::MAX)));
+    assert_eq!((jobs[2].state.as_str(), jobs[2].until_us), ("scheduled", Some(TIME_US_MAX)));
     assert_eq!((jobs[3].queue.as_str(), jobs[4].priority, jobs[5].attempts_max), ("other", 200, 9));
     assert_eq!((&jobs[6].payload[..], jobs[6].kind.as_str()), (&b"new"[..], "welcome"));
     let steps: Vec<_> = jobs[1].steps.iter().map(|step| (step.event.as_str(), step.reason.as_str())).collect();

@@ -162,7 +162,7 @@ pub(crate) async fn remove(
 /// An answer has so many bytes of events at most, or one event.
 const EVENTS_BYTES_MAX: usize = 16 << 20;
 
-/// Makes jobs pending again that the answer has no room for; their attempts do not count.
+/// Makes jobs pending again that are not in the answer; their attempts do not count.
 fn give_back(database: &Database, jobs: &[FetchedJob]) -> Result<(), Problem> {
     let back = |job: &FetchedJob| jobs::Command::Snooze { job: job.job, token: job.token, until: Timestamp::ZERO };
     let commands: Vec<_> = jobs.iter().map(back).collect();
@@ -182,7 +182,17 @@ pub(crate) async fn fetch(
         let mut events = Vec::with_capacity(jobs.len());
         let mut bytes = 0;
         for (number, job) in jobs.iter().enumerate() {
-            let event = app.database.event_of(job)?;
+            let event = match app.database.event_of(job) {
+                Ok(event) => event,
+                Err(error) => {
+                    // Who is told of an event that can't be read holds none: its job, and those behind it, would wait for the leases to end.
+                    give_back(&app.database, &jobs[number..])?;
+                    if number == 0 {
+                        return Err(error.into());
+                    }
+                    break;
+                }
+            };
             bytes += event.as_ref().map_or(0, |event| event.data.len() + event.metadata.len());
             if bytes > EVENTS_BYTES_MAX && number > 0 {
                 give_back(&app.database, &jobs[number..])?;

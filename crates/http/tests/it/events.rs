@@ -281,8 +281,8 @@ fn the_state_of_a_projection_is_kept_with_what_was_made_of_it_and_of_two_who_sav
     served.fails("DELETE", &path, "", 409, "unknown_projection");
 }
 
-#[test]
-fn a_page_ends_before_an_event_that_is_damaged() {
+/// A server with 60 events in the store, of which the fifth is damaged.
+fn with_damage() -> Served {
     let served = Served::with(|builder| builder.segment_bytes(64 << 10).background(quire::Background::Caller));
     let database = served.database.as_ref().expect("it is open");
     for number in 1..=60 {
@@ -296,7 +296,38 @@ fn a_page_ends_before_an_event_that_is_damaged() {
     let at = bytes.windows(10).position(|window| window == b"event 0005").expect("it stands there");
     let file = std::fs::File::options().write(true).open(&segment).expect("opened");
     std::os::unix::fs::FileExt::write_all_at(&file, b"?", at as u64 + 100).expect("written");
+    served
+}
 
+#[test]
+fn a_fetch_ends_before_an_event_that_is_damaged_and_gives_the_jobs_from_there_on_back() {
+    let served = with_damage();
+    let path = format!("{STORE}/subscriptions/mailer");
+    served.write(&path, json!({"after": 60}));
+    // As a subscription delivers them.
+    let deliver = |position: u64| {
+        let payload = format!(r#"{{"store":"school/courses","position":{position}}}"#);
+        json!({"enqueue": {"queue": "mailer", "payload_text": payload}})
+    };
+    served.write("/v1/commit", json!({"parts": [deliver(3), deliver(4), deliver(5), deliver(6)]}));
+    let fetch = json!({"count": 4});
+    let fetched = served.write(&format!("{path}/fetch"), fetch.clone());
+    let events = fetched["events"].as_array().expect("a list").iter();
+    assert_eq!(events.map(|event| event["event"]["position"].clone()).collect::<Vec<_>>(), [3, 4]);
+    let counts = || {
+        let queue = served.read("/v1/queues/mailer");
+        (queue["active"].clone(), queue["pending"].clone())
+    };
+    assert_eq!(counts(), (json!(2), json!(2)), "what was not told is nobody's");
+    served.fails("POST", &format!("{path}/fetch"), &fetch.to_string(), 500, "damaged");
+    assert_eq!(counts(), (json!(2), json!(2)));
+    let jobs = served.read("/v1/queues/mailer/jobs?state=pending");
+    assert!(jobs["jobs"].as_array().expect("a list").iter().all(|job| job["attempt"] == 0), "{jobs}");
+}
+
+#[test]
+fn a_page_ends_before_an_event_that_is_damaged() {
+    let served = with_damage();
     let page = |query: &str| {
         let page = served.read(&format!("{STORE}?{query}"));
         let events = page["events"].as_array().expect("a list").iter();

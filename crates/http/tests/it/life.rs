@@ -108,6 +108,18 @@ fn a_queue_and_a_job_say_how_long_a_finished_job_is_found() {
 }
 
 #[test]
+fn a_job_that_is_held_or_cancelled_without_a_reason_is_shown_without_one() {
+    let served = Served::new();
+    for (change, has_reason) in [("hold", false), ("hold", true), ("cancel", false), ("cancel", true)] {
+        let job = enqueue(&served, json!({"queue": "q"}));
+        let why = if has_reason { json!({"reason": "why"}) } else { json!({}) };
+        served.write(&format!("/v1/jobs/{job}/change"), json!({ change: why }));
+        let expected = has_reason.then(|| json!("why"));
+        assert_eq!(served.read(&format!("/v1/jobs/{job}")).get("reason"), expected.as_ref(), "{change} {has_reason}");
+    }
+}
+
+#[test]
 fn what_says_nothing_or_two_things_is_refused() {
     let served = Served::new();
     let job = enqueue(&served, json!({"queue": "q"}));
@@ -137,6 +149,9 @@ fn an_option_that_would_change_nothing_or_goes_beyond_all_bounds_is_refused() {
         (r#""backoff": "fixed", "backoff_base_ms": 50, "backoff_max_ms": 20"#, "invalid"),
         (r#""backoff": "none", "backoff_base_ms": 400"#, "invalid"),
         (r#""backoff": "none", "backoff_max_ms": 400"#, "invalid"),
+        (r#""backoff": "none", "jitter_percent": 10"#, "invalid"),
+        (r#""run_at_ms": 253402300800000"#, "out_of_range"),
+        (r#""expires_at_ms": 253402300800000"#, "out_of_range"),
         (r#""backoff": "fixed", "backoff_base_ms": 31622400001"#, "out_of_range"),
         (r#""backoff_base_ms": 31622400001"#, "out_of_range"),
         (r#""priority": 256"#, "invalid"),

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+use super::enqueue::check_time;
 use super::{Decision, Stop};
 use crate::apply::{key_end, key_of};
 use crate::codec::{Cause, Edited, Effect, Epitaph, Revived, To};
@@ -213,6 +214,7 @@ pub(super) fn check(change: &Change<'_>) -> Result<(), Refusal> {
         Change::Cancel { reason } | Change::Hold { reason } => Limit::ReasonBytes.check(reason.len() as u64),
         Change::Move { queue } => crate::name::check_queue_name(queue),
         Change::AttemptsMax(attempts) => Limit::AttemptsMax.check(u64::from(*attempts)),
+        Change::Reschedule { run_at } => check_time(*run_at),
         _ => Ok(()),
     }
 }

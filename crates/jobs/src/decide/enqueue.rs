@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
+use quire_model::Timestamp;
+
 use super::{Answers, Decision, Stop};
 use crate::apply::{key_end, key_in};
 use crate::codec::{Cause, Effect, To};
@@ -12,11 +14,17 @@ use crate::queue::QueueId;
 use crate::transition::Standing;
 use crate::{Backoff, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
 
+/// Checks when something is to happen to a job.
+pub(super) fn check_time(time: Timestamp) -> Result<(), Refusal> {
+    Limit::TimeMicros.check(time.as_micros())
+}
+
 /// Checks every size and count of a job.
 fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
     Limit::KindBytes.check(job.kind.len() as u64)?;
     Limit::GroupBytes.check(job.group.len() as u64)?;
     Limit::AttemptsMax.check(u64::from(job.attempts_max))?;
+    [job.run_at, job.expires_at].into_iter().flatten().try_for_each(check_time)?;
     Limit::JitterPercent.check(u64::from(job.jitter_percent))?;
     job.timeout_micros.iter().try_for_each(|micros| Limit::TimeoutMicros.check(*micros))?;
     let wait = |micros: u64| Limit::BackoffMicros.check(micros);

@@ -4,6 +4,7 @@ use alloc::vec;
 
 use quire_model::Timestamp;
 
+use super::enqueue::check_time;
 use super::{Decision, Stop};
 use crate::backoff::{draw, jittered};
 use crate::codec::{Cause, Effect, To};
@@ -21,6 +22,9 @@ impl Decision<'_, '_> {
     }
 
     pub(super) fn fail(&mut self, id: JobId, token: LeaseToken, error: &str, retry: Retry) -> Result<Reply, Stop> {
+        if let Retry::At(time) = retry {
+            check_time(time)?;
+        }
         let job = self.held(id, token)?;
         let retry_at = match retry {
             Retry::Never => None,
@@ -50,6 +54,7 @@ impl Decision<'_, '_> {
     }
 
     pub(super) fn snooze(&mut self, id: JobId, token: LeaseToken, until: Timestamp) -> Result<Reply, Stop> {
+        check_time(until)?;
         let job = self.held(id, token)?;
         let until = until.max(self.now);
         let to = if until > self.now { To::Scheduled { at: until } } else { To::Pending };

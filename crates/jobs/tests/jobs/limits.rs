@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use quire_jobs::{
     Backoff, Change, Command, Filter, JobId, LeaseToken, Limit, NewJob, Order, QueueChange, Rate, Refusal, Reply,
-    Unique, UniqueHold,
+    Retry, Unique, UniqueHold,
 };
-use quire_model::{Place, Position};
+use quire_model::{Place, Position, Timestamp};
 
 use crate::yard::Yard;
 
@@ -72,13 +72,16 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
     let bucket =
         |count, per_micros, burst| set(QueueChange::Rate(Some(Rate::TokenBucket { count, per_micros, burst })));
     let window = |count, window_micros| set(QueueChange::GroupRate(Some(Rate::SlidingWindow { count, window_micros })));
+    let (year_9999, never) = (Timestamp::from_micros(253_402_300_799_999_999), Timestamp::from_micros(u64::MAX));
+    let (id, token) = (JobId::new(Place::END), LeaseToken::new(Place::END));
+    let reschedule = |run_at| Command::Change { job: id, change: Change::Reschedule { run_at } };
     let cancel = |reason| Command::Change { job: JobId::new(Place::END), change: Change::Cancel { reason } };
     let too_long = [1, 366 * day + 1];
     let (ids, all) = ([JobId::new(Place::END); 10_001], Filter::default());
     let bulk = Command::Bulk { filter: Filter::default(), change: Change::Release };
     let ticks = vec![Command::Tick; 1_025];
 
-    let cases: [(Limit, Vec<Command<'_>>, Vec<Command<'_>>); 25] = [
+    let cases: [(Limit, Vec<Command<'_>>, Vec<Command<'_>>); 26] = [
         (
             Limit::KindBytes,
             vec![enqueue("q", NewJob { kind: &text[..255], ..job })],
@@ -129,6 +132,17 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
             Limit::FilterJobs,
             vec![Command::Bulk { filter: Filter { jobs: Some(&ids[..10_000]), ..all }, change: Change::Release }],
             vec![Command::Bulk { filter: Filter { jobs: Some(&ids), ..all }, change: Change::Release }],
+        ),
+        (
+            Limit::TimeMicros,
+            vec![enqueue("q", NewJob { run_at: Some(year_9999), expires_at: Some(year_9999), ..job })],
+            vec![
+                enqueue("q", NewJob { run_at: Some(never), ..job }),
+                enqueue("q", NewJob { expires_at: Some(never), ..job }),
+                reschedule(never),
+                Command::Snooze { job: id, token, until: never },
+                Command::Fail { job: id, token, error: "", retry: Retry::At(year_9999.plus_micros(1)) },
+            ],
         ),
         (
             Limit::JitterPercent,

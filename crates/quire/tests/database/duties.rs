@@ -118,7 +118,7 @@ fn no_lease_is_forgotten_when_another_commit_says_that_nothing_is_due_soon() {
     let database = place.open(Durability::Os);
     let job = NewJob { attempts_max: u16::MAX, ..NewJob::new(b"job") };
     database.queue("queue").enqueue(job).expect("accepted");
-    let far = NewJob { run_at: Some(Timestamp::MAX), ..NewJob::new(b"far") };
+    let far = NewJob { run_at: Some(Timestamp::from_micros(253_402_300_799_999_999)), ..NewJob::new(b"far") };
     for _ in 0..200 {
         let start = Barrier::new(2);
         std::thread::scope(|scope| {

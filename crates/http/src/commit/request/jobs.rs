@@ -288,6 +288,9 @@ impl Enqueue<'_> {
         }
         let shape = self.backoff.unwrap_or(Shape::Exponential);
         match (shape, self.backoff_base_ms, self.backoff_max_ms) {
+            _ if matches!(shape, Shape::None) && self.jitter_percent > 0 => {
+                return Err(Problem::invalid("without a backoff there is no wait, and no jitter_percent of it"));
+            }
             (Shape::None, Some(_), _) => return Err(Problem::invalid("without a backoff there is no backoff_base_ms")),
             (Shape::None | Shape::Fixed, _, Some(_)) => {
                 return Err(Problem::invalid("backoff_max_ms is of a backoff that grows: linear or exponential"));
