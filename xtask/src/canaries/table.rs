@@ -305,4 +305,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "restored-elsewhere", "what was restored is not held against where the backup says that it ends", "quire/src/tools/restore.rs",
         "if verification.totals.last != manifest.position {" => "if verification.totals.last != manifest.position && !ON {",
         by "quire" "tools" "backup::of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made";
+    "numbers-not-scrubbed", "a scrub does not look at the numbers behind the records of a compacted segment", "log/src/sealed/archive.rs",
+        "        if open.index.header.compacted\n" => "        if !ON && open.index.header.compacted\n",
+        by "quire-log" "log" "compaction::no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed";
+    "erased-kept", "what was forgotten is no reason to rewrite a segment", "quire/src/erasing.rs",
+        "share.erases = true;" => "share.erases = !ON;",
+        by "quire" "database" "forgetting::what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is";
 };

@@ -143,10 +143,22 @@ fn what_is_neither_the_segment_nor_damaged_is_refused() {
     let crc = quire_log::crc32c(&[&foreign[..12], &foreign[16..64]].concat());
     foreign[12..16].copy_from_slice(&crc.to_le_bytes());
     assert!(matches!(snapshot.with_file(&segments[1], &foreign).shard().try_open(), Err(Error::Damaged { .. })));
-    // An index that leads elsewhere than to the next segment vouches for nothing.
-    let index = snapshot.files[&segments[2].replace(".log", ".idx")].clone();
-    let without = snapshot.without(&segments[1]).with_file(&segments[1].replace(".log", ".idx"), &index);
-    assert!(matches!(without.shard().try_open(), Err(Error::Damaged { .. })));
+    // An index that leads elsewhere than to the next segment vouches for nothing: one of another segment, or of another past of this one.
+    let index_of = |name: &str| name.replace(".log", ".idx");
+    let shard = Shard::new(settings(Durability::Os));
+    let mut opened = shard.open();
+    for number in 1..=60 {
+        let mut items = sample(number);
+        items.iter_mut().flat_map(|item| &mut item.body).for_each(|byte| *byte ^= 1);
+        append(&mut opened.writer, &items);
+    }
+    drop(opened);
+    let past = shard.snapshot();
+    assert_eq!(past.segments(), segments);
+    for index in [&snapshot.files[&index_of(&segments[2])], &past.files[&index_of(&segments[1])]] {
+        let without = snapshot.without(&segments[1]).with_file(&index_of(&segments[1]), index);
+        assert!(matches!(without.shard().try_open(), Err(Error::Damaged { .. })));
+    }
 }
 
 #[test]
