@@ -1,10 +1,13 @@
-//! The body of a request: read whole, within a size and a time, and parsed as JSON.
+//! The body of a request: plain, read whole, within a size and a time, and parsed as JSON.
 
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_ENCODING;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use crate::error::Problem;
@@ -33,6 +36,17 @@ impl Body {
             return Err(Problem::invalid("the body is an array, and has to be an object"));
         }
         json::read(&self.0).map_err(|misread| Problem::json(&misread))
+    }
+}
+
+/// Refuses what is encoded: its bytes would be taken for what they encode.
+pub(crate) async fn only_plain(request: Request, next: Next) -> Response {
+    let encodings = request.headers().get_all(CONTENT_ENCODING).iter();
+    let mut encodings = encodings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let is_plain = |encoding: &[u8]| matches!(encoding.trim_ascii(), [] | b"identity");
+    match encodings.find(|encoding| !is_plain(&encoding.to_ascii_lowercase())) {
+        Some(encoding) => Problem::encoded(&String::from_utf8_lossy(encoding.trim_ascii())).into_response(),
+        None => next.run(request).await,
     }
 }
 

@@ -5,7 +5,7 @@
 //! what can't be, whatever is there.
 
 use axum::Json;
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{ACCEPT_ENCODING, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quire::events::SelectRefusal;
@@ -97,6 +97,11 @@ impl Problem {
 
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Problem::new((StatusCode::REQUEST_TIMEOUT, "timeout"), message)
+    }
+
+    pub(crate) fn encoded(encoding: &str) -> Self {
+        let message = format!("the body is sent with Content-Encoding {encoding}: send it as it is");
+        Problem::new((StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding"), message)
     }
 
     pub(crate) fn stalled(message: impl Into<String>) -> Self {
@@ -252,7 +257,12 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         // In whole seconds, as the header has it; the fact is the precise one.
         let retry_s = self.facts.get("retry_after_ms").and_then(Value::as_u64).map(|ms| ms.div_ceil(1_000));
+        // So that a client knows which of its headers is meant (RFC 9110, 15.5.16).
+        let is_encoded = self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE;
         let mut response = (self.status, Json(self)).into_response();
+        if is_encoded {
+            response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         if let Some(seconds) = retry_s {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

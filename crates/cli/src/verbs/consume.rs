@@ -82,7 +82,7 @@ impl Consume {
                     places.insert(number, next);
                 }
                 out.flush()?;
-                if !follow || left == 0 {
+                if !follow || left == 0 || place.ends_here() {
                     break;
                 }
                 let written = described["written"].as_u64().unwrap_or_default();

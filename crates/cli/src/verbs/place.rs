@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::client::Client;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, aside};
 use crate::graph_memory::Bound;
 use crate::opening::open;
 use crate::servers::resolve;
@@ -48,6 +48,15 @@ impl Place {
     /// Another one that was named beside this one: a folder, whose graphs have the same bound, or else a server.
     pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
         Place { at: At { data, http }, read_only: false, graph_memory: self.graph_memory }
+    }
+
+    /// Whether who has seen what is there need not wait for more, since it is looked at as it was when it was opened; says so on
+    /// standard error.
+    pub(super) fn ends_here(&self) -> bool {
+        if self.read_only {
+            aside(format_args!("quire: note: with --read-only, what comes from now on is not seen: this is the end"));
+        }
+        self.read_only
     }
 
     /// Does something with the database there.

@@ -596,6 +596,26 @@ fn a_file_is_imported_again_when_it_has_grown_and_not_in_part_when_a_line_is_non
 }
 
 #[test]
+fn what_would_wait_for_more_ends_with_what_is_there_when_nothing_else_is_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    for (verb, is_more) in [
+        (&["events", "tail", "s/one", "--after", "0"][..], true),
+        (&["events", "tail", "s/one"], false),
+        (&["events", "tail", "nobody"], false),
+        (&["jobs", "tail", "--after", "start"], true),
+        (&["consume", "t", "--follow"], true),
+    ] {
+        let ran = run_on(folder.path(), &[verb, &["--read-only"]].concat());
+        assert!(ran.stderr.contains("this is the end"), "{verb:?}: {ran:?}");
+        assert_eq!(!ran.succeeded().is_empty(), is_more, "{verb:?}");
+    }
+}
+
+#[test]
 fn a_tail_prints_what_is_there_and_then_what_comes_from_another_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());

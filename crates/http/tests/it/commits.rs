@@ -187,6 +187,25 @@ fn what_a_body_should_not_say_is_told_with_its_field_and_is_not_malformed() {
 }
 
 #[test]
+fn a_body_that_is_encoded_is_refused_instead_of_being_taken_for_what_it_encodes() {
+    let served = Served::new();
+    let body = r#"{"block":{"name":"a","kind":"k"}}"#;
+    let send = |encoding: &str| {
+        let head = "POST /v1/graph/g/import HTTP/1.1\r\nHost: test\r\nConnection: close";
+        let length = body.len();
+        served.send(format!("{head}\r\nContent-Length: {length}\r\n{encoding}\r\n{body}").as_bytes())
+    };
+    for encoding in ["gzip", "br", "identity, gzip", "identity\r\nContent-Encoding: zstd"] {
+        let answer = send(&format!("Content-Encoding: {encoding}\r\n"));
+        assert_eq!((answer.status, &answer.json()["code"]), (415, &json!("unsupported_encoding")), "{encoding}");
+        assert!(answer.head.contains("accept-encoding: identity"), "{answer:?}");
+    }
+    for encoding in ["", "Content-Encoding: Identity\r\n", "Content-Encoding:\r\n"] {
+        assert_eq!(send(encoding).status, 200, "{encoding}");
+    }
+}
+
+#[test]
 fn a_body_that_is_not_json_is_told_line_and_column() {
     let served = Served::new();
     let problem = served.fails("POST", "/v1/commit", "{\"parts\": [\n  {\"append\": }\n]}", 400, "malformed_json");

@@ -49,7 +49,7 @@ pub(super) struct Span {
     pub(super) limit: u64,
 }
 
-/// Prints events as they come.
+/// Prints events as they come; with --read-only, those that are there.
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
     /// The event store, like air/flights; it need not be there yet
@@ -106,6 +106,7 @@ impl Tail {
                         seen = event["position"].as_u64().unwrap_or(seen);
                         left -= 1;
                     }
+                    Some(("data", _)) if kind == "caught_up" && self.place.ends_here() => return Ok(false),
                     Some(("data", data)) if kind == "error" => {
                         return Err(Failure::new(word(&client.json(data.as_bytes())?, "message")));
                     }

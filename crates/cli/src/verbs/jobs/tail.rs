@@ -59,6 +59,7 @@ impl Tail {
                     Some(("data", data)) if name == "error" => {
                         return Err(Failure::new(word(&client.json(data.as_bytes())?, "message")));
                     }
+                    Some(("data", _)) if name == "caught_up" && self.place.ends_here() => return Ok(false),
                     Some(("data", data)) if name != "caught_up" => {
                         let event = client.json(data.as_bytes())?;
                         self.form.print(out, std::slice::from_ref(&event), line)?;
