@@ -129,7 +129,10 @@ impl Shared {
         let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
         let mut survives = self.survives(keys, history_from, Purpose::Rewrite);
         // The disk has the space of a run back once nobody has the old segments mapped, however far it comes.
-        let mut let_go = || self.state_mut().map(|mut state| state.writer.refresh());
+        let mut let_go = || {
+            self.state_mut()?.writer.refresh();
+            Ok(!self.duties.are_stopping())
+        };
         rewrite_runs(&mut compactor, &plan.runs, &mut survives, &mut let_go, failed)
     }
 
@@ -168,13 +171,13 @@ impl Shared {
     }
 }
 
-/// Rewrites runs as far as others let it, and lets go of the old segments after each; says whether it came to the end. Damage in one run
-/// keeps no other from being rewritten.
+/// Rewrites runs as far as others let it, and lets go of the old segments after each, which says whether to go on; says whether it came to
+/// the end. Damage in one run keeps no other from being rewritten.
 fn rewrite_runs(
     compactor: &mut Compactor<'_>,
     runs: &[Run],
     survives: &mut Survives<'_>,
-    let_go: &mut dyn FnMut() -> Result<()>,
+    let_go: &mut dyn FnMut() -> Result<bool>,
     failed: &mut Option<Error>,
 ) -> Result<(Compaction, Extent)> {
     let (mut done, mut runs) = (Compaction::default(), runs);
@@ -186,13 +189,16 @@ fn rewrite_runs(
         }
         for run in now {
             let rewritten = compactor.compact(*run, survives);
-            let_go()?;
+            let goes_on = let_go()?;
             match rewritten {
                 Ok(more) => done += more,
                 Err(error @ (quire_log::Error::Unreadable(_) | quire_log::Error::Damaged { .. })) => {
                     *failed = failed.take().or(Some(error.into()));
                 }
                 Err(error) => return Err(error.into()),
+            }
+            if !goes_on {
+                return Ok((done, Extent::Part(Vec::new())));
             }
         }
         runs = later;
@@ -217,5 +223,37 @@ fn leave_pasts(history: &Reader, superseded: &[(usize, Superseded)], entries: &[
         if let Ok(false) = superseded.is_needed(history, &entries[*at]) {
             answers[*at] = Survival::Nothing;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::events::{EventPosition, NewEvent};
+    use crate::{Background, Database, Durability, Duty};
+
+    #[test]
+    fn who_closes_a_database_waits_for_the_run_that_is_rewritten_and_for_no_other() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let builder = Database::builder(directory.path().join("data")).durability(Durability::Os);
+        let database = builder.segment_bytes(64 << 10).background(Background::Caller).open().expect("opened");
+        for _ in 0..300 {
+            for store in ["kept", "gone"] {
+                database.events(store).append([NewEvent::new("T").data(&[7; 1000])]).expect("appended");
+            }
+        }
+        database.events("gone").trim(EventPosition::new(300)).expect("trimmed");
+        database.sync().expect("synced");
+        while database.carry_out(Duty::Seal).expect("sealed") {}
+        for _ in 0..2 {
+            database.events("kept").append([NewEvent::new("T")]).expect("appended");
+            database.checkpoint().expect("saved");
+        }
+        database.shared.duties.stop();
+        let one = database.compact().expect("compacted");
+        assert!((1..4).contains(&one.segments), "{one:?}");
+        // What is left is left for the next time.
+        assert!(database.shared.duties.are_stopping());
+        let another = database.compact().expect("compacted");
+        assert!((1..4).contains(&another.segments), "{another:?}");
     }
 }

@@ -97,6 +97,11 @@ impl Duties {
         self.changed.notify_all();
     }
 
+    /// Whether they are: what takes long and may be left for another time is.
+    pub(crate) fn are_stopping(&self) -> bool {
+        self.lock().stop
+    }
+
     /// Waits before what failed is tried again.
     pub(crate) fn rest(&self) {
         let waited = self.changed.wait_timeout_while(self.lock(), REST, |pending| !pending.stop);

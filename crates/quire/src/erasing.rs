@@ -74,9 +74,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether the log holds an event that is gone for its tag, or it can't be told; marks the segments that do, as far as they can be
+    /// Whether the log holds an event that is gone for its tag, or it can't be told, or not before the database is closed; marks the segments that do, as far as they can be
     /// rewritten now.
     fn is_left(&self, store: &Forgotten, tag: &ForgottenTag, shares: &mut [Share]) -> bool {
+        if self.duties.are_stopping() {
+            return true;
+        }
         // Of its own, so that few segments are open at a time.
         let history = self.log.reader();
         let (mut from, mut is_left) = (Place::START, false);
