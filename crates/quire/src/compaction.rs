@@ -192,9 +192,7 @@ fn rewrite_runs(
             let goes_on = let_go()?;
             match rewritten {
                 Ok(more) => done += more,
-                Err(error @ (quire_log::Error::Unreadable(_) | quire_log::Error::Damaged { .. })) => {
-                    *failed = failed.take().or(Some(error.into()));
-                }
+                Err(error) if is_lost(&error) => *failed = failed.take().or(Some(error.into())),
                 Err(error) => return Err(error.into()),
             }
             if !goes_on {
@@ -204,6 +202,15 @@ fn rewrite_runs(
         runs = later;
     }
     Ok((done, Extent::Whole))
+}
+
+/// Whether it is one segment that can't be rewritten, and no other's reason: it is damaged, or gone.
+fn is_lost(error: &quire_log::Error) -> bool {
+    match error {
+        quire_log::Error::Unreadable(_) | quire_log::Error::Damaged { .. } => true,
+        quire_log::Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    }
 }
 
 /// Why disk space does not come back, for whoever looks after the database.

@@ -17,7 +17,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quire_model::Position;
+use quire_model::{Position, ReadErrorKind};
 use quire_threads::{AtomicU64, Ordering};
 
 use super::Run;
@@ -145,7 +145,13 @@ impl Shared {
         if let Some(run) = self.control().asked_in(round) {
             let segments = self.segments();
             if let Some(range) = segments.whole(run) {
-                segments.sealed[range].iter().try_for_each(|sealed| self.store().archive.hold(sealed))?;
+                for sealed in &segments.sealed[range] {
+                    match self.store().archive.hold(sealed) {
+                        // What is lost is not read here either: nothing of it is to be held.
+                        Err(error) if error.kind == ReadErrorKind::Damaged => {}
+                        held => held?,
+                    }
+                }
                 *self.rounds().held() = Some((round, run));
                 self.control().say_held(round);
             }
@@ -162,8 +168,13 @@ impl Shared {
             at += 1;
             let name = segment_name(sealed.first());
             let path = self.directory().path_of(&name);
-            let head = self.directory().read_head(&name, COMPACTED_HEADER_BYTES)?;
-            let of = SegmentHeader::decode(&head, &path, self.identity())?;
+            let Some(head) = self.directory().try_read_head(&name, COMPACTED_HEADER_BYTES)? else { continue };
+            let of = match SegmentHeader::decode(&head, &path, self.identity()) {
+                Ok(of) => of,
+                // What is held of one that is lost stays as it is.
+                Err(Error::Damaged { .. }) => continue,
+                Err(error) => return Err(error),
+            };
             if SegmentHeader::crc_of(&head) == sealed.header.segment {
                 archive.release(sealed);
                 continue;

@@ -114,6 +114,51 @@ fn nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on() {
 }
 
 #[test]
+fn a_segment_that_is_lost_keeps_nobody_from_holding_and_rewriting_those_around_it() {
+    let spoil: [fn(&std::path::Path); 2] = [
+        |segment| fs::remove_file(segment).unwrap(),
+        |segment| File::options().write(true).open(segment).unwrap().write_all_at(&[0; 64], 0).unwrap(),
+    ];
+    for spoil in spoil {
+        let shard = ready(Durability::Sync);
+        // What is full is sealed.
+        drop(shard.open());
+        let segments = shard.snapshot().segments();
+        let first_of = |number: usize| Position::new(segments[number].trim_end_matches(".log").parse().unwrap());
+        let lost = 2;
+        assert_eq!(segments.len(), 6, "the last takes records");
+        spoil(&shard.path().join(&segments[lost]));
+        let first = open_alone(&shard);
+        let mut second = open_alone(&shard);
+        // In two rounds, for the second takes the files as they are when the first one ends.
+        let run = |number| Run { first: first_of(number), end: first_of(number + 1) };
+        let runs = [[run(lost - 1), run(lost + 1)], [run(lost - 2), run(lost + 2)]];
+        for runs in runs {
+            let asked =
+                first.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap().held_by_others(&runs).unwrap();
+            assert_eq!(asked, 0, "they are only asked");
+            assert!(attend(&mut second));
+            let mut compactor = first.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
+            assert_eq!(compactor.held_by_others(&runs).unwrap(), 2);
+            for run in runs {
+                assert!(compactor.compact(run, &mut survives).unwrap().entries_dropped > 0);
+            }
+            drop(compactor);
+            assert!(attend(&mut second));
+        }
+        let read = |opened: &Opened| {
+            let reader = opened.log.reader();
+            let record =
+                |number| reader.record(Position::new(number)).map(|found| found.map(|all| all.map(Read::from).count()));
+            (1..=60).map(|number| record(number).map_err(|error| error.kind)).collect::<Vec<_>>()
+        };
+        assert_eq!(read(&second), read(&first));
+        drop((first, second));
+        assert!(shard.open().log.damage().len() == 1);
+    }
+}
+
+#[test]
 fn disk_space_comes_back_when_the_last_reader_of_it_goes() {
     let shard = ready(Durability::Os);
     let (mut first, mut second) = (open_alone(&shard), open_alone(&shard));
