@@ -1,15 +1,12 @@
 //! What a database does by itself: time comes to the queues without anyone who fetches.
 
-use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use quire::jobs::{NewJob, QueueStats};
-use quire::{Commit, Database, Durability, ManualClock, Message, Storage, StoredFile, Timestamp};
+use quire::{Commit, Database, Durability, ManualClock, Message, Timestamp};
 
-use crate::support::{Place, block_on};
+use crate::support::{Place, Telling, block_on};
 
 fn stats(database: &Database) -> QueueStats {
     database.queue("queue").stats().expect("readable").expect("there")
@@ -158,61 +155,23 @@ fn no_lease_is_forgotten_when_many_threads_lease_at_once() {
     }
 }
 
-/// A disk on which no checkpoint comes to its end before it may.
-#[derive(Debug)]
-struct Slow {
-    disk: quire::Disk,
-    /// Whether one has come to where it waits, and whether it may go on.
-    at: Mutex<(bool, bool)>,
-    changed: Condvar,
-}
-
-impl Storage for Slow {
-    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        self.disk.list(directory)
-    }
-
-    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        self.disk.create_directories(path)
-    }
-
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_directory(path)
-    }
-
-    fn open(&self, path: &Path, access: quire::Access) -> io::Result<Arc<dyn StoredFile>> {
-        self.disk.open(path, access)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if to.extension().is_some_and(|kind| kind == "checkpoint") {
-            let mut at = self.at.lock().expect("no panic");
-            at.0 = true;
-            self.changed.notify_all();
-            drop(self.changed.wait_while(at, |at| !at.1).expect("no panic"));
-        }
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-}
-
 #[test]
 fn a_job_whose_time_has_come_waits_for_no_checkpoint() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
-    let slow = Arc::new(Slow { disk: quire::Disk, at: Mutex::default(), changed: Condvar::new() });
-    let builder = place.builder(Durability::Os).clock(clock.clone()).storage(slow.clone());
-    let database = builder.checkpoint_bytes(1 << 16).open().expect("opened");
+    let storage = Arc::new(Telling::default());
+    let builder = place.builder(Durability::Os).clock(clock.clone()).storage(storage.clone());
+    // One that is made beside the state begins with the one before.
+    let database = builder.checkpoint_bytes(1 << 16).checkpoint_pause_bytes(0).open().expect("opened");
     let later = NewJob { run_at: Some(Timestamp::from_millis(5_000)), ..NewJob::new(b"job") };
     database.queue("queue").enqueue(later).expect("accepted");
-    while !slow.at.lock().expect("no panic").0 {
+    database.checkpoint().expect("saved");
+    let (told, go_on) = storage.hold();
+    while told.try_recv().is_err() {
         database.topic("topic").produce(&Message::new(&[b'm'; 10_000])).expect("accepted");
     }
     clock.set(Timestamp::from_millis(5_000));
     wait_until(&database, |stats| stats.pending == 1);
-    slow.at.lock().expect("no panic").1 = true;
-    slow.changed.notify_all();
+    go_on.send(()).expect("awaited");
+    storage.let_go();
 }

@@ -1,21 +1,16 @@
 //! A state that is too large to be saved while commits wait is made once more beside it: the same to the byte, and nobody waits.
 
-use std::ffi::OsString;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use quire::events::NewEvent;
 use quire::graph::PutBlock;
-use quire::{
-    Access, Background, Builder, Commit, Database, Disk, Durability, Duty, ManualClock, Storage, StoredFile, Timestamp,
-};
+use quire::{Background, Builder, Commit, Database, Durability, Duty, ManualClock, Timestamp};
 
 use crate::checkpoints::step;
-use crate::support::{Place, everything};
+use crate::support::{Place, Telling, everything};
 
 /// Saves under the lock, and beside it.
 const PAUSE_BYTES: [u64; 2] = [u64::MAX, 0];
@@ -46,59 +41,15 @@ fn it_is_the_same_to_the_byte_as_one_that_was_saved_while_commits_wait() {
     assert!(saved[0] == saved[1], "the files differ");
 }
 
-/// A disk that tells who reads a checkpoint, and goes on when it is told to.
-#[derive(Debug)]
-struct Telling {
-    disk: Disk,
-    /// Somebody begins to read one; the answer is awaited.
-    reads: Mutex<Option<(std::sync::mpsc::Sender<PathBuf>, Receiver<()>)>>,
-}
-
-impl Storage for Telling {
-    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        self.disk.list(directory)
-    }
-
-    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        self.disk.create_directories(path)
-    }
-
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_directory(path)
-    }
-
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
-        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((tell, go_on)) = reads.as_ref()
-            && access == Access::Read
-            && path.extension().is_some_and(|extension| extension == "checkpoint")
-        {
-            let told = tell.send(path.to_owned()).is_ok() && go_on.recv().is_ok();
-            assert!(told, "the test listens");
-        }
-        self.disk.open(path, access)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-}
-
 #[test]
 fn commits_and_reads_go_on_while_it_is_made_and_what_they_add_is_not_in_it() {
     let place = Place::new();
-    let storage = Arc::new(Telling { disk: Disk, reads: Mutex::new(None) });
+    let storage = Arc::new(Telling::default());
     let database = builder(&place, 0).storage(storage.clone()).open().expect("opened");
     (0..20).for_each(|number| step(&database, number));
     database.checkpoint().expect("saved");
     (20..40).for_each(|number| step(&database, number));
-    let (tell, told) = channel();
-    let (go_on, waits) = channel();
-    *storage.reads.lock().expect("no panic") = Some((tell, waits));
+    let (told, go_on) = storage.hold();
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| database.checkpoint());
         told.recv_timeout(Duration::from_secs(60)).expect("the checkpoint before is read");
@@ -111,7 +62,7 @@ fn commits_and_reads_go_on_while_it_is_made_and_what_they_add_is_not_in_it() {
         let live = is_done.recv_timeout(Duration::from_secs(60)).expect("nobody waits for the checkpoint");
         go_on.send(()).expect("awaited");
         checkpoint.join().expect("no panic").expect("saved");
-        *storage.reads.lock().expect("no panic") = None;
+        storage.let_go();
         assert_eq!(live, everything(database));
     });
     let live = everything(&database);
@@ -122,18 +73,16 @@ fn commits_and_reads_go_on_while_it_is_made_and_what_they_add_is_not_in_it() {
 #[test]
 fn one_that_is_small_enough_is_not_made_again() {
     let place = Place::new();
-    let storage = Arc::new(Telling { disk: Disk, reads: Mutex::new(None) });
+    let storage = Arc::new(Telling::default());
     let database = builder(&place, u64::MAX).storage(storage.clone()).open().expect("opened");
     step(&database, 0);
     database.checkpoint().expect("saved");
     step(&database, 1);
-    let (tell, told) = channel();
     // Whoever reads a checkpoint would not go on.
-    let (_, waits) = channel();
-    *storage.reads.lock().expect("no panic") = Some((tell, waits));
+    let (told, _) = storage.hold();
     database.checkpoint().expect("saved");
     assert!(told.try_recv().is_err());
-    *storage.reads.lock().expect("no panic") = None;
+    storage.let_go();
 }
 
 #[test]

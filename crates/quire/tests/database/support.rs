@@ -1,16 +1,19 @@
 //! What the tests share: a directory to open again and again, the door [`check`], and [`everything`] that can be seen.
 
+use std::ffi::OsString;
 use std::fs;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use quire::graph::{BlockId, Direction};
 use quire::jobs::{Filter, JobState, States};
-use quire::{Builder, Database, Durability, Outcome, Position, Refused};
+use quire::{Access, Builder, Database, Disk, Durability, Outcome, Position, Refused, Storage, StoredFile};
 
 /// Names of blocks that [`everything`] looks at, for a graph does not list its blocks.
 pub(crate) const BLOCKS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -164,5 +167,60 @@ pub(crate) fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
             Poll::Ready(answer) => return answer,
             Poll::Pending => std::thread::park(),
         }
+    }
+}
+
+/// A disk that tells who reads a checkpoint, and goes on when it is told to.
+#[derive(Debug, Default)]
+pub(crate) struct Telling {
+    /// Somebody begins to read one; the answer is awaited.
+    reads: Mutex<Option<(Sender<PathBuf>, Receiver<()>)>>,
+}
+
+impl Telling {
+    /// From now on it does: who reads one is told to the one, and goes on when the other says so.
+    pub(crate) fn hold(&self) -> (Receiver<PathBuf>, Sender<()>) {
+        let ((tell, told), (go_on, waits)) = (channel(), channel());
+        *self.reads.lock().expect("no panic") = Some((tell, waits));
+        (told, go_on)
+    }
+
+    /// From now on it does not.
+    pub(crate) fn let_go(&self) {
+        *self.reads.lock().expect("no panic") = None;
+    }
+}
+
+impl Storage for Telling {
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        Disk.list(directory)
+    }
+
+    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        Disk.create_directories(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        Disk.remove_directory(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((tell, go_on)) = reads.as_ref()
+            && access == Access::Read
+            && path.extension().is_some_and(|extension| extension == "checkpoint")
+        {
+            let told = tell.send(path.to_owned()).is_ok() && go_on.recv().is_ok();
+            assert!(told, "the test listens");
+        }
+        Disk.open(path, access)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
     }
 }
