@@ -54,11 +54,17 @@ impl Erasing {
 impl Shared {
     /// Marks the segments that hold what was forgotten: they are rewritten in any case.
     pub(crate) fn mark_what_is_erased(&self, shares: &mut [Share]) -> Result<()> {
-        let (wanted, stores) = {
+        let (wanted, stores, rests_on) = {
             let mut state = self.state_mut()?;
             let none = Erasing { all: false, tags: Vec::new() };
-            (std::mem::replace(&mut state.erasing, none), state.models.events.forgotten())
+            let wanted = std::mem::replace(&mut state.erasing, none);
+            (wanted, state.models.events.forgotten(), state.writer.mark().position)
         };
+        if stores.is_empty() || (!wanted.all && wanted.tags.is_empty()) {
+            return Ok(());
+        }
+        // What was forgotten may not be published yet, and what is not is not found.
+        self.log.wait(rests_on)?;
         let mut left = Vec::new();
         for store in &stores {
             if wanted.all {

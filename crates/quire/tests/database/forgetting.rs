@@ -141,6 +141,33 @@ fn what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is() {
 }
 
 #[test]
+fn what_is_forgotten_before_it_is_published_is_looked_for_all_the_same() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
+    let builder = place.builder(Durability::Sync).clock(clock.clone()).background(Background::Caller);
+    let database = builder.open().expect("opened");
+    compact_in_time(&database, &clock);
+    let ann = NewEvent::new("Moved").tag("person:ann").data(SECRET.as_bytes());
+    let appended = database.submit(&Commit::new().append("people", [ann])).expect("appended");
+    let forget = events::Command::Forget { store: "people", tag: b"person:ann" };
+    let forgotten = database.submit(&Commit::new().part(Part::Events(forget))).expect("appended");
+    // Nobody has synced, so no reader sees the event yet.
+    assert_eq!(database.published().get(), 0);
+    compact_in_time(&database, &clock);
+    for ticket in [appended, forgotten] {
+        ticket.wait().expect("durable").committed().expect("accepted");
+    }
+    for number in 0..200 {
+        let data = format!("{number:>1000}");
+        database.events("other").append([NewEvent::new("Filled").data(data.as_bytes())]).expect("accepted");
+    }
+    settle(&database);
+    assert_eq!(told_by(&place), 1);
+    compact_in_time(&database, &clock);
+    assert_eq!(told_by(&place), 0);
+}
+
+#[test]
 fn what_is_forgotten_in_the_last_segment_goes_once_others_follow_it() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));

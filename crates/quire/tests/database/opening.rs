@@ -71,10 +71,15 @@ fn a_file_is_no_database() {
 fn a_database_is_only_created_when_it_may_be() {
     let place = Place::new();
     let open = || place.builder(Durability::Os).create(false).open();
-    assert_eq!(open().expect_err("there is none").kind(), ErrorKind::NotADatabase);
+    let refused = |told: &str| {
+        let error = open().expect_err("there is none");
+        assert_eq!(error.kind(), ErrorKind::NotADatabase);
+        assert!(error.to_string().contains(told), "{error}");
+    };
+    refused("there is no such folder");
     assert!(!place.path().exists(), "no directory was made");
     fs::create_dir(place.path()).expect("made");
-    assert_eq!(open().expect_err("there is none").kind(), ErrorKind::NotADatabase);
+    refused("it holds no quire.meta");
     assert!(contents(&place.path()).is_empty());
     drop(place.open(Durability::Os));
     open().expect("now there is one");

@@ -138,6 +138,11 @@ fn a_segment_that_is_cut_lost_or_has_a_damaged_header_is_named() {
     }
     assert_found(&found(&files, middle, |bytes| bytes.truncate(3000)), Severity::Lost, Part::Log, middle);
     assert_found(&found(&files, middle, |bytes| bytes.truncate(10)), Severity::Lost, Part::Log, middle);
+    // Behind its records there is nothing to lose.
+    let end = records(&files[middle]).last().expect("it has records").end;
+    let cut = found(&files, middle, |bytes| bytes.truncate(end));
+    assert_found(&cut, Severity::Note, Part::Log, middle);
+    assert_eq!(cut.worst(), Some(Severity::Note));
     let mut without = files.clone();
     without.remove(middle);
     assert_found(&verified(&place_of(&without)), Severity::Lost, Part::Log, &segments[2]);
