@@ -9,6 +9,7 @@ use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};
 
 use crate::checksum::crc32c;
 use crate::error::{Error, Result};
+use crate::publish::Woken;
 use crate::reader::Reader;
 use crate::record::{ALIGNMENT, EntryLayout, HEADER_BYTES};
 use crate::writer::{Appended, Core};
@@ -61,7 +62,8 @@ impl<'w> Draft<'w> {
     /// When the draft is empty.
     #[inline]
     pub fn append(self) -> Result<Appended> {
-        self.append_and(false)
+        let (at, entries) = (self.at, self.entries);
+        self.append_and(false).map(|woken| Appended { at, entries, woken })
     }
 
     /// As [`Draft::append`], of a record that says what is needed no more: it has room left when others meet [`Error::NoSpace`].
@@ -71,19 +73,21 @@ impl<'w> Draft<'w> {
     ///
     /// # Panics
     /// As [`Draft::append`].
+    #[inline]
     pub fn append_to_free(self) -> Result<Appended> {
-        self.append_and(true)
+        let (at, entries) = (self.at, self.entries);
+        self.append_and(true).map(|woken| Appended { at, entries, woken })
     }
 
-    fn append_and(mut self, frees: bool) -> Result<Appended> {
+    fn append_and(mut self, frees: bool) -> Result<Woken> {
         assert!(!self.is_empty(), "an empty commit is not appended");
         let whole = (self.bytes + self.too_many).next_multiple_of(ALIGNMENT);
         if whole as u64 > self.core.record_bytes_max() {
             return Err(Error::TooLarge { bytes: whole as u64, bytes_max: self.core.record_bytes_max() });
         }
-        let appended = self.core.append(self.at, self.entries, self.bytes..whole, self.buffered, frees)?;
+        let woken = self.core.append(self.at, self.entries, self.bytes..whole, self.buffered, frees)?;
         self.bytes = HEADER_BYTES;
-        Ok(appended)
+        Ok(woken)
     }
 
     /// Room for so many bytes behind those that stand.
@@ -134,7 +138,7 @@ impl Effects for Draft<'_> {
 }
 
 impl Draft<'_> {
-    #[inline]
+    #[inline(always)]
     fn push_as(&mut self, entry: &NewEntry<'_>, layout: EntryLayout) -> Placed {
         let place = self.next_place();
         let kept = (self.bytes + self.too_many + layout.length) as u64 <= self.core.record_bytes_max();

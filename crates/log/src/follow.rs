@@ -49,7 +49,7 @@ impl Core {
         let mark = Mark { position: header.position, chain: header.crc };
         let range = begin..begin + header.length as usize;
         let record = RecordView::sealed(self.active.appender.bytes(range.clone()));
-        self.tags.read(begin, record, self.shared.seed(), &mut self.sequences);
+        self.tags.read(record, self.shared.seed(), &mut self.sequences);
         self.take_in(range, mark, header.time);
         self.shared.clock().not_before(header.time);
         self.shared.note_followed(self.mark.position);

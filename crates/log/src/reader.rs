@@ -221,7 +221,14 @@ impl Reader {
                         index.next_few(hashes, index.ordinal_at(from), most)
                     };
                     let seen = located.partition_point(|located| located.place.position <= self.limit);
-                    found.extend(segment.entries(&located[..seen]).filter(|entry| carries(entry, tags)));
+                    segment.touch(&located[..seen]);
+                    found.reserve(seen);
+                    for located in &located[..seen] {
+                        let entry = segment.entry(*located);
+                        if carries(&entry, tags) {
+                            found.push(entry);
+                        }
+                    }
                 }
             }
             At::Sealed(at) => match self.few_of_sealed(at, tags, hashes, from, most, found) {

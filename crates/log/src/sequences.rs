@@ -24,28 +24,44 @@ pub(crate) struct Sequences {
     counters: Vec<Counter>,
     /// Indexes into `counters`, by the tag's hash.
     by_tag: HashTable<u32>,
+    /// The counter that numbers were taken of last: whoever appends to a tag most often does so again.
+    last: u32,
     /// What the record in the making has changed: a counter, and its number before; `None` for one that is new.
     taken: Vec<(u32, Option<Sequence>)>,
 }
 
 impl Sequences {
     /// Takes `count` numbers of a tag for the record in the making, and says which is the first: `origin` when the tag
-    /// never had one.
+    /// never had one. Gives the tag's hash along, which is asked for when it is not known.
     #[inline]
-    pub(crate) fn take(&mut self, hash: TagHash, tag: Tag<'_>, origin: Sequence, count: u32) -> Sequence {
+    pub(crate) fn take(
+        &mut self,
+        hash: impl FnOnce() -> TagHash,
+        tag: Tag<'_>,
+        origin: Sequence,
+        count: u32,
+    ) -> (TagHash, Sequence) {
         let after = |first: Sequence| Sequence::new(first.get() + u64::from(count));
-        match self.find(hash, tag) {
+        let (hash, found) = match self.counters.get(self.last as usize) {
+            Some(counter) if *counter.tag == *tag.as_bytes() => (counter.hash, Some(self.last)),
+            _ => {
+                let hash = hash();
+                (hash, self.find(hash, tag))
+            }
+        };
+        match found {
             Some(index) => {
                 let counter = &mut self.counters[index as usize];
                 let first = counter.next;
                 counter.next = after(first);
+                self.last = index;
                 self.taken.push((index, Some(first)));
-                first
+                (hash, first)
             }
             None => {
                 let index = self.add(hash, tag, after(origin));
                 self.taken.push((index, None));
-                origin
+                (hash, origin)
             }
         }
     }
@@ -112,7 +128,7 @@ mod tests {
 
     fn take(sequences: &mut Sequences, tag: &[u8], count: u32) -> u64 {
         let tag = Tag::new(tag);
-        sequences.take(TagHash::of(tag, SEED), tag, Sequence::new(1), count).get()
+        sequences.take(|| TagHash::of(tag, SEED), tag, Sequence::new(1), count).1.get()
     }
 
     #[test]
@@ -132,7 +148,8 @@ mod tests {
     fn tags_whose_hashes_collide_have_numbers_of_their_own() {
         let mut sequences = Sequences::default();
         let hash = TagHash::of(Tag::new(b"x"), SEED);
-        let mut of = |tag: &'static [u8]| sequences.take(hash, Tag::new(tag), Sequence::new(0), 1).get();
+        let mut of = |tag: &'static [u8]| sequences.take(|| hash, Tag::new(tag), Sequence::new(0), 1).1.get();
         assert_eq!((of(b"x"), of(b"y"), of(b"x"), of(b"y")), (0, 0, 1, 1));
+        assert_eq!((of(b"y"), of(b"y"), of(b"x"), of(b"x")), (2, 3, 2, 3));
     }
 }

@@ -133,10 +133,13 @@ impl Writer {
         self.core.shared.publish_followed(self.core.mark.position)
     }
 
-    /// The entries of the record that was appended last, in order.
-    pub fn appended(&self) -> impl Iterator<Item = quire_model::Entry<'_>> {
-        let record = (!self.core.last.is_empty()).then(|| self.core.last_record());
-        record.into_iter().flat_map(|record| record.entries().map(|(_, entry)| entry))
+    /// Has the entries of the record that was appended last taken in, in order, up to the first that is not.
+    ///
+    /// # Errors
+    /// As `take`.
+    #[inline]
+    pub fn take_in_appended<E>(&self, mut take: impl FnMut(&quire_model::Entry<'_>) -> Result<(), E>) -> Result<(), E> {
+        if self.core.last.is_empty() { Ok(()) } else { self.core.last_record().each(|_, entry| take(entry)) }
     }
 
     /// The entries of an appended record, in order.
@@ -292,11 +295,16 @@ impl Core {
         let seed = self.shared.seed();
         let mut sequence = None;
         for (number, tag) in entry.tags.iter().enumerate() {
-            let hash = TagHash::of(*tag, seed);
-            if let (0, Some(sequenced)) = (number, entry.sequenced) {
-                assert!(sequenced.count > 0, "a sequenced entry takes at least one number");
-                sequence = Some(self.sequences.take(hash, *tag, sequenced.origin, sequenced.count));
-            }
+            let hash = || TagHash::of(*tag, seed);
+            let hash = match entry.sequenced {
+                Some(sequenced) if number == 0 => {
+                    assert!(sequenced.count > 0, "a sequenced entry takes at least one number");
+                    let (hash, first) = self.sequences.take(hash, *tag, sequenced.origin, sequenced.count);
+                    sequence = Some(first);
+                    hash
+                }
+                _ => hash(),
+            };
             if offset.is_some() {
                 self.tags.tag(hash);
             }
@@ -347,7 +355,7 @@ impl Core {
     }
 
     /// Appends the record whose entries stand in place or in the buffer, and end where its padding begins. Whether it `frees` room counts when
-    /// there is little.
+    /// there is little. Gives whom it woke.
     pub(crate) fn append(
         &mut self,
         at: At,
@@ -355,7 +363,7 @@ impl Core {
         padding: Range<usize>,
         buffered: bool,
         frees: bool,
-    ) -> Result<Appended> {
+    ) -> Result<Woken> {
         let bytes = padding.end;
         debug_assert!(turn::is_own(self.shared.control()), "a record is appended by who has the turn");
         self.shared.check()?;
@@ -398,8 +406,7 @@ impl Core {
         self.sequences.keep();
         // Commit point for every process, in here: the tail in the control file moves.
         self.to_clear = false;
-        let woken = self.shared.note_append(at.position, entries, bytes, self.begun.take());
-        Ok(Appended { at, entries, woken })
+        Ok(self.shared.note_append(at.position, entries, bytes, self.begun.take()))
     }
 
     /// Takes in the record whose bytes stand behind the settled ones, and whose tags were noted.

@@ -68,6 +68,12 @@ impl Replies {
         Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() }
     }
 
+    /// How many answers there is room for, of the model that has the most.
+    pub(crate) fn room(&self) -> usize {
+        let of_log = self.streams.capacity().max(self.events.capacity());
+        of_log.max(self.jobs.capacity()).max(self.graph.capacity())
+    }
+
     #[inline]
     fn clear(&mut self) {
         self.streams.clear();
@@ -81,6 +87,8 @@ impl State {
     /// Commits these commands, all or none, at the time `now`, when it is this process's turn. Whoever waited for the record is
     /// owed to be woken behind the lock. `prepared` is what was looked up for the events before. The answers to an accepted commit are in
     /// `replies`; what was there before is gone in any case.
+    // What it decides stays in registers where it is inlined, which is once; through memory it would be waited for.
+    #[inline(always)]
     pub(crate) fn commit(
         &mut self,
         now: Timestamp,
@@ -160,10 +168,11 @@ fn apply_last(
     behind: &mut bool,
 ) -> Result<()> {
     *behind = true;
-    for entry in writer.appended() {
-        erasing.note(&entry);
-        models.apply_noted(&entry, looked).map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
-    }
+    let taken_in = writer.take_in_appended(|entry| {
+        erasing.note(entry);
+        models.apply_noted(entry, looked)
+    });
+    taken_in.map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
     *behind = false;
     Ok(())
 }

@@ -134,6 +134,21 @@ impl<'a> RecordView<'a> {
         }
     }
 
+    /// Passes on the entries, each with its byte offset within the record, up to the first error. Each is made where it is looked at: an iterator would hand it on from one place to
+    /// another, and an append wait for that.
+    #[inline]
+    pub(crate) fn each<E>(self, mut take: impl FnMut(usize, &Entry<'a>) -> Result<(), E>) -> Result<(), E> {
+        let mut offset = self.entries_at();
+        let whole = self.kind() == RecordKind::Commit;
+        for entry in 0..self.header.entries {
+            let place = Place::new(self.header.position, if whole { entry } else { self.index_of(entry) });
+            let (entry, length) = entry_at(&self.bytes[offset..], place, self.header.time);
+            take(offset, &entry)?;
+            offset += length;
+        }
+        Ok(())
+    }
+
     /// The entries, each with its byte offset within the record.
     pub(crate) fn entries(self) -> impl Iterator<Item = (usize, Entry<'a>)> {
         let mut offset = self.entries_at();

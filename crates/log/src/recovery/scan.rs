@@ -230,7 +230,8 @@ impl Scan {
                 Ok(record) => record,
                 Err(fault) => return (offset, fault),
             };
-            tags.read(offset, record, self.identity.seed(), &mut self.sequences);
+            tags.read(record, self.identity.seed(), &mut self.sequences);
+            tags.record(offset..offset + record.header.length as usize);
             if tags.are_many() {
                 index.add(tags);
                 tags.drop_finished();

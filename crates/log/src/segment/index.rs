@@ -4,6 +4,7 @@
 //! seeded by the database's id; who finds an entry by it compares the tag itself, so a collision costs time, never a wrong
 //! answer. The index is derived from the records alone.
 
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::ops::Range;
 
@@ -132,29 +133,30 @@ impl RecordTags {
         self.records.last().map_or((0, 0), |last| (last.entries_end as usize, last.tags_end as usize))
     }
 
-    /// Gathers what a record says that stands at byte `offset`, and counts the numbers that its entries take.
-    pub(crate) fn read(&mut self, offset: usize, record: RecordView<'_>, seed: u64, sequences: &mut Sequences) {
-        self.gather(offset, record, seed, |entry, hash, tag| sequences.take_in(hash, tag, entry.next_sequence()));
+    /// Adds the entries of a record that is to be added next, and counts the numbers that they take.
+    pub(crate) fn read(&mut self, record: RecordView<'_>, seed: u64, sequences: &mut Sequences) {
+        let hash = |tag: Tag<'_>| TagHash::of(tag, seed);
+        self.gather(record, hash, |entry, hash, tag| sequences.take_in(hash, tag, entry.next_sequence()));
     }
 
-    fn gather(
+    #[inline]
+    fn gather<'a>(
         &mut self,
-        offset: usize,
-        record: RecordView<'_>,
-        seed: u64,
+        record: RecordView<'a>,
+        mut hash: impl FnMut(Tag<'a>) -> TagHash,
         mut numbered: impl FnMut(&Entry<'_>, TagHash, Tag<'_>),
     ) {
-        for (entry_offset, entry) in record.entries() {
+        let Ok(()) = record.each(|entry_offset, entry| {
             for (number, tag) in entry.tags.iter().enumerate() {
-                let hash = TagHash::of(tag, seed);
+                let hash = hash(tag);
                 if number == 0 && entry.sequence.is_some() {
-                    numbered(&entry, hash, tag);
+                    numbered(entry, hash, tag);
                 }
                 self.tag(hash);
             }
             self.entry(entry_offset);
-        }
-        self.record(offset..offset + record.header.length as usize);
+            Ok::<_, Infallible>(())
+        });
     }
 }
 
@@ -211,40 +213,62 @@ impl SegmentIndex {
 
     /// Takes in those records that follow what was taken in: the first of them may have been already.
     pub(crate) fn add(&mut self, noted: &RecordTags) {
-        let (mut entries_begin, mut tags_begin, mut touched) = (0, 0, 0);
-        for record in &noted.records {
-            let entries = &noted.entries[entries_begin..record.entries_end as usize];
-            entries_begin = record.entries_end as usize;
-            if record.offset as usize != self.end_bytes {
-                assert!(record.end as usize <= self.end_bytes, "records are taken in without a gap");
-                tags_begin = record.tags_end as usize;
-                continue;
+        let known = noted.records.partition_point(|record| (record.offset as usize) < self.end_bytes);
+        let (before, records) = noted.records.split_at(known);
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { return };
+        let (entries_begin, tags_begin) = before.last().map_or((0, 0), |last| (last.entries_end, last.tags_end));
+        let follow = |pair: &[Noted]| pair[0].end == pair[1].offset;
+        let gapless = first.offset as usize == self.end_bytes && noted.records.windows(2).all(follow);
+        assert!(gapless, "records are taken in without a gap");
+        self.end_bytes = last.end as usize;
+        let first_ordinal = self.entries.len() as u32;
+        let first_record = self.records.len() as u32;
+        let mut begin = entries_begin;
+        self.records.extend(records.iter().map(|record| {
+            let first_ordinal = first_ordinal + (std::mem::replace(&mut begin, record.entries_end) - entries_begin);
+            RecordAt { offset: record.offset, first_ordinal }
+        }));
+        let entries = entries_begin as usize..last.entries_end as usize;
+        self.entries.reserve(entries.len());
+        let mut begin = entries.start;
+        for (number, record) in (first_record..).zip(records) {
+            let own = &noted.entries[begin..record.entries_end as usize];
+            self.entries
+                .extend(own.iter().map(|(offset, _)| EntryAt { offset: record.offset + offset, record: number }));
+            begin += own.len();
+        }
+        self.add_tags(noted, entries, tags_begin as usize, first_ordinal);
+    }
+
+    /// Adds the tags of these entries, which are numbered from an ordinal on, to the postings.
+    fn add_tags(&mut self, noted: &RecordTags, entries: Range<usize>, mut begin: usize, first_ordinal: u32) {
+        let mut touched = begin;
+        for (ordinal, (_, tags_end)) in (first_ordinal..).zip(&noted.entries[entries]) {
+            let end = *tags_end as usize;
+            if touched < end && noted.tags.len() > 1 {
+                // Each is somewhere else, and would be waited for by itself.
+                let ahead = (end + TOUCHED_AHEAD).min(noted.tags.len());
+                black_box(self.postings.touch(&noted.tags[touched..ahead]));
+                touched = ahead;
             }
-            self.end_bytes = record.end as usize;
-            let record_number = self.records.len() as u32;
-            let first_ordinal = self.entries.len() as u32;
-            self.records.push(RecordAt { offset: record.offset, first_ordinal });
-            for (ordinal, (entry_offset, tags_end)) in (first_ordinal..).zip(entries) {
-                self.entries.push(EntryAt { offset: record.offset + entry_offset, record: record_number });
-                let tags_end = *tags_end as usize;
-                if touched < tags_end && noted.tags.len() > 1 {
-                    // Each is somewhere else, and would be waited for by itself.
-                    let end = (tags_end + TOUCHED_AHEAD).min(noted.tags.len());
-                    black_box(self.postings.touch(&noted.tags[touched.max(tags_begin)..end]));
-                    touched = end;
-                }
-                noted.tags[tags_begin..tags_end].iter().for_each(|hash| self.postings.add(*hash, ordinal));
-                tags_begin = tags_end;
-            }
+            noted.tags[begin..end].iter().for_each(|hash| self.postings.add(*hash, ordinal));
+            begin = end;
         }
     }
 
     /// Takes in what was not taken in yet of these first bytes of the segment, where whole records end.
     pub(crate) fn read(&mut self, segment: &[u8]) {
         let (mut noted, mut offset) = (RecordTags::default(), self.end_bytes);
+        // Many records in a row carry the same tag.
+        let mut last: Option<(Tag<'_>, TagHash)> = None;
         while offset < segment.len() {
             let length = RecordHeader::read(&segment[offset..]).length as usize;
-            noted.gather(offset, RecordView::sealed(&segment[offset..offset + length]), self.seed, |_, _, _| {});
+            let hash = |tag| match last {
+                Some((same, hash)) if same == tag => hash,
+                _ => last.insert((tag, TagHash::of(tag, self.seed))).1,
+            };
+            noted.gather(RecordView::sealed(&segment[offset..offset + length]), hash, |_, _, _| {});
+            noted.record(offset..offset + length);
             offset += length;
         }
         self.add(&noted);
@@ -262,6 +286,7 @@ impl SegmentIndex {
     }
 
     /// Where the entry with this ordinal stands.
+    #[inline]
     pub(crate) fn locate(&self, ordinal: u32) -> Option<Located> {
         let entry = self.entries.get(ordinal as usize)?;
         let record = self.records[entry.record as usize];
@@ -304,6 +329,11 @@ impl SegmentIndex {
 
     /// The least ordinals from `from` on that every one of these tags' postings hold, at most `most`.
     pub(crate) fn next_few(&self, tags: &[TagHash], from: u32, most: usize) -> Vec<Located> {
+        let locate = |ordinal: u32| self.locate(ordinal).expect("a posting is the ordinal of an entry");
+        if let [tag] = tags {
+            let list = skip(self.postings.get(*tag), from);
+            return list[..most.min(list.len())].iter().map(|ordinal| locate(*ordinal)).collect();
+        }
         let mut lists = Vec::with_capacity(tags.len());
         for tag in tags {
             lists.push(self.postings.get(*tag));
@@ -327,7 +357,7 @@ impl SegmentIndex {
             found.push(candidate);
             candidate += 1;
         }
-        found.into_iter().map(|ordinal| self.locate(ordinal).expect("a posting is the ordinal of an entry")).collect()
+        found.into_iter().map(locate).collect()
     }
 
     /// The greatest ordinal below `before` that every one of these tags' postings hold.

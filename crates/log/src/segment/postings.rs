@@ -6,7 +6,7 @@
 //!
 //! count 1          value is the ordinal
 //! count 2..=4096   value is where its run begins, of the next power of two of words, in memory that all runs share
-//! count more       value is the number of a vector
+//! more             value is the number of a vector, which has its own count
 //! ```
 //! Most tags of most workloads occur once or a few times a segment. They take no allocation of their own, and a line or two of the cache:
 //! whoever appends waits for memory more than for anything else. A table that doubles moves all its slots while a writer waits; so a
@@ -43,11 +43,19 @@ pub(super) struct Postings {
     tags: usize,
     runs: Runs,
     vectors: Vec<Vec<u32>>,
+    /// The tag that was added to last and has a vector, and which: it tends to be added to again.
+    last: (TagHash, usize),
 }
 
 impl Postings {
     pub(super) fn new() -> Self {
-        Postings { parts: vec![Part::new(SLOTS_MIN)], tags: 0, runs: Runs::new(), vectors: Vec::new() }
+        Postings {
+            parts: vec![Part::new(SLOTS_MIN)],
+            tags: 0,
+            runs: Runs::new(),
+            vectors: Vec::new(),
+            last: (TagHash::NONE, usize::MAX),
+        }
     }
 
     /// Has the processor fetch what adding to these tags looks at, all at once; what it gives means nothing.
@@ -57,14 +65,23 @@ impl Postings {
             let part = &self.parts[self.part(tag.get())];
             &part.slots[part.home(tag.get())]
         };
-        let slots = tags.iter().fold(0, |sum, tag| sum ^ home(*tag).count);
-        let ends = tags.iter().map(|tag| home(*tag)).filter(|slot| (2..=RUN_MAX).contains(&(slot.count as usize)));
+        let tags = tags.iter().filter(|tag| **tag != self.last.0);
+        let slots = tags.clone().fold(0, |sum, tag| sum ^ home(*tag).count);
+        let ends = tags.map(|tag| home(*tag)).filter(|slot| (2..=RUN_MAX).contains(&(slot.count as usize)));
         ends.fold(slots, |sum, slot| sum ^ self.runs.get(slot.value, slot.count as usize)[slot.count as usize - 1])
     }
 
     /// Adds an ordinal, none lower than those that were added before, to those of a tag. Added once more, it counts once.
     #[inline]
     pub(super) fn add(&mut self, tag: TagHash, ordinal: u32) {
+        if tag == self.last.0
+            && let Some(vector) = self.vectors.get_mut(self.last.1)
+        {
+            if vector.last() != Some(&ordinal) {
+                vector.push(ordinal);
+            }
+            return;
+        }
         let part = self.part(tag.get());
         let part = &mut self.parts[part];
         let at = part.find(tag.get());
@@ -106,10 +123,10 @@ impl Postings {
                 slot.count += 1;
             }
             _ => {
+                self.last = (tag, slot.value as usize);
                 let vector = &mut self.vectors[slot.value as usize];
                 if vector.last() != Some(&ordinal) {
                     vector.push(ordinal);
-                    slot.count += 1;
                 }
             }
         }
