@@ -82,12 +82,12 @@ fn decompress(bytes: &[u8], codec: Codec, bytes_max: usize) -> std::io::Result<V
 /// # Errors
 /// [`ErrorKind::Invalid`] when the codec refuses.
 #[inline]
-pub(crate) fn compressed(batch: &Batch<'_>, codec: Codec) -> Result<Option<Vec<u8>>> {
+pub(crate) fn compressed(batch: Batch<'_>, codec: Codec) -> Result<Option<Vec<u8>>> {
     if codec == Codec::None { Ok(None) } else { compress(batch, codec) }
 }
 
 #[cold]
-fn compress(batch: &Batch<'_>, codec: Codec) -> Result<Option<Vec<u8>>> {
+fn compress(batch: Batch<'_>, codec: Codec) -> Result<Option<Vec<u8>>> {
     let bytes = batch.records_bytes();
     let compressed = match codec {
         Codec::None => return Ok(None),

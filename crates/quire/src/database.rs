@@ -11,12 +11,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quire_log::{Background, Clock, Compaction, Damage, Durability, Publication, Reader};
-use quire_model::{Position, Timestamp};
+use quire_model::{At, Position, Timestamp};
 
 use crate::builder::Builder;
 use crate::commit::Commit;
 use crate::compression::{OPENED_BYTES_MAX, opened_within};
-use crate::decide::{Commands, Replies, State};
+use crate::decide::{Commands, Decided, Replies, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::failing::Failing;
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
@@ -25,7 +25,7 @@ use crate::parts::{Encoded, Sorted, in_order, part_of};
 use crate::shared::{Shared, Threads};
 use crate::streams::wire::Codec;
 use crate::ticket::Ticket;
-use crate::{events, graph, jobs, streams};
+use crate::{events, graph, jobs, scratch, streams};
 
 /// What a commit takes beside a record batch, at most: its header, and the entry's with its tag.
 const BESIDE_A_BATCH_BYTES: u64 = 256;
@@ -223,7 +223,8 @@ impl Database {
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
         let mut sorted = Sorted::by_model(commit.parts(), &mut encoded, note)?;
         let ticket = loop {
-            let ticket = self.decide_within(u64::MAX, now, sorted.commands())?.expect("nothing takes more steps");
+            let ticket = self.decide_within(u64::MAX, now, sorted.commands(), |verdict| told(commit, verdict))?;
+            let ticket = ticket.expect("nothing takes more steps");
             match ticket.untold().as_ref().err().and_then(Refused::asks_for_keys) {
                 Some(command) => read_keys(sorted.streams_mut(command), &mut bytes_left)?,
                 None => break ticket,
@@ -243,7 +244,8 @@ impl Database {
         let now = self.now();
         let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
         let sorted = Sorted::by_model(commit.parts(), &mut encoded, |_| Ok(()))?;
-        let Some(ticket) = self.decide_within(BRIEF_STEPS, now, sorted.commands())? else { return Ok(None) };
+        let ticket = self.decide_within(BRIEF_STEPS, now, sorted.commands(), |verdict| told(commit, verdict))?;
+        let Some(ticket) = ticket else { return Ok(None) };
         let asks_for_keys = ticket.untold().as_ref().err().and_then(Refused::asks_for_keys).is_some();
         Ok((!asks_for_keys).then(|| ticket.map(|verdict| outcome(commit, verdict))))
     }
@@ -416,33 +418,38 @@ impl Database {
     }
 
     pub(crate) fn decide(&self, commands: Commands<'_, '_>) -> Result<Ticket<Verdict>> {
-        let ticket = self.decide_within(u64::MAX, self.now(), commands)?;
+        let taken =
+            |verdict: Result<(At, &mut Replies), Refused>| verdict.map(|(at, replies)| (at, std::mem::take(replies)));
+        let ticket = self.decide_within(u64::MAX, self.now(), commands, taken)?;
         Ok(ticket.expect("nothing takes more steps"))
     }
 
-    /// Commits at a time that was read a moment ago.
-    fn decide_within(
+    /// Commits at a time that was read a moment ago. `answer` makes of the verdict what is told.
+    fn decide_within<T>(
         &self,
         steps_max: u64,
         now: Timestamp,
         commands: Commands<'_, '_>,
-    ) -> Result<Option<Ticket<Verdict>>> {
-        let mut replies = Replies::default();
-        let decided = self.shared.commit_within(steps_max, now, &commands, &mut replies)?;
-        Ok(decided.map(|decided| {
-            let verdict = decided.verdict.map(|at| (at, replies)).map_err(|refused| *refused);
-            Ticket::new(self.shared.log.clone(), decided.rests_on, verdict)
-        }))
+        answer: impl FnOnce(Result<(At, &mut Replies), Refused>) -> T,
+    ) -> Result<Option<Ticket<T>>> {
+        scratch::with_replies(|replies| {
+            let decided = self.shared.commit_within(steps_max, now, &commands, replies)?;
+            Ok(decided.map(|Decided { rests_on, verdict }| {
+                let answer = answer(verdict.map(|at| (at, replies)).map_err(|refused| *refused));
+                Ticket::new(self.shared.log.clone(), rests_on, answer)
+            }))
+        })
     }
 
     /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that is waited for at once. The
     /// answers are in `replies`.
+    #[inline]
     pub(crate) fn commit_and_wait(
         &self,
         now: Timestamp,
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
-    ) -> Result<Result<quire_model::At, Box<Refused>>> {
+    ) -> Result<Result<At, Box<Refused>>> {
         let decided = self.shared.commit(now, commands, replies)?;
         self.shared.log.wait(decided.rests_on)?;
         Ok(decided.verdict)
@@ -450,12 +457,16 @@ impl Database {
 }
 
 /// When and with which answers a commit was accepted, or why it was not.
-type Verdict = std::result::Result<(quire_model::At, Replies), Refused>;
+type Verdict = Result<(At, Replies), Refused>;
 
-/// What a verdict tells about the parts of a commit.
-fn outcome(commit: &Commit<'_>, verdict: Verdict) -> Outcome {
+/// What a verdict tells about the parts of a commit. A refusal counts the commands of its model still.
+fn told(commit: &Commit<'_>, verdict: Result<(At, &mut Replies), Refused>) -> Result<Committed, Refused> {
+    verdict.map(|(at, replies)| Committed { at, replies: in_order(commit.parts(), replies) })
+}
+
+fn outcome(commit: &Commit<'_>, verdict: Result<Committed, Refused>) -> Outcome {
     match verdict {
-        Ok((at, replies)) => Outcome::Committed(Committed { at, replies: in_order(commit.parts(), replies) }),
+        Ok(committed) => Outcome::Committed(committed),
         Err(mut refused) => {
             refused.part = part_of(commit.parts(), &refused);
             Outcome::Refused(refused)

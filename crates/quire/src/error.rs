@@ -48,8 +48,11 @@ pub enum ErrorKind {
 }
 
 /// What went wrong.
+// Behind a pointer: every call hands a result on, and most hold no error.
+pub struct Error(Box<Met>);
+
 #[derive(Debug)]
-pub struct Error {
+struct Met {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -57,7 +60,13 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into(), source: None }
+        Error(Box::new(Met { kind, message: message.into(), source: None }))
+    }
+
+    /// What came of another error, which it says more of.
+    fn of(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        let message = source.to_string();
+        Error(Box::new(Met { kind, message, source: Some(Box::new(source)) }))
     }
 
     pub(crate) fn newer(position: Position, UnknownModel(model): &UnknownModel) -> Self {
@@ -74,24 +83,31 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let message = format!("can't {attempt} {}: {error}", path.display());
-        Error { kind, message, source: Some(Box::new(error)) }
+        Error(Box::new(Met { kind, message, source: Some(Box::new(error)) }))
     }
 
     /// What to do about it.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Met { kind, message, source } = &*self.0;
+        f.debug_struct("Error").field("kind", kind).field("message", message).field("source", source).finish()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }
 
@@ -109,13 +125,13 @@ impl From<quire_log::Error> for Error {
             Log::Failed { .. } => ErrorKind::Failed,
             _ => ErrorKind::Io,
         };
-        Error { kind, message: error.to_string(), source: Some(Box::new(error)) }
+        Error::of(kind, error)
     }
 }
 
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
-        Error { kind: kind_of(&error), message: error.to_string(), source: Some(Box::new(error)) }
+        Error::of(kind_of(&error), error)
     }
 }
 

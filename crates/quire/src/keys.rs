@@ -250,7 +250,7 @@ fn left(newest: &Newest, terms: Terms, seed: u64, stored: &Stored<'_>, purpose: 
         Left::Some(remains) if purpose == Purpose::Plan => Some(planned(&stored.batch, opened.len(), remains)),
         Left::Some(remains) => {
             let batch = Batch::stored(&remains.bytes);
-            let smaller = compressed(&batch, stored.batch.codec()).ok()?;
+            let smaller = compressed(batch, stored.batch.codec()).ok()?;
             let batch = smaller.as_deref().map_or(batch, Batch::stored);
             Some(Survival::Body(batch.sealed_bytes()))
         }

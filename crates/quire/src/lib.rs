@@ -84,6 +84,7 @@ mod meta;
 mod pressure;
 
 mod builder;
+mod scratch;
 mod shared;
 
 mod compression;

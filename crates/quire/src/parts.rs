@@ -8,7 +8,7 @@ use crate::commit::{Part, batch_time_ms};
 use crate::compression::compressed;
 use crate::decide::{Commands, Replies};
 use crate::outcome::{Reason, Refused, Reply};
-use crate::{Result, Timestamp, events, graph, jobs, streams};
+use crate::{Result, Timestamp, events, graph, jobs, scratch, streams};
 
 /// The messages of a commit, in the order of its parts.
 pub(crate) struct Encoded {
@@ -53,12 +53,22 @@ impl Encoded {
             _ => None,
         });
         let batches = messages.map(|(topic, message)| {
-            let mut batch = BatchBuilder::new();
+            let mut batch = scratch::builder();
             message.add_to(&mut batch, batch_time_ms(now))?;
             let built = batch.finish_without_checksum().expect("a message was added");
-            Ok(compressed(&built, codec_of(topic)?)?.map_or(Message::Built(batch), Message::Compressed))
+            Ok(compressed(built, codec_of(topic)?)?.map_or(Message::Built(batch), Message::Compressed))
         });
         Ok(Encoded { batches: batches.collect::<Result<_>>()? })
+    }
+}
+
+impl Drop for Encoded {
+    fn drop(&mut self) {
+        for message in self.batches.drain(..) {
+            if let Message::Built(batch) = message {
+                scratch::keep(batch);
+            }
+        }
     }
 }
 
@@ -98,18 +108,18 @@ impl<'c> Sorted<'c> {
 }
 
 /// The replies, in the order of the parts.
-pub(crate) fn in_order(parts: &[Part<'_>], replies: Replies) -> Vec<Reply> {
-    let mut streams = replies.streams.into_iter().map(Reply::Streams);
-    let mut events = replies.events.into_iter().map(Reply::Events);
-    let mut jobs = replies.jobs.into_iter().map(Reply::Jobs);
-    let mut graph = replies.graph.into_iter().map(Reply::Graph);
-    let reply = |part: &Part<'_>| match part {
+pub(crate) fn in_order(parts: &[Part<'_>], replies: &mut Replies) -> Vec<Reply> {
+    let mut streams = replies.streams.drain(..).map(Reply::Streams);
+    let mut events = replies.events.drain(..).map(Reply::Events);
+    let mut jobs = replies.jobs.drain(..).map(Reply::Jobs);
+    let mut graph = replies.graph.drain(..).map(Reply::Graph);
+    let mut reply = |part: &Part<'_>| match part {
         Part::Produce { .. } | Part::Streams(_) => streams.next(),
         Part::Events(_) => events.next(),
         Part::Jobs(_) => jobs.next(),
         Part::Graph(_) => graph.next(),
     };
-    parts.iter().map(reply).collect::<Option<_>>().expect("every part was answered")
+    parts.iter().map(|part| reply(part).expect("every part was answered")).collect()
 }
 
 /// The part that the refused command of a model was.

@@ -190,6 +190,7 @@ impl Shared {
     }
 
     /// See [`State::commit`].
+    #[inline]
     pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
         let decided = self.commit_within(u64::MAX, now, commands, replies)?;
         Ok(decided.expect("nothing takes more steps"))

@@ -97,12 +97,12 @@ impl<'c> Draft<'_, 'c> {
     fn command(&mut self, command: &Command<'c>, replies: &mut Vec<Reply>) -> Result<(), Stop> {
         let reply = match *command {
             // Answered where it is decided: the reply is large, and to hand it on takes longer than to look the topic up.
-            Command::Produce { topic, partition, batch, create_partitions } => {
+            Command::Produce { topic, partition, ref batch, create_partitions } => {
                 let (id, terms) = self.terms_or_create(topic, create_partitions)?;
                 check_partition(id, partition, terms.partitions)?;
                 return Ok(self.produce(id, terms, partition, batch, replies)?);
             }
-            Command::ProduceByKey { topic, key, batch, create_partitions } => {
+            Command::ProduceByKey { topic, key, ref batch, create_partitions } => {
                 let (id, terms) = self.terms_or_create(topic, create_partitions)?;
                 return Ok(self.produce(id, terms, partition_for_key(key, terms.partitions), batch, replies)?);
             }

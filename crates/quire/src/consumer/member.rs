@@ -8,6 +8,7 @@
 //!
 //! The thread decides nothing: a member that is taken out learns it from the log, and joins anew.
 
+use std::slice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::settings::Lease;
 use crate::database::Database;
 use crate::decide::Commands;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handles::only;
+use crate::handles::commit_one;
 use crate::streams::{Command, MemberId, Reply, TopicRef};
 
 /// A member of a group. It leaves when it is dropped.
@@ -148,8 +149,8 @@ impl Place {
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
-        let ticket = self.database.decide(Commands { streams: &[command], ..Commands::default() })?;
-        only(ticket.wait()?.map(|(_, replies)| replies.streams))
+        let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
+        commit_one(&self.database, &commands, |replies| &mut replies.streams)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

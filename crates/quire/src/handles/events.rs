@@ -1,5 +1,7 @@
 //! An event store, by name.
 
+use std::slice;
+
 use quire_model::Timestamp;
 
 use crate::database::{Database, View};
@@ -9,7 +11,7 @@ use crate::events::{
     Append, Appended, Attempts, Command, Condition, EventId, EventPosition, EventView, NewEvent, PutSubscription,
     Query, ReadOptions, Subscription as NamedSubscription,
 };
-use crate::handles::only;
+use crate::handles::commit_one;
 use crate::handles::projection::{Project, Projected};
 use crate::handles::saved_projection::SavedProjection;
 use crate::handles::subscription::Subscription;
@@ -86,7 +88,13 @@ impl<'a> EventStore<'a> {
         events: impl IntoIterator<Item = NewEvent<'c>>,
         conditions: impl IntoIterator<Item = Condition<'c>>,
     ) -> Result<Appended> {
-        only(self.submit_if(events, conditions)?.wait()?)
+        let command = Command::Append(Append {
+            store: self.name,
+            events: events.into_iter().collect(),
+            conditions: conditions.into_iter().collect(),
+        });
+        let commands = Commands { events: slice::from_ref(&command), ..Commands::default() };
+        commit_one(self.database, &commands, |replies| &mut replies.events)
     }
 
     /// Appends events if every condition holds, without waiting.
@@ -95,12 +103,11 @@ impl<'a> EventStore<'a> {
         events: impl IntoIterator<Item = NewEvent<'c>>,
         conditions: impl IntoIterator<Item = Condition<'c>>,
     ) -> Result<Ticket<std::result::Result<Vec<Appended>, crate::Refused>>> {
-        let append = Append {
+        let commands = [Command::Append(Append {
             store: self.name,
             events: events.into_iter().collect(),
             conditions: conditions.into_iter().collect(),
-        };
-        let commands = [Command::Append(append)];
+        })];
         let ticket = self.database.decide(Commands { events: &commands, ..Commands::default() })?;
         Ok(ticket.map(|verdict| verdict.map(|(_, replies)| replies.events)))
     }
@@ -303,8 +310,8 @@ impl<'a> EventStore<'a> {
 
     /// A command to the store that is answered by nothing.
     pub(super) fn change(&self, command: Command<'_>) -> Result<()> {
-        let ticket = self.database.decide(Commands { events: &[command], ..Commands::default() })?;
-        only(ticket.wait()?.map(|(_, replies)| replies.events)).map(|_| ())
+        let commands = Commands { events: slice::from_ref(&command), ..Commands::default() };
+        commit_one(self.database, &commands, |replies| &mut replies.events).map(|_| ())
     }
 
     pub(super) fn database(&self) -> &'a Database {

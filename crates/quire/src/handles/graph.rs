@@ -1,5 +1,7 @@
 //! A graph, by name.
 
+use std::slice;
+
 use quire_model::Place;
 
 use crate::Position;
@@ -156,7 +158,7 @@ impl<'a> Graph<'a> {
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
-        let commands = Commands { graph: &[command], ..Commands::default() };
+        let commands = Commands { graph: slice::from_ref(&command), ..Commands::default() };
         commit_one(self.database, &commands, |replies| &mut replies.graph)
     }
 }

@@ -1,12 +1,14 @@
 //! A consumer group, by name: how far it is, who is in it, and its end.
 
+use std::slice;
+
 use quire_model::{Sequence, Timestamp};
 
 use crate::database::Database;
 use crate::decide::Commands;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::EventPosition;
-use crate::handles::only;
+use crate::handles::commit_one;
 use crate::handles::read_by::{OUTSIDE_QUEUE, ReadBy, unread};
 use crate::streams::{Command, Despite, MemberId, TopicRef};
 
@@ -159,8 +161,8 @@ impl<'a> Group<'a> {
     /// the errors of [`Database::commit`].
     pub fn delete(&self, despite: Despite) -> Result<()> {
         let command = Command::DeleteGroup { group: self.name, despite };
-        let ticket = self.database.decide(Commands { streams: &[command], ..Commands::default() })?;
-        only(ticket.wait()?.map(|(_, replies)| replies.streams)).map(|_| ())
+        let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
+        commit_one(self.database, &commands, |replies| &mut replies.streams).map(|_| ())
     }
 
     /// Has the group go on elsewhere in an event store, whose positions are its offsets, and waits until that is durable.
@@ -200,7 +202,7 @@ impl<'a> Group<'a> {
             metadata: "",
             by: crate::streams::Committer::Anyone,
         };
-        let ticket = self.database.decide(Commands { streams: &[command], ..Commands::default() })?;
-        only(ticket.wait()?.map(|(_, replies)| replies.streams)).map(|_| ())
+        let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
+        commit_one(self.database, &commands, |replies| &mut replies.streams).map(|_| ())
     }
 }

@@ -45,17 +45,9 @@ pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStat
 pub use typed::typed;
 pub use worker::{Done, Stop, Worker};
 
-use std::cell::Cell;
-
 use crate::database::Database;
 use crate::decide::{Commands, Replies};
-use crate::outcome::Refused;
-use crate::{Error, Result};
-
-thread_local! {
-    /// Room for the answer to the next commit of one command: who makes them makes many.
-    static REPLIES: Cell<Replies> = const { Cell::new(Replies::new()) };
-}
+use crate::{Error, Result, scratch};
 
 /// Commits one command of one model, whose answers these are, and waits until it is durable.
 pub(crate) fn commit_one<T>(
@@ -63,19 +55,8 @@ pub(crate) fn commit_one<T>(
     commands: &Commands<'_, '_>,
     of_model: fn(&mut Replies) -> &mut Vec<T>,
 ) -> Result<T> {
-    // A thread that ends has none to give any more.
-    let mut replies = REPLIES.try_with(Cell::take).unwrap_or_default();
-    let verdict = database.commit_and_wait(database.now(), commands, &mut replies);
-    let answer = of_model(&mut replies).pop();
-    let _ = REPLIES.try_with(|room| room.set(replies));
-    match verdict? {
-        Ok(_) => Ok(answer.expect("one command has one answer")),
+    scratch::with_replies(|replies| match database.commit_and_wait(database.now(), commands, replies)? {
+        Ok(_) => Ok(of_model(replies).pop().expect("one command has one answer")),
         Err(refused) => Err(Error::from(*refused)),
-    }
-}
-
-/// The one answer to the one command of a commit, or the refusal as an error.
-pub(crate) fn only<T>(verdict: std::result::Result<Vec<T>, Refused>) -> Result<T> {
-    let mut replies = verdict.map_err(Error::from)?;
-    Ok(replies.pop().expect("one command has one answer"))
+    })
 }

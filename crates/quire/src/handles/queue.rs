@@ -1,5 +1,6 @@
 //! A queue, by name.
 
+use std::slice;
 use std::time::Duration;
 
 use crate::Timestamp;
@@ -178,7 +179,7 @@ impl<'a> Queue<'a> {
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
-        let commands = Commands { jobs: &[command], ..Commands::default() };
+        let commands = Commands { jobs: slice::from_ref(&command), ..Commands::default() };
         commit_one(self.database, &commands, |replies| &mut replies.jobs)
     }
 }

@@ -1,6 +1,7 @@
 //! A topic, by name.
 
 use std::ops::ControlFlow;
+use std::slice;
 
 use quire_model::Sequence;
 
@@ -8,14 +9,16 @@ use crate::commit::{Message, batch_time_ms};
 use crate::compression::{OPENED_BYTES_MAX, compressed, open_batch_up_to, opened};
 use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::{Database, read_keys};
-use crate::decide::{Commands, Replies};
+use crate::decide::{Commands, Decided, Replies};
 use crate::error::{Error, ErrorKind, Result};
-use crate::handles::only;
+use crate::handles::commit_one;
+use crate::outcome::Refused;
 use crate::streams::wire::{Batch, BatchBuilder, Codec};
 use crate::streams::{
     Command, Committer, PartitionOffsets, Produced, Reply, StreamReadError, TimeOffset, TopicChanges, TopicId,
     TopicRef, TopicSettings,
 };
+use crate::ticket::Ticket;
 
 /// A topic. See [`Database::topic`].
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +104,7 @@ impl<'a> Topic<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn produce(&self, message: &Message<'_>) -> Result<Produced> {
-        self.producer().produce(std::slice::from_ref(message))
+        self.producer().produce(slice::from_ref(message))
     }
 
     /// A producer, which keeps its buffers from one batch to the next.
@@ -271,8 +274,8 @@ impl<'a> Topic<'a> {
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
-        let ticket = self.database.decide(Commands { streams: &[command], ..Commands::default() })?;
-        only(ticket.wait()?.map(|(_, replies)| replies.streams))
+        let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
+        commit_one(self.database, &commands, |replies| &mut replies.streams)
     }
 
     fn not_found(&self) -> Error {
@@ -334,6 +337,44 @@ impl Producer<'_> {
     /// [`ErrorKind::Invalid`] when there is none or one can't be encoded, [`ErrorKind::Refused`], and the errors of
     /// [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<Produced> {
+        let Decided { rests_on, verdict } = self.decide(messages)?;
+        self.topic.database.shared.log.wait(rests_on)?;
+        match verdict {
+            Ok(_) => Ok(self.produced()),
+            Err(refused) => Err(Error::from(*refused)),
+        }
+    }
+
+    /// Produces messages as one batch to the partition of the first, without waiting until it is durable: that is the ticket's to say, with
+    /// the offsets or the refusal. What is submitted first comes first, and who has many tickets has one sync answer them.
+    ///
+    /// ```
+    /// use quire::{Database, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = Database::open(directory.path().join("data"))?;
+    /// let topic = db.topic("orders");
+    /// let mut producer = topic.producer();
+    /// let apple = producer.submit(&[Message::new("one apple")])?;
+    /// let pear = producer.submit(&[Message::new("one pear")])?;
+    /// assert_eq!(pear.wait()?.expect("accepted").base_offset.get(), 1);
+    /// assert_eq!(apple.wait()?.expect("accepted").base_offset.get(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Producer::produce`], but for a refusal, which is an answer.
+    pub fn submit(&mut self, messages: &[Message<'_>]) -> Result<Ticket<std::result::Result<Produced, Refused>>> {
+        let Decided { rests_on, verdict } = self.decide(messages)?;
+        let answer = match verdict {
+            Ok(_) => Ok(self.produced()),
+            Err(refused) => Err(*refused),
+        };
+        Ok(Ticket::new(self.topic.database.shared.log.clone(), rests_on, answer))
+    }
+
+    /// What becomes of messages as one batch. Where it stands is for [`Producer::produced`] to say.
+    fn decide(&mut self, messages: &[Message<'_>]) -> Result<Decided> {
         let database = self.topic.database;
         let first =
             messages.first().ok_or_else(|| Error::new(ErrorKind::Invalid, "a batch has at least one message"))?;
@@ -348,23 +389,32 @@ impl Producer<'_> {
             Some((id, codec)) => (TopicRef::Id(id), codec),
             None => (TopicRef::Name(self.topic.name), database.codec_of(self.topic.name)?),
         };
-        let smaller = compressed(&batch, codec)?;
-        let batch = smaller.as_deref().map_or(batch, Batch::stored);
-        let mut command = first.command(topic, batch);
+        let smaller;
+        let mut command = match compressed(batch, codec)? {
+            None => first.command(topic, batch),
+            Some(bytes) => {
+                smaller = bytes;
+                first.command(topic, Batch::stored(&smaller))
+            }
+        };
         let mut bytes_left = OPENED_BYTES_MAX;
         database.note_keys(&mut command, &mut bytes_left)?;
         loop {
-            let commands = Commands { streams: &[command], ..Commands::default() };
-            match database.commit_and_wait(now, &commands, &mut self.replies)? {
-                Ok(_) => break,
+            let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
+            let decided = database.shared.commit(now, &commands, &mut self.replies)?;
+            match &decided.verdict {
                 Err(refused) if refused.asks_for_keys().is_some() => read_keys(&mut command, &mut bytes_left)?,
-                Err(refused) => return Err(Error::from(*refused)),
+                _ => return Ok(decided),
             }
         }
+    }
+
+    /// The answer to the last batch, which was accepted.
+    fn produced(&mut self) -> Produced {
         match &self.replies.streams[..] {
             [Reply::Produced(produced)] => {
                 self.known = Some((produced.topic, produced.compression));
-                Ok(*produced)
+                *produced
             }
             other => unreachable!("a batch is answered by its offsets, not by {other:?}"),
         }

@@ -46,6 +46,33 @@ fn what_was_submitted_is_shown_to_nobody_before_it_is_durable() {
 }
 
 #[test]
+fn what_a_producer_submits_comes_in_order_and_one_sync_answers_all_of_it() {
+    let place = Place::new();
+    // Nobody syncs but who waits.
+    let database = place.builder(Durability::Sync).background(Background::Caller).open().expect("opened");
+    let topic = database.topic("topic");
+    let mut producer = topic.producer();
+    let payloads: Vec<Vec<u8>> = (0..100).map(|number: u8| vec![number; number.into()]).collect();
+    let tickets: Vec<_> = payloads.iter().map(|payload| producer.submit(&[Message::new(payload)])).collect();
+    assert_eq!(database.published(), Position::ZERO, "nothing is shown before it is durable");
+    let elsewhere = producer.submit(&[Message::new(b"m").partition(1)]).expect("submitted");
+    let syncs = database.statistics().syncs;
+    // From the last to the first: whatever the sync that answers one answers as well needs none of its own.
+    for (number, ticket) in tickets.into_iter().enumerate().rev() {
+        let produced = ticket.expect("submitted").wait().expect("durable").expect("accepted");
+        assert_eq!((produced.base_offset.get(), produced.partition), (number as u64, 0));
+    }
+    assert_eq!(database.statistics().syncs, syncs + 1);
+    let refused = elsewhere.wait().expect("answered").expect_err("there is one partition");
+    assert!(refused.to_string().contains("none with number 1"), "{refused}");
+    // A refusal leaves nothing behind: the next message is the next one.
+    assert_eq!(producer.produce(&[Message::new(b"m")]).expect("accepted").base_offset.get(), 100);
+    let fetched = topic.fetch(0, Sequence::new(0), usize::MAX).expect("readable");
+    let values: Vec<_> = fetched.records.iter().take(100).map(|record| record.value.clone().unwrap()).collect();
+    assert_eq!(values, payloads);
+}
+
+#[test]
 fn what_another_process_has_made_durable_is_seen_though_it_was_decided_on_before() {
     let place = Place::new();
     let open = || place.builder(Durability::Sync).background(Background::Caller).open().expect("opened");

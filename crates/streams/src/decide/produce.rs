@@ -44,7 +44,7 @@ impl<'c> Draft<'_, 'c> {
         topic: TopicId,
         terms: BatchTerms,
         partition: u32,
-        batch: Batch<'_>,
+        batch: &Batch<'_>,
         replies: &mut Vec<Reply>,
     ) -> Result<(), Refusal> {
         if batch.is_control() {
@@ -66,7 +66,7 @@ impl<'c> Draft<'_, 'c> {
                 return Err(Refusal::MissingKey { record });
             }
         }
-        let stamp = Stamp::of(&batch)?;
+        let stamp = Stamp::of(batch)?;
         let last_offset_delta = batch.last_offset_delta();
         let produced = |base_offset: Sequence, time, place, is_duplicate| {
             let last_offset = Sequence::new(base_offset.get() + u64::from(last_offset_delta));

@@ -20,7 +20,7 @@ impl<'c> Draft<'_, 'c> {
     }
 
     /// The topic's id and something of what it is like: all of it takes longer to hand on than to find.
-    #[inline]
+    #[inline(always)]
     fn of_topic<T>(&self, topic: TopicRef<'c>, of: impl FnOnce(u32, &TopicSettings) -> T) -> Option<(TopicId, T)> {
         let id = match topic {
             TopicRef::Id(id) => id.get(),
@@ -44,7 +44,8 @@ impl<'c> Draft<'_, 'c> {
     }
 
     /// The topic's id and what it asks of batches; it is created when it is not there.
-    #[inline]
+    // In a register or two where it is inlined: a struct of bytes and words that comes back through memory is waited for.
+    #[inline(always)]
     pub(super) fn terms_or_create(
         &mut self,
         topic: TopicRef<'c>,

@@ -19,8 +19,9 @@ use super::{Attributes, Codec, Record, Records};
 #[derive(Clone, Copy)]
 pub struct Batch<'a> {
     bytes: &'a [u8],
-    /// Whether the checksum is known to be that of the bytes.
-    verified: bool,
+    /// The checksum, when it is known to be that of the bytes.
+    // Not a flag beside what the header says: the seven bytes behind it would be copied by themselves, and waited for.
+    verified: Option<u32>,
     keys: Keys,
 }
 
@@ -52,8 +53,8 @@ impl<'a> Batch<'a> {
         if usize::try_from(length) != Ok(bytes.len() - LEADER_EPOCH) {
             return Err(BatchError::Length { length, length_met: bytes.len() - LEADER_EPOCH });
         }
-        let batch = Batch { bytes, verified: true, keys: Keys::Unread };
         let computed = checksum(bytes);
+        let batch = Batch { bytes, verified: Some(computed), keys: Keys::Unread };
         if batch.checksum() != computed {
             return Err(BatchError::Checksum { stated: batch.checksum(), computed });
         }
@@ -91,12 +92,13 @@ impl<'a> Batch<'a> {
     pub fn stored(bytes: &'a [u8]) -> Self {
         assert!(bytes.len() >= HEADER_BYTES, "a stored batch holds its header, not {} bytes", bytes.len());
         assert_eq!(bytes[MAGIC], MAGIC_V2, "a stored batch has format v2");
-        Batch { bytes, verified: false, keys: Keys::Unread }
+        Batch { bytes, verified: None, keys: Keys::Unread }
     }
 
     /// A batch whose checksum was computed of these bytes.
     pub(super) fn sealed(bytes: &'a [u8]) -> Self {
-        Batch { verified: true, ..Batch::stored(bytes) }
+        let batch = Batch::stored(bytes);
+        Batch { verified: Some(batch.checksum()), ..batch }
     }
 
     /// The whole batch, as it came in.
@@ -121,7 +123,7 @@ impl<'a> Batch<'a> {
 
     /// The CRC-32C in the header and how many bytes it covers, the last ones, when it was verified or computed in this process.
     pub fn verified_checksum(&self) -> Option<(u32, usize)> {
-        self.verified.then(|| (self.checksum(), self.bytes.len() - ATTRIBUTES))
+        self.verified.map(|checksum| (checksum, self.bytes.len() - ATTRIBUTES))
     }
 
     /// The attribute bits.

@@ -107,6 +107,11 @@ impl BatchBuilder {
         self.length
     }
 
+    /// How many bytes of memory it has.
+    pub fn capacity_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Completes the batch, as it may be sent to anyone; `None` when no record was added. [`BatchBuilder::clear`] begins the
     /// next one.
     pub fn finish(&mut self) -> Option<Batch<'_>> {

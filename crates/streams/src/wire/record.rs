@@ -112,6 +112,7 @@ impl<'a> Records<'a> {
         }
     }
 
+    #[inline]
     fn record(&mut self) -> Result<Record<'a>, &'static str> {
         let length = take_i32(&mut self.rest).and_then(|length| usize::try_from(length).ok());
         let (mut body, rest) =

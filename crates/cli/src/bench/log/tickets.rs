@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use quire::{Commit, Database, Message, Outcome, Ticket};
+use quire::streams::Produced;
+use quire::{Database, Message, Refused, Ticket};
 
 use crate::bench::case::Run;
 use crate::bench::measurement::Measured;
@@ -10,6 +11,9 @@ use crate::failure::Result;
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::stopwatch::Stopwatch;
+
+/// What a commit is answered with.
+type Answer = Ticket<std::result::Result<Produced, Refused>>;
 
 const TOPIC: &str = "bench";
 
@@ -19,11 +23,13 @@ const TICKETS: usize = 1_000;
 /// Commits messages one by one, and takes the answers a thousand commits later.
 pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
+    let topic = database.topic(TOPIC);
     let payload = vec![b'q'; run.case.payload_bytes];
-    let mut under_way: VecDeque<(Stopwatch, Ticket<Outcome>)> = VecDeque::with_capacity(TICKETS);
+    let mut producer = topic.producer();
+    let mut under_way: VecDeque<(Stopwatch, Answer)> = VecDeque::with_capacity(TICKETS);
     let mut latencies = Latencies::new();
-    let answer = |(begun, ticket): (Stopwatch, Ticket<Outcome>), latencies: &mut Latencies| -> Result {
-        ticket.wait()?.committed()?;
+    let answer = |(begun, ticket): (Stopwatch, Answer), latencies: &mut Latencies| -> Result {
+        ticket.wait()?.map_err(quire::Error::from)?;
         latencies.record(begun.elapsed());
         Ok(())
     };
@@ -35,8 +41,7 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
             // Whatever the sync that answers the oldest answers as well goes with it.
             answer(under_way.pop_front().expect("it is full"), &mut latencies)?;
         }
-        let commit = Commit::new().produce(TOPIC, Message::new(&payload));
-        under_way.push_back((Stopwatch::start(), database.submit(&commit)?));
+        under_way.push_back((Stopwatch::start(), producer.submit(&[Message::new(&payload)])?));
     }
     for oldest in under_way {
         answer(oldest, &mut latencies)?;
