@@ -1,0 +1,43 @@
+//! What is done very often allocates nothing once it has been done often: memory is the caller's, or was had before.
+
+use allocation_counter::measure;
+use quire::{Database, Durability, Message, Sequence};
+
+/// How often something is done before it is counted, and while.
+const WARM_UP: u64 = 20_000;
+const COUNTED: u64 = 1_000;
+
+/// The index of the segment that is written to grows with it, each of its lists by as much again as it has: rarely, and by who appends.
+const GROWTHS_MAX: u64 = 4;
+
+/// How many times the calling thread allocates memory.
+fn allocations(mut work: impl FnMut(u64)) -> u64 {
+    (0..WARM_UP).for_each(&mut work);
+    measure(|| (WARM_UP..WARM_UP + COUNTED).for_each(&mut work)).count_total
+}
+
+fn open(path: &std::path::Path) -> Database {
+    Database::builder(path).durability(Durability::Os).open().expect("opened")
+}
+
+#[test]
+fn a_message_that_is_produced_allocates_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(directory.path());
+    let topic = database.topic("topic");
+    let (mut producer, payload) = (topic.producer(), [b'q'; 116]);
+    let allocated = allocations(|_| {
+        producer.produce(&[Message::new(&payload)]).expect("accepted");
+    });
+    assert!(allocated <= GROWTHS_MAX, "{allocated} allocations in {COUNTED} messages");
+}
+
+#[test]
+fn an_offset_that_a_group_commits_allocates_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(directory.path());
+    let topic = database.topic("topic");
+    topic.produce(&Message::new(b"m")).expect("accepted");
+    let allocated = allocations(|next| topic.commit_offset("group", 0, Sequence::new(next)).expect("accepted"));
+    assert!(allocated <= GROWTHS_MAX, "{allocated} allocations in {COUNTED} offsets");
+}
