@@ -134,8 +134,8 @@ impl<'a> RecordView<'a> {
         }
     }
 
-    /// Passes on the entries, each with its byte offset within the record, up to the first error. Each is made where it is looked at: an iterator would hand it on from one place to
-    /// another, and an append wait for that.
+    /// Passes on the entries, each with its byte offset within the record, up to the first error. Each is made where it is looked at: an
+    /// iterator would hand it on from one place to another, and an append wait for that.
     #[inline]
     pub(crate) fn each<E>(self, mut take: impl FnMut(usize, &Entry<'a>) -> Result<(), E>) -> Result<(), E> {
         let mut offset = self.entries_at();
