@@ -96,7 +96,8 @@ impl<'c> Draft<'_, 'c> {
 
     fn command(&mut self, command: &Command<'c>, replies: &mut Vec<Reply>) -> Result<(), Stop> {
         let reply = match *command {
-            // Answered where it is decided: the reply is large, and to hand it on takes longer than to look the topic up.
+            // What is asked for most is answered where it is decided: a reply is large, and to hand it on takes longer than to look
+            // the topic up.
             Command::Produce { topic, partition, ref batch, create_partitions } => {
                 let (id, terms) = self.terms_or_create(topic, create_partitions)?;
                 check_partition(id, partition, terms.partitions)?;
@@ -118,7 +119,8 @@ impl<'c> Draft<'_, 'c> {
                 }
                 let group = self.group_or_create(group)?;
                 self.commit_offset(&OffsetBody { group, topic, partition, offset, leader_epoch, metadata });
-                Ok(Reply::OffsetCommitted(OffsetCommitted { group, topic, partition }))
+                replies.push(Reply::OffsetCommitted(OffsetCommitted { group, topic, partition }));
+                return Ok(());
             }
             Command::CreateTopic { name, partitions, settings } => {
                 if let Some((topic, shape)) = self.topic(TopicRef::Name(name)) {

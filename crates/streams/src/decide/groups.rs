@@ -18,7 +18,7 @@ impl<'c> Draft<'_, 'c> {
     pub(super) fn committed_in(&mut self, topic: TopicRef<'c>, partition: u32) -> Result<TopicId, Refusal> {
         let (topic, partitions) = match topic {
             TopicRef::Outside(number) => (TopicId::outside(number), 1),
-            topic => self.topic_or_create(topic, None).map(|(topic, shape)| (topic, shape.partitions))?,
+            topic => self.terms_or_create(topic, None).map(|(topic, terms)| (topic, terms.partitions))?,
         };
         check_partition(topic, partition, partitions)?;
         Ok(topic)
