@@ -1,11 +1,12 @@
 //! One segment in memory, gone through record by record, also where it is damaged.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quire_model::{Entry, Position, Timestamp};
 
-use super::unpacked::Unpacked;
+use super::unpacked::{NotUnpacked, Unpacked};
 use crate::checkpoint::Mark;
 use crate::directory::{Directory, folder_of};
 use crate::error::{Error, Result};
@@ -123,11 +124,16 @@ impl SegmentFile {
         let header = SegmentHeader::decode(&bytes, &path, identity)?;
         let packed = header.compacted.and_then(|compacted| compacted.packed);
         let unpacked = packed.map(|packed| Unpacked::of(&bytes, packed)).transpose();
-        let unpacked = unpacked.map_err(|bad| Error::Damaged {
-            path: path.clone(),
-            offset: bad.offset as u64,
-            position: Some(header.first),
-            message: bad.message.to_owned(),
+        let unpacked = unpacked.map_err(|error| match error {
+            NotUnpacked::Table(bad) => Error::Damaged {
+                path: path.clone(),
+                offset: bad.offset as u64,
+                position: Some(header.first),
+                message: bad.message.to_owned(),
+            },
+            NotUnpacked::Memory(fault) => {
+                Error::io("unpack", &path, io::Error::new(io::ErrorKind::OutOfMemory, fault.to_string()))
+            }
         })?;
         Ok(SegmentFile { path, header, bytes, unpacked })
     }

@@ -13,21 +13,36 @@ pub(super) struct Unpacked {
     frames: Vec<(Frame, Option<Fault>)>,
 }
 
+/// Why nothing is known of what a segment comes to.
+#[derive(Debug)]
+pub(super) enum NotUnpacked {
+    /// What is not as it was written, of the table of frames and of the dictionary.
+    Table(BadTable),
+    /// It may all be as it was written: there is no memory for it.
+    Memory(Fault),
+}
+
 impl Unpacked {
     /// Of a file whose header says what it comes to.
     ///
     /// # Errors
-    /// What is not as it was written, of the table of frames and of the dictionary.
-    pub(super) fn of(file: &[u8], image: PackedImage) -> Result<Self, BadTable> {
-        let table = Table::verify(file, image)?;
-        let (dictionary, unpacking) = (dictionary(table), Unpacking::new(0));
-        let mut unpacked = Unpacked { image: file[..COMPACTED_HEADER_BYTES].to_vec(), frames: Vec::new() };
+    /// [`NotUnpacked`].
+    pub(super) fn of(file: &[u8], image: PackedImage) -> Result<Self, NotUnpacked> {
+        let table = Table::verify(file, image).map_err(NotUnpacked::Table)?;
+        let (dictionary, unpacking) = (dictionary(table).map_err(NotUnpacked::Memory)?, Unpacking::new(0));
+        let mut unpacked = Unpacked { image: Vec::new(), frames: Vec::new() };
+        let bytes = image.bytes as usize;
+        unpacked.image.try_reserve_exact(bytes).map_err(|_| NotUnpacked::Memory(Fault::Memory(bytes)))?;
+        unpacked.image.extend_from_slice(&file[..COMPACTED_HEADER_BYTES]);
         for number in 0..table.frames() {
             let frame = table.frame(number);
             let bytes = match frame.is_plain() {
                 true => Ok(table.stored(&frame).unwrap_or_default().into()),
                 false => unpack(table, &frame, dictionary.as_ref(), &unpacking),
             };
+            if let Err(fault @ Fault::Memory(_)) = bytes {
+                return Err(NotUnpacked::Memory(fault));
+            }
             unpacked.image.extend_from_slice(bytes.as_deref().unwrap_or_default());
             unpacked.image.resize(frame.image.end, 0);
             unpacked.frames.push((frame, bytes.err()));

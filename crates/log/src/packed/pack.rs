@@ -147,7 +147,8 @@ mod tests {
             return Err("it is shorter or longer".to_owned());
         }
         let table = Table::verify(file, packed).map_err(|bad| bad.message.to_owned())?;
-        let (ready, unpacking) = (dictionary(table), Unpacking::new(0));
+        let ready = dictionary(table).map_err(|fault| fault.to_string())?;
+        let unpacking = Unpacking::new(0);
         let mut image = Vec::new();
         for number in 0..table.frames() {
             let frame = table.frame(number);

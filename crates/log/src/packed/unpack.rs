@@ -10,6 +10,9 @@ use super::table::{Frame, Table};
 use crate::checksum::crc32c;
 use crate::record::Fault;
 
+/// About how much memory Zstandard takes for the state of a decompressor.
+const CONTEXT_BYTES: usize = 160 << 10;
+
 /// What all who unpack frames share: what it takes to do so, and how many bytes it came to.
 pub(crate) struct Unpacking {
     /// How much of what is unpacked stays in memory though nobody reads it, at most.
@@ -57,17 +60,19 @@ impl fmt::Debug for Unpacking {
     }
 }
 
-/// The dictionary of a segment, made ready; `None` when it has none, or one that Zstandard does not take: then no frame can be unpacked
-/// that needs it, and each says so.
-pub(crate) fn dictionary(table: Table<'_>) -> Option<DDict<'static>> {
-    let bytes = table.dictionary().filter(|bytes| !bytes.is_empty())?;
-    DDict::try_create(bytes)
+/// The dictionary of a segment, made ready; `None` when it has none.
+///
+/// # Errors
+/// [`Fault::Memory`]. Its bytes were verified, so nothing else is in the way.
+pub(crate) fn dictionary(table: Table<'_>) -> Result<Option<DDict<'static>>, Fault> {
+    let Some(bytes) = table.dictionary().filter(|bytes| !bytes.is_empty()) else { return Ok(None) };
+    DDict::try_create(bytes).map(Some).ok_or(Fault::Memory(bytes.len()))
 }
 
 /// The bytes of the image that a frame stands for, which is compressed.
 ///
 /// # Errors
-/// [`Fault::Frame`] and [`Fault::Unpack`].
+/// [`Fault::Frame`], [`Fault::Unpack`] and [`Fault::Memory`].
 pub(crate) fn unpack(
     table: Table<'_>,
     frame: &Frame,
@@ -85,9 +90,9 @@ pub(crate) fn unpack(
         return Err(Fault::Unpack);
     }
     let mut image = Vec::new();
-    image.try_reserve_exact(length).map_err(|_| Fault::Unpack)?;
+    image.try_reserve_exact(length).map_err(|_| Fault::Memory(length))?;
     let spare = unpacking.spare().pop();
-    let mut context = spare.or_else(DCtx::try_create).ok_or(Fault::Unpack)?;
+    let mut context = spare.or_else(DCtx::try_create).ok_or(Fault::Memory(CONTEXT_BYTES))?;
     let unpacked = match dictionary {
         Some(dictionary) => context.decompress_using_ddict(&mut image, stored, dictionary),
         None => context.decompress(&mut image, stored),

@@ -64,6 +64,8 @@ pub(crate) enum Fault {
     Chain { found: u32, expected: u32 },
     /// The checksum is not that of the frame which the record is packed in.
     Frame { stored: u32, computed: u32 },
+    /// The record may be as it was written: there is no memory for so many bytes, which it takes to unpack it.
+    Memory(usize),
     /// The frame which the record is packed in can't be unpacked, or not to what the table says; or the table is no longer as it was.
     Unpack,
 }
@@ -85,6 +87,7 @@ impl fmt::Display for Fault {
             Fault::Frame { stored, computed } => {
                 write!(f, "the checksum of the packed frame is {computed:08x} where {stored:08x} is stored")
             }
+            Fault::Memory(bytes) => write!(f, "there is no memory for the {bytes} bytes that it takes"),
             Fault::Unpack => f.write_str("the packed frame does not come to what the table of frames says"),
         }
     }

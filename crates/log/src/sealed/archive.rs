@@ -19,6 +19,7 @@ use crate::directory::Directory;
 use crate::error::{Damage, Error, Result};
 use crate::identity::Identity;
 use crate::packed::{BadTable, Unpacking};
+use crate::record::Fault;
 use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash};
 use crate::settings::Settings;
 use crate::writer::segment_name;
@@ -152,7 +153,7 @@ impl Archive {
     }
 
     fn build<R: Records + ?Sized>(&self, records: &R, of: &SegmentHeader) -> Result<Built> {
-        build(records, of).map_err(|bad| self.damaged(of.first, &bad).into_error())
+        build(records, of).map_err(|bad| self.bad_record(of.first, &bad))
     }
 
     /// The header and records of the segment of this header, from its file.
@@ -377,9 +378,8 @@ impl Archive {
         for number in from..open.index.header.records {
             match open.record_apart(number, &apart) {
                 Ok(record) => bytes += u64::from(record.header.length),
-                Err(Flaw::Record(bad)) => {
-                    self.damaged(sealed.first(), &bad);
-                }
+                // It is noted as damage, if it is.
+                Err(Flaw::Record(bad)) => drop(self.bad_record(sealed.first(), &bad)),
                 // It was made anew, and is in place when this is gone on with.
                 Err(Flaw::Index(_)) => return (Some(number), bytes),
             }
@@ -390,7 +390,7 @@ impl Archive {
         if open.index.header.compacted
             && let Err(Flaw::Record(bad)) = open.verify_numbers(&apart)
         {
-            self.damaged(sealed.first(), &bad);
+            drop(self.bad_record(sealed.first(), &bad));
         }
         (None, bytes)
     }
@@ -399,9 +399,8 @@ impl Archive {
     pub(crate) fn tell(&self, sealed: &Sealed, flaw: Flaw) -> ReadError {
         match flaw {
             Flaw::Record(bad) => {
-                let damage = self.damaged(sealed.first(), &bad);
                 let place = Some(Place::new(bad.position, 0));
-                ReadError::damaged(place, damage.into_error().to_string())
+                ReadError { place, ..unreadable(&self.bad_record(sealed.first(), &bad)) }
             }
             Flaw::Index(bad) => {
                 let path = self.directory.path_of(&index_name(sealed.first()));
@@ -411,8 +410,14 @@ impl Archive {
         }
     }
 
-    fn damaged(&self, first: Position, bad: &BadRecord) -> Damage {
-        self.note(self.damage_of(first, bad.offset, bad.position, bad.fault.to_string()))
+    /// What a record that could not be had is to be told as: noted as damage, unless all there is to it is a want of memory.
+    fn bad_record(&self, first: Position, bad: &BadRecord) -> Error {
+        let message = bad.fault.to_string();
+        if matches!(bad.fault, Fault::Memory(_)) {
+            let source = io::Error::new(io::ErrorKind::OutOfMemory, message);
+            return Error::io("unpack", &self.directory.path_of(&segment_name(first)), source);
+        }
+        self.note(self.damage_of(first, bad.offset, bad.position, message)).into_error()
     }
 
     fn damaged_table(&self, first: Position, bad: BadTable) -> Damage {

@@ -34,7 +34,7 @@ struct Packed {
     file: View,
     image: PackedImage,
     /// It is in memory of its own: the mapping need not be aligned for it.
-    dictionary: Option<Arc<DDict<'static>>>,
+    dictionary: OnceLock<Option<Arc<DDict<'static>>>>,
     frames: Box<[OnceLock<Box<[u8]>>]>,
     unpacking: Arc<Unpacking>,
     /// How many bytes of memory this takes.
@@ -56,8 +56,8 @@ impl Image {
             return Ok(Image::plain(file));
         };
         let table = Table::verify(bytes_of(&file), image)?;
-        let (frames, dictionary) = (table.frames(), dictionary(table).map(Arc::new));
-        let packed = Packed::new(file, image, dictionary, frames, unpacking);
+        let frames = table.frames();
+        let packed = Packed::new(file, image, OnceLock::new(), frames, unpacking);
         Ok(Image { end: image.bytes as usize, bytes: Bytes::Packed(packed) })
     }
 
@@ -140,12 +140,13 @@ impl Packed {
     fn new(
         file: View,
         image: PackedImage,
-        dictionary: Option<Arc<DDict<'static>>>,
+        dictionary: OnceLock<Option<Arc<DDict<'static>>>>,
         frames: usize,
         unpacking: &Arc<Unpacking>,
     ) -> Self {
         let frames: Box<[_]> = (0..frames).map(|_| OnceLock::new()).collect();
-        let bytes = size_of_val(&*frames) + dictionary.as_ref().map_or(0, |dictionary| dictionary.sizeof());
+        let known = dictionary.get().and_then(Option::as_ref);
+        let bytes = size_of_val(&*frames) + known.map_or(0, |dictionary| dictionary.sizeof());
         unpacking.add(bytes as u64);
         let unpacking = Arc::clone(unpacking);
         Packed { file, image, dictionary, frames, unpacking, bytes: AtomicU64::new(bytes as u64) }
@@ -153,6 +154,24 @@ impl Packed {
 
     fn table(&self) -> Table<'_> {
         Table::verified_before(bytes_of(&self.file))
+    }
+
+    /// The dictionary, made ready when it is first needed; when there is no memory for it, the next time is another.
+    fn dictionary(&self, table: Table<'_>) -> Result<Option<&DDict<'static>>, Fault> {
+        if self.dictionary.get().is_none() {
+            let made = dictionary(table)?.map(Arc::new);
+            let bytes = made.as_ref().map_or(0, |dictionary| dictionary.sizeof() as u64);
+            if self.dictionary.set(made).is_ok() {
+                self.count(bytes);
+            }
+        }
+        Ok(self.dictionary.get().and_then(Option::as_deref))
+    }
+
+    /// So many bytes of memory are taken that the kernel can't take back.
+    fn count(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.unpacking.add(bytes);
     }
 
     /// The bytes from one of the image on, to the end of the frame that holds it.
@@ -166,12 +185,11 @@ impl Packed {
             slot => match slot.get() {
                 Some(unpacked) => unpacked,
                 None => {
-                    let unpacked = unpack(table, &frame, self.dictionary.as_deref(), &self.unpacking)?;
+                    let unpacked = unpack(table, &frame, self.dictionary(table)?, &self.unpacking)?;
                     let bytes = unpacked.len() as u64;
                     // Another may have been faster: then this one goes again.
                     if slot.set(unpacked).is_ok() {
-                        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-                        self.unpacking.add(bytes);
+                        self.count(bytes);
                     }
                     slot.get().expect("it is set")
                 }
