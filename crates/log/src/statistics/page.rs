@@ -1,5 +1,6 @@
 //! The reading side of the page: by any process, at any time, without a lock and without changing anything.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,8 +95,9 @@ impl Page {
             u64::from_le_bytes(*bytes)
         };
         if word(0) != MAGIC {
-            let message = "it is not a statistics page".to_owned();
-            return Err(Error::Damaged { path, offset: 0, position: None, message });
+            // No backup holds one, and nothing else depends on it.
+            let message = "it is not a statistics page; it is begun anew by who next opens the database alone";
+            return Err(Error::io("read", &path, io::Error::new(io::ErrorKind::InvalidData, message)));
         }
         if word(1) != VERSION {
             let version = u32::try_from(word(1)).unwrap_or(u32::MAX);
