@@ -40,7 +40,7 @@ use crate::meta::Meta;
 /// `before` is a backup of another database. [`ErrorKind::NotADatabase`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`]. What
 /// was copied by then is no backup: it can be removed.
 pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
-    refuse_within(database, to)?;
+    refuse_within("database", database, to)?;
     backup_on(&machine(), database, to, before, progress)
 }
 
@@ -217,15 +217,15 @@ fn damaged(path: &Path, offset: u64, position: Position, message: &str) -> Error
     Error::new(ErrorKind::Damaged, message)
 }
 
-/// Refuses a folder that is the database's or lies in it: what is there belongs to the database, and would go with it.
-fn refuse_within(database: &Path, to: &Path) -> Result<()> {
+/// Refuses a folder that is that of a database, or of a backup, or lies in it: what is there belongs to it, and would go with it.
+pub(super) fn refuse_within(what: &str, folder: &Path, to: &Path) -> Result<()> {
     let real = |path: &Path| fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path });
     // One that is not there is told by what it is not.
-    let Ok(database) = real(database) else { return Ok(()) };
+    let Ok(folder) = real(folder) else { return Ok(()) };
     // Of a folder that is to be made, where it will be.
     match to.ancestors().find_map(|above| real(above).ok()) {
-        Some(above) if above.starts_with(&database) => {
-            let message = format!("{} lies in the folder of the database; name one elsewhere", to.display());
+        Some(above) if above.starts_with(&folder) => {
+            let message = format!("{} lies in the folder of the {what}; name one elsewhere", to.display());
             Err(Error::new(ErrorKind::Invalid, message))
         }
         _ => Ok(()),

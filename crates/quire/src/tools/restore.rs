@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quire_log::{Storage, crc32c};
 
-use super::backup::{make_empty, write_file};
+use super::backup::{make_empty, refuse_within, write_file};
 use super::manifest::{Backup, BackupFile, begin, finish, sync_folder};
 use super::verify::{Verification, verify_log};
 use super::{GraphMemory, machine};
@@ -17,7 +17,7 @@ use crate::meta::Meta;
 ///
 /// # Errors
 /// [`ErrorKind::NotADatabase`] when it is no backup, or one that was not finished. [`ErrorKind::Damaged`] when a file is not as it was
-/// written: then there is no database. [`ErrorKind::Invalid`] when the directory is not empty. [`ErrorKind::NoSpace`], [`ErrorKind::Io`].
+/// written: then there is no database. [`ErrorKind::Invalid`] when the directory is not empty, or lies in the backup. [`ErrorKind::NoSpace`], [`ErrorKind::Io`].
 pub fn restore(
     backup: &Path,
     database: &Path,
@@ -36,6 +36,7 @@ pub(super) fn restore_on(
 ) -> Result<Verification> {
     let storage = &**shared;
     let manifest = Backup::read_finished(storage, backup)?;
+    refuse_within("backup", backup, database)?;
     let name = Meta::shard_name(manifest.identity.shard);
     make_empty(storage, database)?;
     begin(storage, database)?;

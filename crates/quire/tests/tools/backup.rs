@@ -335,4 +335,10 @@ fn a_backup_into_the_folder_of_the_database_is_refused() {
     }
     assert!(before == place.files() && !place.path().join("new").exists());
     take(&place, "data-beside", None);
+    // Nor is a database made in a backup.
+    for to in ["data-beside", "data-beside/new", "data-beside/shard-0000"] {
+        let error = restore(&place.beside("data-beside"), &place.beside(to), None, &mut |_, _| ()).expect_err(to);
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("lies in the folder of the backup"), "{error}");
+    }
 }
