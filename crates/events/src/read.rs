@@ -35,6 +35,18 @@ pub struct ReadOptions {
     pub limit: Option<u64>,
 }
 
+impl ReadOptions {
+    /// Has a reading go on behind an event, the last of so many that another one gave.
+    pub fn go_on(&mut self, last: EventPosition, given: u64) {
+        if self.backwards {
+            self.before = Some(last);
+        } else {
+            self.after = last;
+        }
+        self.limit = self.limit.map(|limit| limit.saturating_sub(given));
+    }
+}
+
 impl Events {
     /// The position of the last event that this history shows of a store, or showed before it was gone; zero when there is none.
     ///

@@ -170,11 +170,23 @@ impl From<Transition> for Step {
 /// These jobs, as far as they are there.
 pub(crate) fn views(database: &Database, ids: &[JobId]) -> Result<Vec<JobReply>, Problem> {
     let mut replies = Vec::with_capacity(ids.len());
-    for ids in ids.chunks(JOBS_AT_ONCE) {
-        let jobs = database
-            .read(|view| ids.iter().map(|id| view.jobs.job(view.history, *id)).collect::<Result<Vec<_>, _>>())?;
-        let jobs = jobs.wait()?.map_err(quire::Error::from)?;
-        replies.extend(jobs.into_iter().flatten().map(JobReply::from));
+    let mut left = ids;
+    while !left.is_empty() {
+        let looked = database.read(|view| -> quire::Result<_> {
+            let (mut jobs, mut looked_at) = (Vec::new(), 0);
+            for id in left.iter().take(JOBS_AT_ONCE) {
+                jobs.extend(view.jobs.job(view.history, *id)?);
+                looked_at += 1;
+                // What is unpacked to be read goes with this look.
+                if view.history.holds_too_much() {
+                    break;
+                }
+            }
+            Ok((jobs, looked_at))
+        })?;
+        let (jobs, looked_at) = looked.wait()??;
+        replies.extend(jobs.into_iter().map(JobReply::from));
+        left = &left[looked_at..];
     }
     Ok(replies)
 }

@@ -124,8 +124,9 @@ impl Reader {
         }
     }
 
-    /// Whether it keeps sealed segments open while more of packed ones is in memory than is to stay: then it is time for a new one.
-    pub(crate) fn holds_too_much(&self) -> bool {
+    /// Whether it keeps sealed segments open while more of packed ones is in memory than is to stay: then it is time for a new one, for
+    /// what was read through this one stays as long as it does.
+    pub fn holds_too_much(&self) -> bool {
         self.pins.are_any() && self.store.archive.has_too_much_unpacked()
     }
 
@@ -258,7 +259,10 @@ impl Reader {
         }
         let mut ordinal = self.ask(at, |open| open.ordinal_at(from))?;
         let end = found.len() + most;
+        let before = found.len();
+        // One is given in any case.
         while found.len() < end
+            && (found.len() == before || !self.holds_too_much())
             && let Some((next, entry)) = self.ask(at, |open| open.next(hashes, ordinal))?
             && entry.place.position <= self.limit
         {

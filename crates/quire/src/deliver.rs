@@ -211,6 +211,10 @@ impl Shared {
             bytes_left = bytes_left.saturating_sub(bytes as u64);
             matched.push(Matched { payload, event_type: event.event_type.to_owned(), group });
             to = Some(event.position);
+            // What is unpacked to be read goes with this look.
+            if history.holds_too_much() {
+                break;
+            }
         }
         let to = to.expect("both bounds are more than zero");
         if matched.is_empty() && to.get() < subscription.position.get().saturating_add(MOVED_OVER_EVENTS) {

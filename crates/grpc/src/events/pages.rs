@@ -67,6 +67,7 @@ impl Cursor {
         let unreadable = |error| failed(quire::Error::from(error));
         let mut reading = selection.read(&history, self.options).map_err(unreadable)?;
         let (mut messages, mut bytes, mut more) = (Messages::default(), 0, false);
+        let mut too_much = false;
         loop {
             let event = match reading.next().transpose() {
                 Ok(Some(event)) => event,
@@ -78,22 +79,18 @@ impl Cursor {
                 }
                 Err(error) => return Err(unreadable(error)),
             };
-            if bytes >= PAGE_BYTES || messages.events.len() == PAGE_EVENTS_MAX {
+            if bytes >= PAGE_BYTES || messages.events.len() == PAGE_EVENTS_MAX || too_much {
                 more = true;
                 break;
             }
             bytes += event.data.len() + event.metadata.len();
             messages.push(&event);
+            // What is unpacked to be read goes with this page; the next one begins anew.
+            too_much = history.holds_too_much();
         }
         let page = Page { events: messages.events, head: reading.head(), more };
         if let Some(last) = page.events.last() {
-            let last = EventPosition::new(last.position);
-            if self.options.backwards {
-                self.options.before = Some(last);
-            } else {
-                self.options.after = last;
-            }
-            self.options.limit = self.options.limit.map(|limit| limit - page.events.len() as u64);
+            self.options.go_on(EventPosition::new(last.position), page.events.len() as u64);
         }
         Ok(page)
     }

@@ -102,8 +102,11 @@ fn message(job: JobView, history: HistoryPage) -> Job {
 /// how many of the ids that tells.
 fn jobs(database: &Database, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec<Job>, usize), Status> {
     let (mut jobs, mut bytes): (Vec<Job>, _) = (Vec::with_capacity(ids.len()), 0);
-    for (first, some) in (0..).step_by(JOBS_AT_ONCE).zip(ids.chunks(JOBS_AT_ONCE)) {
-        let found = database.read(|view| -> quire::Result<usize> {
+    let mut told = 0;
+    while told < ids.len() {
+        let some = &ids[told..ids.len().min(told + JOBS_AT_ONCE)];
+        // How many of these are told, and whether there is room for more.
+        let found = database.read(|view| -> quire::Result<(usize, bool)> {
             for (number, id) in some.iter().enumerate() {
                 if let Some(job) = view.jobs.job(view.history, *id)? {
                     let history = match steps {
@@ -113,19 +116,24 @@ fn jobs(database: &Database, ids: &[JobId], steps: usize, bytes_max: usize) -> R
                     let job = message(job, history);
                     bytes += job.encoded_len();
                     if bytes > bytes_max && !jobs.is_empty() {
-                        return Ok(number);
+                        return Ok((number, false));
                     }
                     jobs.push(job);
                 }
+                // What is unpacked to be read goes with this look.
+                if view.history.holds_too_much() {
+                    return Ok((number + 1, true));
+                }
             }
-            Ok(some.len())
+            Ok((some.len(), true))
         });
-        let told = found.and_then(|ticket| ticket.wait()).and_then(|found| found).map_err(failed)?;
-        if told < some.len() {
-            return Ok((jobs, first + told));
+        let (more, has_room) = found.and_then(|ticket| ticket.wait()).and_then(|found| found).map_err(failed)?;
+        told += more;
+        if !has_room {
+            break;
         }
     }
-    Ok((jobs, ids.len()))
+    Ok((jobs, told))
 }
 
 /// Jobs by their ids.

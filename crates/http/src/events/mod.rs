@@ -284,7 +284,7 @@ fn page(app: &App, store: &str, query: &Query<'_>, options: ReadOptions, limit: 
     let history = app.database.history();
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
     let mut page = Page { events: Vec::new(), head: reading.head().get(), more: false };
-    let mut bytes = 0;
+    let (mut bytes, mut too_much) = (0, false);
     loop {
         let event = match reading.next().transpose() {
             Ok(Some(event)) => event,
@@ -297,12 +297,14 @@ fn page(app: &App, store: &str, query: &Query<'_>, options: ReadOptions, limit: 
             Err(error) => return Err(quire::Error::from(error).into()),
         };
         bytes += event.data.len() + event.metadata.len();
-        let full = page.events.len() == limit || (bytes > PAGE_BYTES_MAX && !page.events.is_empty());
+        let full = page.events.len() == limit || (!page.events.is_empty() && (bytes > PAGE_BYTES_MAX || too_much));
         if full {
             page.more = true;
             break;
         }
         page.events.push(shown(&event));
+        // What is unpacked to be read goes with this page; the next one begins anew.
+        too_much = history.holds_too_much();
     }
     Answer::of(&app.memory, &page)
 }

@@ -135,12 +135,25 @@ impl<'a> EventStore<'a> {
     ) -> Result<EventPosition> {
         let selection = self.database.read_published(|view| view.events.select(self.name, query))?;
         let selection = selection.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
-        let history = self.database.history();
-        let mut reading = selection.read(&history, options)?;
-        while let Some(event) = reading.next().transpose()? {
-            visit(event);
+        let (mut options, mut head) = (options, None);
+        loop {
+            let history = self.database.history();
+            let mut reading = selection.read(&history, options)?;
+            let head = *head.get_or_insert(reading.head());
+            let mut given = 0;
+            let last = loop {
+                let Some(event) = reading.next().transpose()? else { return Ok(head) };
+                let position = event.position;
+                visit(event);
+                given += 1;
+                if history.holds_too_much() {
+                    break position;
+                }
+            };
+            // What is unpacked to be read goes with the reader. Another goes on behind it, to where the first one ended.
+            options.go_on(last, given);
+            options.up_to = options.up_to.or(Some(head));
         }
-        Ok(reading.head())
     }
 
     /// Folds events into states in one pass, and gives the condition under which a decision on them may be appended.

@@ -58,7 +58,8 @@ impl Subscription {
     }
 
     /// Gives the next events that are there, in order: at most so many, and none behind the one whose data and metadata
-    /// take them to so many bytes.
+    /// take them to so many bytes. Fewer are given where more of packed segments would be unpacked for them than is to stay
+    /// ([`Builder::unpacked_bytes_max`](crate::Builder::unpacked_bytes_max)).
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`]; no event was given. What can't be read behind events that can is
@@ -91,6 +92,10 @@ impl Subscription {
             given_bytes += event.data.len() + event.metadata.len();
             self.after = event.position;
             visit(event);
+            // What is unpacked to be read goes with this look.
+            if history.holds_too_much() {
+                break;
+            }
         }
         Ok(Progress { events: given, is_caught_up: false })
     }

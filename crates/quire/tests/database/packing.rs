@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use quire::events::NewEvent;
+use quire::events::{EventPosition, EventView, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{
     Background, Builder, Database, Durability, Duty, ManualClock, Message, Position, Profile, Sequence, Timestamp,
 };
@@ -100,6 +100,53 @@ fn what_is_unpacked_goes_again_as_far_as_it_is_told() {
         assert_eq!(database.statistics().unpacked_bytes > 100_000, stays);
         assert_eq!(database.statistics().unpacked_bytes == 0, !stays);
     }
+}
+
+#[test]
+fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
+    let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
+    let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
+    fill(&database);
+    database.compact().expect("compacted");
+    drop(database);
+    let plane = |tag: &'static str| QueryItem::new().tag(tag);
+    let queries = || {
+        [
+            Query::all(),
+            Query::from(plane("plane-3")),
+            Query::from(plane("plane-3")).or(plane("plane-7")),
+            Query::from(plane("plane-3")).or(plane("plane-7").only_last_event()),
+        ]
+    };
+    let all = ReadOptions::default();
+    let (after, up_to, before) = (EventPosition::new(50), EventPosition::new(500), EventPosition::new(400));
+    let options = [
+        all,
+        ReadOptions { limit: Some(177), ..all },
+        ReadOptions { after, up_to: Some(up_to), ..all },
+        ReadOptions { backwards: true, ..all },
+        ReadOptions { backwards: true, limit: Some(177), before: Some(before), after, ..all },
+    ];
+    // Whether there is much, and how much of it is in memory at a time.
+    let read = |bytes: u64| {
+        let database = builder(&place, &clock).unpacked_bytes_max(bytes).open().expect("opened");
+        let (mut seen, mut most) = (Vec::new(), 0);
+        for (query, options) in queries().iter().flat_map(|query| options.map(|options| (query, options))) {
+            let mut positions = Vec::new();
+            let visit = |event: EventView<'_>| {
+                positions.push((event.position, event.data.to_vec()));
+                most = most.max(database.statistics().unpacked_bytes);
+            };
+            let head = database.events("flights").visit(query, options, visit).expect("readable");
+            seen.push((head, positions));
+        }
+        (seen, most)
+    };
+    let ((whole, much), (bounded, little)) = (read(64 << 20), read(32 << 10));
+    assert_eq!(bounded, whole);
+    // What is allowed, a frame of 16 KiB that was not there before each of two looks, and what an open segment takes.
+    assert!(much > 160 << 10, "{much} bytes");
+    assert!(little < 80 << 10, "{little} of {much} bytes");
 }
 
 #[test]
