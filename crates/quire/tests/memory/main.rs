@@ -1,11 +1,13 @@
-//! A graph that is larger than memory: a process that may not have so much works with it, through restarts and checkpoints.
+//! A graph that is larger than memory: a process that may not have so much works with it, through restarts and checkpoints. And what is
+//! packed that does not fit there: who reads it is told of memory, and of no damage.
 //!
-//! The test starts itself under a limit of the system (`RLIMIT_DATA`, by `ulimit -d` of the shell), which counts what is on the
+//! Each test starts itself under a limit of the system (`RLIMIT_DATA`, by `ulimit -d` of the shell), which counts what is on the
 //! heap. The same process without the setting does not come to its end: so the limit is one that the graph does not fit into.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
+use quire::events::{NewEvent, Query, ReadOptions};
 use quire::graph::{BlockId, Direction, PutBlock, PutEdge, WalkPlan};
 use quire::tools::{self, GraphMemory};
 use quire::{Builder, Commit, Database, Durability};
@@ -129,6 +131,8 @@ fn run(child: &str, limit_kib: u64, path: &Path, graph_bytes: Option<u64>) -> Ou
     shell.args(["-c", &format!("ulimit -d {limit_kib} && exec \"$0\" \"$@\"")]);
     shell.arg(std::env::current_exe().expect("the test knows itself"));
     shell.args(["--exact", child, "--nocapture", "--test-threads=1"]).env(PATH, path);
+    // To make one takes memory that a child may not have, and then it would wait for itself.
+    shell.env("RUST_BACKTRACE", "0");
     if let Some(bytes) = graph_bytes {
         shell.env(BOUND, bytes.to_string());
     }
@@ -167,4 +171,71 @@ fn a_graph_larger_than_a_limit_on_memory_works_within_it() {
     let database = builder(&path).open().expect("opened");
     look_through(&database);
     assert_ne!(asks_for_large_pages(), Some(false), "of a graph that is large and may have everything");
+}
+
+/// How many records of how many bytes are packed: more together than a process may have that reads them.
+const PACKED_RECORDS: u64 = 64;
+const PACKED_BYTES: usize = 3 << 20;
+const PACKED_LIMIT_KIB: u64 = 128 << 10;
+
+/// What the test starts itself for when something packed is there that it has no memory for.
+#[test]
+fn child_that_reads_what_is_packed() {
+    let Some(path) = std::env::var_os(PATH) else { return };
+    // Whatever was read may stay.
+    let builder = Database::builder(Path::new(&path)).unpacked_bytes_max(u64::MAX).durability(Durability::Os);
+    let database = builder.read_only(true).open().expect("opened");
+    let selection = database.read_published(|view| view.events.select("store", &Query::all())).expect("open");
+    let selection = selection.expect("it can be asked");
+    let read = || {
+        // What is unpacked for a reading stays with it.
+        let history = database.history();
+        let mut reading = selection.read(&history, ReadOptions::default()).map_err(quire::Error::from)?;
+        let mut seen = 0;
+        while reading.next().transpose().map_err(quire::Error::from)?.is_some() {
+            seen += 1;
+        }
+        Ok::<u64, quire::Error>(seen)
+    };
+    for _ in 0..2 {
+        let error = read().expect_err("all of it takes more than there is");
+        assert_eq!(error.kind(), quire::ErrorKind::Io, "{error}");
+        assert!(error.to_string().contains("there is no memory for"), "{error}");
+        assert_eq!(database.damage(), []);
+    }
+    drop(database);
+    // With less of it at a time, every one is read.
+    let builder = Database::builder(Path::new(&path)).unpacked_bytes_max(8 << 20).durability(Durability::Os);
+    let database = builder.read_only(true).open().expect("opened");
+    let events = database.events("store").read(&Query::all(), ReadOptions::default()).expect("readable");
+    assert_eq!(events.events.len() as u64, PACKED_RECORDS);
+}
+
+#[test]
+fn what_there_is_no_memory_to_unpack_is_not_damaged() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("packed");
+    let builder = Database::builder(&path).durability(Durability::Os).segment_bytes(8 << 20).commit_bytes_max(4 << 20);
+    let database = builder.pack_segments(true).open().expect("opened");
+    // Half as long when it is packed.
+    let mut random = fastrand::Rng::with_seed(1);
+    for _ in 0..PACKED_RECORDS {
+        let text: Vec<u8> = (0..PACKED_BYTES).map(|_| b"0123456789abcdef"[random.usize(..16)]).collect();
+        let with_event = Commit::new().produce("topic", quire::Message::new(&text));
+        commit(&database, with_event.append("store", [NewEvent::new("Small")]));
+    }
+    for _ in 0..4 {
+        let filler = vec![b'q'; PACKED_BYTES];
+        commit(&database, Commit::new().produce("topic", quire::Message::new(&filler)));
+        database.checkpoint().expect("saved");
+    }
+    while database.carry_out(quire::Duty::Seal).expect("sealed") {}
+    database.compact().expect("compacted");
+    drop(database);
+    let log = std::fs::read_dir(path.join("shard-0000")).expect("listed").map(|file| file.expect("listed"));
+    let log_bytes: u64 = log.map(|file| file.metadata().expect("there").len()).sum();
+    assert!(log_bytes < PACKED_RECORDS * PACKED_BYTES as u64 * 3 / 4, "{log_bytes} bytes: it is packed");
+    let output = run("child_that_reads_what_is_packed", PACKED_LIMIT_KIB, &path, None);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the child ran");
 }
