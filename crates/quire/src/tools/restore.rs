@@ -24,6 +24,7 @@ pub fn restore(
     graph_memory: Option<&GraphMemory>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verification> {
+    refuse_within("backup", backup, database)?;
     restore_on(&machine(), backup, database, graph_memory, progress)
 }
 
@@ -36,7 +37,6 @@ pub(super) fn restore_on(
 ) -> Result<Verification> {
     let storage = &**shared;
     let manifest = Backup::read_finished(storage, backup)?;
-    refuse_within("backup", backup, database)?;
     let name = Meta::shard_name(manifest.identity.shard);
     make_empty(storage, database)?;
     begin(storage, database)?;
