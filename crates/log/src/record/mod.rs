@@ -139,10 +139,8 @@ impl<'a> RecordView<'a> {
     #[inline]
     pub(crate) fn each<E>(self, mut take: impl FnMut(usize, &Entry<'a>) -> Result<(), E>) -> Result<(), E> {
         let mut offset = self.entries_at();
-        let whole = self.kind() == RecordKind::Commit;
-        for entry in 0..self.header.entries {
-            let place = Place::new(self.header.position, if whole { entry } else { self.index_of(entry) });
-            let (entry, length) = entry_at(&self.bytes[offset..], place, self.header.time);
+        for number in 0..self.header.entries {
+            let (entry, length) = self.entry(number, offset);
             take(offset, &entry)?;
             offset += length;
         }
@@ -152,13 +150,18 @@ impl<'a> RecordView<'a> {
     /// The entries, each with its byte offset within the record.
     pub(crate) fn entries(self) -> impl Iterator<Item = (usize, Entry<'a>)> {
         let mut offset = self.entries_at();
-        let whole = self.kind() == RecordKind::Commit;
-        (0..self.header.entries).map(move |entry| {
+        (0..self.header.entries).map(move |number| {
             let at = offset;
-            let place = Place::new(self.header.position, if whole { entry } else { self.index_of(entry) });
-            let (entry, length) = entry_at(&self.bytes[at..], place, self.header.time);
+            let (entry, length) = self.entry(number, at);
             offset += length;
             (at, entry)
         })
+    }
+
+    /// Its entry with this number, which stands at byte `offset`, and how many bytes it takes.
+    #[inline]
+    fn entry(self, number: u32, offset: usize) -> (Entry<'a>, usize) {
+        let place = Place::new(self.header.position, self.index_of(number));
+        entry_at(&self.bytes[offset..], place, self.header.time)
     }
 }
