@@ -105,6 +105,14 @@ impl Index {
         Ok((u32_at(0) as usize, u32_at(4)))
     }
 
+    /// Has the processor fetch what tells where an entry stands; what it gives means nothing.
+    pub(super) fn touch_entry(&self, ordinal: u32) -> u8 {
+        let header = &self.header;
+        let record = u64::from(ordinal) * u64::from(header.records) / u64::from(header.entries.max(1));
+        let entry_at = header.entries_at() + ordinal as usize * ENTRY_BYTES;
+        self.blocks.touch(record as usize * RECORD_BYTES) ^ self.blocks.touch(entry_at)
+    }
+
     /// The entries that carry a tag of this hash.
     pub(super) fn postings(&self, tag: TagHash) -> Result<Option<Postings<'_>>, BadBlock> {
         let Some(at) = self.find_tag(tag.get())? else { return Ok(None) };
@@ -225,6 +233,14 @@ impl Postings<'_> {
         match self {
             Postings::One(only) => Ok(Some(*only).filter(|only| *only <= ordinal)),
             Postings::Many(list) => Ok(list.previous(ordinal)?.map(|posting| posting.ordinal)),
+        }
+    }
+
+    /// The ordinal at which a number is to be expected; see [`List::touch_number`].
+    pub(super) fn touch_number(&self, number: Sequence) -> Option<u32> {
+        match self {
+            Postings::Many(list) => list.touch_number(number.get()),
+            Postings::One(_) => None,
         }
     }
 

@@ -3,12 +3,17 @@
 //! A list of a tag that gives numbers (a *numbered* one) holds the first number of each of its entries, too, so that
 //! a number is found without reading an entry.
 
+use std::hint::black_box;
+
 use super::blocks::{BadBlock, Blocks};
 use super::varint;
 use crate::search::{count_while, expected};
 
 /// How many ordinals a group holds. To find one, half of a group is decoded: about 20 ns.
 const GROUP: u32 = 32;
+
+/// A list of so many groups is short: its ends are as far as its middle.
+const SHORT: usize = 4;
 
 /// Appends a list of at least two ordinals, and of the number of each if it is numbered.
 pub(super) fn write(out: &mut Vec<u8>, ordinals: &[u32], numbers: Option<&[u64]>) {
@@ -72,6 +77,25 @@ impl List<'_> {
         self.last_while(number, |posting| posting.number, |posting| posting.number <= number)
     }
 
+    /// The ordinal at which a number of a numbered list is to be expected, when its numbers lie evenly; what finds it there is touched.
+    /// `None` of a short list, and of one that does not add up.
+    pub(super) fn touch_number(&self, number: u64) -> Option<u32> {
+        let groups = self.groups() as usize;
+        if groups <= SHORT || !self.numbered {
+            return None;
+        }
+        let last_at = self.at + (groups - 1) * self.width();
+        let (first, last) = (self.first_of(0).ok()?, self.first_of(groups as u32 - 1).ok()?);
+        let differences = self.blocks.u32(last_at + 4).ok()? as usize;
+        let group = expected(number, first.number, last.number, groups);
+        let begin = self.at + groups * self.width() + group * differences / (groups - 1);
+        let touch = |at: usize| self.blocks.touch(at);
+        black_box(touch(self.at + group * self.width()) ^ touch(begin) ^ touch(begin + 64));
+        let ordinals = last.ordinal.checked_sub(first.ordinal)?;
+        let above = expected(number, first.number, last.number, ordinals as usize + 1);
+        first.ordinal.checked_add(u32::try_from(above).ok()?)
+    }
+
     /// The last posting of which this holds; see [`List::groups_while`].
     fn last_while(
         &self,
@@ -101,8 +125,7 @@ impl List<'_> {
         holds: impl Fn(Posting) -> bool,
     ) -> Result<u32, BadBlock> {
         let groups = self.groups();
-        // Of a short list the ends are as far as the middle.
-        let guess = if groups > 4 {
+        let guess = if groups as usize > SHORT {
             let (first, last) = (self.first_of(0)?, self.first_of(groups - 1)?);
             expected(value, by(first), by(last), groups as usize)
         } else {

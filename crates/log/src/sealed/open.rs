@@ -3,6 +3,7 @@
 //! A record is verified when it is first read, once for as long as the segment is mapped; so what is returned was found as
 //! it was written, or an error says what was met. Of a packed segment, the frame that holds the record is unpacked before.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use quire_model::{Entry, Place, Position, Sequence, Tag};
@@ -164,6 +165,10 @@ impl Open {
     /// The first entry of a tag whose numbers reach beyond `sequence`, if it stands here.
     pub(crate) fn seek(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Result<Option<Entry<'_>>, Flaw> {
         let Some(postings) = self.index.postings(hash)? else { return Ok(None) };
+        // What is looked at one behind the other is fetched at once.
+        if let Some(expected) = postings.touch_number(sequence) {
+            black_box(self.index.touch_entry(expected));
+        }
         let begin = match postings.numbered_at_most(sequence)? {
             Some(posting) => {
                 let entry = self.entry(posting.ordinal)?;
@@ -203,6 +208,12 @@ impl Open {
 
     /// The entry with this ordinal.
     pub(crate) fn entry(&self, ordinal: u32) -> Result<Entry<'_>, Flaw> {
+        let header = &self.index.header;
+        if header.records == header.entries && !header.compacted {
+            // A record each: where its entry stands need not be looked up, and that would wait for memory once more.
+            let at = self.index.record(ordinal)?;
+            return self.entry_of(ordinal, at.offset + HEADER_BYTES, at);
+        }
         let (offset, number) = self.index.entry(ordinal)?;
         self.entry_of(ordinal, offset, self.index.record(number)?)
     }
