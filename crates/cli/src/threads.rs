@@ -31,7 +31,7 @@ pub(crate) fn only_this() -> Result<Runtime> {
 fn begin(builder: &mut Builder) -> Result<Runtime> {
     let spare: std::io::Result<Vec<_>> = (0..HANDLES).map(|_| std::io::stderr().as_fd().try_clone_to_owned()).collect();
     drop(spare.map_err(|error| {
-        let attempt = format_args!("have {HANDLES} more file handles (`ulimit -n` limits them)");
+        let attempt = format_args!("have {HANDLES} more file handles (`ulimit -n` says how many there may be, and `ulimit -n 1024` allows more)");
         Failure::at(attempt, error)
     })?);
     builder.enable_all().build().map_err(|error| Failure::at("start threads", error))

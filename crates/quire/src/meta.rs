@@ -153,8 +153,9 @@ fn checksum(bytes: &[u8; BYTES]) -> u32 {
 
 /// What is to be said of a path at which there is no database.
 fn nothing_in(storage: &dyn Storage, path: &Path) -> &'static str {
-    match storage.open(path, Access::Read) {
+    match storage.list(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such folder",
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => "it is a file; name the folder of a database",
         _ => "it holds no quire.meta",
     }
 }
@@ -169,7 +170,7 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return Err(not_a_database("it is a file; name a directory".to_owned()));
+            return Err(not_a_database("it is a file; name the folder of a database".to_owned()));
         }
         Err(error) => return Err(Error::io("list", path, error)),
     };

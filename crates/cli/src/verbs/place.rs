@@ -16,6 +16,7 @@ use super::client::Client;
 use crate::failure::{Failure, Result, aside};
 use crate::graph_memory::Bound;
 use crate::opening::open;
+use crate::profile::Profile;
 use crate::servers::resolve;
 use crate::threads;
 
@@ -30,6 +31,9 @@ pub(crate) struct Place {
     /// How many bytes of blocks and edges the graphs of the folder keep on the heap; what is beyond is kept in mapped files [default: no bound]
     #[arg(long, value_name = "BYTES", conflicts_with = "http")]
     graph_memory: Option<u64>,
+    /// What the database is good at, as whoever serves it says: new segments of the folder are as large as it tells
+    #[arg(long, value_enum, default_value_t = Profile::Balanced, conflicts_with = "http")]
+    profile: Profile,
 }
 
 /// A folder, or a server.
@@ -47,7 +51,7 @@ struct At {
 impl Place {
     /// Another one that was named beside this one: a folder, whose graphs have the same bound, or else a server.
     pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
-        Place { at: At { data, http }, read_only: false, graph_memory: self.graph_memory }
+        Place { at: At { data, http }, read_only: false, graph_memory: self.graph_memory, profile: self.profile }
     }
 
     /// Whether who has seen what is there need not wait for more, since it is looked at as it was when it was opened; says so on
@@ -67,7 +71,7 @@ impl Place {
         match (&self.at.http, &self.at.data) {
             (Some(address), _) => verb(&Client::new(*address)),
             (None, Some(folder)) => {
-                let served = Served::open(folder, self.read_only, Bound::new(self.graph_memory))?;
+                let served = Served::open(folder, self.read_only, self.profile, Bound::new(self.graph_memory))?;
                 let done = verb(&Client::new(served.address));
                 served.close();
                 done
@@ -87,8 +91,8 @@ struct Served {
 }
 
 impl Served {
-    fn open(folder: &std::path::Path, read_only: bool, graph_memory: Bound) -> Result<Self> {
-        let builder = Database::builder(folder).create(false).read_only(read_only);
+    fn open(folder: &std::path::Path, read_only: bool, profile: Profile, graph_memory: Bound) -> Result<Self> {
+        let builder = Database::builder(folder).profile(profile.into()).create(false).read_only(read_only);
         let builder = match read_only {
             true => graph_memory.of_read_only(builder),
             false => graph_memory.of(builder),

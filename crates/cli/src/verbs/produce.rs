@@ -1,6 +1,6 @@
 //! `quire produce`: a message to a topic, or one for each line of the input.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -12,6 +12,9 @@ use crate::failure::{Failure, Result};
 
 /// How many lines are in one commit.
 const LINES_AT_ONCE: usize = 1_000;
+
+/// From so many bytes on a commit takes no more lines: less than any database refuses.
+const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// What `quire produce` takes.
 #[derive(Debug, Args)]
@@ -65,18 +68,13 @@ impl Produce {
             if self.value.is_some() || self.tombstone {
                 return tell(&[self.part(self.value.as_deref())]);
             }
-            let mut lines = io::stdin().lock().lines();
+            let mut input = BufReader::with_capacity(BYTES_AT_ONCE, io::stdin().lock());
             loop {
-                let parts: Vec<_> = lines
-                    .by_ref()
-                    .take(LINES_AT_ONCE)
-                    .map(|line| line.map(|line| self.part(Some(&line))))
-                    .collect::<io::Result<_>>()
-                    .map_err(|error| Failure::at("read the standard input", error))?;
-                if parts.is_empty() {
+                let lines = next_lines(&mut input).map_err(|error| Failure::at("read the standard input", error))?;
+                if lines.is_empty() {
                     return Ok(());
                 }
-                tell(&parts)?;
+                tell(&lines.iter().map(|line| self.part(Some(line))).collect::<Vec<_>>())?;
             }
         })
     }
@@ -92,5 +90,61 @@ impl Produce {
             "timestamp_ms": self.timestamp_ms,
             "headers": headers.collect::<Vec<_>>(),
         } })
+    }
+}
+
+/// The lines that have come, at least one, unless the input has ended: what has come is produced before more is waited for.
+fn next_lines(input: &mut BufReader<impl Read>) -> io::Result<Vec<String>> {
+    let (mut lines, mut bytes) = (Vec::new(), 0);
+    loop {
+        let mut line = String::new();
+        if input.read_line(&mut line)? == 0 {
+            return Ok(lines);
+        }
+        bytes += line.len();
+        let line = line.strip_suffix('\n').map_or(&*line, |line| line.strip_suffix('\r').unwrap_or(line));
+        lines.push(line.to_owned());
+        if lines.len() == LINES_AT_ONCE || bytes >= BYTES_AT_ONCE || !input.buffer().contains(&b'\n') {
+            return Ok(lines);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes in pieces, with waiting in between.
+    struct Pieces(std::vec::IntoIter<&'static str>);
+
+    impl Read for Pieces {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let piece = self.0.next().unwrap_or_default().as_bytes();
+            into[..piece.len()].copy_from_slice(piece);
+            Ok(piece.len())
+        }
+    }
+
+    #[test]
+    fn lines_are_produced_as_they_come() {
+        let pieces = vec!["first\nsecond\r\nth", "ird\n", "\nlast"].into_iter();
+        let mut input = BufReader::new(Pieces(pieces));
+        let mut next = || next_lines(&mut input).expect("read");
+        assert_eq!(
+            [next(), next(), next(), next(), next()],
+            [&["first", "second"][..], &["third"], &[""], &["last"], &[]]
+        );
+    }
+
+    #[test]
+    fn a_commit_takes_so_many_lines_or_bytes() {
+        let counts = |line: &str, lines: usize| {
+            let text = format!("{line}\n").repeat(lines);
+            let mut input = BufReader::with_capacity(text.len(), text.as_bytes());
+            std::iter::from_fn(move || Some(next_lines(&mut input).expect("read").len()).filter(|lines| *lines > 0))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(counts("short", 2_500), [1_000, 1_000, 500]);
+        assert_eq!(counts(&"long".repeat(100_000), 5), [3, 2]);
     }
 }

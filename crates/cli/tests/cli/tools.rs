@@ -210,6 +210,8 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     let restored = run(&["restore", &path("second"), &path("restored")]).succeeded();
     assert_eq!(restored, "restored and verified: 2 records up to record 2\n");
     run(&["verify", &path("second")]).failed_with("is a backup of");
+    run(&["restore", &path("data"), &path("other")]).failed_with("it is a database, of which `quire backup`");
+    run(&["stat", &path("data/quire.meta")]).failed_with("it is a file; name the folder of a database");
     run(&["repair", &path("second"), "--yes"]).failed_with("`quire restore` makes a database of it");
     assert_eq!(server.stop_by("INT").0, Some(0));
     let events = |data: &str| crate::support::run_on(std::path::Path::new(data), &["events", "read", "s"]).succeeded();

@@ -105,6 +105,24 @@ fn a_read_of_a_folder_that_is_to_stay_as_it_is_gives_the_same_and_changes_nothin
 }
 
 #[test]
+fn a_folder_is_filled_in_segments_as_large_as_its_profile_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    quire::Database::builder(folder.path()).profile(quire::Profile::SmallDisk).open().expect("made");
+    let large = "q".repeat(100 << 10);
+    let lines = vec![large; 50].join("\n");
+    let file = folder.path().join("lines");
+    std::fs::write(&file, lines).expect("written");
+    let produced =
+        format!("\"$0\" produce t --data {} --profile small-disk < {}", folder.path().display(), file.display());
+    let ran = std::process::Command::new("sh").args(["-c", &produced, env!("CARGO_BIN_EXE_quire")]).output();
+    assert!(ran.expect("a shell").status.success());
+    let shard = std::fs::read_dir(folder.path().join("shard-0000")).expect("a shard").map(|file| file.expect("one"));
+    let segments = shard.filter(|file| file.file_name().to_string_lossy().ends_with(".log"));
+    let bytes: Vec<_> = segments.map(|file| file.metadata().expect("metadata").len()).collect();
+    assert!(bytes.len() > 1 && bytes.iter().all(|bytes| *bytes <= 4 << 20), "{bytes:?}");
+}
+
+#[test]
 fn graphs_of_a_folder_keep_to_the_memory_that_they_are_given_also_to_read_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());

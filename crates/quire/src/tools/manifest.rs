@@ -10,6 +10,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Position, Timestamp};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::meta::Meta;
 
 /// The file's name.
 pub(super) const NAME: &str = "quire.backup";
@@ -68,8 +69,11 @@ impl Backup {
         let bytes = match storage.read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let message =
-                    format!("{} holds no {NAME}: it is no backup, or one that was not finished", folder.display());
+                let is = match Meta::read(storage, folder) {
+                    Ok(_) => "it is a database, of which `quire backup` makes a backup",
+                    Err(_) => "it is no backup, or one that was not finished",
+                };
+                let message = format!("{} holds no {NAME}: {is}", folder.display());
                 return Err(Error::new(ErrorKind::NotADatabase, message));
             }
             Err(error) => return Err(Error::io("read", &path, error)),
