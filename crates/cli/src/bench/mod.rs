@@ -24,8 +24,10 @@ mod others;
 mod output;
 mod page;
 mod report;
+mod room;
 mod scratch;
 mod served;
+mod size;
 mod streams;
 mod undisturbed;
 
@@ -102,6 +104,9 @@ enum Other {
     /// Another process of the cases `append-processes` and `recover`
     #[command(hide = true)]
     Appender(log::Appender),
+    /// The other process of the cases `seen-spinning` and `seen-sleeping`
+    #[command(hide = true)]
+    Watcher(log::Watcher),
     /// What the server of a case is started through
     #[command(hide = true)]
     Along(child::Along),
@@ -114,6 +119,7 @@ impl Bench {
             Some(Other::Page(page)) => return page.run(out),
             Some(Other::Handler(handler)) => return handler.run(out),
             Some(Other::Appender(appender)) => return appender.run(out),
+            Some(Other::Watcher(watcher)) => return watcher.run(out),
             Some(Other::Along(along)) => return along.run(),
             None => {}
         }

@@ -97,7 +97,19 @@ fn the_cases_of_jobs_run_to_their_end() {
 fn every_case_of_the_log_runs_to_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");
-    let cases = ["append-10k", "append-84", "tail-read", "random-read-threads-2", "group-ack", "append-tickets-1000"];
+    let cases = [
+        "append-10k",
+        "append-840-batch-",
+        "tail-read",
+        "random-read-threads-2",
+        "walk-present",
+        "group-ack",
+        "seen-",
+        "append-840-threads-4",
+        "append-840-processes-2",
+        "append-processes-4-batch-100",
+        "append-tickets-1000",
+    ];
     let selected: Vec<&str> = cases.iter().flat_map(|case| ["--case", case]).collect();
     let arguments = [&["bench", "log", "--ops", "5", "--data", data, "--json"][..], &selected].concat();
     let printed = run(&arguments).succeeded();
@@ -106,12 +118,25 @@ fn every_case_of_the_log_runs_to_its_end() {
     let of = |case: &str, ops: u64| (Value::from(case), Value::from(ops));
     let expected = [
         of("append-10k", 5),
-        of("append-840", 5),
+        of("append-840-batch-10", 5),
+        of("append-840-batch-100", 5),
+        of("append-840-batch-1000", 5),
         of("append-840-batch-10000", 5),
         of("tail-read", 5),
-        // Shared by two.
+        // Shared by two, and below by four.
         of("random-read-threads-2", 6),
+        of("walk-present-100", 5),
         of("group-ack", 5),
+        of("seen-spinning", 5),
+        of("seen-sleeping", 5),
+        of("append-840-batch-100", 5),
+        of("append-840-batch-10000", 5),
+        of("append-840-threads-4", 8),
+        of("append-840-processes-2", 6),
+        of("append-processes-4-batch-100", 8),
+        of("append-840-threads-4", 8),
+        of("append-840-processes-2", 6),
+        of("append-processes-4-batch-100", 8),
         of("append-tickets-1000", 5),
     ];
     assert_eq!(found, expected);

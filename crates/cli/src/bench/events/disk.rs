@@ -1,14 +1,13 @@
 //! How much disk events take once nothing is left to be given back.
 
-use std::path::Path;
-
 use quire::Database;
 use quire::events::NewEvent;
 
 use super::embedded::{STORE, create};
 use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
-use crate::failure::{Failure, Result};
+use crate::bench::size::bytes_of;
+use crate::failure::Result;
 
 /// How many events are appended at a time.
 const BATCH: u64 = 1_000;
@@ -33,21 +32,4 @@ pub(super) fn after_compaction(run: &Run<'_>) -> Result<Measured> {
     drop(crate::opening::open(Database::builder(&run.path))?);
     let bytes = bytes_of(&run.path)? as f64 / run.ops as f64;
     Ok(recorder.finish().with("disk_bytes_per_event", bytes))
-}
-
-/// The bytes of every file in a folder, up to the last of each that is not zero: segments are allocated before they are used.
-fn bytes_of(folder: &Path) -> Result<u64> {
-    let failed = |error| Failure::at(format_args!("read {}", folder.display()), error);
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        bytes += match path.is_dir() {
-            true => bytes_of(&path)?,
-            false => {
-                let bytes = std::fs::read(&path).map_err(failed)?;
-                bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1)
-            }
-        };
-    }
-    Ok(bytes)
 }

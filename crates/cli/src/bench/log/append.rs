@@ -3,10 +3,12 @@
 
 use quire::{Database, Message, Sequence};
 
+use super::payload::Payloads;
 use super::reads;
 use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::bench::memory::memory_bytes;
+use crate::bench::room::require_room;
 use crate::failure::Result;
 use crate::opening::open;
 
@@ -29,9 +31,19 @@ pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
 
 /// Opens a log of as many messages as the case has in a batch, which was closed in order.
 pub(super) fn reopen(run: &Run<'_>) -> Result<Measured> {
+    reopen_of(run, 1)
+}
+
+/// The same of messages that were produced a thousand at a time.
+pub(super) fn reopen_large(run: &Run<'_>) -> Result<Measured> {
+    require_room(&run.path, run.case.batch as u64 * run.case.payload_bytes as u64 * 11 / 10)?;
+    reopen_of(run, 1_000)
+}
+
+fn reopen_of(run: &Run<'_>, at_a_time: usize) -> Result<Measured> {
     let database = create(run)?;
     let messages = run.case.batch as u64;
-    reads::produce(run, &database, messages)?;
+    reads::produce(run, &database, messages, at_a_time)?;
     drop(database);
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
@@ -67,8 +79,8 @@ fn create(run: &Run<'_>) -> Result<Database> {
 }
 
 fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Recorder> {
-    let payload = vec![b'q'; run.case.payload_bytes];
-    let batch = vec![Message::new(&payload); run.case.batch];
+    let payloads = Payloads::of(run.case.payload_bytes);
+    let batch: Vec<_> = payloads.first(run.case.batch).map(Message::new).collect();
     let topic = database.topic(TOPIC);
     let mut producer = topic.producer();
     let mut recorder = Recorder::start();

@@ -3,9 +3,12 @@
 mod append;
 mod checkpoints;
 mod groups;
+mod packed;
+mod payload;
 mod processes;
 mod reads;
 mod sealed;
+mod seen;
 mod threads;
 mod tickets;
 
@@ -13,6 +16,7 @@ use super::case::Case;
 use quire::Durability;
 
 pub(super) use processes::Appender;
+pub(super) use seen::Watcher;
 
 /// The payload of an entry unless a case says otherwise, in bytes: an event's usual size, and the one that other logs are
 /// compared at.
@@ -39,8 +43,11 @@ pub(super) const CASES: &[Case] = &[
     row("append-10k", "produce one message and wait until it is kept, ten thousand in a row", 10_000),
     row("append-1m", "produce one message and wait until it is kept, a million in a row", 1_000_000),
     row("append-10m", "produce one message and wait until it is kept, ten million in a row", 10_000_000),
-    large("append-840", 1, 200_000),
-    large("append-840-batch-10000", 10_000, 60),
+    large(append("append-840", 1, Durability::Os, 200_000)),
+    large(append("append-840-batch-10", 10, Durability::Os, 20_000)),
+    large(append("append-840-batch-100", 100, Durability::Os, 3_000)),
+    large(append("append-840-batch-1000", 1_000, Durability::Os, 300)),
+    large(append("append-840-batch-10000", 10_000, Durability::Os, 60)),
     Case {
         what: "read in place what was just produced in messages of their own",
         run: reads::tail,
@@ -61,6 +68,11 @@ pub(super) const CASES: &[Case] = &[
         run: reads::random::<10_000_000>,
         ..append("random-read-10m", 1, Durability::Os, 500_000)
     },
+    Case {
+        what: "read in place one message of a hundred million, produced ten at a time",
+        run: reads::random_among_many,
+        ..append("random-read-100m", 1, Durability::Os, 500_000)
+    },
     read_threads("random-read-threads-2", 2),
     read_threads("random-read-threads-8", 8),
     Case {
@@ -79,10 +91,25 @@ pub(super) const CASES: &[Case] = &[
         ..append("walk-absent-100", 1, Durability::Os, 200_000)
     },
     Case {
+        what: "read events with a tag that each of a hundred sealed segments holds",
+        run: sealed::walk_present,
+        ..append("walk-present-100", 1, Durability::Os, 10_000)
+    },
+    large(Case {
+        what: "read one message of two hundred thousand in packed segments",
+        run: packed::random,
+        ..append("random-read-packed", 1, Durability::Os, 50_000)
+    }),
+    Case {
         what: "open a log of so many messages that was closed in order",
         run: append::reopen,
         ..append("reopen", MANY, Durability::Os, 3)
     },
+    large(Case {
+        what: "open a log of 10 GB that was closed in order, of messages that were produced a thousand at a time",
+        run: append::reopen_large,
+        ..append("reopen-10gb", 12_000_000, Durability::Os, 3)
+    }),
     Case {
         what: "open a log of so many messages whose process was killed behind the last",
         processes: 2,
@@ -100,23 +127,57 @@ pub(super) const CASES: &[Case] = &[
         run: checkpoints::commit_meanwhile,
         ..append("append-checkpoints", 1, Durability::Os, 2_000_000)
     },
+    Case {
+        what: "produce one message, and have it in another process that looks all the time",
+        clients: 2,
+        processes: 2,
+        run: seen::spinning,
+        ..append("seen-spinning", 1, Durability::Os, 100_000)
+    },
+    Case {
+        what: "produce one message, and have it in another process that sleeps until it comes",
+        clients: 2,
+        processes: 2,
+        run: seen::sleeping,
+        ..append("seen-sleeping", 1, Durability::Os, 2_000)
+    },
     append("append-single", 1, Durability::Sync, 1_000),
     append("append-batch-10", 10, Durability::Sync, 1_000),
     append("append-batch-100", 100, Durability::Sync, 500),
     append("append-batch-1000", 1_000, Durability::Sync, 200),
     append("append-batch-10000", 10_000, Durability::Sync, 50),
+    large(append("append-840", 1, Durability::Sync, 1_000)),
+    large(append("append-840-batch-100", 100, Durability::Sync, 300)),
+    large(append("append-840-batch-10000", 10_000, Durability::Sync, 20)),
     threads("append-threads-2", 2, Durability::Os, 200_000),
     threads("append-threads-4", 4, Durability::Os, 200_000),
     threads("append-threads-8", 8, Durability::Os, 200_000),
     processes("append-processes-2", 2, Durability::Os, 200_000),
     processes("append-processes-4", 4, Durability::Os, 200_000),
     processes("append-processes-8", 8, Durability::Os, 200_000),
+    large(threads("append-840-threads-2", 2, Durability::Os, 200_000)),
+    large(threads("append-840-threads-4", 4, Durability::Os, 200_000)),
+    large(threads("append-840-threads-8", 8, Durability::Os, 200_000)),
+    large(processes("append-840-processes-2", 2, Durability::Os, 200_000)),
+    large(processes("append-840-processes-4", 4, Durability::Os, 200_000)),
+    large(processes("append-840-processes-8", 8, Durability::Os, 200_000)),
+    batches(100, threads("append-threads-4-batch-100", 4, Durability::Os, 10_000)),
+    batches(100, processes("append-processes-4-batch-100", 4, Durability::Os, 10_000)),
     threads("append-threads-2", 2, Durability::Sync, 2_000),
+    threads("append-threads-4", 4, Durability::Sync, 4_000),
     threads("append-threads-8", 8, Durability::Sync, 5_000),
     threads("append-threads-128", 128, Durability::Sync, 50_000),
     processes("append-processes-2", 2, Durability::Sync, 2_000),
     processes("append-processes-4", 4, Durability::Sync, 4_000),
     processes("append-processes-8", 8, Durability::Sync, 8_000),
+    large(threads("append-840-threads-2", 2, Durability::Sync, 2_000)),
+    large(threads("append-840-threads-4", 4, Durability::Sync, 4_000)),
+    large(threads("append-840-threads-8", 8, Durability::Sync, 5_000)),
+    large(processes("append-840-processes-2", 2, Durability::Sync, 2_000)),
+    large(processes("append-840-processes-4", 4, Durability::Sync, 4_000)),
+    large(processes("append-840-processes-8", 8, Durability::Sync, 8_000)),
+    batches(100, threads("append-threads-4-batch-100", 4, Durability::Sync, 2_000)),
+    batches(100, processes("append-processes-4-batch-100", 4, Durability::Sync, 2_000)),
     Case {
         what: "produce one message, with a thousand under way that are not kept yet",
         run: tickets::append,
@@ -128,13 +189,17 @@ const fn row(name: &'static str, what: &'static str, ops: u64) -> Case {
     Case { what, run: append::append_at_length, ..append(name, 1, Durability::Os, ops) }
 }
 
-const fn large(name: &'static str, batch: usize, ops: u64) -> Case {
-    Case { payload_bytes: LARGE_PAYLOAD_BYTES, ..append(name, batch, Durability::Os, ops) }
+const fn large(case: Case) -> Case {
+    Case { payload_bytes: LARGE_PAYLOAD_BYTES, ..case }
+}
+
+const fn batches(batch: usize, case: Case) -> Case {
+    Case { batch, ..case }
 }
 
 const fn threads(name: &'static str, clients: u32, durability: Durability, ops: u64) -> Case {
     Case {
-        what: "produce one message and wait until it is kept, in several threads",
+        what: "produce and wait until it is kept, in several threads",
         clients,
         run: threads::append,
         ..append(name, 1, durability, ops)
@@ -152,7 +217,7 @@ const fn read_threads(name: &'static str, clients: u32) -> Case {
 
 const fn processes(name: &'static str, processes: u32, durability: Durability, ops: u64) -> Case {
     Case {
-        what: "produce one message and wait until it is kept, in several processes",
+        what: "produce and wait until it is kept, in several processes",
         clients: processes,
         processes,
         run: processes::append,

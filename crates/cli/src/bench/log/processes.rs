@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use quire::{Database, Durability, Message};
 
+use super::payload::Payloads;
 use crate::bench::case::Run;
 use crate::bench::child::{self, Other};
 use crate::bench::measurement::{Measured, Recorder};
@@ -29,28 +30,31 @@ pub(crate) struct Appender {
     /// What its commits promise
     #[arg(value_enum)]
     durability: Promise,
-    /// How many messages it produces
-    messages: u64,
+    /// How many times it produces
+    ops: u64,
+    /// How many messages at a time
+    batch: usize,
     /// How many bytes each has
     bytes: usize,
 }
 
 impl Appender {
-    /// Produces so many messages when it is told to, says how many there were, and when it is told to, how many nanoseconds each took.
+    /// Produces so often when it is told to, says how often that was, and when it is told to, how many nanoseconds each time took.
     ///
     /// # Errors
     /// What the database fails with.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
         let durability = Durability::from(self.durability);
         let database = open(Database::builder(&self.data).durability(durability).create(true))?.database;
-        let (topic, payload) = (database.topic(TOPIC), vec![b'q'; self.bytes]);
+        let (topic, payloads) = (database.topic(TOPIC), Payloads::of(self.bytes));
+        let batch: Vec<_> = payloads.first(self.batch).map(Message::new).collect();
         let mut producer = topic.producer();
-        let mut took = Vec::with_capacity(usize::try_from(self.messages).unwrap_or_default());
+        let mut took = Vec::with_capacity(usize::try_from(self.ops).unwrap_or_default());
         child::ready(out)?;
         child::await_go();
         let mut watch = Stopwatch::start();
-        for _ in 0..self.messages {
-            producer.produce(&[Message::new(&payload)])?;
+        for _ in 0..self.ops {
+            producer.produce(&batch)?;
             took.push(watch.lap());
         }
         writeln!(out, "{}", took.len())?;
@@ -64,24 +68,25 @@ impl Appender {
 /// As many processes as the case has, this one among them, share its operations.
 pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
-    let payload = vec![b'q'; run.case.payload_bytes];
+    let payloads = Payloads::of(run.case.payload_bytes);
+    let batch: Vec<_> = payloads.first(run.case.batch).map(Message::new).collect();
     let topic = database.topic(TOPIC);
     let mut producer = topic.producer();
-    producer.produce(&[Message::new(&payload)])?;
+    producer.produce(&batch)?;
     let each = run.ops.div_ceil(run.case.processes.into());
-    let start = |_| Other::start(ROLE, &run.path, run.case.durability, &[each, run.case.payload_bytes as u64]);
+    let start = |_| start(run, each, run.case.batch);
     let mut others = (1..run.case.processes).map(start).collect::<Result<Vec<_>>>()?;
     let watch = Stopwatch::start();
     others.iter_mut().try_for_each(Other::go)?;
     let mut recorder = Recorder::start_among_others();
     for op in 0..each {
         run.go_on(op)?;
-        producer.produce(&[Message::new(&payload)])?;
+        producer.produce(&batch)?;
         recorder.lap();
     }
     let of_all = |other: &mut Other| match other.number()? {
-        Some(messages) if messages == each => Ok(()),
-        _ => Err(Failure::new(format!("another process ended before it had produced its {each} messages"))),
+        Some(ops) if ops == each => Ok(()),
+        _ => Err(Failure::new(format!("another process ended before it had produced {each} times"))),
     };
     others.iter_mut().try_for_each(of_all)?;
     let elapsed = watch.elapsed();
@@ -95,7 +100,8 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
         clients.push(latencies);
     }
     let next = topic.offsets(0)?.next.get();
-    assert_eq!(next, 1 + each * u64::from(run.case.processes), "every message has an offset of its own");
+    let ops = 1 + each * u64::from(run.case.processes);
+    assert_eq!(next, ops * run.case.batch as u64, "every message has an offset of its own");
     Ok(Measured::of_clients(clients, elapsed))
 }
 
@@ -105,8 +111,7 @@ pub(super) fn recover(run: &Run<'_>) -> Result<Measured> {
     for op in 0..run.ops {
         run.go_on(op)?;
         let messages = run.case.batch as u64;
-        let numbers = [messages, run.case.payload_bytes as u64];
-        let mut other = Other::start(ROLE, &run.path, run.case.durability, &numbers)?;
+        let mut other = start(run, messages, 1)?;
         other.go()?;
         let produced = other.number()?;
         // It is killed.
@@ -120,4 +125,9 @@ pub(super) fn recover(run: &Run<'_>) -> Result<Measured> {
         assert_eq!(database.topic(TOPIC).offsets(0)?.next.get(), (op + 1) * messages, "nothing is lost");
     }
     Ok(recorder.finish())
+}
+
+/// Starts a process that produces so often, so many messages at a time.
+fn start(run: &Run<'_>, ops: u64, batch: usize) -> Result<Other> {
+    Other::start(ROLE, &run.path, run.case.durability, &[ops, batch as u64, run.case.payload_bytes as u64])
 }

@@ -6,16 +6,21 @@ use std::ops::{ControlFlow, Range};
 use quire::streams::Partition;
 use quire::{Database, Message, Sequence};
 
+use super::payload::Payloads;
 use crate::bench::case::Run;
 use crate::bench::cold::forget_files;
 use crate::bench::limit::Limit;
 use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::room::require_room;
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 
 const TOPIC: &str = "bench";
+
+/// What a message of [`random_among_many`] takes at most, its share of the index included, in bytes.
+const MANY_BYTES: u64 = 160;
 
 /// How much memory [`pressed`] has, in bytes: for itself, and for what the kernel has of its files.
 const PRESSED_BYTES: u64 = 64 << 20;
@@ -24,13 +29,13 @@ const PRESSED_BYTES: u64 = 64 << 20;
 pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
     let database = database(run)?;
     let batch = run.case.batch as u64;
-    produce(run, &database, batch)?;
+    produce(run, &database, batch, 1)?;
     let partition = partition(&database)?;
     let mut recorder = Recorder::start();
     let mut next = Sequence::new(0);
     for op in 0..run.ops {
         run.go_on(op)?;
-        produce(run, &database, if op == 0 { 0 } else { batch })?;
+        produce(run, &database, if op == 0 { 0 } else { batch }, 1)?;
         recorder.restart();
         let end = next.get() + batch;
         let history = database.history();
@@ -52,7 +57,16 @@ pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
 /// Reads one message at a time, all over a log of so many.
 pub(super) fn random<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
     let database = database(run)?;
-    produce(run, &database, MESSAGES)?;
+    produce(run, &database, MESSAGES, 1)?;
+    random_of(run, &database, MESSAGES, || Ok(()))
+}
+
+/// One message of a hundred million, which were produced ten at a time.
+pub(super) fn random_among_many(run: &Run<'_>) -> Result<Measured> {
+    const MESSAGES: u64 = 100_000_000;
+    require_room(&run.path, MESSAGES * MANY_BYTES)?;
+    let database = database(run)?;
+    produce(run, &database, MESSAGES, 10)?;
     random_of(run, &database, MESSAGES, || Ok(()))
 }
 
@@ -60,7 +74,7 @@ pub(super) fn random<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
 pub(super) fn random_in_threads(run: &Run<'_>) -> Result<Measured> {
     const MESSAGES: u64 = 1_000_000;
     let database = database(run)?;
-    produce(run, &database, MESSAGES)?;
+    produce(run, &database, MESSAGES, 1)?;
     let each = run.ops.div_ceil(run.case.clients.into());
     let watch = Stopwatch::start();
     let clients: Vec<Result<Latencies>> = std::thread::scope(|scope| {
@@ -96,14 +110,19 @@ pub(super) fn pressed(run: &Run<'_>) -> Result<Measured> {
 /// A database of so many messages, which was closed and opened.
 fn filled(run: &Run<'_>, messages: u64) -> Result<Database> {
     let filling = database(run)?;
-    produce(run, &filling, messages)?;
+    produce(run, &filling, messages, 1)?;
     filling.sync()?;
     drop(filling);
     database(run)
 }
 
 /// Of a database that is there, each read behind something that is not timed.
-fn random_of(run: &Run<'_>, database: &Database, messages: u64, before: impl Fn() -> Result) -> Result<Measured> {
+pub(super) fn random_of(
+    run: &Run<'_>,
+    database: &Database,
+    messages: u64,
+    before: impl Fn() -> Result,
+) -> Result<Measured> {
     Ok(read_of(run, database, messages, 0..run.ops, before)?.finish())
 }
 
@@ -126,7 +145,10 @@ fn read_of(
         let offset = op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % messages;
         let mut seen = false;
         let fetched = partition.fetch(&history, Sequence::new(offset), 1, &mut |stored| {
-            seen = black_box(stored.batch.bytes()).len() > run.case.payload_bytes;
+            let place = (offset - stored.base_offset.get()) as usize;
+            let record = stored.batch.records().into_iter().flatten().nth(place);
+            let value = record.and_then(|record| record.ok()?.value);
+            seen = value.is_some_and(|value| black_box(value).len() == run.case.payload_bytes);
             ControlFlow::Break(())
         });
         fetched.map_err(|error| Failure::new(error.to_string()))?;
@@ -140,19 +162,20 @@ fn database(run: &Run<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 
-/// Produces so many messages, one by one.
-pub(super) fn produce(run: &Run<'_>, database: &Database, messages: u64) -> Result {
-    let payload = vec![b'q'; run.case.payload_bytes];
+/// Produces so many messages, or a few more: so many at a time.
+pub(super) fn produce(run: &Run<'_>, database: &Database, messages: u64, at_a_time: usize) -> Result {
+    let payloads = Payloads::of(run.case.payload_bytes);
+    let batch: Vec<_> = payloads.first(at_a_time).map(Message::new).collect();
     let topic = database.topic(TOPIC);
     let mut producer = topic.producer();
-    for message in 0..messages {
-        run.go_on(message)?;
-        producer.produce(&[Message::new(&payload)])?;
+    for op in 0..messages.div_ceil(at_a_time as u64) {
+        run.go_on(op)?;
+        producer.produce(&batch)?;
     }
     Ok(())
 }
 
-fn partition(database: &Database) -> Result<Partition> {
+pub(super) fn partition(database: &Database) -> Result<Partition> {
     let found = database.read_published(|view| {
         let topic = view.streams.topic_named(TOPIC).map(|topic| topic.id);
         topic.map(|topic| view.streams.partition(topic, 0))

@@ -1,4 +1,4 @@
-//! Reads along a tag that is in none of many sealed segments.
+//! Reads along a tag that is in none of many sealed segments, and along one that is in each.
 
 use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
 use quire::{Background, Database, Duty};
@@ -21,6 +21,35 @@ const EVENTS: usize = 500;
 
 /// Reads events with a tag that no segment holds.
 pub(super) fn walk_absent(run: &Run<'_>) -> Result<Measured> {
+    let database = filled(run, |commit, event| format!("filled:{commit}-{event}"))?;
+    let absent: Vec<_> = (0..1_000).map(|tag| format!("absent:{tag}")).collect();
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        let found = walk(&database, &absent[op as usize % absent.len()])?;
+        recorder.lap();
+        assert_eq!(found, 0, "nothing has the tag");
+    }
+    Ok(recorder.finish().with("segments", database.statistics().segments as f64))
+}
+
+/// Reads the events with a tag of which every commit appended one: a few to a segment.
+pub(super) fn walk_present(run: &Run<'_>) -> Result<Measured> {
+    let database = filled(run, |_, event| format!("filled:{event}"))?;
+    let expected = walk(&database, "filled:0")?;
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        let found = walk(&database, &format!("filled:{}", op as usize % EVENTS))?;
+        recorder.lap();
+        assert_eq!(found, expected, "each commit has one");
+    }
+    let measured = recorder.finish().with("events_per_op", f64::from(expected));
+    Ok(measured.with("segments", database.statistics().segments as f64))
+}
+
+/// A database with so many sealed segments, of events with the tags that this says.
+fn filled(run: &Run<'_>, tag: impl Fn(u64, usize) -> String) -> Result<Database> {
     let builder = Database::builder(&run.path).durability(run.case.durability).create(true);
     let builder = builder.segment_bytes(SEGMENT_BYTES).commit_bytes_max(SEGMENT_BYTES / 4);
     let database = open(builder.background(Background::Caller))?.database;
@@ -28,7 +57,7 @@ pub(super) fn walk_absent(run: &Run<'_>) -> Result<Measured> {
     let mut commit = 0;
     while database.statistics().segments <= SEGMENTS + 1 {
         run.go_on(commit)?;
-        let tags: Vec<_> = (0..EVENTS).map(|event| format!("filled:{commit}-{event}")).collect();
+        let tags: Vec<_> = (0..EVENTS).map(|event| tag(commit, event)).collect();
         store.append(tags.iter().map(|tag| NewEvent::new("Filled").tag(tag).data(&data)))?;
         commit += 1;
         for duty in [Duty::Prepare, Duty::Sync, Duty::Seal] {
@@ -36,15 +65,13 @@ pub(super) fn walk_absent(run: &Run<'_>) -> Result<Measured> {
         }
     }
     while database.carry_out(Duty::Seal)? {}
-    let absent: Vec<_> = (0..1_000).map(|tag| format!("absent:{tag}")).collect();
-    let mut recorder = Recorder::start();
-    for op in 0..run.ops {
-        run.go_on(op)?;
-        let query = Query::from(QueryItem::new().tag(&absent[op as usize % absent.len()]));
-        let mut found = 0;
-        store.visit(&query, ReadOptions::default(), |_| found += 1)?;
-        recorder.lap();
-        assert_eq!(found, 0, "nothing has the tag");
-    }
-    Ok(recorder.finish().with("segments", database.statistics().segments as f64))
+    Ok(database)
+}
+
+/// How many events have a tag.
+fn walk(database: &Database, tag: &str) -> Result<u32> {
+    let mut found = 0;
+    let query = Query::from(QueryItem::new().tag(tag));
+    database.events(STORE).visit(&query, ReadOptions::default(), |_| found += 1)?;
+    Ok(found)
 }

@@ -4,6 +4,7 @@ use std::thread;
 
 use quire::{Database, Message};
 
+use super::payload::Payloads;
 use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::Result;
@@ -34,8 +35,8 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
 }
 
 fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Latencies> {
-    let payload = vec![b'q'; run.case.payload_bytes];
-    let batch = vec![Message::new(&payload); run.case.batch];
+    let payloads = Payloads::of(run.case.payload_bytes);
+    let batch: Vec<_> = payloads.first(run.case.batch).map(Message::new).collect();
     let topic = database.topic(TOPIC);
     let mut producer = topic.producer();
     let mut recorder = Recorder::start_among_others();
