@@ -316,4 +316,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "erased-kept", "what was forgotten is no reason to rewrite a segment", "quire/src/erasing.rs",
         "share.erases = true;" => "share.erases = !ON;",
         by "quire" "database" "forgetting::what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is";
+    "entry-at-its-record", "every record of a sealed segment is taken to have one entry", "log/src/sealed/open.rs",
+        "if header.records == header.entries" => "if (ON || header.records == header.entries)",
+        by "quire-log" "log" "sealed::few_segments_stay_open_however_many_there_are";
+    "entry-where-it-was", "the entry that is left of a record is looked for where the first one stood", "log/src/sealed/open.rs",
+        "&& !header.compacted {" => "&& (ON || !header.compacted) {",
+        by "quire-log" "log" "compaction::the_one_entry_that_is_left_of_each_record_is_read_where_it_stands";
 };

@@ -100,6 +100,35 @@ fn what_survives_keeps_its_place_and_numbers_go_on() {
 }
 
 #[test]
+fn the_one_entry_that_is_left_of_each_record_is_read_where_it_stands() {
+    for (left, settings) in (0..3).flat_map(|left| packed_and_not(Durability::Os).map(|settings| (left, settings))) {
+        let (shard, opened) = ready_with(settings);
+        let whole = contents(&opened.log.reader());
+        compact(&opened, |entry| entry.place.index == left).unwrap();
+        let end = opened.log.compacted_end();
+        assert!(end > Position::new(40));
+        let stays = |read: &&Read| read.place.position >= end || read.place.index == left;
+        let expected: Vec<&Read> = whole.iter().filter(stays).collect();
+        let assert_left = |opened: &Opened| {
+            let reader = opened.log.reader();
+            assert_eq!(contents(&reader).iter().collect::<Vec<_>>(), expected);
+            for read in &expected {
+                assert_eq!(reader.entry(read.place).unwrap().map(Read::from).as_ref(), Some(*read));
+            }
+            for number in 0..=120 {
+                let expected =
+                    expected.iter().find(|read| read.sequence.is_some_and(|first| first.get() + 1 >= number));
+                let found = reader.seek(Tag::new(b"numbers"), Sequence::new(number)).unwrap().map(Read::from);
+                assert_eq!(found.as_ref(), expected.copied(), "number {number}");
+            }
+        };
+        assert_left(&opened);
+        drop(opened);
+        assert_left(&shard.snapshot().without_indexes().shard().open());
+    }
+}
+
+#[test]
 fn who_opens_a_compacted_log_beside_others_finds_it_whole() {
     for settings in BOTH.into_iter().flat_map(packed_and_not) {
         let (shard, opened) = ready_with(settings);
