@@ -300,10 +300,18 @@ impl Builder {
         }
         self.components.background = Background::Caller;
         let below = Arc::clone(&self.components.storage);
+        let mut before = None;
         for _ in 1..LOOKS_MAX {
-            // A file that others have put another in the place of since the names were listed.
             match self.clone().look(&below) {
-                Err(error) if is_missing_file(&error) => {}
+                // Others may have taken away files since the names were listed, or saved and compacted what others rest on: what is
+                // damaged is so at the next look, too.
+                Err(error) if is_missing_file(&error) || error.kind() == ErrorKind::Damaged => {
+                    let told = Some(error.to_string());
+                    if told == before {
+                        return Err(error);
+                    }
+                    before = told;
+                }
                 opened => return opened,
             }
         }

@@ -156,6 +156,9 @@ fn nothing_in(storage: &dyn Storage, path: &Path) -> &'static str {
     match storage.list(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such folder",
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => "it is a file; name the folder of a database",
+        Ok(names) if names.iter().any(|name| name == SHARD) => {
+            "it holds no quire.meta, but a shard: `quire repair` makes it anew when the shard tells what it was"
+        }
         _ => "it holds no quire.meta",
     }
 }

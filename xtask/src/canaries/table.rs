@@ -322,4 +322,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "entry-where-it-was", "the entry that is left of a record is looked for where the first one stood", "log/src/sealed/open.rs",
         "&& !header.compacted {" => "&& (ON || !header.compacted) {",
         by "quire-log" "log" "compaction::the_one_entry_that_is_left_of_each_record_is_read_where_it_stands";
+    "snapshot-not-kept", "files that are looked at to read only are opened by their names when they are read", "log/src/storage/snapshot.rs",
+        "self.changes.nodes().extend(kept?);" => "if ON { kept?; } else { self.changes.nodes().extend(kept?); }",
+        by "quire" "database" "read_only::what_is_compacted_away_later_is_as_it_was";
+    "backup-by-name", "a backup opens files by their names when it comes to them", "quire/src/tools/backup.rs",
+        "let survey = Survey::of(&kept, &shard, identity)?;" => "let kept = if ON { Arc::clone(storage) } else { kept }; let survey = Survey::of(&kept, &shard, identity)?;",
+        by "quire" "tools" "backup::what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup";
 };

@@ -80,7 +80,7 @@ pub(crate) struct Bench {
     /// it promises as --durability [default: each case starts a `quire serve` of its own]
     #[arg(long, value_name = "HOST:PORT", requires = "durability")]
     bootstrap: Option<String>,
-    /// Operations a case [default: each case's own, see --list]
+    /// Operations a case, whatever it fills its database with before [default: each case's own, see --list]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
     /// Where to write: databases are made below it and removed afterwards [default: the system's folder for temporary files]

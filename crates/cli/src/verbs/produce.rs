@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -15,6 +17,9 @@ const LINES_AT_ONCE: usize = 1_000;
 
 /// From so many bytes on a commit takes no more lines: less than any database refuses.
 const BYTES_AT_ONCE: usize = 1 << 20;
+
+/// A longer line is not read to its end: no commit of a database that the command line opens, or serves, takes more.
+const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// What `quire produce` takes.
 #[derive(Debug, Args)]
@@ -66,26 +71,35 @@ impl Produce {
                 })
             };
             if self.value.is_some() || self.tombstone {
-                return tell(&[self.part(self.value.as_deref())]);
+                return tell(&[self.part(self.value.as_deref().map(str::as_bytes))]);
             }
             let mut input = BufReader::with_capacity(BYTES_AT_ONCE, io::stdin().lock());
+            let mut first = 1;
             loop {
-                let lines = next_lines(&mut input).map_err(|error| Failure::at("read the standard input", error))?;
-                if lines.is_empty() {
+                let (lines, more) = next_lines(&mut input, first);
+                if !lines.is_empty() {
+                    let parts: Vec<_> = lines.iter().map(|line| self.part(Some(line))).collect();
+                    tell(&parts).map_err(|failure| of_lines(failure, first, lines.len()))?;
+                }
+                first += lines.len();
+                if !more? {
                     return Ok(());
                 }
-                tell(&lines.iter().map(|line| self.part(Some(line))).collect::<Vec<_>>())?;
             }
         })
     }
 
     /// The part of a commit that produces this.
-    fn part(&self, value: Option<&str>) -> Value {
+    fn part(&self, value: Option<&[u8]>) -> Value {
+        let text = value.and_then(|value| str::from_utf8(value).ok());
+        // JSON has no other way for what is no text.
+        let bytes = value.filter(|_| text.is_none()).map(|value| STANDARD.encode(value));
         let headers = self.header.iter().map(|Header(name, value)| json!({ "key": name, "value": value }));
         json!({ "produce": {
             "topic": self.topic,
             "key": self.key,
-            "value_text": value,
+            "value_text": text,
+            "value_base64": bytes,
             "partition": self.partition,
             "timestamp_ms": self.timestamp_ms,
             "headers": headers.collect::<Vec<_>>(),
@@ -93,20 +107,41 @@ impl Produce {
     }
 }
 
-/// The lines that have come, at least one, unless the input has ended: what has come is produced before more is waited for.
-fn next_lines(input: &mut BufReader<impl Read>) -> io::Result<Vec<String>> {
+/// The lines that have come, of which the first has this number, at least one; and whether there may be more: what has come is produced before more is
+/// waited for, and before what can't be read is told.
+fn next_lines(input: &mut BufReader<impl Read>, first: usize) -> (Vec<Vec<u8>>, Result<bool>) {
     let (mut lines, mut bytes) = (Vec::new(), 0);
     loop {
-        let mut line = String::new();
-        if input.read_line(&mut line)? == 0 {
-            return Ok(lines);
+        let mut line = Vec::new();
+        match input.by_ref().take(LINE_BYTES_MAX + 2).read_until(b'\n', &mut line) {
+            Ok(0) => return (lines, Ok(false)),
+            Ok(_) => {}
+            Err(error) => return (lines, Err(Failure::at("read the standard input", error))),
         }
         bytes += line.len();
-        let line = line.strip_suffix('\n').map_or(&*line, |line| line.strip_suffix('\r').unwrap_or(line));
-        lines.push(line.to_owned());
-        if lines.len() == LINES_AT_ONCE || bytes >= BYTES_AT_ONCE || !input.buffer().contains(&b'\n') {
-            return Ok(lines);
+        if line.pop_if(|last| *last == b'\n').is_some() {
+            line.pop_if(|last| *last == b'\r');
         }
+        if line.len() as u64 > LINE_BYTES_MAX {
+            let number = first + lines.len();
+            let message = format!(
+                "line {number} has more than {LINE_BYTES_MAX} bytes, and no commit takes more; those before it were produced"
+            );
+            return (lines, Err(Failure::new(message)));
+        }
+        lines.push(line);
+        if lines.len() == LINES_AT_ONCE || bytes >= BYTES_AT_ONCE || !input.buffer().contains(&b'\n') {
+            return (lines, Ok(true));
+        }
+    }
+}
+
+/// Says which lines they were that were refused.
+fn of_lines(failure: Failure, first: usize, count: usize) -> Failure {
+    match failure {
+        Failure::Message(message) if count == 1 => Failure::new(format!("line {first}: {message}")),
+        Failure::Message(message) => Failure::new(format!("lines {first} to {}: {message}", first + count - 1)),
+        other => other,
     }
 }
 
@@ -129,11 +164,11 @@ mod tests {
     fn lines_are_produced_as_they_come() {
         let pieces = vec!["first\nsecond\r\nth", "ird\n", "\nlast"].into_iter();
         let mut input = BufReader::new(Pieces(pieces));
-        let mut next = || next_lines(&mut input).expect("read");
-        assert_eq!(
-            [next(), next(), next(), next(), next()],
-            [&["first", "second"][..], &["third"], &[""], &["last"], &[]]
-        );
+        let mut next = || next_lines(&mut input, 1).0;
+        let expected = [&["first", "second"][..], &["third"], &[""], &["last"], &[]];
+        for lines in expected {
+            assert_eq!(next(), lines.iter().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
+        }
     }
 
     #[test]
@@ -141,10 +176,23 @@ mod tests {
         let counts = |line: &str, lines: usize| {
             let text = format!("{line}\n").repeat(lines);
             let mut input = BufReader::with_capacity(text.len(), text.as_bytes());
-            std::iter::from_fn(move || Some(next_lines(&mut input).expect("read").len()).filter(|lines| *lines > 0))
-                .collect::<Vec<_>>()
+            let next = move || Some(next_lines(&mut input, 1).0.len()).filter(|lines| *lines > 0);
+            std::iter::from_fn(next).collect::<Vec<_>>()
         };
         assert_eq!(counts("short", 2_500), [1_000, 1_000, 500]);
         assert_eq!(counts(&"long".repeat(100_000), 5), [3, 2]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_refused_before_it_takes_all_memory() {
+        let mut input = BufReader::with_capacity(64, (&b"first\n"[..]).chain(io::repeat(b'x')));
+        assert_eq!(next_lines(&mut input, 7).0, [b"first"]);
+        let (lines, more) = next_lines(&mut input, 8);
+        let Err(Failure::Message(message)) = more else { panic!("there is no such line") };
+        assert!(lines.is_empty() && message.starts_with("line 8 has more than 16777216 bytes"), "{message}");
+        let longest = "y".repeat(LINE_BYTES_MAX as usize) + "\r\nlast";
+        let mut input = BufReader::new(longest.as_bytes());
+        assert_eq!(next_lines(&mut input, 1).0[0].len() as u64, LINE_BYTES_MAX);
+        assert_eq!(next_lines(&mut input, 1).0, [b"last"]);
     }
 }

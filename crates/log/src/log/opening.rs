@@ -136,7 +136,7 @@ impl Log {
             drop(shared.publish_followed(found.mark.position));
         }
         shared.sealer.begin();
-        let log = Log { threads: Arc::new(Threads::start(Arc::clone(&shared), background)) };
+        let log = Log { threads: Arc::new(Threads::start(Arc::clone(&shared), background)?) };
         let mut writer = Writer::new(log.clone(), active, found.sequences, found.mark, found.time);
         // What came meanwhile, so that a checkpoint that another has just taken is not ahead.
         while writer.follow()?.is_some() {}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::shared::Shared;
 use crate::components::Background;
+use crate::error::{Error, Result};
 use crate::prepare::spare_name;
 
 /// The background threads of a log. They end, after a last sync, when this is dropped.
@@ -16,26 +17,30 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    pub(super) fn start(shared: Arc<Shared>, background: Background) -> Self {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the system gives no thread.
+    pub(super) fn start(shared: Arc<Shared>, background: Background) -> Result<Self> {
+        let threads = Threads { shared, running: Mutex::default() };
         if background == Background::Caller {
-            return Threads { shared, running: Mutex::default() };
+            return Ok(threads);
         }
-        let syncing = Arc::clone(&shared);
-        let preparing = Arc::clone(&shared);
-        let sealing = Arc::clone(&shared);
-        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread can be started")
-        };
-        let interval = Duration::from_millis(shared.settings.sync_interval_ms);
-        let sync = move || syncing.syncer.run(interval, &syncing.directory, &syncing.control, &syncing.published);
-        let prepare = move || preparing.preparer.run(&preparing.directory);
-        let seal = move || sealing.sealer.run(&sealing);
-        let running = vec![
-            spawn("quire-sync", Box::new(sync)),
-            spawn("quire-prepare", Box::new(prepare)),
-            spawn("quire-seal", Box::new(seal)),
-        ];
-        Threads { shared, running: Mutex::new(running) }
+        let [syncing, preparing, sealing] = [(); 3].map(|()| Arc::clone(&threads.shared));
+        let interval = Duration::from_millis(syncing.settings.sync_interval_ms);
+        threads.spawn("quire-sync", move || {
+            syncing.syncer.run(interval, &syncing.directory, &syncing.control, &syncing.published);
+        })?;
+        threads.spawn("quire-prepare", move || preparing.preparer.run(&preparing.directory))?;
+        threads.spawn("quire-seal", move || sealing.sealer.run(&sealing))?;
+        Ok(threads)
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let thread = spawned.map_err(|error| Error::io("start a thread for", self.shared.directory.path(), error))?;
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
     }
 }
 

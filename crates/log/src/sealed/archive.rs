@@ -277,7 +277,7 @@ impl Archive {
         let of = SegmentHeader::decode(&head, &path, self.identity)?;
         let damaged = |offset, message| Err(Error::Damaged { path, offset, position: Some(sealed.first()), message });
         if SegmentHeader::crc_of(&head) != sealed.header.segment {
-            return damaged(0, "it is another segment than the log was opened with".to_owned());
+            return damaged(0, "it is another segment than the log was opened with; if others compacted it since, it is whole when the log is opened again".to_owned());
         }
         let bytes = self.directory.bytes_of(&name)?;
         // Behind the records of one that was never compacted stand zeros, which nobody reads.

@@ -7,6 +7,7 @@
 //! Paths are opaque to it but for their last part, which is a name in the directory that the rest names.
 
 mod disk;
+mod kept;
 mod snapshot;
 
 use std::ffi::OsString;

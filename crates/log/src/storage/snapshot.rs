@@ -4,7 +4,7 @@
 //! below, cuts a torn tail in memory, and is gone when it is closed.
 //!
 //! * The names in a directory are those of the first time that it was listed: no file that came later tells of records that were
-//!   not there yet.
+//!   not there yet. The files that a compaction or a checkpoint takes away or replaces are kept as they were then.
 //! * Files that never change once they have their name are mapped as they are. Of the others, what is mapped or written is a copy.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use quire_mapped::{Appender, SharedWords, View};
 use rustix::fs::MemfdFlags;
 
+use super::kept::Kept;
 use super::{Access, Lock, Storage, StoredFile};
+
+/// What the names of files end with that may go.
+const SEGMENT: &str = "log";
+const INDEX: &str = "idx";
+const CHECKPOINT: &str = "checkpoint";
+
+/// How many files are kept, two for a sealed segment: each has a mapping, of which a process has about 65,000.
+const KEPT_MAX: usize = 16_384;
+
+/// How often a directory is listed again because others took away files meanwhile: each look takes some microseconds a file.
+const LOOKS_MAX: u32 = 100;
 
 /// How much is copied at once. A piece of zeros takes no memory.
 const COPIED_BYTES: usize = 64 << 10;
@@ -44,6 +56,8 @@ enum Node {
     Own(Arc<File>),
     /// The file that has this path below.
     Below(PathBuf),
+    /// The file that had this path below when it was listed.
+    Kept(Arc<dyn StoredFile>),
     Removed,
 }
 
@@ -69,6 +83,45 @@ impl Snapshot {
         self.changes.nodes().get(path).cloned().unwrap_or_else(|| Node::Below(path.to_owned()))
     }
 
+    /// The names in a directory; what may go is kept from now on, all of it as it was at one moment.
+    fn look(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        let mut looks = 1;
+        loop {
+            let names = self.below.list(directory)?;
+            match self.keep(directory, &names) {
+                // It went since the names were listed, and there are others for it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
+                kept => {
+                    self.changes.nodes().extend(kept?);
+                    return Ok(names);
+                }
+            }
+        }
+    }
+
+    /// The files with these names that may go. One that can't be read is left to who reads it.
+    fn keep(&self, directory: &Path, names: &[OsString]) -> io::Result<Vec<(PathBuf, Node)>> {
+        let mut paths: Vec<_> = names.iter().map(|name| directory.join(name)).filter(|path| may_go(path)).collect();
+        // Checkpoints first: they go sooner than others.
+        paths.sort_unstable_by_key(|path| (!has_extension(path, CHECKPOINT), path.clone()));
+        // The last segment is appended to, and is not mapped as it is.
+        let last = paths.iter().rfind(|path| has_extension(path, SEGMENT)).cloned();
+        let mut kept = Vec::with_capacity(paths.len());
+        for path in paths.into_iter().take(KEPT_MAX) {
+            let file = match self.below.open(&path, Access::Read) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
+                Err(_) => continue,
+                Ok(file) => file,
+            };
+            if last.as_ref() == Some(&path) {
+                kept.push((path, Node::Kept(file)));
+            } else if let Ok(file) = Kept::of(&self.below, path.clone(), &*file) {
+                kept.push((path, Node::Kept(Arc::new(file))));
+            }
+        }
+        Ok(kept)
+    }
+
     fn make(&self, path: &Path) -> io::Result<Arc<dyn StoredFile>> {
         let own = Arc::new(in_memory()?);
         self.changes.put(path, Node::Own(Arc::clone(&own)));
@@ -78,6 +131,15 @@ impl Snapshot {
     fn handle(&self, path: &Path, shown: Arc<dyn StoredFile>, own: OnceLock<Arc<File>>) -> Arc<dyn StoredFile> {
         Arc::new(Copy { path: path.to_owned(), shown, own, changes: Arc::clone(&self.changes) })
     }
+}
+
+/// Whether others may remove the file with this name, or put another in its place, while they have the log open.
+fn may_go(path: &Path) -> bool {
+    [SEGMENT, INDEX, CHECKPOINT].iter().any(|extension| has_extension(path, extension))
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found == extension)
 }
 
 fn in_memory() -> io::Result<File> {
@@ -99,14 +161,14 @@ impl Storage for Snapshot {
         let mut listed = self.changes.listed.lock().unwrap_or_else(PoisonError::into_inner);
         let below = match listed.get(directory) {
             Some(names) => names,
-            None => listed.entry(directory.to_owned()).or_insert(self.below.list(directory)?),
+            None => listed.entry(directory.to_owned()).or_insert(self.look(directory)?),
         };
         let mut names: BTreeSet<OsString> = below.iter().cloned().collect();
         for (path, node) in self.changes.nodes().iter() {
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
             if parent == directory {
                 match node {
-                    Node::Own(_) | Node::Below(_) => _ = names.insert(name.to_owned()),
+                    Node::Own(_) | Node::Below(_) | Node::Kept(_) => _ = names.insert(name.to_owned()),
                     Node::Removed => _ = names.remove(name),
                 }
             }
@@ -125,6 +187,7 @@ impl Storage for Snapshot {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         let found = match self.node(path) {
             Node::Own(own) => Ok(self.handle(path, Arc::clone(&own) as _, own.into())),
+            Node::Kept(file) => Ok(self.handle(path, file, OnceLock::new())),
             Node::Removed => Err(io::ErrorKind::NotFound.into()),
             Node::Below(from) => {
                 self.below.open(&from, Access::Read).map(|below| self.handle(path, below, OnceLock::new()))
@@ -230,5 +293,39 @@ impl StoredFile for Copy {
 
     fn words(&self, count: usize) -> io::Result<SharedWords> {
         StoredFile::words(self.own()?, count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::storage::Disk;
+
+    #[test]
+    fn what_others_take_away_or_replace_is_read_as_it_was_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let long = vec![7; 300];
+        for name in ["1.log", "1.idx", "2.log", "3.checkpoint", "4.log", "other"] {
+            fs::write(path(name), &long).unwrap();
+        }
+        let snapshot = Snapshot::of(Arc::new(Disk));
+        let names = snapshot.list(folder.path()).unwrap();
+        fs::write(path("new"), vec![8; 300]).unwrap();
+        fs::rename(path("new"), path("1.log")).unwrap();
+        for name in ["1.idx", "2.log", "3.checkpoint", "other"] {
+            fs::remove_file(path(name)).unwrap();
+        }
+        assert_eq!(snapshot.list(folder.path()).unwrap(), names);
+        for name in ["1.log", "1.idx", "2.log", "3.checkpoint", "4.log"] {
+            assert_eq!(snapshot.read(&path(name)).unwrap(), long, "{name}");
+            let file = snapshot.open(&path(name), Access::Read).unwrap();
+            assert_eq!(file.map_settled(300).unwrap().bytes(0..300), Some(&long[..]), "{name}");
+            assert_eq!(file.map_settled(20).unwrap().len(), 20, "{name}");
+            assert!(file.map_settled(301).is_err(), "{name}");
+        }
+        assert_eq!(snapshot.read(&path("other")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use quire_log::inspect::{SegmentFile, Stretch, Survey, read_checkpoint};
-use quire_log::{Access, Storage, crc32c};
+use quire_log::{Access, Snapshot, Storage, crc32c};
 use quire_model::{Position, Timestamp};
 
 use super::manifest::{Backup, BackupFile, NAME, begin, finish, refuse_backup, sync_folder};
@@ -54,7 +54,9 @@ pub(super) fn backup_on(
     refuse_backup(&**storage, database)?;
     let identity = verify::identity(storage, database, &mut Vec::new())?;
     let shard = database.join(Meta::shard_name(identity.shard));
-    let survey = Survey::of(storage, &shard, identity)?;
+    // What is backed up is kept from here on, whatever others compact meanwhile.
+    let kept: Arc<dyn Storage> = Arc::new(Snapshot::of(Arc::clone(storage)));
+    let survey = Survey::of(&kept, &shard, identity)?;
     let position = survey.durable.ok_or_else(|| {
         let message = format!("how far {} was synced is not known; open and close it, and try again", shard.display());
         Error::new(ErrorKind::Damaged, message)
@@ -69,6 +71,7 @@ pub(super) fn backup_on(
     begin(&**storage, to)?;
     let left_out = survey.tail.map_or(0, |tail| tail.get().saturating_sub(position.get()));
     let mut copy = Copy {
+        from: &kept,
         storage,
         compacted: Position::ZERO,
         to,
@@ -81,6 +84,8 @@ pub(super) fn backup_on(
 }
 
 struct Copy<'b> {
+    /// What is copied.
+    from: &'b Arc<dyn Storage>,
     storage: &'b Arc<dyn Storage>,
     /// The last record that a compaction went through: a checkpoint that was taken there or later is needed.
     compacted: Position,
@@ -103,7 +108,7 @@ impl Copy<'_> {
                 // A compaction was cut off before it had removed what it had rewritten.
                 continue;
             }
-            let segment = SegmentFile::read(self.storage, &file.path, Some(identity))?;
+            let segment = SegmentFile::read(self.from, &file.path, Some(identity))?;
             let (first, previous) = segment.first();
             if first != reached.next() || previous != chain {
                 return Err(damaged(&file.path, 36, reached.next(), "it does not follow the segment before it"));
@@ -157,8 +162,8 @@ impl Copy<'_> {
         let usable: Vec<_> = usable.collect();
         for (file, _) in usable.iter().rev() {
             // One that was replaced meanwhile, or does not verify, is not needed: the log has everything.
-            if let Ok(Some(_)) = read_checkpoint(self.storage, &file.path)
-                && let Ok(bytes) = self.storage.read(&file.path)
+            if let Ok(Some(_)) = read_checkpoint(self.from, &file.path)
+                && let Ok(bytes) = self.from.read(&file.path)
             {
                 return self.put(&file.name, &bytes, bytes.len() as u64);
             }

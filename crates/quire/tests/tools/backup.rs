@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quire::tools::{Backup, RepairPlan, RepairStep, backup, repair, restore, verify};
-use quire::{Database, ErrorKind, Position};
+use quire::{Background, Database, Durability, Duty, ErrorKind, Position};
 
 use crate::made::{Place, named, records, step};
 
@@ -285,6 +285,33 @@ fn damage_is_not_backed_up() {
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert!(error.to_string().contains("record 1") && !place.beside("backup/quire.backup").exists(), "{error}");
     assert!(verify(&place.path(), None, &mut |_, _| ()).expect("verified").worst().is_some());
+}
+
+#[test]
+fn what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup() {
+    let place = Place::new();
+    let builder = Database::builder(place.path()).durability(Durability::Os).segment_bytes(16 << 10).history_ms(0);
+    let database = builder.background(Background::Caller).open().expect("it opens");
+    for number in 0..120 {
+        step(&database, number);
+        for job in database.queue("queue").fetch("worker", 1).expect("accepted") {
+            database.queue("queue").ack(job.job, job.token, b"").expect("accepted");
+        }
+    }
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    let before = log(&place.path());
+    let mut compacted = 0;
+    // Each saves a checkpoint, and takes away older ones.
+    let mut compact = |_, _| compacted += database.compact().expect("compacted").segments;
+    let taken = backup(&place.path(), &place.beside("backup"), None, &mut compact).expect("taken");
+    assert!(compacted > 1, "{compacted} segments");
+    let files = place.files();
+    assert!(named(&files, ".log").iter().any(|name| files[name].starts_with(b"QUIRECMP")), "some were rewritten");
+    let restored = place.beside("restored");
+    let verification = restore(&place.beside("backup"), &restored, None, &mut |_, _| ()).expect("restored");
+    assert_eq!((verification.worst(), verification.totals.last), (None, taken.position));
+    assert!(log(&restored) == before);
 }
 
 #[test]
