@@ -182,6 +182,33 @@ fn inspect_shows_a_folder_a_range_and_each_kind_of_file() {
 }
 
 #[test]
+fn inspect_shows_the_index_of_a_sealed_segment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let database = quire::Database::builder(&data).profile(quire::Profile::SmallDisk).segment_bytes(64 << 10);
+    let database = database.background(quire::Background::Caller).open().expect("made");
+    let value = [b'v'; 1_000];
+    for _ in 0..100 {
+        database.topic("topic").produce(&quire::Message::new(&value)).expect("produced");
+    }
+    database.sync().expect("synced");
+    while database.carry_out(quire::Duty::Seal).expect("sealed") {}
+    drop(database);
+    let path = data.join("shard-0000/00000000000000000001.idx");
+    let path = path.to_str().expect("text");
+    let index = lines(&run(&["inspect", path, "--json"]).succeeded()).remove(0);
+    let (records, numbered) = (index["records"].as_u64().expect("a count"), &index["numbered"][0]);
+    assert_eq!((index["first"].as_u64(), index["last"].as_u64()), (Some(1), Some(records)), "{index}");
+    assert_eq!((numbered["first"].as_u64(), numbered["next"].as_u64()), (Some(0), Some(records)), "{index}");
+    let text = run(&["inspect", path]).succeeded();
+    assert!(text.contains("numbers from 0, before"), "{text}");
+    let mut bytes = std::fs::read(path).expect("readable");
+    *bytes.last_mut().expect("a byte") ^= 1;
+    std::fs::write(path, bytes).expect("written");
+    run(&["inspect", path]).failed_with("it does not verify");
+}
+
+#[test]
 fn a_repair_says_what_it_would_do_and_does_it_when_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");

@@ -18,3 +18,4 @@ pub use survey::{FileKind, Survey, SurveyedFile, identity_of};
 pub use verify::{Totals, Watcher, verify};
 
 pub use crate::checkpoint::read as read_checkpoint;
+pub use crate::sealed::{IndexFile, NumberedTag};

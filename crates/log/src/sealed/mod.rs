@@ -12,6 +12,7 @@
 mod archive;
 mod blocks;
 mod build;
+mod file;
 mod filter;
 mod header;
 mod image;
@@ -28,6 +29,7 @@ use quire_model::Position;
 
 pub(crate) use archive::Archive;
 pub(crate) use build::{Built, Numbers, build, numbers_encoded};
+pub use file::{IndexFile, NumberedTag};
 pub(crate) use header::IndexHeader;
 pub(crate) use image::Image;
 pub(crate) use index::Numbered;

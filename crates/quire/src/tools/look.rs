@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use quire_log::inspect::{SegmentFile, Survey, read_checkpoint};
+use quire_log::inspect::{IndexFile, SegmentFile, Survey, read_checkpoint};
 use quire_log::{Checkpoint, Identity};
 use quire_model::ModelId;
 use quire_model::codec::Decoder;
@@ -39,6 +39,14 @@ pub fn segment(file: &Path, identity: Option<Identity>) -> Result<SegmentFile> {
 /// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat).
 pub fn checkpoint(file: &Path) -> Result<Option<Checkpoint>> {
     Ok(read_checkpoint(&machine(), file)?)
+}
+
+/// Reads the index of a sealed segment, of whatever log; `None` when it does not verify.
+///
+/// # Errors
+/// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat).
+pub fn index(file: &Path) -> Result<Option<IndexFile>> {
+    Ok(IndexFile::read(&machine(), file)?)
 }
 
 /// The models whose state a checkpoint's payload holds, each with its bytes; `None` when it does not add up.

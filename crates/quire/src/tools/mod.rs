@@ -18,13 +18,14 @@ use quire_log::{Disk, Storage};
 
 pub use crate::graph_memory::GraphMemory;
 pub use backup::backup;
-pub use look::{checkpoint, checkpoint_sections, segment, survey, words};
+pub use look::{checkpoint, checkpoint_sections, index, segment, survey, words};
 pub(crate) use manifest::refuse_backup;
 pub use manifest::{Backup, BackupFile};
 pub use names::{kind_name, model_name, tag_text};
 pub use on::On;
 pub use quire_log::inspect::{
-    FileKind, Finding, Part, Record, SegmentFile, Severity, Stretch, Survey, SurveyedFile, Totals,
+    FileKind, Finding, IndexFile, NumberedTag, Part, Record, SegmentFile, Severity, Stretch, Survey, SurveyedFile,
+    Totals,
 };
 pub use quire_log::{Checkpoint, Gauge, Gauges, Histogram, Identity, Page};
 pub use quire_model::Entry;

@@ -1,9 +1,9 @@
-//! A file that is no segment: a checkpoint, the control file, the statistics page.
+//! A file that is no segment: an index, a checkpoint, the control file, the statistics page.
 
 use std::io::Write;
 use std::path::Path;
 
-use quire::tools::{self, FileKind};
+use quire::tools::{self, FileKind, NumberedTag};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Result};
@@ -13,9 +13,11 @@ pub(super) fn print(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match FileKind::of(name) {
         FileKind::Checkpoint(_) => checkpoint(out, path, as_json),
+        FileKind::Index(_) => index(out, path, as_json),
         FileKind::Control | FileKind::Statistics => words(out, path, as_json),
         _ => {
-            let what = "quire inspect reads folders, segments (.log), checkpoints, control and statistics";
+            let what =
+                "quire inspect reads folders, segments (.log), indexes (.idx), checkpoints, control and statistics";
             Err(Failure::new(format!("{} is none of the files that can be shown: {what}", path.display())))
         }
     }
@@ -46,6 +48,51 @@ fn checkpoint(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
     )?;
     for (model, size) in sections {
         writeln!(out, "  {:<8} {:>10}", tools::model_name(model), bytes(size))?;
+    }
+    Ok(())
+}
+
+fn index(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
+    let Some(index) = tools::index(path)? else {
+        let what = "is no index, or damaged: it does not verify; one that is lost is made anew of its segment";
+        return Err(Failure::new(format!("{} {what}", path.display())));
+    };
+    let tag = |numbered: &NumberedTag| tools::tag_text(numbered.tag());
+    let (first, last) = (index.first.get(), index.end.get() - 1);
+    if as_json {
+        let numbered = index.numbered.iter().map(|numbered| {
+            let (first, next) = (numbered.first.get(), numbered.next.get());
+            json!({ "tag": tag(numbered), "first": first, "next": next, "position": numbered.position.get() })
+        });
+        let numbered: Vec<Value> = numbered.collect();
+        writeln!(
+            out,
+            "{}",
+            json!({
+                "first": first, "last": last, "time_us": index.time.as_micros(), "records": index.records,
+                "entries": index.entries, "tags": index.tags, "filter_bytes": index.filter_bytes,
+                "compacted": index.compacted, "numbered": numbered,
+            })
+        )?;
+        return Ok(());
+    }
+    let compacted = if index.compacted { ", compacted" } else { "" };
+    writeln!(
+        out,
+        "the index of records {first} to {last}{compacted}: {} records, {} entries, {} tags, a filter of {}",
+        index.records,
+        index.entries,
+        index.tags,
+        bytes(index.filter_bytes)
+    )?;
+    for numbered in &index.numbered {
+        let (first, next) = (numbered.first.get(), numbered.next.get());
+        writeln!(
+            out,
+            "  {}: numbers from {first}, before {next}; from record {}",
+            tag(numbered),
+            numbered.position.get()
+        )?;
     }
     Ok(())
 }

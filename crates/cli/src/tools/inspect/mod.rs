@@ -17,7 +17,7 @@ use record::RecordForm;
 /// What `quire inspect` takes.
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// The folder of a database, or a file in it; whoever has it open goes on, and no file is changed
+    /// The folder of a database, or in its shard a segment, an index, a checkpoint, the control file or the statistics; whoever has it open goes on, and no file is changed
     #[arg(value_name = "DIR|FILE")]
     path: PathBuf,
     /// Show records from this position on
