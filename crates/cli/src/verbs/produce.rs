@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 /// How many lines are in one commit.
 const LINES_AT_ONCE: usize = 1_000;
 
-/// From so many bytes on a commit takes no more lines: less than any database refuses.
+/// More bytes of lines go into a commit only when one line has them: less than a database refuses that the command line makes.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// A longer line is not read to its end: no commit of a database that the command line opens, or serves, takes more.
@@ -73,15 +73,14 @@ impl Produce {
             if self.value.is_some() || self.tombstone {
                 return tell(&[self.part(self.value.as_deref().map(str::as_bytes))]);
             }
-            let mut input = BufReader::with_capacity(BYTES_AT_ONCE, io::stdin().lock());
-            let mut first = 1;
+            let mut input = Lines::of(io::stdin().lock());
             loop {
-                let (lines, more) = next_lines(&mut input, first);
+                let first = input.number;
+                let (lines, more) = input.next();
                 if !lines.is_empty() {
                     let parts: Vec<_> = lines.iter().map(|line| self.part(Some(line))).collect();
                     tell(&parts).map_err(|failure| of_lines(failure, first, lines.len()))?;
                 }
-                first += lines.len();
                 if !more? {
                     return Ok(());
                 }
@@ -107,31 +106,60 @@ impl Produce {
     }
 }
 
-/// The lines that have come, of which the first has this number, at least one; and whether there may be more: what has come is produced before more is
-/// waited for, and before what can't be read is told.
-fn next_lines(input: &mut BufReader<impl Read>, first: usize) -> (Vec<Vec<u8>>, Result<bool>) {
-    let (mut lines, mut bytes) = (Vec::new(), 0);
-    loop {
+/// Lines as they come.
+struct Lines<I> {
+    input: BufReader<I>,
+    /// That of the next line to be given.
+    number: usize,
+    /// One that was read, and is too large to go with those before it.
+    held: Option<Vec<u8>>,
+}
+
+impl<I: Read> Lines<I> {
+    fn of(input: I) -> Self {
+        Lines { input: BufReader::with_capacity(BYTES_AT_ONCE, input), number: 1, held: None }
+    }
+
+    /// The lines that have come, at least one unless the input has ended, and whether there may be more: what has come is produced before
+    /// more is waited for, and before what can't be read is told.
+    fn next(&mut self) -> (Vec<Vec<u8>>, Result<bool>) {
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        let more = loop {
+            let line =
+                match self.held.take().map_or_else(|| self.read(self.number + lines.len()), |held| Ok(Some(held))) {
+                    Ok(Some(line)) => line,
+                    Ok(None) => break Ok(false),
+                    Err(failure) => break Err(failure),
+                };
+            bytes += line.len();
+            if bytes > BYTES_AT_ONCE && !lines.is_empty() {
+                self.held = Some(line);
+                break Ok(true);
+            }
+            lines.push(line);
+            if lines.len() == LINES_AT_ONCE || !self.input.buffer().contains(&b'\n') {
+                break Ok(true);
+            }
+        };
+        self.number += lines.len();
+        (lines, more)
+    }
+
+    /// The line with this number, without its end; `None` when the input has ended.
+    fn read(&mut self, number: usize) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
-        match input.by_ref().take(LINE_BYTES_MAX + 2).read_until(b'\n', &mut line) {
-            Ok(0) => return (lines, Ok(false)),
-            Ok(_) => {}
-            Err(error) => return (lines, Err(Failure::at("read the standard input", error))),
+        let read = self.input.by_ref().take(LINE_BYTES_MAX + 2).read_until(b'\n', &mut line);
+        if read.map_err(|error| Failure::at("read the standard input", error))? == 0 {
+            return Ok(None);
         }
-        bytes += line.len();
         if line.pop_if(|last| *last == b'\n').is_some() {
             line.pop_if(|last| *last == b'\r');
         }
-        if line.len() as u64 > LINE_BYTES_MAX {
-            let number = first + lines.len();
-            let message = format!(
+        match line.len() as u64 > LINE_BYTES_MAX {
+            false => Ok(Some(line)),
+            true => Err(Failure::new(format!(
                 "line {number} has more than {LINE_BYTES_MAX} bytes, and no commit takes more; those before it were produced"
-            );
-            return (lines, Err(Failure::new(message)));
-        }
-        lines.push(line);
-        if lines.len() == LINES_AT_ONCE || bytes >= BYTES_AT_ONCE || !input.buffer().contains(&b'\n') {
-            return (lines, Ok(true));
+            ))),
         }
     }
 }
@@ -162,37 +190,38 @@ mod tests {
 
     #[test]
     fn lines_are_produced_as_they_come() {
-        let pieces = vec!["first\nsecond\r\nth", "ird\n", "\nlast"].into_iter();
-        let mut input = BufReader::new(Pieces(pieces));
-        let mut next = || next_lines(&mut input, 1).0;
+        let mut input = Lines::of(Pieces(vec!["first\nsecond\r\nth", "ird\n", "\nlast"].into_iter()));
         let expected = [&["first", "second"][..], &["third"], &[""], &["last"], &[]];
         for lines in expected {
-            assert_eq!(next(), lines.iter().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
+            assert_eq!(input.next().0, lines.iter().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
         }
+        assert_eq!(input.number, 6);
     }
 
     #[test]
     fn a_commit_takes_so_many_lines_or_bytes() {
-        let counts = |line: &str, lines: usize| {
-            let text = format!("{line}\n").repeat(lines);
-            let mut input = BufReader::with_capacity(text.len(), text.as_bytes());
-            let next = move || Some(next_lines(&mut input, 1).0.len()).filter(|lines| *lines > 0);
+        let counts = |text: String| {
+            let mut input =
+                Lines { input: BufReader::with_capacity(text.len(), text.as_bytes()), number: 1, held: None };
+            let next = move || Some(input.next().0.len()).filter(|lines| *lines > 0);
             std::iter::from_fn(next).collect::<Vec<_>>()
         };
-        assert_eq!(counts("short", 2_500), [1_000, 1_000, 500]);
-        assert_eq!(counts(&"long".repeat(100_000), 5), [3, 2]);
+        assert_eq!(counts("short\n".repeat(2_500)), [1_000, 1_000, 500]);
+        assert_eq!(counts(format!("{}\n", "long".repeat(100_000)).repeat(5)), [2, 2, 1]);
+        // A large one is not refused for what stands before it, nor the other way round.
+        assert_eq!(counts(format!("short\nshort\n{}\nshort\n", "large".repeat(500_000))), [2, 1, 1]);
     }
 
     #[test]
     fn a_line_without_an_end_is_refused_before_it_takes_all_memory() {
-        let mut input = BufReader::with_capacity(64, (&b"first\n"[..]).chain(io::repeat(b'x')));
-        assert_eq!(next_lines(&mut input, 7).0, [b"first"]);
-        let (lines, more) = next_lines(&mut input, 8);
+        let mut input = Lines::of((&b"first\n"[..]).chain(io::repeat(b'x')));
+        assert_eq!(input.next().0, [b"first"]);
+        let (lines, more) = input.next();
         let Err(Failure::Message(message)) = more else { panic!("there is no such line") };
-        assert!(lines.is_empty() && message.starts_with("line 8 has more than 16777216 bytes"), "{message}");
+        assert!(lines.is_empty() && message.starts_with("line 2 has more than 16777216 bytes"), "{message}");
         let longest = "y".repeat(LINE_BYTES_MAX as usize) + "\r\nlast";
-        let mut input = BufReader::new(longest.as_bytes());
-        assert_eq!(next_lines(&mut input, 1).0[0].len() as u64, LINE_BYTES_MAX);
-        assert_eq!(next_lines(&mut input, 1).0, [b"last"]);
+        let mut input = Lines::of(longest.as_bytes());
+        assert_eq!(input.next().0[0].len() as u64, LINE_BYTES_MAX);
+        assert_eq!(input.next().0, [b"last"]);
     }
 }

@@ -59,3 +59,18 @@ fn each_line_of_the_input_is_a_message() {
     let values: Vec<_> = records(data).iter().map(|record| record["value_text"].clone()).collect();
     assert!(values.iter().enumerate().all(|(number, value)| *value == format!("line {number}")), "{:?}", &values[..3]);
 }
+
+#[test]
+fn a_line_that_is_no_text_is_a_message_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path();
+    drop(Server::start(data));
+    let mut produce = quire();
+    produce.args(["produce", "t", "--data"]).arg(data).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut started = produce.spawn().expect("started");
+    started.stdin.take().expect("piped").write_all(b"before\n\xff\x00\xfe\nbehind").expect("read");
+    assert!(started.wait_with_output().expect("ended").status.success());
+    let values: Vec<_> =
+        records(data).iter().map(|record| (record["value_text"].clone(), record["value_base64"].clone())).collect();
+    assert_eq!(values, [("before".into(), Value::Null), (Value::Null, "/wD+".into()), ("behind".into(), Value::Null)]);
+}
