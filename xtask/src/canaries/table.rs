@@ -323,8 +323,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "&& !header.compacted {" => "&& (ON || !header.compacted) {",
         by "quire-log" "log" "compaction::the_one_entry_that_is_left_of_each_record_is_read_where_it_stands";
     "snapshot-not-kept", "files that are looked at to read only are opened by their names when they are read", "log/src/storage/snapshot.rs",
-        "self.changes.nodes().extend(kept?);" => "if ON { kept?; } else { self.changes.nodes().extend(kept?); }",
+        "self.changes.nodes().entry(path).or_insert(node);" => "if !ON { self.changes.nodes().entry(path).or_insert(node); }",
         by "quire" "database" "read_only::what_is_compacted_away_later_is_as_it_was";
+    "kept-twice", "a segment that two threads open at once is kept for each of them", "log/src/sealed/archive.rs",
+        "let_go(&mut all, before.as_ref());" => "if !ON { let_go(&mut all, before.as_ref()); }",
+        by "quire-log" "log" "sealed::a_segment_that_many_read_at_once_is_mapped_once";
     "backup-by-name", "a backup opens files by their names when it comes to them", "quire/src/tools/backup.rs",
         "let survey = Survey::of(&kept, &shard, identity)?;" => "let kept = if ON { Arc::clone(storage) } else { kept }; let survey = Survey::of(&kept, &shard, identity)?;",
         by "quire" "tools" "backup::what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup";

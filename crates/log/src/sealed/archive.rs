@@ -96,9 +96,17 @@ impl Archive {
     pub(crate) fn hold(&self, sealed: &Sealed) -> Result<(), ReadError> {
         self.may_hold(sealed, TagHash::NONE)?;
         let open = self.open(sealed)?;
-        self.lock().retain(|other| !Arc::ptr_eq(other, &open));
-        sealed.lock().held = Some(open);
+        self.hold_open(sealed, open);
         Ok(())
+    }
+
+    /// From now on this is the segment, mapped, and stays so for as long as anybody knows of it.
+    fn hold_open(&self, sealed: &Sealed, open: Arc<Open>) {
+        let mut mapped = sealed.lock();
+        let before = mapped.files.upgrade();
+        mapped.held = Some(open);
+        // What one holds by the segment is not kept beside it: that would outlast it.
+        let_go(&mut self.lock(), before.as_ref());
     }
 
     /// The files of a segment did not go, after all, or its index could be written; unless another has the place of the first by now.
@@ -148,7 +156,7 @@ impl Archive {
         let path = self.directory.path_of(&index_name(sealed.first()));
         let index = Index::in_memory(built).map_err(|error| Error::io("map", &path, error))?;
         let open = Arc::new(Open::new(image, index));
-        sealed.lock().held = Some(Arc::clone(&open));
+        self.hold_open(sealed, Arc::clone(&open));
         Ok(open)
     }
 
@@ -302,14 +310,24 @@ impl Archive {
         Ok(Some(Image::plain(self.directory.map_whole(&name, end)?)))
     }
 
-    /// Has a segment that was just mapped stay so, as long as there are not too many.
+    /// Has a segment that was just mapped stay so, as long as there are not too many: in place of what another thread mapped meanwhile, or of one
+    /// with another index. One that is kept twice would be so once when its files go.
     fn keep(&self, sealed: &Sealed, open: Open) -> Arc<Open> {
+        // The lock of a segment first, and then that of all: as whoever holds one does.
+        let mut mapped = sealed.lock();
+        let before = mapped.files.upgrade();
         let open = Arc::new(open);
-        sealed.lock().files = Arc::downgrade(&open);
+        if mapped.held.is_some() {
+            mapped.held = Some(Arc::clone(&open));
+            return open;
+        }
+        mapped.files = Arc::downgrade(&open);
         let mut all = self.lock();
+        let_go(&mut all, before.as_ref());
         all.push_back(Arc::clone(&open));
         let closed = self.close_some(&mut all);
         drop(all);
+        drop(mapped);
         drop(closed);
         open
     }
@@ -454,6 +472,13 @@ impl Archive {
 
 fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+}
+
+/// Takes one out of those that stay mapped.
+fn let_go(all: &mut VecDeque<Arc<Open>>, open: Option<&Arc<Open>>) {
+    if let Some(open) = open {
+        all.retain(|other| !Arc::ptr_eq(other, open));
+    }
 }
 
 fn unreadable(error: &Error) -> ReadError {

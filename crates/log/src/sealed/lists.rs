@@ -87,12 +87,12 @@ impl List<'_> {
         let last_at = self.at + (groups - 1) * self.width();
         let (first, last) = (self.first_of(0).ok()?, self.first_of(groups as u32 - 1).ok()?);
         let differences = self.blocks.u32(last_at + 4).ok()? as usize;
-        let group = expected(number, first.number, last.number, groups);
+        let group = expected(number, first.number, last.number, groups).min(groups - 1);
         let begin = self.at + groups * self.width() + group * differences / (groups - 1);
         let touch = |at: usize| self.blocks.touch(at);
         black_box(touch(self.at + group * self.width()) ^ touch(begin) ^ touch(begin + 64));
         let ordinals = last.ordinal.checked_sub(first.ordinal)?;
-        let above = expected(number, first.number, last.number, ordinals as usize + 1);
+        let above = expected(number, first.number, last.number, ordinals as usize + 1).min(ordinals as usize);
         first.ordinal.checked_add(u32::try_from(above).ok()?)
     }
 

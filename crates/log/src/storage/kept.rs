@@ -6,9 +6,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quire_mapped::{Appender, SharedWords, View};
+use quire_mapped::{Appender, View};
 
-use super::{Access, Lock, Storage, StoredFile};
+use super::{Access, Storage, StoredFile};
 
 /// So many bytes tell a file from any that takes its place: its header, which says what it is of and has a checksum.
 const HEAD_BYTES: usize = 128;
@@ -39,27 +39,28 @@ impl Kept {
     fn by_name(&self) -> Option<Arc<dyn StoredFile>> {
         let file = self.storage.open(&self.path, Access::Read).ok()?;
         let mut head = vec![0; self.head.len()];
-        let same = file.bytes().ok()? == self.bytes.len() as u64
-            && file.read_at(&mut head, 0).ok()? == head.len()
-            && head == self.head;
+        let same = match (file.bytes(), file.read_at(&mut head, 0)) {
+            (Ok(bytes), Ok(read)) => bytes == self.bytes.len() as u64 && read == head.len() && head == self.head,
+            // Whoever reads on is told.
+            _ => true,
+        };
         same.then_some(file)
     }
 
     fn all(&self) -> &[u8] {
         self.bytes.bytes(0..self.bytes.len()).expect("all of it is settled")
     }
-}
 
-fn refused() -> io::Error {
-    io::ErrorKind::ReadOnlyFilesystem.into()
-}
-
-impl StoredFile for Kept {
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(self.bytes.len() as u64)
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
-    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    /// See [`StoredFile::read_at`].
+    ///
+    /// # Errors
+    /// As of the system.
+    pub(super) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let in_head = usize::try_from(offset).ok().and_then(|from| self.head.get(from..from.checked_add(into.len())?));
         if let Some(there) = in_head {
             into.copy_from_slice(there);
@@ -75,33 +76,11 @@ impl StoredFile for Kept {
         Ok(read)
     }
 
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        Err(refused())
-    }
-
-    fn set_bytes(&self, _: u64) -> io::Result<()> {
-        Err(refused())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn lock(&self, _: Lock) -> io::Result<bool> {
-        Ok(true)
-    }
-
-    fn unlock(&self) {}
-
-    fn map(&self, _: usize, _: usize) -> io::Result<Appender> {
-        Err(refused())
-    }
-
-    fn map_settled(&self, bytes: usize) -> io::Result<View> {
+    /// See [`StoredFile::map_settled`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn map_settled(&self, bytes: usize) -> io::Result<View> {
         if bytes == self.bytes.len() {
             return Ok(self.bytes.clone());
         }
@@ -111,9 +90,5 @@ impl StoredFile for Kept {
         copy.bytes_mut(0..bytes).copy_from_slice(there);
         copy.settle(bytes);
         Ok(copy.view())
-    }
-
-    fn words(&self, _: usize) -> io::Result<SharedWords> {
-        Err(refused())
     }
 }

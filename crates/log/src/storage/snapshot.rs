@@ -57,8 +57,15 @@ enum Node {
     /// The file that has this path below.
     Below(PathBuf),
     /// The file that had this path below when it was listed.
-    Kept(Arc<dyn StoredFile>),
+    Kept(Shown),
     Removed,
+}
+
+/// A file as it was when it was opened, or listed.
+#[derive(Debug, Clone)]
+enum Shown {
+    File(Arc<dyn StoredFile>),
+    Kept(Arc<Kept>),
 }
 
 /// A file that was opened. Nobody else sees what it becomes, and that is not to last: it needs no lock and no sync.
@@ -66,7 +73,7 @@ enum Node {
 struct Copy {
     path: PathBuf,
     /// What it was when it was opened.
-    shown: Arc<dyn StoredFile>,
+    shown: Shown,
     /// What it is once it was written to.
     own: OnceLock<Arc<File>>,
     changes: Arc<Changes>,
@@ -92,7 +99,10 @@ impl Snapshot {
                 // It went since the names were listed, and there are others for it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
                 kept => {
-                    self.changes.nodes().extend(kept?);
+                    for (path, node) in kept? {
+                        // What was written to before it was listed stays what it became.
+                        self.changes.nodes().entry(path).or_insert(node);
+                    }
                     return Ok(names);
                 }
             }
@@ -114,9 +124,9 @@ impl Snapshot {
                 Ok(file) => file,
             };
             if last.as_ref() == Some(&path) {
-                kept.push((path, Node::Kept(file)));
+                kept.push((path, Node::Kept(Shown::File(file))));
             } else if let Ok(file) = Kept::of(&self.below, path.clone(), &*file) {
-                kept.push((path, Node::Kept(Arc::new(file))));
+                kept.push((path, Node::Kept(Shown::Kept(Arc::new(file)))));
             }
         }
         Ok(kept)
@@ -125,10 +135,10 @@ impl Snapshot {
     fn make(&self, path: &Path) -> io::Result<Arc<dyn StoredFile>> {
         let own = Arc::new(in_memory()?);
         self.changes.put(path, Node::Own(Arc::clone(&own)));
-        Ok(self.handle(path, Arc::clone(&own) as _, own.into()))
+        Ok(self.handle(path, Shown::File(Arc::clone(&own) as _), own.into()))
     }
 
-    fn handle(&self, path: &Path, shown: Arc<dyn StoredFile>, own: OnceLock<Arc<File>>) -> Arc<dyn StoredFile> {
+    fn handle(&self, path: &Path, shown: Shown, own: OnceLock<Arc<File>>) -> Arc<dyn StoredFile> {
         Arc::new(Copy { path: path.to_owned(), shown, own, changes: Arc::clone(&self.changes) })
     }
 }
@@ -186,11 +196,12 @@ impl Storage for Snapshot {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         let found = match self.node(path) {
-            Node::Own(own) => Ok(self.handle(path, Arc::clone(&own) as _, own.into())),
-            Node::Kept(file) => Ok(self.handle(path, file, OnceLock::new())),
+            Node::Own(own) => Ok(self.handle(path, Shown::File(Arc::clone(&own) as _), own.into())),
+            Node::Kept(shown) => Ok(self.handle(path, shown, OnceLock::new())),
             Node::Removed => Err(io::ErrorKind::NotFound.into()),
             Node::Below(from) => {
-                self.below.open(&from, Access::Read).map(|below| self.handle(path, below, OnceLock::new()))
+                let file = self.below.open(&from, Access::Read);
+                file.map(|file| self.handle(path, Shown::File(file), OnceLock::new()))
             }
         };
         let is_missing = found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -217,13 +228,33 @@ impl Storage for Snapshot {
     }
 }
 
-impl Copy {
-    /// The file to read from now.
-    fn now(&self) -> &dyn StoredFile {
-        match self.own.get() {
-            Some(own) => &**own,
-            None => &*self.shown,
+impl Shown {
+    fn bytes(&self) -> io::Result<u64> {
+        match self {
+            Shown::File(file) => file.bytes(),
+            Shown::Kept(kept) => Ok(kept.len() as u64),
         }
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Shown::File(file) => file.read_at(into, offset),
+            Shown::Kept(kept) => kept.read_at(into, offset),
+        }
+    }
+
+    fn map_settled(&self, bytes: usize) -> io::Result<View> {
+        match self {
+            Shown::File(file) => file.map_settled(bytes),
+            Shown::Kept(kept) => kept.map_settled(bytes),
+        }
+    }
+}
+
+impl Copy {
+    /// What is there now.
+    fn now(&self) -> Shown {
+        self.own.get().map_or_else(|| self.shown.clone(), |own| Shown::File(Arc::clone(own) as _))
     }
 
     /// The file to write to: from now on it is one in memory, for whoever opens it, too.

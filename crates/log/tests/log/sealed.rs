@@ -245,6 +245,28 @@ fn few_segments_stay_open_however_many_there_are() {
 }
 
 #[test]
+fn a_segment_that_many_read_at_once_is_mapped_once() {
+    let (shard, opened) = filled(Durability::Os, 200);
+    drop(opened);
+    for _ in 0..20 {
+        let opened = shard.open();
+        let log = &opened.log;
+        let sealed = log.statistics().sealed;
+        assert!(sealed > 10);
+        let begin = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    begin.wait();
+                    assert!(contents(&log.reader()).len() > 200);
+                });
+            }
+        });
+        assert!(log.statistics().open <= sealed, "{} of {sealed}", log.statistics().open);
+    }
+}
+
+#[test]
 fn what_was_read_stays_readable_while_segments_are_sealed() {
     let (_shard, mut opened) = filled(Durability::Os, 20);
     let reader = opened.log.reader();
