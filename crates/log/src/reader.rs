@@ -224,8 +224,7 @@ impl Reader {
                     let seen = located.partition_point(|located| located.place.position <= self.limit);
                     segment.touch(&located[..seen]);
                     found.reserve(seen);
-                    for located in &located[..seen] {
-                        let entry = segment.entry(*located);
+                    for entry in segment.entries(&located[..seen]) {
                         if carries(&entry, tags) {
                             found.push(entry);
                         }

@@ -170,9 +170,9 @@ impl Partition {
                 }
             }
             let Some((last, bytes)) = few.last().map(|last| (last.place, last.body.len())) else { return Ok(fetched) };
-            // Who has read so many is likely to read as many again; what will not fit is not looked up.
+            // Who goes on behind the first is likely to go on for long; what will not fit is not looked up.
             let fit = bytes_max.saturating_sub(fetched.bytes) / bytes.max(1) + 1;
-            let most = (2 * few.len()).min(FEW_MAX).min(fit);
+            let most = (FEW_TIMES * few.len()).min(FEW_MAX).min(fit);
             few.clear();
             // What stands before what can't be read can be; the next fetch begins at it and tells.
             if history.next_few(&tags, last.after(), most, &mut few).is_err() {
@@ -315,8 +315,9 @@ enum Search {
     Unknown,
 }
 
-/// How many batches a fetch looks up at a time at most.
+/// How many batches a fetch looks up at a time at most, and how many times as many as the last time.
 const FEW_MAX: usize = 64;
+const FEW_TIMES: usize = 8;
 
 /// How many bytes of a batch are decompressed to find a record by its time: few at first, for it often stands there.
 const OPENED_BYTES: [usize; 3] = [1 << 20, 8 << 20, LOOKED_THROUGH_BYTES_MAX];

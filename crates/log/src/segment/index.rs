@@ -25,6 +25,9 @@ const TOUCHED_AHEAD: usize = 16;
 const RECORDS_MAX: usize = 128;
 const TAGS_MAX: usize = 1024;
 
+/// How many bytes a record of one small entry takes, more or less: of others there are fewer in as many bytes, or room is made.
+const RECORD_BYTES: usize = 256;
+
 /// The hash of a tag, in one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TagHash(u64);
@@ -71,6 +74,16 @@ struct Noted {
 }
 
 impl RecordTags {
+    /// With room for what so many bytes of records most likely hold.
+    fn of_bytes(bytes: usize) -> Self {
+        let records = bytes / RECORD_BYTES + 1;
+        RecordTags {
+            records: Vec::with_capacity(records),
+            entries: Vec::with_capacity(records),
+            tags: Vec::with_capacity(records),
+        }
+    }
+
     /// Adds a tag of the entry that is to be added next.
     #[inline]
     pub(crate) fn tag(&mut self, tag: TagHash) {
@@ -258,7 +271,8 @@ impl SegmentIndex {
 
     /// Takes in what was not taken in yet of these first bytes of the segment, where whole records end.
     pub(crate) fn read(&mut self, segment: &[u8]) {
-        let (mut noted, mut offset) = (RecordTags::default(), self.end_bytes);
+        let mut offset = self.end_bytes;
+        let mut noted = RecordTags::of_bytes(segment.len() - offset);
         // Many records in a row carry the same tag.
         let mut last: Option<(Tag<'_>, TagHash)> = None;
         while offset < segment.len() {

@@ -109,10 +109,14 @@ impl Segment {
     /// The entry that the index located.
     #[inline]
     pub(crate) fn entry(&self, located: Located) -> Entry<'_> {
-        let header = RecordHeader::read(self.settled(located.record_offset, RECORD_HEADER_BYTES));
-        let record_end = located.record_offset + header.length as usize;
-        let bytes = self.settled(located.entry_offset, record_end - located.entry_offset);
-        entry_at(bytes, located.place, header.time).0
+        entry_in(self.bytes(), located)
+    }
+
+    /// The entries that the index located.
+    #[inline]
+    pub(crate) fn entries(&self, located: &[Located]) -> impl Iterator<Item = Entry<'_>> {
+        let bytes = self.bytes();
+        located.iter().map(move |located| entry_in(bytes, *located))
     }
 
     /// Touches the first bytes of entries that the index located, before any is looked at, so that memory fetches them at once and not one
@@ -139,4 +143,11 @@ impl Segment {
     fn settled(&self, offset: usize, bytes: usize) -> &[u8] {
         self.view.bytes(offset..offset + bytes).expect("indexed bytes are settled")
     }
+}
+
+/// The entry that the index located in these bytes of its segment.
+#[inline(always)]
+fn entry_in(segment: &[u8], located: Located) -> Entry<'_> {
+    let time = RecordHeader::read(&segment[located.record_offset..]).time;
+    entry_at(&segment[located.entry_offset..], located.place, time).0
 }

@@ -13,7 +13,7 @@
 use core::fmt;
 
 use super::Batch;
-use super::varint::{take_i32, take_i64};
+use super::varint::{short_at, take_i32, take_i64, unzigzag, zigzag};
 
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,35 @@ impl<'a> Records<'a> {
         }
     }
 
-    #[inline]
+    /// The next record, if it is like nearly every one: its numbers are short, and it has no headers. Of any other nothing is taken.
+    #[inline(always)]
+    fn short_record(&mut self) -> Option<Record<'a>> {
+        let (length, at) = short_at(self.rest, 0)?;
+        let end = at + unsigned(length)?;
+        let record = self.rest.get(..end)?;
+        let attributes_bytes = 1;
+        let (timestamp_delta, at) = short_at(record, at + attributes_bytes)?;
+        let (offset_delta, at) = short_at(record, at)?;
+        let offset_delta = unsigned(offset_delta)? as u32;
+        let (key, at) = short_nullable(record, at)?;
+        let (value, at) = short_nullable(record, at)?;
+        let in_order = (self.offset_delta_min..=self.last_offset_delta).contains(&offset_delta);
+        let no_headers = [0];
+        if !in_order || record.get(at..)? != no_headers {
+            return None;
+        }
+        self.rest = &self.rest[end..];
+        self.offset_delta_min = offset_delta + 1;
+        let headers = Headers { count: 0, encoded: &[] };
+        Some(Record { offset_delta, timestamp_ms: self.timestamp_ms(unzigzag(timestamp_delta)), key, value, headers })
+    }
+
+    #[inline(always)]
+    fn timestamp_ms(&self, delta: i64) -> i64 {
+        self.append_time_ms.unwrap_or(self.base_timestamp_ms.wrapping_add(delta))
+    }
+
+    /// Any record: the format as it reads.
     fn record(&mut self) -> Result<Record<'a>, &'static str> {
         let length = take_i32(&mut self.rest).and_then(|length| usize::try_from(length).ok());
         let (mut body, rest) =
@@ -136,16 +164,12 @@ impl<'a> Records<'a> {
         }
         self.rest = rest;
         self.offset_delta_min = offset_delta + 1;
-        let timestamp_ms = self.append_time_ms.unwrap_or(self.base_timestamp_ms.wrapping_add(timestamp_delta));
-        Ok(Record { offset_delta, timestamp_ms, key, value, headers })
+        Ok(Record { offset_delta, timestamp_ms: self.timestamp_ms(timestamp_delta), key, value, headers })
     }
-}
 
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>, RecordError>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
+    /// What follows where there is no short record.
+    #[inline(never)]
+    fn next_of_any(&mut self) -> Option<Result<Record<'a>, RecordError>> {
         let index = self.index;
         let failed = |expected| RecordError { index, expected };
         if index == self.count {
@@ -163,7 +187,42 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, RecordError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.index == self.count && self.rest.is_empty() {
+            return None;
+        }
+        if self.index < self.count
+            && let Some(record) = self.short_record()
+        {
+            self.index += 1;
+            return Some(Ok(record));
+        }
+        self.next_of_any()
+    }
+}
+
 impl core::iter::FusedIterator for Records<'_> {}
+
+/// A number that can't be negative, of its zigzag form; `None` when it is.
+#[inline(always)]
+fn unsigned(zigzag: u64) -> Option<usize> {
+    zigzag.is_multiple_of(2).then_some(zigzag as usize / 2)
+}
+
+/// As [`nullable`], of bytes at `at` whose length is short, with the place behind them.
+#[inline(always)]
+fn short_nullable(from: &[u8], at: usize) -> Option<(Option<&[u8]>, usize)> {
+    let (length, at) = short_at(from, at)?;
+    if length == zigzag(-1) {
+        return Some((None, at));
+    }
+    let end = at + unsigned(length)?;
+    from.get(at..end).map(|bytes| (Some(bytes), end))
+}
 
 /// A length and so many bytes; the length -1 stands for nothing. The outer `None` when they are not there.
 #[inline]
@@ -200,3 +259,64 @@ impl fmt::Display for RecordError {
 }
 
 impl core::error::Error for RecordError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::varint::put;
+
+    fn number_of(length: usize) -> Vec<u8> {
+        let mut bytes = Vec::from([0; 10]);
+        let end = put(&mut bytes, 0, length as i64);
+        bytes.truncate(end);
+        bytes
+    }
+
+    /// The bytes of a record, some of which may be others.
+    fn nearly_a_record() -> impl Strategy<Value = Vec<u8>> {
+        let bytes = || prop::collection::vec(any::<u8>(), 0..200);
+        let number = || prop_oneof![3 => Just(0u8), 2 => Just(1), 2 => 0..9u8, 1 => any::<u8>()];
+        let changes = prop::collection::vec((any::<prop::sample::Index>(), number()), 0..3);
+        (bytes(), bytes(), number(), number(), number(), changes).prop_map(
+            |(key, value, timestamp, offset, count, changes)| {
+                let mut record = Vec::from([0, timestamp, offset]);
+                for bytes in [key, value] {
+                    record.extend(number_of(bytes.len()));
+                    record.extend(bytes);
+                }
+                record.push(count);
+                record.splice(0..0, number_of(record.len()));
+                changes.iter().for_each(|(at, byte)| *at.get_mut(&mut record) = *byte);
+                record
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_as_short_is_what_the_format_says(bytes in nearly_a_record(), min in 0..4u32, append_time: bool) {
+            let mut short = Records {
+                rest: &bytes,
+                index: 0,
+                count: 2,
+                offset_delta_min: min,
+                last_offset_delta: 3,
+                base_timestamp_ms: 1_000,
+                append_time_ms: append_time.then_some(7),
+            };
+            let mut any = short.clone();
+            let before = short.clone();
+            match short.short_record() {
+                Some(record) => {
+                    prop_assert_eq!(any.record(), Ok(record));
+                    prop_assert_eq!((short.rest, short.offset_delta_min), (any.rest, any.offset_delta_min));
+                }
+                None => prop_assert_eq!((short.rest, short.offset_delta_min), (before.rest, before.offset_delta_min)),
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@ pub(super) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-const fn unzigzag(value: u64) -> i64 {
+pub(super) const fn unzigzag(value: u64) -> i64 {
     ((value >> 1) as i64) ^ -((value & 1) as i64)
 }
 
@@ -62,6 +62,22 @@ impl Short {
     pub(super) const fn then(self, next: Short) -> Self {
         Short { bytes: self.bytes | next.bytes << (8 * self.length), length: self.length + next.length }
     }
+}
+
+/// The [`zigzag`] form of the number at `at`, and the place behind it; `None` when it takes more than three bytes, or is not there.
+#[inline(always)]
+pub(super) fn short_at(from: &[u8], at: usize) -> Option<(u64, usize)> {
+    let byte = |at: usize| from.get(at).map(|byte| u64::from(*byte));
+    let low = byte(at)?;
+    if low < 0x80 {
+        return Some((low, at + 1));
+    }
+    let middle = byte(at + 1)?;
+    if middle < 0x80 {
+        return Some((low & 0x7f | middle << 7, at + 2));
+    }
+    let high = byte(at + 2)?;
+    (high < 0x80).then_some((low & 0x7f | (middle & 0x7f) << 7 | high << 14, at + 3))
 }
 
 /// Takes a 32-bit number off the front; `None` when there is none.
@@ -133,6 +149,9 @@ mod tests {
                 let short = Short::new(zigzag(value));
                 assert_eq!(&short.bytes.to_le_bytes()[..short.length], &out[..end]);
             }
+            let short = (zigzag(value) < SHORT_LIMIT).then_some((zigzag(value), end));
+            assert_eq!(short_at(&out, 0), short);
+            assert_eq!(short_at(&out[..end - 1], 0), None);
             let mut rest = &out[..end];
             assert_eq!(take_i64(&mut rest), Some(value));
             assert!(rest.is_empty());
