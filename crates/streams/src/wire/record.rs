@@ -269,27 +269,39 @@ mod tests {
     use super::*;
     use crate::wire::varint::put;
 
-    fn number_of(length: usize) -> Vec<u8> {
+    fn number_of(value: i64) -> Vec<u8> {
         let mut bytes = Vec::from([0; 10]);
-        let end = put(&mut bytes, 0, length as i64);
+        let end = put(&mut bytes, 0, value);
         bytes.truncate(end);
         bytes
     }
 
+    fn records(rest: &[u8], offset_delta_min: u32, append_time: bool) -> Records<'_> {
+        Records {
+            rest,
+            index: 0,
+            count: 2,
+            offset_delta_min,
+            last_offset_delta: 3,
+            base_timestamp_ms: 1_000,
+            append_time_ms: append_time.then_some(7),
+        }
+    }
+
     /// The bytes of a record, some of which may be others.
     fn nearly_a_record() -> impl Strategy<Value = Vec<u8>> {
-        let bytes = || prop::collection::vec(any::<u8>(), 0..200);
+        let length = || prop_oneof![3 => 0..200i64, 2 => Just(-1), 1 => -3..0i64];
         let number = || prop_oneof![3 => Just(0u8), 2 => Just(1), 2 => 0..9u8, 1 => any::<u8>()];
         let changes = prop::collection::vec((any::<prop::sample::Index>(), number()), 0..3);
-        (bytes(), bytes(), number(), number(), number(), changes).prop_map(
+        (length(), length(), number(), number(), number(), changes).prop_map(
             |(key, value, timestamp, offset, count, changes)| {
                 let mut record = Vec::from([0, timestamp, offset]);
-                for bytes in [key, value] {
-                    record.extend(number_of(bytes.len()));
-                    record.extend(bytes);
+                for length in [key, value] {
+                    record.extend(number_of(length));
+                    record.extend((0..length).map(|byte| byte as u8));
                 }
                 record.push(count);
-                record.splice(0..0, number_of(record.len()));
+                record.splice(0..0, number_of(record.len() as i64));
                 changes.iter().for_each(|(at, byte)| *at.get_mut(&mut record) = *byte);
                 record
             },
@@ -299,24 +311,25 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_read_as_short_is_what_the_format_says(bytes in nearly_a_record(), min in 0..4u32, append_time: bool) {
-            let mut short = Records {
-                rest: &bytes,
-                index: 0,
-                count: 2,
-                offset_delta_min: min,
-                last_offset_delta: 3,
-                base_timestamp_ms: 1_000,
-                append_time_ms: append_time.then_some(7),
-            };
-            let mut any = short.clone();
-            let before = short.clone();
+            let (mut short, mut any) = (records(&bytes, min, append_time), records(&bytes, min, append_time));
             match short.short_record() {
                 Some(record) => {
                     prop_assert_eq!(any.record(), Ok(record));
                     prop_assert_eq!((short.rest, short.offset_delta_min), (any.rest, any.offset_delta_min));
                 }
-                None => prop_assert_eq!((short.rest, short.offset_delta_min), (before.rest, before.offset_delta_min)),
+                None => prop_assert_eq!((short.rest, short.offset_delta_min), (&bytes[..], min)),
             }
+        }
+    }
+
+    #[test]
+    fn records_without_headers_are_read_as_short() {
+        for (key, value) in [(None, Some(&[7; 300][..])), (Some(&b"key"[..]), None)] {
+            let mut builder = crate::wire::BatchBuilder::new();
+            builder.add(key, value, &[], 5).unwrap();
+            let batch = builder.finish().unwrap();
+            let record = batch.records().unwrap().short_record().unwrap();
+            assert_eq!((record.key, record.value, record.timestamp_ms), (key, value, 5));
         }
     }
 }
