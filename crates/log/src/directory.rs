@@ -49,7 +49,11 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 impl Directory {
     /// Opens a directory that is there.
     pub(crate) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Self> {
-        let handle = storage.open(path, Access::Read).map_err(|error| Error::io("open", path, error))?;
+        let handle = storage.open(path, Access::Read).map_err(|error| {
+            let gone = "there is no such folder: if it was moved, put it back; if its log is lost, restore a backup";
+            let is_gone = error.kind() == io::ErrorKind::NotFound;
+            Error::io("open", path, if is_gone { io::Error::new(error.kind(), gone) } else { error })
+        })?;
         Ok(Directory { storage, path: path.to_owned(), handle })
     }
 

@@ -371,7 +371,7 @@ impl fmt::Display for StreamReadError {
         match self {
             StreamReadError::UnknownTopic { topic } => write!(f, "there is no topic with id {topic}"),
             StreamReadError::UnknownPartition { partition, partitions, .. } => {
-                write!(f, "the topic has {partitions} partitions, and none with number {partition}")
+                write!(f, "the topic has no partition {partition} (partitions: {partitions}, counted from 0)")
             }
             StreamReadError::OffsetOutOfRange { from, start, next } => {
                 write!(f, "offset {from} is out of range: the partition holds {start} to {next}, which is excluded")

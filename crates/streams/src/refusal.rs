@@ -189,7 +189,7 @@ impl fmt::Display for Refusal {
             Refusal::UnknownTopic { name } => write!(f, "there is no topic {name:?}"),
             Refusal::UnknownTopicId { topic } => write!(f, "there is no topic with id {topic}"),
             Refusal::UnknownPartition { partition, partitions, .. } => {
-                write!(f, "the topic has {partitions} partitions, and none with number {partition}")
+                write!(f, "the topic has no partition {partition} (partitions: {partitions}, counted from 0)")
             }
             Refusal::UnknownGroup { name } => write!(f, "there is no consumer group {name:?}"),
             Refusal::TooFewPartitions { partitions, current } => {

@@ -26,7 +26,7 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 pub(crate) struct Produce {
     /// The topic; one that is not there is created with one partition
     topic: String,
-    /// The message, as text [default: a message for each line of the standard input]
+    /// The message, as text [default: a message for each line of the standard input, without its end, which is LF or CR LF]
     value: Option<String>,
     /// The key, as text: messages of one key go to one partition
     #[arg(long)]

@@ -74,7 +74,7 @@ fn offsets_and_groups_can_be_forgotten() {
          #0/1 2 \"\" None at 2000
          group 0 knows nothing of #0/0
          refused 0: there is no consumer group \"h\"
-         refused 0: the topic has 2 partitions, and none with number 2
+         refused 0: the topic has no partition 2 (partitions: 2, counted from 0)
          group 0 is gone
          none
          refused 0: there is no consumer group \"g\"
@@ -116,7 +116,7 @@ fn offsets_are_committed_in_what_lies_outside_and_nothing_else_is_done_with_it()
          committed g",
         "group 0 at #2147483655/0
          #2147483655/0 12 \"\" None at 1000
-         refused 0: the topic has 1 partitions, and none with number 1
+         refused 0: the topic has no partition 1 (partitions: 1, counted from 0)
          refused 0: there is no topic with id 2147483655
          refused 0: there is no topic with id 2147483655
          group 0 knows nothing of #2147483655/0

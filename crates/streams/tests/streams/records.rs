@@ -79,7 +79,7 @@ fn topics_are_created_on_first_use_only_when_asked_to() {
         "refused 0: there is no topic \"a\"
          #0/0 0..=0
          #0/0 1..=1
-         refused 0: the topic has 1 partitions, and none with number 1
+         refused 0: the topic has no partition 1 (partitions: 1, counted from 0)
          refused 0: there is no topic with id 4
          refused 0: there is no topic \"b\"
          a#0 of 1",
@@ -111,7 +111,7 @@ fn a_fetch_starts_at_the_batch_that_holds_the_offset_and_keeps_to_its_bytes() {
          4: 4 5, then 6
          then 6
          offset 7 is out of range: the partition holds 0 to 6, which is excluded
-         the topic has 1 partitions, and none with number 1",
+         the topic has no partition 1 (partitions: 1, counted from 0)",
     );
 }
 

@@ -44,7 +44,7 @@ fn deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again() {
          7: 7, then 8
          #0/1 from 0
          0..0
-         refused 0: the topic has 2 partitions, and none with number 2",
+         refused 0: the topic has no partition 2 (partitions: 2, counted from 0)",
     );
 }
 
