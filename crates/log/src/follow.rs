@@ -4,6 +4,7 @@
 //! Records up to the tail never change, so this needs no turn. Their checksums are not verified again: they come from the
 //! memory that the processes share, as one's own do, and not from the disk.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use quire_model::Position;
@@ -16,6 +17,10 @@ use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordVie
 use crate::recovery::bytes_before_zeros;
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
 use crate::writer::{Active, Core, segment_name};
+
+/// How many lines of a record's memory are asked for before it is looked at: those of a small one. What follows is fetched ahead.
+const LINES_TOUCHED: usize = 8;
+const CACHE_LINE_BYTES: usize = 64;
 
 impl Core {
     /// Whether somebody else appended what is not taken in here yet.
@@ -48,7 +53,10 @@ impl Core {
         let begin = self.active.appender.settled();
         let mark = Mark { position: header.position, chain: header.crc };
         let range = begin..begin + header.length as usize;
-        let record = RecordView::sealed(self.active.appender.bytes(range.clone()));
+        let bytes = self.active.appender.bytes(range.clone());
+        // They lie in another processor's cache: each line would be waited for by itself.
+        black_box(bytes.iter().step_by(CACHE_LINE_BYTES).take(LINES_TOUCHED).fold(0, |sum, byte| sum ^ byte));
+        let record = RecordView::sealed(bytes);
         self.tags.read(record, self.shared.seed(), &mut self.sequences);
         self.take_in(range, mark, header.time);
         self.shared.clock().not_before(header.time);
