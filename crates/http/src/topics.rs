@@ -32,8 +32,11 @@ struct PartitionReply {
     partition: u32,
     /// The offset of the first record that is still there.
     start: u64,
-    /// The offset that the next record gets.
+    /// The offset that the next record gets; where `unreadable` says something, that behind the last record that can be read.
     next: u64,
+    /// Why it can't be told where the partition ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     /// Of its batches, up to one part in 32 too many.
     bytes: u64,
 }
@@ -147,10 +150,11 @@ fn describe(database: &Database, topic: String) -> Result<TopicWithPartitions, P
     let TopicStatistics { settings, protected_for, partitions } = database.topic(&topic).statistics()?;
     let partitions: Vec<PartitionReply> = partitions
         .into_iter()
-        .map(|PartitionStatistics { partition, start, next, bytes }| PartitionReply {
+        .map(|PartitionStatistics { partition, start, next, unreadable, bytes }| PartitionReply {
             partition,
             start: start.get(),
             next: next.get(),
+            unreadable,
             bytes,
         })
         .collect();

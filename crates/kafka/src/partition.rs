@@ -81,6 +81,14 @@ impl Partition {
         }
     }
 
+    /// Where it begins, also when it can't be told where it ends.
+    pub(crate) fn start(&self, history: &dyn History) -> Result<Sequence, Failure> {
+        match self {
+            Partition::Stream(partition) => Ok(partition.reach(history).map_err(StreamReadError::from)?.offsets.start),
+            Partition::Events(_) | Partition::Jobs(_) => Ok(self.offsets(history)?.start),
+        }
+    }
+
     /// Copies the batches from the one that holds offset `from` on behind `out`, as long as there is room. Says where they end;
     /// `None` when there is none.
     ///

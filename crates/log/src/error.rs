@@ -107,6 +107,11 @@ impl Damage {
 }
 
 impl Error {
+    /// Whether it is that a file is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// An I/O error, told apart from a full disk.
     pub(crate) fn io(attempt: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();

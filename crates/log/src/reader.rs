@@ -293,7 +293,8 @@ impl Reader {
         }
         let end = if let At::Sealed(end) = end { end + 1 } else { self.segments.sealed.len() };
         for (at, sealed) in self.segments.sealed.iter().enumerate().take(end).rev() {
-            if !self.may_hold(sealed, hashes)? {
+            // Of one that begins there nothing is looked for, which matters when it can't be read.
+            if before <= Place::new(sealed.first(), 0) || !self.may_hold(sealed, hashes)? {
                 continue;
             }
             let mut ordinal = if before.position < sealed.header.end {

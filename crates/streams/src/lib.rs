@@ -85,7 +85,7 @@ pub use ids::{Generation, GroupId, MemberId, OwnerEpoch, ProducerId, TopicId};
 pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
 pub use newest::{KeyHash, Left, Newest, Remains, Terms};
 pub use partition::{
-    Fetched, LOOKED_THROUGH_BYTES_MAX, Open, OpenUpTo, Partition, PartitionOffsets, Stored, TimeOffset,
+    Fetched, LOOKED_THROUGH_BYTES_MAX, Open, OpenUpTo, Partition, PartitionOffsets, PartitionReach, Stored, TimeOffset,
 };
 pub use partitioner::partition_for_key;
 pub use producers::ActiveProducer;

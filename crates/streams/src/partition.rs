@@ -33,6 +33,15 @@ pub struct PartitionOffsets {
     pub next: Sequence,
 }
 
+/// How far a partition can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionReach {
+    /// Where it begins, and the offset behind the last batch that can be read.
+    pub offsets: PartitionOffsets,
+    /// What was met behind there. `None` when that is where the partition ends.
+    pub unreadable: Option<ReadError>,
+}
+
 /// A batch where it stands.
 #[derive(Debug, Clone, Copy)]
 pub struct Stored<'a> {
@@ -99,18 +108,44 @@ impl Partition {
     /// # Errors
     /// When its last batch can't be read.
     pub fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, ReadError> {
-        let last = history.previous(&[self.tag.tag()], Place::END)?;
+        let PartitionReach { offsets, unreadable } = self.reach(history)?;
+        unreadable.map_or(Ok(offsets), Err)
+    }
+
+    /// Where the partition begins, and where it ends as far as can be read: for who reads what is there of one that lost its last batches.
+    ///
+    /// # Errors
+    /// When no batch near its end can be read.
+    pub fn reach(&self, history: &dyn History) -> Result<PartitionReach, ReadError> {
+        let (last, unreadable) = self.last_readable(history)?;
         // What was let go of may be gone from the log, too.
         let next = last.map_or(Sequence::new(0), |last| last.next_sequence()).max(self.start);
         if self.has_holes {
-            return Ok(PartitionOffsets { start: self.start, next });
+            return Ok(PartitionReach { offsets: PartitionOffsets { start: self.start, next }, unreadable });
         }
         let start = match history.seek(self.tag.tag(), self.start) {
             Ok(first) => first.and_then(|first| first.sequence).map_or(next, |first| first.max(self.start)),
             // There is one, which whoever reads it is told of; the others can be read.
             Err(_) => self.start,
         };
-        Ok(PartitionOffsets { start, next })
+        Ok(PartitionReach { offsets: PartitionOffsets { start, next }, unreadable })
+    }
+
+    /// The last batch that can be read, and why no later one could, if there is one.
+    fn last_readable<'h>(&self, history: &'h dyn History) -> Result<(Option<Entry<'h>>, Option<ReadError>), ReadError> {
+        let (mut before, mut met) = (Place::END, None);
+        for _ in 0..LOOKS_BACK_MAX {
+            let error = match history.previous(&[self.tag.tag()], before) {
+                Ok(last) => return Ok((last, met)),
+                Err(error) => error,
+            };
+            match error.place {
+                Some(place) if place < before => before = place,
+                _ => return Err(met.unwrap_or(error)),
+            }
+            met.get_or_insert(error);
+        }
+        Err(met.expect("it was looked for more than once"))
     }
 
     /// The offset of the first record from `start` on that was committed at a position or later; that of the next one when there
@@ -150,9 +185,14 @@ impl Partition {
         let entry = history.seek(self.tag.tag(), from)?;
         // The batch that holds `from` proves that it is in range; anything else needs a look at the partition's ends.
         if from < self.start || entry.is_none_or(|entry| Stored::new(&entry).base_offset > from) {
-            let PartitionOffsets { start, next } = self.offsets(history)?;
-            if from < start || from > next {
-                return Err(StreamReadError::OffsetOutOfRange { from, start, next });
+            let PartitionReach { offsets: PartitionOffsets { start, next }, unreadable } = self.reach(history)?;
+            match unreadable {
+                // What is asked for may be among what can't be read.
+                Some(error) if from >= next => return Err(error.into()),
+                _ if from < start || from > next => {
+                    return Err(StreamReadError::OffsetOutOfRange { from, start, next });
+                }
+                _ => {}
             }
         }
         let Some(first) = entry else { return Ok(fetched) };
@@ -314,6 +354,9 @@ enum Search {
     /// None is late enough, or there are some that could not be read.
     Unknown,
 }
+
+/// How many batches that can't be read are passed over to find the last that can. Of a segment that is gone, all are passed over at once.
+const LOOKS_BACK_MAX: u32 = 64;
 
 /// How many batches a fetch looks up at a time at most, and how many times as many as the last time.
 const FEW_MAX: usize = 64;

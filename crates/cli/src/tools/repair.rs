@@ -39,15 +39,17 @@ impl Repair {
             writeln!(out, "there is nothing to repair")?;
             return Ok(());
         }
+        if self.yes {
+            // What is in use is not repaired, and nothing is said of what would be.
+            tools::repair(&self.data, &plan)?;
+        }
         for step in &plan.steps {
-            writeln!(out, "{}: {step}", if self.yes { "doing" } else { "would" })?;
+            writeln!(out, "{}: {step}", if self.yes { "done" } else { "would" })?;
         }
         if !plan.stays.is_empty() {
             writeln!(out, "records are lost, and no repair invents them: restore a backup")?;
         }
-        if self.yes {
-            tools::repair(&self.data, &plan)?;
-        } else if !plan.steps.is_empty() {
+        if !self.yes && !plan.steps.is_empty() {
             writeln!(out, "nothing was changed; `quire repair --yes` does it")?;
         }
         match self.yes && plan.stays.is_empty() {

@@ -124,7 +124,10 @@ impl Served {
 
 /// A folder that holds nothing is told how to become a database.
 fn hinted(failure: Failure, folder: &std::path::Path) -> Failure {
-    let is_empty = std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
+    let is_empty = match std::fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
     match failure {
         Failure::Message(message) if is_empty => {
             Failure::new(format!("{message}; `quire serve --data {}` makes one there", folder.display()))

@@ -144,7 +144,13 @@ impl Topics {
                 form.print(out, partitions.as_array().map_or(&[], Vec::as_slice), |partition| {
                     let [number, start, next, bytes] =
                         ["partition", "start", "next", "bytes"].map(|name| word(partition, name));
-                    format!("partition {number:>5}  from offset {start:>10}  next {next:>10}  bytes {bytes:>12}")
+                    let unreadable = match &partition["unreadable"] {
+                        Value::String(why) => format!("  and what can't be read: {why}"),
+                        _ => String::new(),
+                    };
+                    format!(
+                        "partition {number:>5}  from offset {start:>10}  next {next:>10}  bytes {bytes:>12}{unreadable}"
+                    )
                 })
             }),
             Topics::Create { topic, partitions, settings, protect, place } => place.visit(|client| {

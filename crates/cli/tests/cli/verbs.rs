@@ -468,7 +468,7 @@ fn what_is_not_there_is_named() {
     server.ask("POST", "/v1/commit", COMMIT);
     for (verb, message) in [
         (&["consume", "none"][..], "there is no topic \"none\""),
-        (&["consume", "t", "--partition", "7"], "none with number 7"),
+        (&["consume", "t", "--partition", "7"], "no partition 7"),
         (&["consume", "t", "--partition", "0", "--offset", "9"], "offset 9 is out of range"),
         (&["jobs", "show", "77-0"], "there is no job 77-0"),
         (&["jobs", "show", "seven"], "seven"),

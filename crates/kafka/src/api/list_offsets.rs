@@ -130,7 +130,7 @@ fn find(
     let at = |sequence: Sequence| i64::try_from(sequence.get()).expect("an offset has 63 bits");
     match timestamp_ms {
         LATEST => Ok(Listed { offset: at(partition.offsets(history)?.next), timestamp_ms: -1 }),
-        EARLIEST | EARLIEST_LOCAL => Ok(Listed { offset: at(partition.offsets(history)?.start), timestamp_ms: -1 }),
+        EARLIEST | EARLIEST_LOCAL => Ok(Listed { offset: at(partition.start(history)?), timestamp_ms: -1 }),
         0.. => Ok(listed(partition.offset_at_time(history, timestamp_ms)?)),
         MAX_TIMESTAMP => Ok(listed(partition.latest_record(history, latest)?)),
         LATEST_TIERED => Ok(listed(None)),

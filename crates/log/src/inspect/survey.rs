@@ -1,5 +1,6 @@
 //! Which files a shard has, and what its control file says of how far the log reached.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use quire_model::Position;
 
 use crate::control::{self, Known};
 use crate::directory::Directory;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader};
 use crate::storage::Storage;
@@ -107,6 +108,16 @@ impl Survey {
         };
         let files = names.into_iter().map(file).collect();
         Ok(Survey { files, tail, durable, control_is_foreign, directory: Arc::new(directory) })
+    }
+
+    /// That this user may read every file: what it may not is not damaged.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) of the first that it may not.
+    pub(super) fn check_permissions(&self) -> Result<()> {
+        let denied = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
+        let looked = self.files.iter().map(|file| self.directory.read_head(&file.name, 1));
+        looked.filter_map(|head| head.err().filter(denied)).next().map_or(Ok(()), Err)
     }
 
     /// Where the shard is.

@@ -13,8 +13,12 @@ use super::survey::{FileKind, Survey, SurveyedFile};
 use crate::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::recovery::find_record;
+use crate::sealed::is_index_of_another;
+use crate::segment::HEADER_BYTES;
 use crate::statistics::Page;
 use crate::storage::Storage;
+use crate::writer::segment_name;
 
 /// Who is told of what verification meets, in order.
 pub trait Watcher {
@@ -53,7 +57,7 @@ pub struct Totals {
 /// Verifies the shard in a directory.
 ///
 /// # Errors
-/// [`Error::Io`] when the directory can't be listed. What is wrong with a file is a finding.
+/// [`Error::Io`] when the directory can't be listed, or this user may not read a file. What is wrong with a file is a finding.
 pub fn verify(
     storage: &Arc<dyn Storage>,
     shard: &Path,
@@ -61,6 +65,7 @@ pub fn verify(
     watcher: &mut dyn Watcher,
 ) -> Result<Totals> {
     let survey = Survey::of(storage, shard, identity)?;
+    survey.check_permissions()?;
     let mut verifier = Verifier {
         survey: &survey,
         identity,
@@ -83,10 +88,18 @@ struct Verifier<'v> {
     totals: Totals,
     /// The last record that verified.
     before: Mark,
-    /// Whether nothing is missing so far.
+    /// Whether nothing is missing since the last record that verified.
     is_whole: bool,
     /// Up to where a compacted segment stands for what was in others.
     superseded_below: Position,
+}
+
+/// An index that is not what the records of its segment come to.
+enum OtherIndex<'v> {
+    /// It differs from this byte on.
+    Differs(&'v SurveyedFile, u64),
+    /// It is as it was written, for another file of the segment's name.
+    OfAnother(&'v SurveyedFile),
 }
 
 impl<'v> Verifier<'v> {
@@ -146,9 +159,14 @@ impl<'v> Verifier<'v> {
 
     /// A segment whose header does not verify, or that can't be read.
     fn unreadable(&mut self, file: &SurveyedFile, first: Position, is_last: bool, error: &Error) {
-        // One that was made and never synced is no part of the log until a record in it is.
-        let appended = self.survey.tail.is_none_or(|tail| tail >= first);
-        let severity = if is_last && !appended { Severity::Derivable } else { Severity::Lost };
+        // As opening decides: one that was made and never synced is no part of the log until a record in it is.
+        let holds_records = || {
+            let bytes = self.survey.directory.read(&file.name).unwrap_or_default();
+            find_record(bytes.get(HEADER_BYTES..).unwrap_or_default(), first).is_some()
+        };
+        let damaged = matches!(error, Error::Damaged { .. });
+        let is_part = self.survey.durable.map_or_else(holds_records, |durable| durable >= first);
+        let severity = if is_last && damaged && !is_part { Severity::Derivable } else { Severity::Lost };
         let (offset, message) = match error {
             Error::Damaged { offset, message, .. } => (*offset, message.clone()),
             other => (0, other.to_string()),
@@ -168,10 +186,14 @@ impl<'v> Verifier<'v> {
             self.find(Severity::Lost, Part::Log, file, 40, Some(first), message);
         }
         if first != expected || previous != self.before.chain {
-            let message = format!(
+            let mut message = format!(
                 "it begins with record {first} after checksum {previous:08x}, and the log before it ends with record {} and {:08x}",
                 self.before.position, self.before.chain
             );
+            let gone = segment_name(expected);
+            if first > expected && !self.survey.files.iter().any(|file| file.name == gone) {
+                message += &format!("; {gone} is gone");
+            }
             // Damage before it has been named already.
             if self.is_whole {
                 self.find(Severity::Lost, Part::Log, file, 36, Some(expected), message);
@@ -201,16 +223,20 @@ impl<'v> Verifier<'v> {
         });
         self.length(file, segment, next);
         // Where a record does not verify, no index follows from the segment; that has been told.
-        if !is_damaged && let Some((index, at)) = self.other_index(first, segment, end) {
+        if !is_damaged && let Some(other) = self.other_index(first, segment, end) {
             let behind = self.before.position.next();
-            match next.filter(|next| segment.compacted().is_none() && behind < *next) {
+            match (next.filter(|next| segment.compacted().is_none() && behind < *next), other) {
                 // It is what is left of the segment that differs.
-                Some(next) => {
+                (Some(next), _) => {
                     let message = format!("its records end here, and the next segment begins with record {next}");
                     self.find(Severity::Lost, Part::Log, file, end, Some(behind), message);
                     self.is_whole = false;
                 }
-                None => {
+                (None, OtherIndex::OfAnother(index)) => {
+                    let message = "it belongs to the segment as it was before a compaction, or will be behind one that is at work; what opens the log makes it anew";
+                    self.find(Severity::Note, Part::Index, index, 0, Some(first), message.to_owned());
+                }
+                (None, OtherIndex::Differs(index, at)) => {
                     let message = "it is not the index that the segment comes to; quire repair makes it anew, and so does a database at work when it reads or scrubs it".to_owned();
                     self.find(Severity::Derivable, Part::Index, index, at, Some(first), message);
                 }
@@ -242,19 +268,27 @@ impl<'v> Verifier<'v> {
         self.find(severity, Part::Log, file, bytes, None, message);
     }
 
-    /// The index of a segment, when it is not that which the records up to byte `end` come to, and where it differs.
-    fn other_index(&self, first: Position, segment: &SegmentFile, end: u64) -> Option<(&'v SurveyedFile, u64)> {
+    /// The index of a segment, when it is not that which the records up to byte `end` come to.
+    fn other_index(&self, first: Position, segment: &SegmentFile, end: u64) -> Option<OtherIndex<'v>> {
         let file = self.survey.files.iter().find(|file| file.kind == FileKind::Index(first))?;
         let expected = segment.index(end)?;
-        // One that went away meanwhile is not missed: it is made anew.
-        let found = self.survey.directory.read(&file.name).ok()?;
+        let found = match self.survey.directory.read(&file.name) {
+            Ok(found) => found,
+            // One that went away meanwhile is not missed: it is made anew.
+            Err(error) if error.is_missing() => return None,
+            Err(_) => return Some(OtherIndex::Differs(file, 0)),
+        };
         let differs = expected.iter().zip(&found).position(|(expected, found)| expected != found);
         let at = differs.or_else(|| (expected.len() != found.len()).then(|| expected.len().min(found.len())))?;
-        Some((file, at as u64))
+        Some(match is_index_of_another(&found, segment.bytes()) {
+            true => OtherIndex::OfAnother(file),
+            false => OtherIndex::Differs(file, at as u64),
+        })
     }
 
     fn record(&mut self, path: &Path, record: &Record<'_>) {
         self.before = record.mark();
+        self.is_whole = true;
         self.totals.records += 1;
         self.totals.entries += u64::from(record.entry_count());
         self.totals.bytes += u64::from(record.length());
@@ -272,8 +306,10 @@ impl<'v> Verifier<'v> {
         torn: bool,
     ) {
         match next {
-            None if torn && self.survey.durable.is_some_and(|durable| durable < position) => {
-                let message = format!("{message}: a torn tail, of which nothing was synced; opening cuts it");
+            // As opening decides: what looks like one is one, unless it is known to have been synced.
+            None if torn && self.survey.durable.is_none_or(|durable| durable < position) => {
+                let message =
+                    format!("{message}: a torn tail, of which nothing is known to have been synced; opening cuts it");
                 self.find(Severity::Derivable, Part::Tail, file, offset, Some(position), message);
             }
             None => self.find(Severity::Lost, Part::Log, file, offset, Some(position), message),

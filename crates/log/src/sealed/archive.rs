@@ -250,11 +250,8 @@ impl Archive {
 
     /// Notes what of a segment's file is damaged beside its records, or that it is gone.
     pub(crate) fn look_at(&self, sealed: &Sealed) {
-        if self.map_segment(sealed).is_err_and(|error| is_missing(&error)) {
-            let last = sealed.header.end.get() - 1;
-            let message = format!("it is gone, and with it what stood in the records up to {last}");
-            self.note(self.damage_of(sealed.first(), 0, sealed.first(), message));
-        }
+        // What is damaged is noted; that there is no memory, or no handle left, is for who reads it to meet.
+        let _ = self.map_segment(sealed);
     }
 
     /// Maps a segment that is what it was when the log was opened, or what is left of it; that it is not whole is noted as damage.
@@ -262,11 +259,11 @@ impl Archive {
     fn map_segment(&self, sealed: &Sealed) -> Result<(Image, Result<SegmentHeader>)> {
         let error = match self.map_known(sealed) {
             Ok((image, of)) => return Ok((image, Ok(of))),
-            // It was gone when the log was opened, or others have put another in its place since.
-            Err(error) if is_missing(&error) => {
-                let path = self.directory.path_of(&segment_name(sealed.first()));
-                let known = self.damage().into_iter().find(|damage| damage.path == path);
-                return Err(known.map_or(error, Damage::into_error));
+            // Who compacts it away has it held first, by everyone who has the log open: it was lost, before the log was opened or since.
+            Err(error) if error.is_missing() => {
+                let last = sealed.header.end.get() - 1;
+                let message = format!("it is gone, and with it what stood in the records up to {last}");
+                return Err(self.note(self.damage_of(sealed.first(), 0, sealed.first(), message)).into_error());
             }
             Err(error) => error,
         };
@@ -470,10 +467,6 @@ impl Archive {
     }
 }
 
-fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
-}
-
 /// Takes one out of those that stay mapped.
 fn let_go(all: &mut VecDeque<Arc<Open>>, open: Option<&Arc<Open>>) {
     if let Some(open) = open {
@@ -483,5 +476,9 @@ fn let_go(all: &mut VecDeque<Arc<Open>>, open: Option<&Arc<Open>>) {
 
 fn unreadable(error: &Error) -> ReadError {
     let kind = if matches!(error, Error::Io { .. }) { ReadErrorKind::Io } else { ReadErrorKind::Damaged };
-    ReadError { kind, place: None, message: error.to_string() }
+    let place = match error {
+        Error::Damaged { position, .. } => position.map(|position| Place::new(position, 0)),
+        _ => None,
+    };
+    ReadError { kind, place, message: error.to_string() }
 }

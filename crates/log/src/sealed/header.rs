@@ -8,6 +8,7 @@ use super::blocks::{BLOCK_BYTES, checksums};
 use crate::checksum::crc32c_of_two;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::segment::SegmentHeader;
 
 /// The bytes of an index's header, without the checksums of the body.
 pub(super) const HEADER_BYTES: usize = 128;
@@ -44,6 +45,15 @@ pub(crate) struct IndexHeader {
     pub(crate) lists_bytes: u64,
     pub(crate) numbered_bytes: u64,
     pub(crate) filter_bytes: u64,
+}
+
+/// Whether these bytes of an index are as they were written, but for another segment file than the one that begins with these.
+pub(crate) fn is_index_of_another(index: &[u8], segment: &[u8]) -> bool {
+    let Ok(Some((header, stored))) = IndexHeader::decode(index, Path::new("")) else { return false };
+    let body = index.get(header.body_at()..).unwrap_or_default();
+    header.segment != SegmentHeader::crc_of(segment)
+        && body.len() as u64 == header.body_bytes()
+        && checksums(body).eq(stored)
 }
 
 impl IndexHeader {

@@ -30,7 +30,7 @@ use quire_model::Position;
 pub(crate) use archive::Archive;
 pub(crate) use build::{Built, Numbers, build, numbers_encoded};
 pub use file::{IndexFile, NumberedTag};
-pub(crate) use header::IndexHeader;
+pub(crate) use header::{IndexHeader, is_index_of_another};
 pub(crate) use image::Image;
 pub(crate) use index::Numbered;
 pub(crate) use open::{Flaw, Open};

@@ -131,6 +131,27 @@ fn segments_that_are_gone_are_named_and_the_others_are_read() {
 }
 
 #[test]
+fn a_segment_that_goes_while_the_log_is_open_is_named_by_the_read_that_misses_it_and_by_a_scrub() {
+    let (snapshot, whole) = closed();
+    let segments = snapshot.segments();
+    for reads in [true, false] {
+        let shard = snapshot.shard();
+        let opened = shard.open();
+        std::fs::remove_file(shard.path().join(&segments[1])).unwrap();
+        match reads {
+            true => assert_eq!(
+                records(&refused(&opened, &whole, &[&segments[1]])).len() as u64,
+                first_of(&segments[2]) - first_of(&segments[1])
+            ),
+            false => drop(opened.log.scrub()),
+        }
+        let damage = opened.log.damage();
+        assert_eq!(damage.len(), 1, "{damage:?}");
+        assert!(damage[0].path.ends_with(&segments[1]) && damage[0].message.contains("it is gone"), "{damage:?}");
+    }
+}
+
+#[test]
 fn what_is_neither_the_segment_nor_damaged_is_refused() {
     let (snapshot, _) = closed();
     let segments = snapshot.segments();

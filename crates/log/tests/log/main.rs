@@ -12,6 +12,7 @@ mod compaction;
 mod company;
 mod control;
 mod damage;
+mod forbidden;
 mod lost;
 mod oracle;
 mod packed;

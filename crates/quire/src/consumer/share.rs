@@ -5,7 +5,7 @@ use quire_model::Sequence;
 use super::{Consumer, Lease, Share, Sharing};
 use crate::commit::Commit;
 use crate::error::{Error, ErrorKind, Result};
-use crate::streams::{Committer, Owned, OwnerEpoch, PartitionOffsets};
+use crate::streams::{Committer, Owned, OwnerEpoch};
 
 /// What a look at a member's share found.
 enum Found {
@@ -42,8 +42,9 @@ impl Consumer<'_> {
 
     /// Where a partition is begun in which the group has committed nothing.
     pub(super) fn begin(&self, partition: u32, from_start: bool) -> Result<Sequence> {
-        let PartitionOffsets { start, next } = self.database.topic(self.topic).offsets(partition)?;
-        Ok(if from_start { start } else { next })
+        let topic = self.database.topic(self.topic);
+        // What can't be read at its end is met there, and not before.
+        Ok(if from_start { topic.reach(partition)?.offsets.start } else { topic.offsets(partition)?.next })
     }
 
     /// Takes in what the group's members read by now: what is another's goes, what is new begins where the group goes on.

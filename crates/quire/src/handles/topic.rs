@@ -15,8 +15,8 @@ use crate::handles::commit_one;
 use crate::outcome::Refused;
 use crate::streams::wire::{Batch, BatchBuilder, Codec};
 use crate::streams::{
-    Command, Committer, PartitionOffsets, Produced, Reply, StreamReadError, TimeOffset, TopicChanges, TopicId,
-    TopicRef, TopicSettings,
+    Command, Committer, PartitionOffsets, PartitionReach, Produced, Reply, StreamReadError, TimeOffset, TopicChanges,
+    TopicId, TopicRef, TopicSettings,
 };
 use crate::ticket::Ticket;
 
@@ -54,14 +54,16 @@ pub struct TopicStatistics {
 }
 
 /// What a partition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionStatistics {
     /// The partition.
     pub partition: u32,
     /// The offset of the first record that is there.
     pub start: Sequence,
-    /// The offset that the next record gets.
+    /// The offset that the next record gets; where there is something `unreadable`, that behind the last record that can be read.
     pub next: Sequence,
+    /// Why it can't be told where the partition ends.
+    pub unreadable: Option<String>,
     /// The bytes of its batches, up to one part in 32 too many.
     pub bytes: u64,
 }
@@ -166,8 +168,9 @@ impl<'a> Topic<'a> {
         let (settings, protected_for, partitions) = found.wait()?.ok_or_else(|| self.not_found())?;
         let history = self.database.history();
         let partitions = partitions.into_iter().map(|(partition, found, bytes)| {
-            let PartitionOffsets { start, next } = found.offsets(&history)?;
-            Ok(PartitionStatistics { partition, start, next, bytes })
+            let PartitionReach { offsets: PartitionOffsets { start, next }, unreadable } = found.reach(&history)?;
+            let unreadable = unreadable.map(|error| error.to_string());
+            Ok(PartitionStatistics { partition, start, next, unreadable, bytes })
         });
         Ok(TopicStatistics { settings, protected_for, partitions: partitions.collect::<Result<_>>()? })
     }
@@ -187,13 +190,24 @@ impl<'a> Topic<'a> {
     /// Where a partition begins and ends.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`].
+    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`], also when its last batch can't be read:
+    /// [`Topic::statistics`] says how far it can.
     pub fn offsets(&self, partition: u32) -> Result<PartitionOffsets> {
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(self.name)?;
             Some(view.streams.offsets(view.history, topic.id, partition))
         })?;
         found.ok_or_else(|| self.not_found())?.map_err(unreadable)
+    }
+
+    /// How far a partition can be read.
+    pub(crate) fn reach(&self, partition: u32) -> Result<PartitionReach> {
+        let found = self.database.read_published(|view| {
+            let topic = view.streams.topic_named(self.name)?;
+            Some(view.streams.partition(topic.id, partition))
+        })?;
+        let found = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
+        Ok(found.reach(&self.database.history())?)
     }
 
     /// Reads the records from an offset on, copied: at most `bytes_max` bytes of batches, and at least one batch. Writers go

@@ -6,6 +6,7 @@
 //! The log up to the durable mark never changes, so nobody has to be stopped. Files that a former backup has with the same
 //! bytes are hard links to it: both keep them, and the disk keeps them once. Nothing is ever linked to the database itself.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -237,15 +238,18 @@ pub(super) fn refuse_within(what: &str, folder: &Path, to: &Path) -> Result<()> 
     }
 }
 
-/// Makes a folder with the shard's folder in it, where there is nothing yet.
+/// Makes a folder with the shard's folder in it, where there is nothing yet, or only what one that was interrupted here left.
 pub(super) fn make_empty(storage: &dyn Storage, folder: &Path) -> Result<()> {
     let failed = |error| Error::io("make", folder, error);
     let above = storage.create_directories(folder).map_err(failed)?;
-    if !storage.list(folder).map_err(failed)?.is_empty() {
+    let shard = Meta::shard_name(0);
+    let is_left =
+        |name: &OsString| *name == *shard && storage.list(&folder.join(&shard)).is_ok_and(|names| names.is_empty());
+    if !storage.list(folder).map_err(failed)?.iter().all(is_left) {
         let message = format!("{} is not empty; name a new folder", folder.display());
         return Err(Error::new(ErrorKind::Invalid, message));
     }
-    storage.create_directories(&folder.join(Meta::shard_name(0))).map_err(failed)?;
+    storage.create_directories(&folder.join(&shard)).map_err(failed)?;
     let all = std::iter::once(folder).chain(above.iter().map(PathBuf::as_path));
     all.into_iter().try_for_each(|path| sync_folder(storage, path)).map_err(failed)
 }

@@ -140,7 +140,7 @@ pub(super) fn identity(storage: &Arc<dyn Storage>, database: &Path, findings: &m
 /// Whether there is a file or a folder of this name; one that can't be opened is there.
 fn is_there(storage: &dyn Storage, path: &Path) -> bool {
     let opened = storage.open(path, Access::Read);
-    opened.err().is_none_or(|error| error.kind() != io::ErrorKind::NotFound)
+    opened.err().is_none_or(|error| !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
 /// A checkpoint that verified on its own.

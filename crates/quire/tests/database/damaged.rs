@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
-use quire::{Background, Database, Durability, Duty, ErrorKind};
+use quire::{Background, ConsumerSettings, Database, Durability, Duty, ErrorKind, Message, Sequence};
 
 use crate::support::{Place, files};
 
@@ -126,4 +126,53 @@ fn a_database_that_lost_a_segment_behind_its_checkpoint_serves_the_rest_and_lets
         assert_eq!(read.events.len(), 11);
         assert_eq!(Some(read.events[10].position), appended.last);
     }
+}
+
+#[test]
+fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
+    let place = Place::new();
+    let builder = || place.builder(Durability::Os).background(Background::Caller);
+    let database = builder().open().expect("opened");
+    let produce = |topic: &str, number: u64| {
+        let value = format!("message {number:04} {}", "x".repeat(3000));
+        database.topic(topic).produce(&Message::new(&value)).expect("produced");
+    };
+    (0..EVENTS).for_each(|number| produce("gone", number));
+    let behind = files(&place.shard(), ".log").len();
+    // What comes last of the one topic is followed by so much of another that its segment is sealed.
+    (0..EVENTS).for_each(|number| produce("other", number));
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    drop(database);
+    fs::remove_file(&files(&place.shard(), ".log")[behind - 1]).expect("removed");
+
+    let database = builder().open().expect("opened");
+    let topic = database.topic("gone");
+    assert_eq!(topic.offsets(0).expect_err("where it ends is not known").kind(), ErrorKind::Damaged);
+    let told = topic.statistics().expect("as far as it can be read").partitions.remove(0);
+    let end = told.next;
+    assert!(0 < end.get() && end.get() < EVENTS && told.unreadable.is_some(), "{told:?}");
+    let read = topic.fetch(0, Sequence::new(0), usize::MAX).expect("the rest is served");
+    assert_eq!((read.records.len() as u64, read.next_offset), (end.get(), end));
+    // Whoever has read more than that is told of damage, and not that there never was so much.
+    for from in [end, Sequence::new(EVENTS - 1), Sequence::new(EVENTS)] {
+        let error = topic.fetch(0, from, usize::MAX).expect_err("it is gone");
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{from}: {error}");
+    }
+    // A group that has read nothing begins, and is told when it comes to what is gone.
+    let mut consumer = topic.consumer("group", ConsumerSettings::default()).expect("begun");
+    let mut handed = 0;
+    let met = loop {
+        match consumer.poll() {
+            Ok(Some(delivery)) => handed += delivery.records().len() as u64,
+            Ok(None) => panic!("damage is told"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((handed, met.kind()), (end.get(), ErrorKind::Damaged));
+    assert_eq!(database.topic("other").offsets(0).expect("whole").next, Sequence::new(EVENTS));
+    // The next message goes on with the number that was due, and shows where the partition ends.
+    let next = topic.produce(&Message::new(b"one more")).expect("produced").base_offset;
+    assert_eq!((next, topic.offsets(0).expect("whole").next), (Sequence::new(EVENTS), Sequence::new(EVENTS + 1)));
+    assert_eq!(topic.fetch(0, next, usize::MAX).expect("there").records.len(), 1);
 }

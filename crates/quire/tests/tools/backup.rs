@@ -253,6 +253,21 @@ fn half_a_restored_database_is_none() {
 }
 
 #[test]
+fn a_restore_goes_on_where_one_that_had_hardly_begun_was_killed() {
+    let place = Place::made(40);
+    take(&place, "backup", None);
+    let restored = place.beside("restored");
+    // A folder of which nothing says yet what it is to be.
+    fs::create_dir_all(restored.join("shard-0000")).expect("made");
+    restore(&place.beside("backup"), &restored, None, &mut |_, _| ()).expect("restored");
+    assert!(log(&restored) == log(&place.path()));
+    // Where there is anything, nothing is put.
+    fs::create_dir_all(place.beside("other/shard-0000/more")).expect("made");
+    let refused = restore(&place.beside("backup"), &place.beside("other"), None, &mut |_, _| ());
+    assert_eq!(refused.expect_err("it is not empty").kind(), ErrorKind::Invalid);
+}
+
+#[test]
 fn a_restored_database_shares_no_file_with_the_backups_that_it_came_from() {
     let place = Place::made(40);
     take(&place, "first", None);

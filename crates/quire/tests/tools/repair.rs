@@ -54,6 +54,22 @@ fn whatever_follows_from_the_log_is_made_anew() {
 }
 
 #[test]
+fn a_torn_tail_is_repaired_though_a_repair_that_was_killed_has_removed_the_control_file() {
+    let files = Place::made(40).files();
+    let last = named(&files, ".log").pop().expect("segments");
+    let mut torn = files.clone();
+    let end = records(&files[&last]).pop().expect("records").end;
+    torn.get_mut(&last).expect("there")[end..end + 200].fill(0xa5);
+    for control in [None, Some(vec![])] {
+        assert_repaired(&files, |damaged| {
+            damaged.clone_from(&torn);
+            damaged.remove("shard-0000/control");
+            damaged.extend(control.map(|bytes| ("shard-0000/control".to_owned(), bytes)));
+        });
+    }
+}
+
+#[test]
 fn what_is_lost_stays_and_is_said() {
     let mut files = Place::made(40).files();
     let name = named(&files, ".log").remove(1);

@@ -187,6 +187,46 @@ fn a_checkpoint_of_another_state_does_not_agree() {
 }
 
 #[test]
+fn damage_hides_no_other_behind_it() {
+    let mut files = Place::made(60).files();
+    let segments = named(&files, ".log");
+    let record = records(&files[&segments[0]])[1].clone();
+    files.get_mut(&segments[0]).expect("there")[record.start + 50] ^= 1;
+    files.remove(&segments[2]).expect("there");
+    let verification = verified(&place_of(&files));
+    assert_found(&verification, Severity::Lost, Part::Log, &segments[0]);
+    assert_found(&verification, Severity::Lost, Part::Log, &segments[3]);
+    let gone = segments[2].rsplit('/').next().expect("a name");
+    let says = |finding: &quire::tools::Finding| finding.message.contains(&format!("{gone} is gone"));
+    assert!(verification.findings.iter().any(says), "{verification:#?}");
+}
+
+#[test]
+fn an_index_of_before_a_compaction_is_a_leftover_and_no_damage() {
+    for place in Place::compacted_and_packed() {
+        let mut files = place.files();
+        let compacted = named(&files, ".log").into_iter().find(|name| files[name].starts_with(b"QUIRECMP"));
+        let index = compacted.expect("something was compacted").replace(".log", ".idx");
+        // As if it had been written for a file with another header: whole in itself.
+        let bytes = files.get_mut(&index).expect("there");
+        bytes[36] ^= 1;
+        let head = 128 + bytes_of_checksums(bytes);
+        let crc = quire_log::crc32c(&[&bytes[..12], &bytes[16..head]].concat());
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        let verification = verified(&place_of(&files));
+        assert_found(&verification, Severity::Note, Part::Index, &index);
+        assert_eq!(verification.worst(), Some(Severity::Note), "{verification:#?}");
+        assert_found(&found(&files, &index, |bytes| bytes[head] ^= 1), Severity::Derivable, Part::Index, &index);
+    }
+}
+
+/// How many bytes the checksums of an index take, as the format page says: four for each block of its body.
+fn bytes_of_checksums(index: &[u8]) -> usize {
+    let blocks = (1..).find(|blocks| (index.len() - 128 - 4 * blocks).div_ceil(4096) == *blocks);
+    4 * blocks.expect("a body")
+}
+
+#[test]
 fn a_torn_tail_that_was_never_synced_is_derivable() {
     let place = Place::new();
     let database = place.open();

@@ -131,7 +131,8 @@ impl<'a> Records<'a> {
         }
         self.rest = &self.rest[end..];
         self.offset_delta_min = offset_delta + 1;
-        let headers = Headers { count: 0, encoded: &[] };
+        // Whoever keeps a record keeps where its parts lie, be they empty.
+        let headers = Headers { count: 0, encoded: &record[end..] };
         Some(Record { offset_delta, timestamp_ms: self.timestamp_ms(unzigzag(timestamp_delta)), key, value, headers })
     }
 
@@ -315,6 +316,8 @@ mod tests {
             match short.short_record() {
                 Some(record) => {
                     prop_assert_eq!(any.record(), Ok(record));
+                    let empty = record.headers.bytes().as_ptr_range();
+                    prop_assert!(empty.is_empty() && bytes.as_ptr_range().contains(&empty.start.wrapping_sub(1)));
                     prop_assert_eq!((short.rest, short.offset_delta_min), (any.rest, any.offset_delta_min));
                 }
                 None => prop_assert_eq!((short.rest, short.offset_delta_min), (&bytes[..], min)),

@@ -1,0 +1,79 @@
+//! A shard some of whose files this user may not read: nothing is said of what they hold.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quire_log::inspect::{Finding, Record, Watcher, verify};
+use quire_log::{Access, Disk, Durability, Error, Mark, Storage, StoredFile};
+
+use crate::shard::{IDENTITY, filled};
+
+/// The disk, of which files whose names end so may not be read.
+#[derive(Debug)]
+struct Forbidden(Disk, &'static str);
+
+impl Storage for Forbidden {
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        self.0.list(directory)
+    }
+
+    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.0.create_directories(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_directory(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        match path.to_string_lossy().ends_with(self.1) {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => self.0.open(path, access),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+}
+
+/// Who is told what is found, and of nothing else.
+#[derive(Default)]
+struct Found(Vec<Finding>);
+
+impl Watcher for Found {
+    fn record(&mut self, _: &Path, _: &Record<'_>) {}
+
+    fn gap(&mut self) {}
+
+    fn compacted(&mut self, _: Mark) {}
+
+    fn finding(&mut self, finding: Finding) {
+        self.0.push(finding);
+    }
+
+    fn progress(&mut self, _: u64, _: u64) {}
+}
+
+#[test]
+fn what_may_not_be_read_is_not_taken_for_lost() {
+    let (shard, opened) = filled(Durability::Os, 60);
+    drop(opened);
+    for name in [".log", ".idx", "control"] {
+        let storage: Arc<dyn Storage> = Arc::new(Forbidden(Disk, name));
+        let mut found = Found::default();
+        let error = verify(&storage, shard.path(), IDENTITY, &mut found).expect_err("it may not be read");
+        assert!(matches!(&error, Error::Io { path, .. } if path.to_string_lossy().ends_with(name)), "{error}");
+        assert_eq!(found.0, []);
+    }
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
+    let mut found = Found::default();
+    verify(&storage, shard.path(), IDENTITY, &mut found).expect("verified");
+    assert_eq!(found.0, []);
+}
