@@ -346,11 +346,11 @@ impl<'h> Reading<'_, 'h> {
                 Ok(Some(entry)) => entry.place,
                 Ok(None) => continue,
                 // It is told in its turn: what stands before it may be read by other walks.
-                Err(ReadError { place: Some(place), kind, message }) => {
-                    cursor.failed = Some(ReadError { place: Some(place), kind, message });
+                Err(error) => {
+                    let Some(place) = error.place else { return Err(error) };
+                    cursor.failed = Some(error);
                     place
                 }
-                Err(error) => return Err(error),
             };
             self.queue.push(Reverse((self.rank(place), index)));
         }

@@ -63,6 +63,8 @@ pub struct ReadError {
     pub kind: ReadErrorKind,
     /// Where the entry should have been, when that is known.
     pub place: Option<Place>,
+    /// Where what can't be read begins, when that is known: at the entry, or before it where more is lost. What stands before can be looked for.
+    pub begins: Option<Place>,
     /// What was met, in which file, at which byte.
     pub message: String,
 }
@@ -81,12 +83,12 @@ pub enum ReadErrorKind {
 impl ReadError {
     /// Bytes that are not as they were written, of the entry at this place when it is known.
     pub fn damaged(place: Option<Place>, message: impl Into<String>) -> Self {
-        ReadError { kind: ReadErrorKind::Damaged, place, message: message.into() }
+        ReadError { kind: ReadErrorKind::Damaged, place, begins: place, message: message.into() }
     }
 
     /// A question about a past that was let go of.
     pub fn gone(message: impl Into<String>) -> Self {
-        ReadError { kind: ReadErrorKind::Gone, place: None, message: message.into() }
+        ReadError { kind: ReadErrorKind::Gone, place: None, begins: None, message: message.into() }
     }
 }
 

@@ -139,8 +139,8 @@ impl Partition {
                 Ok(last) => return Ok((last, met)),
                 Err(error) => error,
             };
-            match error.place {
-                Some(place) if place < before => before = place,
+            match error.begins {
+                Some(begins) if begins < before => before = begins,
                 _ => return Err(met.unwrap_or(error)),
             }
             met.get_or_insert(error);

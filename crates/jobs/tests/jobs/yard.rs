@@ -96,7 +96,7 @@ struct Unreadable<'l> {
 impl History for Unreadable<'_> {
     fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
         if place == self.entry {
-            return Err(ReadError { kind: self.kind, place: Some(place), message: "a flipped bit".into() });
+            return Err(ReadError { kind: self.kind, ..ReadError::damaged(Some(place), "a flipped bit") });
         }
         self.log.entry(place)
     }

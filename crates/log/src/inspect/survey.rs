@@ -110,13 +110,16 @@ impl Survey {
         Ok(Survey { files, tail, durable, control_is_foreign, directory: Arc::new(directory) })
     }
 
-    /// That this user may read every file: what it may not is not damaged.
+    /// That this user may read every file that holds something: what it may not is not damaged.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) of the first that it may not.
     pub(super) fn check_permissions(&self) -> Result<()> {
         let denied = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
-        let looked = self.files.iter().map(|file| self.directory.read_head(&file.name, 1));
+        let holds = |file: &&SurveyedFile| {
+            !matches!(file.kind, FileKind::Lock | FileKind::Spare | FileKind::Unfinished | FileKind::Unknown)
+        };
+        let looked = self.files.iter().filter(holds).map(|file| self.directory.read_head(&file.name, 1));
         looked.filter_map(|head| head.err().filter(denied)).next().map_or(Ok(()), Err)
     }
 

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::recovery::find_record;
 use crate::sealed::is_index_of_another;
-use crate::segment::HEADER_BYTES;
+use crate::segment::{HEADER_BYTES, SegmentHeader};
 use crate::statistics::Page;
 use crate::storage::Storage;
 use crate::writer::segment_name;
@@ -159,14 +159,16 @@ impl<'v> Verifier<'v> {
 
     /// A segment whose header does not verify, or that can't be read.
     fn unreadable(&mut self, file: &SurveyedFile, first: Position, is_last: bool, error: &Error) {
-        // As opening decides: one that was made and never synced is no part of the log until a record in it is.
-        let holds_records = || {
+        // As opening decides: one that was made and never synced is no part of the log until a record in it is. A whole header is that of
+        // another log, or of a newer version, and such a file is refused.
+        let is_part = || {
             let bytes = self.survey.directory.read(&file.name).unwrap_or_default();
-            find_record(bytes.get(HEADER_BYTES..).unwrap_or_default(), first).is_some()
+            let records = bytes.get(HEADER_BYTES..).unwrap_or_default();
+            SegmentHeader::is_whole(&bytes)
+                || self.survey.durable.map_or_else(|| find_record(records, first).is_some(), |durable| durable >= first)
         };
-        let damaged = matches!(error, Error::Damaged { .. });
-        let is_part = self.survey.durable.map_or_else(holds_records, |durable| durable >= first);
-        let severity = if is_last && damaged && !is_part { Severity::Derivable } else { Severity::Lost };
+        let derivable = is_last && matches!(error, Error::Damaged { .. }) && !is_part();
+        let severity = if derivable { Severity::Derivable } else { Severity::Lost };
         let (offset, message) = match error {
             Error::Damaged { offset, message, .. } => (*offset, message.clone()),
             other => (0, other.to_string()),

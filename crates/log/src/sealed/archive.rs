@@ -476,9 +476,10 @@ fn let_go(all: &mut VecDeque<Arc<Open>>, open: Option<&Arc<Open>>) {
 
 fn unreadable(error: &Error) -> ReadError {
     let kind = if matches!(error, Error::Io { .. }) { ReadErrorKind::Io } else { ReadErrorKind::Damaged };
-    let place = match error {
+    // It may be of a whole segment: where in it the entry stands is not known.
+    let begins = match error {
         Error::Damaged { position, .. } => position.map(|position| Place::new(position, 0)),
         _ => None,
     };
-    ReadError { kind, place, message: error.to_string() }
+    ReadError { kind, place: None, begins, message: error.to_string() }
 }

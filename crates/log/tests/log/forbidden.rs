@@ -72,8 +72,10 @@ fn what_may_not_be_read_is_not_taken_for_lost() {
         assert!(matches!(&error, Error::Io { path, .. } if path.to_string_lossy().ends_with(name)), "{error}");
         assert_eq!(found.0, []);
     }
-    let storage: Arc<dyn Storage> = Arc::new(Disk);
-    let mut found = Found::default();
-    verify(&storage, shard.path(), IDENTITY, &mut found).expect("verified");
-    assert_eq!(found.0, []);
+    // What is only there to be locked holds nothing.
+    for storage in [Arc::new(Disk) as Arc<dyn Storage>, Arc::new(Forbidden(Disk, "seat-00"))] {
+        let mut found = Found::default();
+        verify(&storage, shard.path(), IDENTITY, &mut found).expect("verified");
+        assert_eq!(found.0, []);
+    }
 }

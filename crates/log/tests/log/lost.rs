@@ -2,7 +2,7 @@
 //! what is lost is named; everything else is read, and the log goes on.
 
 use quire_log::{Durability, Error, Opened, Settings};
-use quire_model::{History, Place, ReadErrorKind, Tag};
+use quire_model::{History, Place, Position, ReadErrorKind, Tag};
 
 use crate::compaction::{checkpoint, compact, is_even};
 use crate::shard::{Read, Shard, Snapshot, append, contents, filled, sample, settings};
@@ -123,6 +123,8 @@ fn segments_that_are_gone_are_named_and_the_others_are_read() {
         let opened = shard.open();
         let error = opened.log.reader().entry(lost[0]).unwrap_err();
         assert!(error.to_string().contains(names[0]), "{error}");
+        // Where in it the entry stood is not known: who reads from behind its beginning on would take it for one that is none of theirs.
+        assert_eq!((error.place, error.begins), (None, Some(Place::new(Position::new(first_of(names[0])), 0))));
         drop(opened);
         // Without its index nobody knows what it held.
         let unknown = without.without(&names[0].replace(".log", ".idx")).shard();

@@ -129,6 +129,41 @@ fn a_database_that_lost_a_segment_behind_its_checkpoint_serves_the_rest_and_lets
 }
 
 #[test]
+fn events_of_a_segment_that_is_gone_are_missed_from_wherever_one_reads() {
+    let place = Place::new();
+    let builder = || place.builder(Durability::Os).background(Background::Caller);
+    let database = builder().open().expect("opened");
+    let append = |number: u64| {
+        let data = format!("event {number:04} {}", "x".repeat(3000));
+        let event = NewEvent::new(if number % 2 == 0 { "Even" } else { "Odd" }).data(data.as_bytes());
+        database.events("store").append([event]).expect("appended");
+    };
+    (1..=EVENTS).for_each(append);
+    database.sync().expect("synced");
+    while database.carry_out(Duty::Seal).expect("sealed") {}
+    drop(database);
+    let segments = files(&place.shard(), ".log");
+    let first_of = |segment: &Path| -> u64 {
+        let name = segment.file_stem().and_then(|name| name.to_str()).expect("text");
+        name.parse().expect("a number")
+    };
+    // Each record holds one event; the store's own stands in the first.
+    let gone = first_of(&segments[1])..first_of(&segments[2]);
+    assert!(gone.end - gone.start > 3, "{gone:?}");
+    fs::remove_file(&segments[1]).expect("removed");
+    let database = builder().open().expect("opened");
+    let of_type = |event_type| QueryItem::new().event_type(event_type);
+    // One walk, and two that are merged.
+    for query in [Query::all(), Query::from(of_type("Odd")).or(of_type("Even"))] {
+        for after in gone.start - 2..gone.end - 1 {
+            let forwards = ReadOptions { after: EventPosition::new(after), ..ReadOptions::default() };
+            let read = database.events("store").read(&query, forwards);
+            assert_eq!(read.expect_err("some are gone").kind(), ErrorKind::Damaged, "after {after}");
+        }
+    }
+}
+
+#[test]
 fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
     let place = Place::new();
     let builder = || place.builder(Durability::Os).background(Background::Caller);
