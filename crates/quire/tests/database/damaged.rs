@@ -135,7 +135,7 @@ fn events_of_a_segment_that_is_gone_are_missed_from_wherever_one_reads() {
     let database = builder().open().expect("opened");
     let append = |number: u64| {
         let data = format!("event {number:04} {}", "x".repeat(3000));
-        let event = NewEvent::new(if number % 2 == 0 { "Even" } else { "Odd" }).data(data.as_bytes());
+        let event = NewEvent::new(if number.is_multiple_of(2) { "Even" } else { "Odd" }).data(data.as_bytes());
         database.events("store").append([event]).expect("appended");
     };
     (1..=EVENTS).for_each(append);
