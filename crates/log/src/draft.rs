@@ -37,6 +37,7 @@ pub struct Draft<'w> {
 }
 
 impl<'w> Draft<'w> {
+    #[inline(always)]
     pub(crate) fn new(core: &'w mut Core, reader: &'w Reader, at: At) -> Self {
         let buffered = !(core.writes_in_place() && core.fits(HEADER_BYTES));
         Draft { core, reader, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered }
@@ -60,10 +61,10 @@ impl<'w> Draft<'w> {
     ///
     /// # Panics
     /// When the draft is empty.
-    #[inline]
-    pub fn append(self) -> Result<Appended> {
+    #[inline(always)]
+    pub fn append(mut self) -> Result<Appended> {
         let (at, entries) = (self.at, self.entries);
-        self.append_and(false).map(|woken| Appended { at, entries, woken })
+        self.append_whole(false).map(|woken| Appended { at, entries, woken })
     }
 
     /// As [`Draft::append`], of a record that says what is needed no more: it has room left when others meet [`Error::NoSpace`].
@@ -73,20 +74,21 @@ impl<'w> Draft<'w> {
     ///
     /// # Panics
     /// As [`Draft::append`].
-    #[inline]
-    pub fn append_to_free(self) -> Result<Appended> {
+    #[inline(always)]
+    pub fn append_to_free(mut self) -> Result<Appended> {
         let (at, entries) = (self.at, self.entries);
-        self.append_and(true).map(|woken| Appended { at, entries, woken })
+        self.append_whole(true).map(|woken| Appended { at, entries, woken })
     }
 
-    fn append_and(mut self, frees: bool) -> Result<Woken> {
+    // The draft stays where it is: to move it, its fields would be waited for.
+    fn append_whole(&mut self, frees: bool) -> Result<Woken> {
         assert!(!self.is_empty(), "an empty commit is not appended");
         let whole = (self.bytes + self.too_many).next_multiple_of(ALIGNMENT);
         if whole as u64 > self.core.record_bytes_max() {
             return Err(Error::TooLarge { bytes: whole as u64, bytes_max: self.core.record_bytes_max() });
         }
         let woken = self.core.append(self.at, self.entries, self.bytes..whole, self.buffered, frees)?;
-        self.bytes = HEADER_BYTES;
+        self.entries = 0;
         Ok(woken)
     }
 
@@ -138,12 +140,22 @@ impl Effects for Draft<'_> {
 }
 
 impl Draft<'_> {
+    #[cold]
+    fn come_to_nothing(&mut self) {
+        if !self.buffered {
+            // What was refused does not stay on the disk, where something in it could look like a record.
+            self.core.in_place(HEADER_BYTES..self.bytes).fill(0);
+        }
+        self.core.end_draft();
+    }
+
     #[inline(always)]
     fn push_as(&mut self, entry: &NewEntry<'_>, layout: EntryLayout) -> Placed {
         let place = self.next_place();
+        // From here on there is something to drop.
+        self.entries += 1;
         let kept = (self.bytes + self.too_many + layout.length) as u64 <= self.core.record_bytes_max();
         let sequence = self.core.note_entry(entry, kept.then_some(self.bytes));
-        self.entries += 1;
         if kept {
             let room = self.room(layout.length);
             layout.write(entry, sequence, room);
@@ -167,11 +179,9 @@ fn is_right(entry: &NewEntry<'_>, covered: Covered) -> bool {
 impl Drop for Draft<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.buffered && self.bytes > HEADER_BYTES {
-            // What was refused does not stay on the disk, where something in it could look like a record.
-            self.core.in_place(HEADER_BYTES..self.bytes).fill(0);
+        if !self.is_empty() {
+            self.come_to_nothing();
         }
-        self.core.end_draft();
         self.core.end_turn();
     }
 }

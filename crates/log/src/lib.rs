@@ -11,6 +11,32 @@
 //! * A record is visible to [`Log::reader`] once it is *published*: at once in an `os` log, after the sync that covers it
 //!   in a `sync` log. The writer's own [`Reader`] sees every appended record.
 //!
+//! # Example
+//! Entries under a tag that numbers them, read back along it:
+//! ```
+//! use std::sync::Arc;
+//! use quire_log::{Identity, Log, Opened, Settings, SystemClock};
+//! use quire_model::{Effects, EntryKind, History, ModelId, NewEntry, Place, Sequence, Sequenced, Tag};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let (identity, clock) = (Identity { database: 1, shard: 0 }, Arc::new(SystemClock));
+//! let Opened { log, mut writer, .. } = Log::open(folder.path(), identity, Settings::default(), clock)?;
+//! let (kind, tags) = (EntryKind { model: ModelId::new(9), kind: 1 }, [Tag::new(b"readings")]);
+//! for reading in [b"21.5", b"21.7"] {
+//!     let (_, mut draft) = writer.begin()?;
+//!     let sequenced = Some(Sequenced { origin: Sequence::new(1), count: 1 });
+//!     draft.push(NewEntry { kind, tags: &tags, sequenced, body: &[reading] });
+//!     let appended = draft.append()?;
+//!     log.wait(appended.at.position)?;
+//! }
+//! let reader = log.reader();
+//! let first = reader.next(&tags, Place::START)?.expect("two were appended");
+//! let second = reader.next(&tags, first.place.after())?.expect("two were appended");
+//! assert_eq!((first.body, second.body), (&b"21.5"[..], &b"21.7"[..]));
+//! assert_eq!(second.sequence, Some(Sequence::new(2)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What can be relied on
 //! * Bytes below the tail never change; a position is given once; records are appended whole or not at all.
 //! * On open, every record of a segment without a sealed index is verified; see `docs/file-format.md` for what is cut and what

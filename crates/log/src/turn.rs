@@ -42,12 +42,19 @@ pub(crate) enum Taken {
 }
 
 /// Takes the turn for this seat, and waits for as long as it takes.
+#[inline]
 pub(crate) fn take(control: &Control, directory: &Directory) -> Taken {
     let own = own(control);
-    let word = control.word(TURN);
-    if word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+    if control.word(TURN).compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
         return Taken::Free;
     }
+    wait_for(control, directory, own)
+}
+
+/// Takes it when it is had by somebody.
+#[cold]
+fn wait_for(control: &Control, directory: &Directory, own: u64) -> Taken {
+    let word = control.word(TURN);
     for _ in 0..SPINS {
         spin_loop();
         if word.load(Ordering::Relaxed) == 0
@@ -84,6 +91,7 @@ pub(crate) fn take(control: &Control, directory: &Directory) -> Taken {
 }
 
 /// Gives the turn back.
+#[inline]
 pub(crate) fn give_back(control: &Control) {
     end(control, 0);
 }
@@ -109,6 +117,7 @@ pub(crate) fn is_own(control: &Control) -> bool {
     control.word(TURN).load(Ordering::Relaxed) & !WAITED_FOR == own(control)
 }
 
+#[inline]
 fn end(control: &Control, to: u64) {
     let before = control.word(TURN).swap(to, Ordering::Release);
     debug_assert_eq!(before & !WAITED_FOR, own(control), "the turn was somebody else's");
@@ -117,6 +126,7 @@ fn end(control: &Control, to: u64) {
     }
 }
 
+#[inline]
 fn own(control: &Control) -> u64 {
     (u64::from(control.seat()) + 1) | (control.opening() << SEAT_BITS) & (WAITED_FOR - 1)
 }

@@ -90,6 +90,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Failed`](crate::Error::Failed) after a failure, here or in another process.
+    #[inline]
     pub fn turn(&mut self) -> Result<Turn<'_>> {
         // Before the turn is taken: nobody else waits for it meanwhile.
         if self.core.tags.are_many() {
@@ -106,10 +107,13 @@ impl Writer {
     ///
     /// # Errors
     /// Those of [`Writer::turn`] and [`Turn::follow`].
+    #[inline]
     pub fn begin(&mut self) -> Result<(&Reader, Draft<'_>)> {
         let now = self.core.shared.clock().now();
         let mut turn = self.turn()?;
-        while turn.follow()?.is_some() {}
+        if !turn.is_settled() {
+            while turn.follow()?.is_some() {}
+        }
         let draft = turn.begin_at(now);
         Ok((draft.reader(), draft))
     }
@@ -153,6 +157,7 @@ impl Writer {
 
     /// Has the reader see every segment there is, and let go of those that are no more. The next record that is begun does the
     /// same; this is for who appends nothing for a while.
+    #[inline]
     pub fn refresh(&mut self) {
         if self.reader.generation() != self.core.shared.generation() || self.reader.holds_too_much() {
             self.reader = self.reader();
@@ -206,6 +211,7 @@ impl<'w> Turn<'w> {
     ///
     /// # Panics
     /// When not everything was followed.
+    #[inline]
     pub fn begin_at(mut self, now: Timestamp) -> Draft<'w> {
         let writer = self.writer.take().expect("the turn is held until it is given away");
         assert!(!writer.core.to_clear, "what others appended is taken in before a record is begun");
@@ -293,31 +299,26 @@ impl Core {
     #[inline]
     pub(crate) fn note_entry(&mut self, entry: &NewEntry<'_>, offset: Option<usize>) -> Option<Sequence> {
         let seed = self.shared.seed();
-        let mut sequence = None;
-        for (number, tag) in entry.tags.iter().enumerate() {
-            let hash = || TagHash::of(*tag, seed);
-            let hash = match entry.sequenced {
-                Some(sequenced) if number == 0 => {
-                    assert!(sequenced.count > 0, "a sequenced entry takes at least one number");
-                    let (hash, first) = self.sequences.take(hash, *tag, sequenced.origin, sequenced.count);
-                    sequence = Some(first);
-                    hash
-                }
-                _ => hash(),
-            };
-            if offset.is_some() {
+        let mut tags = entry.tags;
+        let mut numbered = None;
+        if let Some(sequenced) = entry.sequenced {
+            assert!(sequenced.count > 0, "a sequenced entry takes at least one number");
+            let (first, rest) = tags.split_first().expect("a sequenced entry has a tag");
+            let hash = || TagHash::of(*first, seed);
+            numbered = Some(self.sequences.take(hash, *first, sequenced.origin, sequenced.count));
+            tags = rest;
+        }
+        if let Some(offset) = offset {
+            if let Some((hash, _)) = numbered {
                 self.tags.tag(hash);
             }
-        }
-        assert_eq!(sequence.is_some(), entry.sequenced.is_some(), "a sequenced entry has a tag");
-        if let Some(offset) = offset {
+            tags.iter().for_each(|tag| self.tags.tag(TagHash::of(*tag, seed)));
             self.tags.entry(offset);
         }
-        sequence
+        numbered.map(|(_, first)| first)
     }
 
-    /// The record in the making was appended, or comes to nothing.
-    #[inline]
+    /// The record in the making comes to nothing.
     pub(crate) fn end_draft(&mut self) {
         self.tags.drop_unfinished();
         self.own_parts.clear();
@@ -404,6 +405,7 @@ impl Core {
         };
         self.take_in(tail..tail + bytes, Mark { position: at.position, chain }, at.time);
         self.sequences.keep();
+        self.own_parts.clear();
         // Commit point for every process, in here: the tail in the control file moves.
         self.to_clear = false;
         Ok(self.shared.note_append(at.position, entries, bytes, self.begun.take()))
@@ -450,6 +452,7 @@ impl Core {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn end_turn(&mut self) {
         match self.to_clear {
             false => turn::give_back(self.shared.control()),

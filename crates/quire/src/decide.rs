@@ -38,6 +38,7 @@ pub(crate) struct Commands<'p, 'c> {
 
 impl Commands<'_, '_> {
     /// Whether they do nothing but say what is needed no more.
+    #[inline]
     pub(crate) fn free_space(&self) -> bool {
         self.streams.iter().all(streams::Command::frees_space)
             && self.events.iter().all(events::Command::frees_space)

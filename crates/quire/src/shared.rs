@@ -181,6 +181,7 @@ impl Shared {
         std::mem::take(&mut state.owed)
     }
 
+    #[inline]
     pub(crate) fn state_mut(&self) -> Result<RwLockWriteGuard<'_, State>> {
         let state = match self.log.durability() {
             Durability::Sync => giving_way::write(&self.state),

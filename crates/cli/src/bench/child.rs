@@ -5,12 +5,17 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use clap::Args;
 use quire::Durability;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
+use super::case::Run;
+use super::measurement::{Measured, Recorder};
 use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
+use crate::stopwatch::Stopwatch;
 
 /// What it says when it waits for its work.
 const READY: &str = "ready";
@@ -109,6 +114,62 @@ impl Drop for Other {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// This process and others, which [repeat](repeat) the same, do it `each` so often at the same time.
+///
+/// # Errors
+/// What `op` fails with, and when another process ends before.
+pub(super) fn together(
+    run: &Run<'_>,
+    mut others: Vec<Other>,
+    each: u64,
+    mut op: impl FnMut() -> Result,
+) -> Result<Measured> {
+    let watch = Stopwatch::start();
+    others.iter_mut().try_for_each(Other::go)?;
+    let mut recorder = Recorder::start_among_others();
+    for number in 0..each {
+        run.go_on(number)?;
+        op()?;
+        recorder.lap();
+    }
+    let of_all = |other: &mut Other| match other.number()? {
+        Some(ops) if ops == each => Ok(()),
+        _ => Err(Failure::new(format!("another process ended before it had done its part {each} times"))),
+    };
+    others.iter_mut().try_for_each(of_all)?;
+    let elapsed = watch.elapsed();
+    let mut clients = vec![recorder.into_latencies()];
+    for other in &mut others {
+        other.go()?;
+        let mut latencies = Latencies::new();
+        while let Some(nanos) = other.number()? {
+            latencies.record(Duration::from_nanos(nanos));
+        }
+        clients.push(latencies);
+    }
+    Ok(Measured::of_clients(clients, elapsed))
+}
+
+/// In the other process: does something so often when it is told to, says how often that was, and when it is told to, how many
+/// nanoseconds each time took.
+///
+/// # Errors
+/// What `op` fails with, and when nobody listens.
+pub(super) fn repeat(ops: u64, out: &mut dyn Write, mut op: impl FnMut() -> Result) -> Result {
+    let mut took = Vec::with_capacity(usize::try_from(ops).unwrap_or_default());
+    ready(out)?;
+    await_go();
+    let mut watch = Stopwatch::start();
+    for _ in 0..ops {
+        op()?;
+        took.push(watch.lap());
+    }
+    writeln!(out, "{}", took.len())?;
+    out.flush()?;
+    await_go();
+    Ok(took.iter().try_for_each(|took| writeln!(out, "{}", took.as_nanos()))?)
 }
 
 /// In the other process: says that it is ready. From here on it dies with the one that started it.

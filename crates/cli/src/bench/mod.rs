@@ -104,6 +104,9 @@ enum Other {
     /// Another process of the cases `append-processes` and `recover`
     #[command(hide = true)]
     Appender(log::Appender),
+    /// Another process of the case `entry-append-processes`
+    #[command(hide = true)]
+    EntryAppender(log::EntryAppender),
     /// The other process of the cases `seen-spinning` and `seen-sleeping`
     #[command(hide = true)]
     Watcher(log::Watcher),
@@ -119,6 +122,7 @@ impl Bench {
             Some(Other::Page(page)) => return page.run(out),
             Some(Other::Handler(handler)) => return handler.run(out),
             Some(Other::Appender(appender)) => return appender.run(out),
+            Some(Other::EntryAppender(appender)) => return appender.run(out),
             Some(Other::Watcher(watcher)) => return watcher.run(out),
             Some(Other::Along(along)) => return along.run(),
             None => {}

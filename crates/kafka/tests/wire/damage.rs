@@ -111,6 +111,9 @@ async fn a_partition_whose_last_batch_is_damaged_is_read_up_to_it_and_goes_on_be
     // Where it ends can't be read, so it ends behind what can.
     assert_eq!(fetched(&mut client, 0).await, (vec![0, 1], 0, 2));
     assert_eq!(fetched(&mut client, 2).await.1, ResponseError::KafkaStorageError.code());
+    // Who begins at the beginning finds it; the exact end is nobody's to tell.
+    assert_eq!(list(&mut client, "t", -2).await, (0, 0, -1));
+    assert_eq!(list(&mut client, "t", -1).await.0, ResponseError::KafkaStorageError.code());
     assert_eq!(client.produce("t", &batch(&["more"])).await.base_offset, 3);
     assert_eq!(fetched(&mut client, 0).await, (vec![0, 1], 0, 4));
     assert_eq!(fetched(&mut client, 3).await, (vec![3], 0, 4));

@@ -200,6 +200,7 @@ impl Shared {
     }
 
     /// A record was appended: tells the syncer and the control file, and in an `os` log everyone.
+    #[inline]
     pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize, begun: Option<u64>) -> Woken {
         self.counters.append(entries, bytes, begun);
         self.syncer.appended(position);

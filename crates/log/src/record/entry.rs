@@ -51,7 +51,7 @@ impl EntryHeader {
     }
 
     /// Reads the header that these bytes begin with; what it says is to be trusted only when it was verified before.
-    #[inline]
+    #[inline(always)]
     fn read(bytes: &[u8]) -> Option<Self> {
         let fixed = bytes.first_chunk::<PLAIN_BYTES>()?;
         let length = u32::from_le_bytes([fixed[0], fixed[1], fixed[2], fixed[3]]) as usize;
@@ -199,7 +199,7 @@ fn put_summed<'o>(mut out: &'o mut [u8], bytes: &[u8]) -> (u32, &'o mut [u8]) {
 }
 
 /// The entry that these verified bytes begin with, and how many bytes it takes.
-#[inline]
+#[inline(always)]
 pub(crate) fn entry_at(bytes: &[u8], place: Place, time: Timestamp) -> (Entry<'_>, usize) {
     let header = EntryHeader::read(bytes).expect("the entries of a record are verified with it");
     let entry = Entry {

@@ -159,7 +159,8 @@ impl<'a> RecordView<'a> {
     }
 
     /// Its entry with this number, which stands at byte `offset`, and how many bytes it takes.
-    #[inline]
+    // Where it is called, the entry would be handed on through memory, and waited for.
+    #[inline(always)]
     fn entry(self, number: u32, offset: usize) -> (Entry<'a>, usize) {
         let place = Place::new(self.header.position, self.index_of(number));
         entry_at(&self.bytes[offset..], place, self.header.time)

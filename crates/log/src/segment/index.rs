@@ -242,14 +242,14 @@ impl SegmentIndex {
             RecordAt { offset: record.offset, first_ordinal }
         }));
         let entries = entries_begin as usize..last.entries_end as usize;
-        self.entries.reserve(entries.len());
-        let mut begin = entries.start;
-        for (number, record) in (first_record..).zip(records) {
-            let own = &noted.entries[begin..record.entries_end as usize];
-            self.entries
-                .extend(own.iter().map(|(offset, _)| EntryAt { offset: record.offset + offset, record: number }));
-            begin += own.len();
-        }
+        // In one loop over all: most records have one entry.
+        let mut at = 0;
+        self.entries.extend((entries_begin..).zip(&noted.entries[entries.clone()]).map(|(number, (offset, _))| {
+            while records[at].entries_end <= number {
+                at += 1;
+            }
+            EntryAt { offset: records[at].offset + offset, record: first_record + at as u32 }
+        }));
         self.add_tags(noted, entries, tags_begin as usize, first_ordinal);
     }
 

@@ -86,6 +86,7 @@ impl Counters {
     }
 
     /// An append begins, at this time. Gives back when, on the clock that measures, if this one is to be timed.
+    #[inline]
     pub(crate) fn begin_append(&self, now: Timestamp) -> Option<u64> {
         let now = now.as_micros();
         let last = self.timed_at.load(Relaxed);
@@ -96,6 +97,7 @@ impl Counters {
     }
 
     /// A record was appended. To be called by whoever has the turn to append.
+    #[inline]
     pub(crate) fn append(&self, entries: u32, bytes: usize, begun: Option<u64>) {
         let add = |index: usize, more: u64| {
             let word = self.word(index);

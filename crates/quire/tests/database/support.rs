@@ -205,13 +205,14 @@ impl Storage for Telling {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
-        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((tell, go_on)) = reads.as_ref()
-            && access == Access::Read
-            && path.extension().is_some_and(|extension| extension == "checkpoint")
-        {
-            let told = tell.send(path.to_owned()).is_ok() && go_on.recv().is_ok();
-            assert!(told, "the test listens");
+        let is_checkpoint = path.extension().is_some_and(|extension| extension == "checkpoint");
+        // Nothing else waits for the test: a segment that was not made would keep it from going on.
+        if access == Access::Read && is_checkpoint {
+            let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((tell, go_on)) = reads.as_ref() {
+                let told = tell.send(path.to_owned()).is_ok() && go_on.recv().is_ok();
+                assert!(told, "the test listens");
+            }
         }
         Disk.open(path, access)
     }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::checksum::checksum;
-use super::encode::{NewRecord, WORD_BYTES};
+use super::encode::NewRecord;
 use super::layout::{
     ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CHECKSUM, HEADER_BYTES, LAST_OFFSET_DELTA,
     LEADER_EPOCH, MAGIC, MAGIC_V2, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT, set_field,
@@ -60,20 +60,10 @@ impl BatchBuilder {
             timestamp_delta: timestamp_ms.wrapping_sub(self.base_timestamp_ms),
             offset_delta: i64::from(self.count),
         };
-        let end = match record.numbers() {
-            Some(numbers) => {
-                let end = start + numbers.record_bytes;
-                self.make_room(end)?;
-                record.write_short(&mut self.buffer[start..end + WORD_BYTES], &numbers);
-                end
-            }
-            None => {
-                let body_bytes = record.body_bytes();
-                let end = start + varint::length(body_bytes as i64) + body_bytes;
-                self.make_room(end)?;
-                record.write(&mut self.buffer[start..end], body_bytes);
-                end
-            }
+        let short = self.buffer.get_mut(start..).and_then(|room| record.write_short(room));
+        let end = match short {
+            Some(record_bytes) => start + record_bytes,
+            None => self.add_long(start, &record)?,
         };
         self.max_timestamp_ms = self.max_timestamp_ms.max(timestamp_ms);
         self.length = end;
@@ -81,20 +71,20 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Makes room for a batch of so many bytes, and a word behind it.
-    #[inline]
-    fn make_room(&mut self, bytes: usize) -> Result<(), BatchFull> {
-        if bytes + WORD_BYTES > self.buffer.len() { self.grow(bytes) } else { Ok(()) }
-    }
-
+    /// Writes a record that is not short, or for which there was too little room; says where it ends.
     #[cold]
-    fn grow(&mut self, bytes: usize) -> Result<(), BatchFull> {
-        if bytes > BATCH_BYTES_MAX {
-            return Err(BatchFull { bytes });
+    fn add_long(&mut self, start: usize, record: &NewRecord<'_>) -> Result<usize, BatchFull> {
+        let body_bytes = record.body_bytes();
+        let end = start + varint::length(body_bytes as i64) + body_bytes;
+        if end > BATCH_BYTES_MAX {
+            return Err(BatchFull { bytes: end });
         }
-        let room = (bytes + WORD_BYTES).max(self.buffer.len() * 2);
-        self.buffer.resize(room.clamp(1024, BATCH_BYTES_MAX + WORD_BYTES), 0);
-        Ok(())
+        if end > self.buffer.len() {
+            let room = end.max(self.buffer.len() * 2);
+            self.buffer.resize(room.clamp(1024, BATCH_BYTES_MAX), 0);
+        }
+        record.write(&mut self.buffer[start..end], body_bytes);
+        Ok(end)
     }
 
     /// How many records were added since the batch was begun.
@@ -130,20 +120,22 @@ impl BatchBuilder {
             return None;
         }
         let batch = &mut self.buffer[..self.length];
-        let behind_length = i32::try_from(batch.len() - LEADER_EPOCH).expect("`add` keeps to BATCH_BYTES_MAX");
-        set_field(batch, BASE_OFFSET, 0i64.to_be_bytes());
-        set_field(batch, BATCH_LENGTH, behind_length.to_be_bytes());
-        set_field(batch, LEADER_EPOCH, (-1i32).to_be_bytes());
-        set_field(batch, MAGIC, [MAGIC_V2]);
-        set_field(batch, ATTRIBUTES, 0i16.to_be_bytes());
-        set_field(batch, LAST_OFFSET_DELTA, (self.count - 1).to_be_bytes());
-        set_field(batch, BASE_TIMESTAMP, self.base_timestamp_ms.to_be_bytes());
-        set_field(batch, MAX_TIMESTAMP, self.max_timestamp_ms.to_be_bytes());
-        set_field(batch, PRODUCER_ID, (-1i64).to_be_bytes());
-        set_field(batch, PRODUCER_EPOCH, (-1i16).to_be_bytes());
-        set_field(batch, BASE_SEQUENCE, (-1i32).to_be_bytes());
-        set_field(batch, RECORD_COUNT, self.count.to_be_bytes());
-        set_field(batch, CHECKSUM, [0; 4]);
+        let batch_bytes = batch.len();
+        let header = batch.first_chunk_mut::<HEADER_BYTES>().expect("records stand behind the header");
+        let behind_length = i32::try_from(batch_bytes - LEADER_EPOCH).expect("`add` keeps to BATCH_BYTES_MAX");
+        set_field(header, BASE_OFFSET, 0i64.to_be_bytes());
+        set_field(header, BATCH_LENGTH, behind_length.to_be_bytes());
+        set_field(header, LEADER_EPOCH, (-1i32).to_be_bytes());
+        set_field(header, MAGIC, [MAGIC_V2]);
+        set_field(header, ATTRIBUTES, 0i16.to_be_bytes());
+        set_field(header, LAST_OFFSET_DELTA, (self.count - 1).to_be_bytes());
+        set_field(header, BASE_TIMESTAMP, self.base_timestamp_ms.to_be_bytes());
+        set_field(header, MAX_TIMESTAMP, self.max_timestamp_ms.to_be_bytes());
+        set_field(header, PRODUCER_ID, (-1i64).to_be_bytes());
+        set_field(header, PRODUCER_EPOCH, (-1i16).to_be_bytes());
+        set_field(header, BASE_SEQUENCE, (-1i32).to_be_bytes());
+        set_field(header, RECORD_COUNT, self.count.to_be_bytes());
+        set_field(header, CHECKSUM, [0; 4]);
         Some(Batch::stored(batch))
     }
 

@@ -8,12 +8,18 @@
 use super::Header;
 use super::varint::{self, Short, zigzag};
 
-/// How many bytes beyond the record [`NewRecord::write_short`] may write: it stores whole words, and the next one begins
-/// where the number in the last one ended.
-pub(super) const WORD_BYTES: usize = 8;
+/// The bytes of a word: what is stored at once, however few of them count.
+const WORD_BYTES: usize = 8;
+
+/// How many bytes a short record takes beyond its key and value at most, with what is stored behind its last number: five numbers of three
+/// bytes, the attributes, the number of headers and a word.
+const SHORT_BEYOND_BYTES: usize = 5 * 3 + 2 + WORD_BYTES;
 
 /// The limit of numbers that make a short record, in zigzag form: its length, the sum of them, is then short as well.
 const NUMBER_LIMIT: u64 = varint::SHORT_LIMIT / 4;
+
+/// The length of a key that is not there, as it is written.
+const NO_KEY: Short = Short::new(zigzag(-1));
 
 /// A record to be written.
 #[derive(Debug, Clone, Copy)]
@@ -25,21 +31,11 @@ pub(super) struct NewRecord<'a> {
     pub(super) offset_delta: i64,
 }
 
-/// The numbers of a short record.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Numbers {
-    length: Short,
-    /// Attributes, timestamp delta, offset delta.
-    head: Short,
-    key_length: Short,
-    value_length: Short,
-    pub(super) record_bytes: usize,
-}
-
 impl NewRecord<'_> {
-    /// The numbers, when they are short and there are no headers.
+    /// Writes the record to the front of `out`, and says how many bytes it takes; `None` when it is not short, or there is too little room:
+    /// then nothing that counts was written.
     #[inline]
-    pub(super) fn numbers(&self) -> Option<Numbers> {
+    pub(super) fn write_short(&self, out: &mut [u8]) -> Option<usize> {
         let timestamp = zigzag(self.timestamp_delta);
         let offset = zigzag(self.offset_delta);
         let (key, key_bytes) = zigzag_length(self.key);
@@ -47,33 +43,27 @@ impl NewRecord<'_> {
         if (timestamp | offset | key | value) >= NUMBER_LIMIT || !self.headers.is_empty() {
             return None;
         }
-        let attributes = Short { bytes: 0, length: 1 };
-        let head = attributes.then(Short::new(timestamp)).then(Short::new(offset));
-        let key_length = Short::new(key);
-        let value_length = Short::new(value);
-        let header_count_bytes = 1;
-        let body_bytes =
-            head.length + key_length.length + key_bytes + value_length.length + value_bytes + header_count_bytes;
+        let out = out.get_mut(..key_bytes + value_bytes + SHORT_BEYOND_BYTES)?;
+        let attributes = Short::new(0);
+        let header_count = Short::new(0);
+        let (timestamp, offset, value) = (Short::new(timestamp), Short::new(offset), Short::new(value));
+        let key = if self.key.is_some() { Short::new(key) } else { NO_KEY };
+        let numbers = attributes.length + timestamp.length + offset.length + key.length + value.length;
+        let body_bytes = numbers + key_bytes + value_bytes + header_count.length;
         let length = Short::new(2 * body_bytes as u64);
-        Some(Numbers { length, head, key_length, value_length, record_bytes: length.length + body_bytes })
-    }
-
-    /// Writes a short record to the front of `out`, which has room for it and [`WORD_BYTES`] more.
-    #[inline]
-    pub(super) fn write_short(&self, out: &mut [u8], numbers: &Numbers) {
-        let mut at = put_word(out, 0, numbers.length);
-        at = put_word(out, at, numbers.head);
+        let mut at = put_word(out, 0, length.then(attributes).then(timestamp));
         match self.key {
-            None => at = put_word(out, at, numbers.key_length.then(numbers.value_length)),
-            Some(key) => {
-                at = put_word(out, at, numbers.key_length);
-                at = put_bytes(out, at, key);
-                at = put_word(out, at, numbers.value_length);
+            None => at = put_word(out, at, offset.then(key).then(value)),
+            Some(bytes) => {
+                at = put_word(out, at, offset.then(key));
+                at = put_bytes(out, at, bytes);
+                at = put_word(out, at, value);
             }
         }
         at = put_bytes(out, at, self.value.unwrap_or_default());
-        out[at] = 0;
-        debug_assert_eq!(at + 1, numbers.record_bytes, "a record has the length that was computed");
+        out[at] = header_count.bytes as u8;
+        debug_assert_eq!(at + 1, length.length + body_bytes, "a record has the length that was computed");
+        Some(at + 1)
     }
 
     /// How many bytes follow the length.

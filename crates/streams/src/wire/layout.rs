@@ -49,6 +49,7 @@ pub(super) fn field<const N: usize>(batch: &[u8], at: usize) -> [u8; N] {
 }
 
 /// Sets the field at `at`.
+#[inline]
 pub(super) fn set_field<const N: usize>(batch: &mut [u8], at: usize, value: [u8; N]) {
     batch[at..at + N].copy_from_slice(&value);
 }

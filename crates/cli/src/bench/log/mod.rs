@@ -2,6 +2,7 @@
 
 mod append;
 mod checkpoints;
+mod entries;
 mod groups;
 mod packed;
 mod payload;
@@ -15,6 +16,7 @@ mod tickets;
 use super::case::Case;
 use quire::Durability;
 
+pub(super) use entries::EntryAppender;
 pub(super) use processes::Appender;
 pub(super) use seen::Watcher;
 
@@ -48,6 +50,23 @@ pub(super) const CASES: &[Case] = &[
     large(append("append-840-batch-100", 100, Durability::Os, 3_000)),
     large(append("append-840-batch-1000", 1_000, Durability::Os, 300)),
     large(append("append-840-batch-10000", 10_000, Durability::Os, 60)),
+    entry(append("entry-append", 1, Durability::Os, 500_000)),
+    entry(append("entry-append-10m", 1, Durability::Os, 10_000_000)),
+    entry(append("entry-append-batch-10000", 10_000, Durability::Os, 300)),
+    entry(large(append("entry-append-840", 1, Durability::Os, 200_000))),
+    entry(large(append("entry-append-840-batch-10000", 10_000, Durability::Os, 60))),
+    Case {
+        what: "append one entry to the log alone, in several processes",
+        clients: 2,
+        processes: 2,
+        run: entries::append_together,
+        ..append("entry-append-processes-2", 1, Durability::Os, 200_000)
+    },
+    Case {
+        what: "read along their tag what was just appended to the log alone in records of their own",
+        run: entries::tail,
+        ..append("entry-tail-read", 256, Durability::Os, 4_000)
+    },
     Case {
         what: "read in place what was just produced in messages of their own",
         run: reads::tail,
@@ -187,6 +206,10 @@ pub(super) const CASES: &[Case] = &[
 
 const fn row(name: &'static str, what: &'static str, ops: u64) -> Case {
     Case { what, run: append::append_at_length, ..append(name, 1, Durability::Os, ops) }
+}
+
+const fn entry(case: Case) -> Case {
+    Case { what: "append entries to the log alone, under a tag that numbers them", run: entries::append, ..case }
 }
 
 const fn large(case: Case) -> Case {

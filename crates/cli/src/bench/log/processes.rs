@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use quire::{Database, Durability, Message};
@@ -12,10 +11,8 @@ use crate::bench::case::Run;
 use crate::bench::child::{self, Other};
 use crate::bench::measurement::{Measured, Recorder};
 use crate::failure::{Failure, Result};
-use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::promise::Promise;
-use crate::stopwatch::Stopwatch;
 
 const TOPIC: &str = "bench";
 
@@ -49,19 +46,7 @@ impl Appender {
         let (topic, payloads) = (database.topic(TOPIC), Payloads::of(self.bytes));
         let batch: Vec<_> = payloads.first(self.batch).map(Message::new).collect();
         let mut producer = topic.producer();
-        let mut took = Vec::with_capacity(usize::try_from(self.ops).unwrap_or_default());
-        child::ready(out)?;
-        child::await_go();
-        let mut watch = Stopwatch::start();
-        for _ in 0..self.ops {
-            producer.produce(&batch)?;
-            took.push(watch.lap());
-        }
-        writeln!(out, "{}", took.len())?;
-        out.flush()?;
-        child::await_go();
-        took.iter().try_for_each(|took| writeln!(out, "{}", took.as_nanos()))?;
-        Ok(())
+        child::repeat(self.ops, out, || Ok(producer.produce(&batch).map(drop)?))
     }
 }
 
@@ -75,34 +60,12 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     producer.produce(&batch)?;
     let each = run.ops.div_ceil(run.case.processes.into());
     let start = |_| start(run, each, run.case.batch);
-    let mut others = (1..run.case.processes).map(start).collect::<Result<Vec<_>>>()?;
-    let watch = Stopwatch::start();
-    others.iter_mut().try_for_each(Other::go)?;
-    let mut recorder = Recorder::start_among_others();
-    for op in 0..each {
-        run.go_on(op)?;
-        producer.produce(&batch)?;
-        recorder.lap();
-    }
-    let of_all = |other: &mut Other| match other.number()? {
-        Some(ops) if ops == each => Ok(()),
-        _ => Err(Failure::new(format!("another process ended before it had produced {each} times"))),
-    };
-    others.iter_mut().try_for_each(of_all)?;
-    let elapsed = watch.elapsed();
-    let mut clients = vec![recorder.into_latencies()];
-    for other in &mut others {
-        other.go()?;
-        let mut latencies = Latencies::new();
-        while let Some(nanos) = other.number()? {
-            latencies.record(Duration::from_nanos(nanos));
-        }
-        clients.push(latencies);
-    }
+    let others = (1..run.case.processes).map(start).collect::<Result<Vec<_>>>()?;
+    let measured = child::together(run, others, each, || Ok(producer.produce(&batch).map(drop)?))?;
     let next = topic.offsets(0)?.next.get();
     let ops = 1 + each * u64::from(run.case.processes);
     assert_eq!(next, ops * run.case.batch as u64, "every message has an offset of its own");
-    Ok(Measured::of_clients(clients, elapsed))
+    Ok(measured)
 }
 
 /// Opens what a process left behind that was killed behind its last commit.
