@@ -101,6 +101,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "self.active.appender.settled() + bytes <= self.active.appender.len() + if ON { 8 } else { 0 }";
     "time-backwards", "time follows a clock that steps back", "log/src/writer.rs",
         "let time = now.max(writer.core.time);" => "let time = if ON { now } else { now.max(writer.core.time) };";
+    "nothing-given-back", "what a commit takes that comes to nothing is not given back", "log/src/draft.rs",
+        "self.core.end_draft();" => "if !ON { self.core.end_draft(); }";
     "sequence-twice", "a tag's next number is not counted up", "log/src/sequences.rs",
         "counter.next = after(first);" => "if !ON { counter.next = after(first); }";
     "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/postings.rs",
