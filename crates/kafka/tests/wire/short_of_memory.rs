@@ -10,6 +10,10 @@ use crate::support::{Client, World, batch, fetching, patiently, producing, value
 const LARGE_BYTES: usize = 15 << 20;
 
 const MEMORY_BYTES: usize = 20 << 20;
+
+/// How long a client says nothing until it is closed, where a test waits for that: longer than a busy machine keeps one from saying it.
+const IDLE_MS: u64 = 2_000;
+
 const MANY: [&str; 3] = ["many", "more", "most"];
 
 /// A server with memory for one large request or answer, and a topic with one large batch.
@@ -23,9 +27,10 @@ async fn world(idle_timeout_ms: u64) -> (World, Client) {
     let directory = tempfile::tempdir().expect("a directory");
     let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(64 << 20);
     let world = World::over(directory, builder.open().expect("a database"), settings).await;
+    // Made before anybody is connected, for that takes a while.
+    let large = batch(&[&"x".repeat(LARGE_BYTES)]);
     let mut client = world.client().await;
     client.topic("t").await;
-    let large = batch(&[&"x".repeat(LARGE_BYTES)]);
     assert_eq!(client.produce("t", &large).await.error_code, 0);
     (world, client)
 }
@@ -57,13 +62,14 @@ async fn who_does_not_read_its_answer_is_closed_when_another_fetch_waits_for_its
 
 #[tokio::test]
 async fn a_fetch_that_waits_for_the_memory_of_a_request_behind_it_is_answered_without_records() {
-    let (world, mut other) = world(300).await;
+    let (world, mut other) = world(IDLE_MS).await;
     other.topic("u").await;
+    let request = producing("u", 0, &batch(&[&"y".repeat(LARGE_BYTES)]));
     let mut both = world.client().await;
     // It waits for more than there is; meanwhile the request behind it is read ahead, and takes most of the memory.
     both.send(12, &fetching("t", 0).with_max_wait_ms(200).with_min_bytes(i32::MAX)).await;
     world.counted(|counts| counts.fetch_looks == 1).await;
-    both.send(9, &producing("u", 0, &batch(&[&"y".repeat(LARGE_BYTES)]))).await;
+    both.send(9, &request).await;
     let (_, fetched) = both.receive::<FetchResponse>(12).await;
     let fetched = &fetched.responses[0].partitions[0];
     assert_eq!((fetched.error_code, fetched.high_watermark, values(fetched).len()), (0, 1, 0));

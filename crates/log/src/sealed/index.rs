@@ -47,6 +47,9 @@ pub(super) enum Postings<'a> {
     Many(List<'a>),
 }
 
+/// How many bytes are looked through for a tag rather than an entry read: those of several dozen tags.
+const GLANCE_BYTES: usize = 4 << 10;
+
 /// A tag that gives numbers, and what of it stands in the segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbered<'a> {
@@ -202,6 +205,23 @@ impl Index {
             bytes = rest;
         }
         Ok(all)
+    }
+
+    /// Whether a number of a tag lies behind all that the segment holds of it, as far as a glance tells: where many tags give numbers, it
+    /// is not looked up.
+    pub(super) fn ends_before(&self, tag: Tag<'_>, number: Sequence) -> Result<bool, BadBlock> {
+        let numbered = self.header.numbered_at()..self.header.filter_at();
+        if numbered.len() > GLANCE_BYTES {
+            return Ok(false);
+        }
+        let mut bytes = self.blocks.bytes(numbered)?;
+        while let Some((numbered, rest)) = Numbered::split(bytes) {
+            if numbered.tag == tag {
+                return Ok(numbered.next <= number);
+            }
+            bytes = rest;
+        }
+        Ok(false)
     }
 
     pub(super) fn filter(&self) -> Result<Filter, BadBlock> {

@@ -164,6 +164,10 @@ impl Open {
 
     /// The first entry of a tag whose numbers reach beyond `sequence`, if it stands here.
     pub(crate) fn seek(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Result<Option<Entry<'_>>, Flaw> {
+        // A search passes by segments that end before the number: no record of them is read, for it may have to be unpacked.
+        if self.index.ends_before(tag, sequence)? {
+            return Ok(None);
+        }
         let Some(postings) = self.index.postings(hash)? else { return Ok(None) };
         // What is looked at one behind the other is fetched at once.
         if let Some(expected) = postings.touch_number(sequence) {

@@ -1,7 +1,7 @@
 //! Packed segments: read as those are that are not, smaller, bounded in memory, and told where they are damaged. That they answer alike
 //! whatever happens is tested where it is of segments at large: [`crate::oracle`], [`crate::compaction`].
 
-use quire_log::{CompactionPlan, Damage, Durability, Error, Opened, Settings, Survival};
+use quire_log::{CompactionPlan, Damage, Durability, Error, Opened, Run, Settings, Survival};
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
 use crate::compaction::{checkpoint, compact, is_even};
@@ -381,6 +381,41 @@ fn what_is_unpacked_stays_within_its_bound_however_much_is_read() {
         assert!(!within || opened.log.statistics().unpacked_bytes <= BOUND);
         compact(&opened, |_| true).unwrap();
         assert!(!within || opened.log.statistics().unpacked_bytes <= BOUND);
+    }
+}
+
+#[test]
+fn who_looks_for_a_number_among_many_segments_unpacks_none_that_ends_before_it() {
+    const RECORDS: u64 = 300;
+    const BYTES: usize = 50_000;
+    let shard = Shard::new(packing());
+    let mut opened = shard.open();
+    // A segment each: of so many it is not known of each where its numbers begin.
+    for number in 0..RECORDS {
+        append(&mut opened.writer, &[Item::numbered("large", 1, format!("{number:05}").repeat(BYTES / 5))]);
+    }
+    checkpoint(&opened);
+    opened.log.sync().unwrap();
+    while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
+    let mut all = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
+        answers.extend(entries.iter().map(|_| Survival::Whole));
+    };
+    let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
+    for share in compactor.shares(u32::MAX, &mut all).unwrap() {
+        compactor.compact(Run { first: share.first, end: share.end }, &mut all).unwrap();
+    }
+    drop(compactor);
+    let (packed, _) = compacted(&shard.snapshot());
+    assert!(packed.len() as u64 >= RECORDS - 5, "{}", packed.len());
+    drop(opened);
+    let opened = shard.open();
+    for number in (1..RECORDS - 5).step_by(7) {
+        let before = opened.log.statistics().unpacked_bytes;
+        let reader = opened.log.reader();
+        let found = reader.seek(Tag::new(b"large"), Sequence::new(number)).unwrap().unwrap();
+        assert_eq!(found.sequence, Some(Sequence::new(number)));
+        let unpacked = opened.log.statistics().unpacked_bytes - before;
+        assert!(unpacked < 2 * BYTES as u64, "{unpacked} bytes for number {number}");
     }
 }
 
