@@ -111,9 +111,7 @@ impl Writer {
     pub fn begin(&mut self) -> Result<(&Reader, Draft<'_>)> {
         let now = self.core.shared.clock().now();
         let mut turn = self.turn()?;
-        if !turn.is_settled() {
-            while turn.follow()?.is_some() {}
-        }
+        while turn.follow()?.is_some() {}
         let draft = turn.begin_at(now);
         Ok((draft.reader(), draft))
     }
@@ -186,7 +184,12 @@ impl<'w> Turn<'w> {
     ///
     /// # Errors
     /// As [`Writer::follow`].
+    #[inline]
     pub fn follow(&mut self) -> Result<Option<Position>> {
+        if self.is_settled() { Ok(None) } else { self.follow_or_settle() }
+    }
+
+    fn follow_or_settle(&mut self) -> Result<Option<Position>> {
         let writer = self.writer();
         let followed = writer.core.follow()?;
         if followed.is_none() {
@@ -195,7 +198,7 @@ impl<'w> Turn<'w> {
         Ok(followed)
     }
 
-    /// Whether there is nothing to follow, nor to clear away: what [`Turn::follow`] would find and do, where there is nothing.
+    /// Whether there is nothing to follow, nor to clear away.
     #[inline]
     pub fn is_settled(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| !writer.core.is_behind() && writer.core.is_settled())

@@ -105,6 +105,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.core.end_draft();" => "if !ON { self.core.end_draft(); }";
     "sequence-twice", "a tag's next number is not counted up", "log/src/sequences.rs",
         "counter.next = after(first);" => "if !ON { counter.next = after(first); }";
+    "number-passed-by", "a search for a number passes by the segment that holds it as its last", "log/src/sealed/index.rs",
+        "return Ok(numbered.next <= number);" => "return Ok(numbered.next.get() <= number.get() + u64::from(ON));";
     "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/postings.rs",
         "if slot.value != ordinal {" => "if !ON && slot.value != ordinal {";
     "spare-error-kept", "the error of a segment that could not be made is told for ever", "log/src/prepare.rs",

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Background, Components, Durability, Error, Log, Opened};
+use quire_log::{Background, Components, Durability, Duty, Error, Log, Opened, Settings};
 use quire_model::{History, Place, Position, ReadErrorKind, Sequence, Tag};
 
 use crate::shard::{
-    BOTH, IDENTITY, Read, Shard, Snapshot, append, assert_samples, contents, extend, filled, sample, segment_name,
-    settings,
+    BOTH, IDENTITY, Item, Read, Shard, Snapshot, append, assert_samples, contents, extend, filled, sample,
+    segment_name, settings,
 };
 use crate::storage::Dying;
 
@@ -69,6 +69,34 @@ fn assert_answers(opened: &mut Opened, records: u64) {
     let next = append(&mut opened.writer, &sample(records + 1));
     opened.log.wait(next).unwrap();
     assert_samples(&opened.log.reader(), records + 1);
+}
+
+#[test]
+fn numbers_are_found_among_many_segments_whether_few_bytes_of_tags_give_numbers_or_many() {
+    const RECORDS: u64 = 600;
+    const TAGS: usize = 20;
+    for tag_bytes in [8, 250] {
+        let shard =
+            Shard::new(Settings { segment_bytes: 64 << 10, record_bytes_max: 60_000, ..settings(Durability::Os) });
+        let mut opened = shard.open();
+        let tag = |number: usize| format!("{number:0tag_bytes$}");
+        for _ in 0..RECORDS {
+            let entries: Vec<_> = (0..TAGS).map(|number| Item::numbered(&tag(number), 1, [b'b'; 1500])).collect();
+            append(&mut opened.writer, &entries);
+        }
+        opened.log.sync().unwrap();
+        while opened.log.carry_out(Duty::Seal).unwrap() {}
+        assert!(opened.log.statistics().sealed > 200, "of each tag it is known of fewer where its numbers begin");
+        let reader = opened.log.reader();
+        for sequence in (1..=RECORDS).step_by(11) {
+            for number in [0, 7, TAGS - 1] {
+                let found = reader.seek(Tag::new(tag(number).as_bytes()), Sequence::new(sequence)).unwrap().unwrap();
+                assert_eq!((found.sequence, found.place.index), (Some(Sequence::new(sequence)), number as u32));
+            }
+        }
+        let behind = Sequence::new(RECORDS + 1);
+        assert!(reader.seek(Tag::new(tag(3).as_bytes()), behind).unwrap().is_none());
+    }
 }
 
 #[test]
