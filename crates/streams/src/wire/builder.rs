@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::checksum::checksum;
-use super::encode::NewRecord;
+use super::encode::{NewRecord, SHORT_BEYOND_BYTES};
 use super::layout::{
     ATTRIBUTES, BASE_OFFSET, BASE_SEQUENCE, BASE_TIMESTAMP, BATCH_LENGTH, CHECKSUM, HEADER_BYTES, LAST_OFFSET_DELTA,
     LEADER_EPOCH, MAGIC, MAGIC_V2, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_COUNT, set_field,
@@ -79,8 +79,10 @@ impl BatchBuilder {
         if end > BATCH_BYTES_MAX {
             return Err(BatchFull { bytes: end });
         }
-        if end > self.buffer.len() {
-            let room = end.max(self.buffer.len() * 2);
+        // The next batch most often has as many bytes, and is to find room to be short in.
+        let wanted = end + SHORT_BEYOND_BYTES;
+        if wanted > self.buffer.len() {
+            let room = wanted.max(self.buffer.len() * 2);
             self.buffer.resize(room.clamp(1024, BATCH_BYTES_MAX), 0);
         }
         record.write(&mut self.buffer[start..end], body_bytes);

@@ -13,7 +13,7 @@ const WORD_BYTES: usize = 8;
 
 /// How many bytes a short record takes beyond its key and value at most, with what is stored behind its last number: five numbers of three
 /// bytes, the attributes, the number of headers and a word.
-const SHORT_BEYOND_BYTES: usize = 5 * 3 + 2 + WORD_BYTES;
+pub(super) const SHORT_BEYOND_BYTES: usize = 5 * 3 + 2 + WORD_BYTES;
 
 /// The limit of numbers that make a short record, in zigzag form: its length, the sum of them, is then short as well.
 const NUMBER_LIMIT: u64 = varint::SHORT_LIMIT / 4;
@@ -33,7 +33,7 @@ pub(super) struct NewRecord<'a> {
 
 impl NewRecord<'_> {
     /// Writes the record to the front of `out`, and says how many bytes it takes; `None` when it is not short, or there is too little room:
-    /// then nothing that counts was written.
+    /// then nothing was written.
     #[inline]
     pub(super) fn write_short(&self, out: &mut [u8]) -> Option<usize> {
         let timestamp = zigzag(self.timestamp_delta);
