@@ -116,7 +116,7 @@ impl Drop for Other {
     }
 }
 
-/// This process and others, which [repeat](repeat) the same, do it `each` so often at the same time.
+/// This process and others, which [`repeat`] the same, do it `each` so often at the same time.
 ///
 /// # Errors
 /// What `op` fails with, and when another process ends before.

@@ -284,18 +284,11 @@ fn the_state_of_a_projection_is_kept_with_what_was_made_of_it_and_of_two_who_sav
 /// A server with 60 events in the store, of which the fifth is damaged.
 fn with_damage() -> Served {
     let served = Served::with(|builder| builder.segment_bytes(64 << 10).background(quire::Background::Caller));
-    let database = served.database.as_ref().expect("it is open");
     for number in 1..=60 {
         let data = format!("event {number:04} {}", "x".repeat(3000));
         append(&served, json!({"events": [{"type": "Counted", "data_text": data}]}));
     }
-    database.sync().expect("synced");
-    while database.carry_out(quire::Duty::Seal).expect("sealed") {}
-    let segment = served.path().join("shard-0000/00000000000000000001.log");
-    let bytes = std::fs::read(&segment).expect("readable");
-    let at = bytes.windows(10).position(|window| window == b"event 0005").expect("it stands there");
-    let file = std::fs::File::options().write(true).open(&segment).expect("opened");
-    std::os::unix::fs::FileExt::write_all_at(&file, b"?", at as u64 + 100).expect("written");
+    served.damage("event 0005");
     served
 }
 

@@ -200,20 +200,13 @@ fn a_parameter_out_of_bounds_or_unknown_is_refused_by_name() {
 #[test]
 fn of_a_partition_whose_last_record_is_damaged_it_is_said_how_far_it_can_be_read() {
     let served = Served::with(|builder| builder.segment_bytes(64 << 10).background(quire::Background::Caller));
-    let database = served.database.as_ref().expect("it is open");
     let produce = |topic: &str, number: usize| {
         let value = format!("record {number:04} {}", "x".repeat(3000));
         served.write("/v1/commit", json!({"parts": [{"produce": {"topic": topic, "value_text": value}}]}));
     };
     (0..3).for_each(|number| produce("cut", number));
     (3..60).for_each(|number| produce("whole", number));
-    database.sync().expect("synced");
-    while database.carry_out(quire::Duty::Seal).expect("sealed") {}
-    let segment = served.path().join("shard-0000/00000000000000000001.log");
-    let bytes = std::fs::read(&segment).expect("readable");
-    let at = bytes.windows(11).position(|window| window == b"record 0002").expect("it stands there");
-    let file = std::fs::File::options().write(true).open(&segment).expect("opened");
-    std::os::unix::fs::FileExt::write_all_at(&file, b"?", at as u64 + 100).expect("written");
+    served.damage("record 0002");
     let topic = served.read("/v1/topics/cut");
     let partition = &topic["partitions"][0];
     assert_eq!((&partition["start"], &partition["next"]), (&json!(0), &json!(2)), "{topic}");

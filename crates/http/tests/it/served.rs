@@ -72,6 +72,20 @@ impl Served {
         }
     }
 
+    /// Seals what is full, and damages the first segment 100 bytes behind where this text stands. Of a database whose caller does what else
+    /// the background does.
+    #[track_caller]
+    pub(crate) fn damage(&self, text: &str) {
+        let database = self.database.as_ref().expect("it is open");
+        database.sync().expect("synced");
+        while database.carry_out(quire::Duty::Seal).expect("sealed") {}
+        let segment = self.path().join("shard-0000/00000000000000000001.log");
+        let bytes = std::fs::read(&segment).expect("readable");
+        let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).expect("it stands there");
+        let file = std::fs::File::options().write(true).open(&segment).expect("opened");
+        std::os::unix::fs::FileExt::write_all_at(&file, b"?", at as u64 + 100).expect("written");
+    }
+
     /// Where the database is.
     pub(crate) fn path(&self) -> std::path::PathBuf {
         self.directory.path().join("data")

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
@@ -12,12 +12,12 @@ use quire_log::{Identity, Log, Opened, Settings, SystemClock};
 use quire_model::{Effects, EntryKind, History, NewEntry, Sequenced, Tag};
 
 use super::payload::Payloads;
+use super::processes::Appending;
 use crate::bench::case::Run;
 use crate::bench::child::{self, Other};
 use crate::bench::measurement::{Measured, Recorder};
 use crate::bench::memory::memory_bytes;
 use crate::failure::{Failure, Result};
-use crate::promise::Promise;
 
 const TAG: &[u8] = b"bench";
 
@@ -42,7 +42,7 @@ struct Entries {
 }
 
 impl Entries {
-    fn open(path: &PathBuf, durability: Durability, payload_bytes: usize, batch: usize) -> Result<Self> {
+    fn open(path: &Path, durability: Durability, payload_bytes: usize, batch: usize) -> Result<Self> {
         let failed = |error| Failure::at("make the folder of a log", error);
         std::fs::create_dir_all(path).map_err(failed)?;
         let settings = Settings { durability, ..Settings::default() };
@@ -69,17 +69,8 @@ impl Entries {
 /// Another process that appends entries.
 #[derive(Debug, Args)]
 pub(crate) struct EntryAppender {
-    /// The log
-    data: PathBuf,
-    /// What its commits promise
-    #[arg(value_enum)]
-    durability: Promise,
-    /// How many records it appends
-    ops: u64,
-    /// How many entries each has
-    batch: usize,
-    /// How many bytes an entry has
-    bytes: usize,
+    #[command(flatten)]
+    what: Appending,
 }
 
 impl EntryAppender {
@@ -88,8 +79,9 @@ impl EntryAppender {
     /// # Errors
     /// What the log fails with.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
-        let mut entries = Entries::open(&self.data, self.durability.into(), self.bytes, self.batch)?;
-        child::repeat(self.ops, out, || entries.append())
+        let Appending { data, durability, ops, batch, bytes } = &self.what;
+        let mut entries = Entries::open(data, (*durability).into(), *bytes, *batch)?;
+        child::repeat(*ops, out, || entries.append())
     }
 }
 

@@ -19,20 +19,27 @@ const TOPIC: &str = "bench";
 /// What the other processes run.
 const ROLE: &str = "appender";
 
-/// Another process that appends.
+/// What another process is to append.
 #[derive(Debug, Args)]
-pub(crate) struct Appender {
+pub(super) struct Appending {
     /// The database
-    data: PathBuf,
+    pub(super) data: PathBuf,
     /// What its commits promise
     #[arg(value_enum)]
-    durability: Promise,
-    /// How many times it produces
-    ops: u64,
-    /// How many messages at a time
-    batch: usize,
+    pub(super) durability: Promise,
+    /// How many times it appends
+    pub(super) ops: u64,
+    /// How many messages or entries at a time
+    pub(super) batch: usize,
     /// How many bytes each has
-    bytes: usize,
+    pub(super) bytes: usize,
+}
+
+/// Another process that produces.
+#[derive(Debug, Args)]
+pub(crate) struct Appender {
+    #[command(flatten)]
+    what: Appending,
 }
 
 impl Appender {
@@ -41,12 +48,13 @@ impl Appender {
     /// # Errors
     /// What the database fails with.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
-        let durability = Durability::from(self.durability);
-        let database = open(Database::builder(&self.data).durability(durability).create(true))?.database;
-        let (topic, payloads) = (database.topic(TOPIC), Payloads::of(self.bytes));
-        let batch: Vec<_> = payloads.first(self.batch).map(Message::new).collect();
+        let Appending { data, durability, ops, batch, bytes } = &self.what;
+        let durability = Durability::from(*durability);
+        let database = open(Database::builder(data).durability(durability).create(true))?.database;
+        let (topic, payloads) = (database.topic(TOPIC), Payloads::of(*bytes));
+        let batch: Vec<_> = payloads.first(*batch).map(Message::new).collect();
         let mut producer = topic.producer();
-        child::repeat(self.ops, out, || Ok(producer.produce(&batch).map(drop)?))
+        child::repeat(*ops, out, || Ok(producer.produce(&batch).map(drop)?))
     }
 }
 
