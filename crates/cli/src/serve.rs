@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use quire::{Database, Recovery};
+use quire::{Builder, Database, Recovery};
 
 use crate::failure::Result;
 use crate::graph_memory::Bound;
@@ -40,6 +40,10 @@ pub(crate) struct Serve {
     /// [default: as the profile says]
     #[arg(long, value_name = "BOOL")]
     pack_segments: Option<bool>,
+    /// From how many bytes on a record batch is compressed, where its topic says a codec; what Kafka's clients send stays as it came
+    /// [default: as the profile says]
+    #[arg(long, value_name = "BYTES")]
+    compress_bytes_min: Option<usize>,
     /// How many bytes of the disk the log takes, as far as topics can let go of their oldest records [default: no bound]
     #[arg(long, value_name = "BYTES")]
     log_bytes_max: Option<u64>,
@@ -56,14 +60,10 @@ impl Serve {
         let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
         self.addresses.check()?;
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
-        let builder = self.graph_memory.of(match self.pack_segments {
-            Some(pack) => builder.pack_segments(pack),
-            None => builder,
-        });
-        let opening = open(match self.log_bytes_max {
-            Some(bytes) => builder.log_bytes_max(bytes),
-            None => builder,
-        })?;
+        let builder = said(self.pack_segments, builder, Builder::pack_segments);
+        let builder = said(self.compress_bytes_min, builder, Builder::compress_bytes_min);
+        let builder = said(self.log_bytes_max, builder, Builder::log_bytes_max);
+        let opening = open(self.graph_memory.of(builder))?;
         let database = opening.database;
         let servers = Servers::start(&database, self.addresses, kafka, http)?;
         writeln!(out, "data        {}", self.data.display())?;
@@ -79,6 +79,14 @@ impl Serve {
         drop(database);
         stopped?;
         Ok(writeln!(out, "stopped after {}", counted(commits, "commit"))?)
+    }
+}
+
+/// With a setting, if it is said.
+fn said<T>(value: Option<T>, builder: Builder, set: fn(Builder, T) -> Builder) -> Builder {
+    match value {
+        Some(value) => set(builder, value),
+        None => builder,
     }
 }
 

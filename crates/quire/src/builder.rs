@@ -7,6 +7,7 @@ use quire_log::{Background, Clock, Components, Durability, Identity, Log, Recove
 
 use crate::Result;
 use crate::checkpoint::{self, Base, Checkpoints, replay};
+use crate::compressor::{self, Compressor};
 use crate::database::Database;
 use crate::decide::State;
 use crate::error::{Error, ErrorKind};
@@ -30,6 +31,7 @@ pub struct Builder {
     commit_bytes_max: Option<u64>,
     checkpoints: checkpoint::Settings,
     retention: Retention,
+    compress_bytes_min: usize,
     graph_memory_bytes: Option<u64>,
     graph_memory_folder: Option<PathBuf>,
     id: Option<u128>,
@@ -64,6 +66,7 @@ impl Builder {
                 compact_keys_max: KEYS_MAX,
                 log_bytes_max: None,
             },
+            compress_bytes_min: compressor::BYTES_MIN,
             graph_memory_bytes: None,
             graph_memory_folder: None,
             id: None,
@@ -201,6 +204,30 @@ impl Builder {
     /// share's; [`Database::compact`](crate::Database::compact) looks as often as there are shares. Records that tell that their keys are gone then stay where they stand in one batch with those of another share.
     pub fn compact_keys_max(mut self, keys: usize) -> Self {
         self.retention.compact_keys_max = keys;
+        self
+    }
+
+    /// From how many bytes of records on a batch is compressed that is produced here to a topic that says a codec; a shorter one is
+    /// stored as it is. Default: 4 KiB; 0 compresses whatever gets smaller by it. What comes compressed is stored as it came.
+    ///
+    /// A message of a few hundred bytes hardly gets smaller alone, and Zstandard takes some ten microseconds for it. Where many are
+    /// written one by one, [`pack_segments`](Self::pack_segments) compresses them together once they are old.
+    ///
+    /// ```
+    /// use quire::streams::{TopicSettings, wire::Codec};
+    /// use quire::{Database, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("data");
+    /// let db = Database::builder(&path).compress_bytes_min(512).open()?;
+    /// let topic = db.topic("pages");
+    /// topic.create_with(1, TopicSettings { compression: Codec::Zstd, ..TopicSettings::default() })?;
+    /// topic.produce(&Message::new(&"<p>hello</p>".repeat(100)))?;
+    /// assert!(topic.statistics().expect("it was created").partitions[0].bytes < 200);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn compress_bytes_min(mut self, bytes: usize) -> Self {
+        self.compress_bytes_min = bytes;
         self
     }
 
@@ -373,7 +400,8 @@ impl Builder {
             erasing: crate::erasing::Erasing::default(),
         };
         let restored = Restored { state, checkpoints };
-        let shared = Shared::new(meta.database, opened.log, restored, self.retention, self.read_only);
+        let compressor = Compressor::new(self.compress_bytes_min);
+        let shared = Shared::new(meta.database, opened.log, restored, self.retention, compressor, self.read_only);
         let database = Database::start(shared, self.components.background)?;
         let mut recovery = opened.recovery;
         if self.read_only {

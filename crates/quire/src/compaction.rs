@@ -127,7 +127,7 @@ impl Shared {
         shares.retain(|share| share.end <= end);
         self.mark_what_is_erased(&mut shares)?;
         let plan = CompactionPlan::of(&shares, self.log.settings().segment_bytes, thoroughness.percent_min);
-        let mut survives = self.survives(keys, history_from, Purpose::Rewrite);
+        let mut survives = self.survives(keys, history_from, Purpose::Rewrite(&self.compressor));
         // The disk has the space of a run back once nobody has the old segments mapped, however far it comes.
         let mut let_go = || {
             self.state_mut()?.writer.refresh();
@@ -151,7 +151,7 @@ impl Shared {
         &'s self,
         keys: &'s mut Keys,
         history_from: Timestamp,
-        purpose: Purpose,
+        purpose: Purpose<'s>,
     ) -> impl FnMut(&[Entry<'_>], &mut Vec<Survival>) + 's {
         move |entries, answers| {
             let mut superseded = Vec::new();

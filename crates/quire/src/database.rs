@@ -218,7 +218,8 @@ impl Database {
     /// As [`Database::commit`].
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
         let now = self.now();
-        let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
+        let mut encoded =
+            Encoded::messages(commit.parts(), now, &self.shared.compressor, |topic| self.codec_of(topic))?;
         let mut bytes_left = OPENED_BYTES_MAX;
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
         let mut sorted = Sorted::by_model(commit.parts(), &mut encoded, note)?;
@@ -242,7 +243,8 @@ impl Database {
     /// As [`Database::commit`].
     pub fn submit_briefly(&self, commit: &Commit<'_>) -> Result<Option<Ticket<Outcome>>> {
         let now = self.now();
-        let mut encoded = Encoded::messages(commit.parts(), now, |topic| self.codec_of(topic))?;
+        let mut encoded =
+            Encoded::messages(commit.parts(), now, &self.shared.compressor, |topic| self.codec_of(topic))?;
         let sorted = Sorted::by_model(commit.parts(), &mut encoded, |_| Ok(()))?;
         let ticket = self.decide_within(BRIEF_STEPS, now, sorted.commands(), |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };

@@ -13,7 +13,8 @@ use quire_model::{Entry, Position, Timestamp};
 use quire_streams::wire::Batch;
 use quire_streams::{Command, Compacted, KeyHash, Left, Newest, Remains, Scope, Stored, Terms, TopicId};
 
-use crate::compression::{compressed, opened};
+use crate::compression::opened;
+use crate::compressor::Compressor;
 use crate::error::Error;
 
 /// How many keys are known at a time, of all partitions together, unless it is said: they take at most 52 MiB.
@@ -74,12 +75,12 @@ pub(crate) struct Keys {
 }
 
 /// What it is asked for what is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Purpose<'c> {
     /// To know how much that is; what is about to be told when it may go is as good as gone.
     Plan,
-    /// To write it.
-    Rewrite,
+    /// To write it, compressed by this where it was compressed.
+    Rewrite(&'c Compressor),
 }
 
 impl KeyLooks {
@@ -224,7 +225,7 @@ fn hash(seed: u64, key: &[u8]) -> KeyHash {
 
 impl Keys {
     /// Says of those entries that are batches of these partitions, and survive so far, what is left of them.
-    pub(crate) fn leave(&mut self, entries: &[Entry<'_>], answers: &mut [Survival], purpose: Purpose) {
+    pub(crate) fn leave(&mut self, entries: &[Entry<'_>], answers: &mut [Survival], purpose: Purpose<'_>) {
         if self.partitions.is_empty() {
             return;
         }
@@ -233,7 +234,7 @@ impl Keys {
             let Some((newest, terms)) = self.partitions.get(&(topic, number)) else { continue };
             let Some(left) = left(newest, *terms, self.seed, &stored, purpose) else { continue };
             *answer = left;
-            if purpose == Purpose::Rewrite {
+            if let Purpose::Rewrite(_) = purpose {
                 self.changed.insert((topic, number));
             }
         }
@@ -241,19 +242,21 @@ impl Keys {
 }
 
 /// What is left of a batch, when that is not all of it. What can't be read stays.
-fn left(newest: &Newest, terms: Terms, seed: u64, stored: &Stored<'_>, purpose: Purpose) -> Option<Survival> {
+fn left(newest: &Newest, terms: Terms, seed: u64, stored: &Stored<'_>, purpose: Purpose<'_>) -> Option<Survival> {
     let opened = opened(&stored.batch).ok()?;
     let hash = |key: &[u8]| hash(seed, key);
     match newest.left(stored.base_offset, &stored.batch, &opened, &hash, terms).ok()? {
         Left::All => None,
         Left::Nothing => Some(Survival::Nothing),
-        Left::Some(remains) if purpose == Purpose::Plan => Some(planned(&stored.batch, opened.len(), remains)),
-        Left::Some(remains) => {
-            let batch = Batch::stored(&remains.bytes);
-            let smaller = compressed(batch, stored.batch.codec()).ok()?;
-            let batch = smaller.as_deref().map_or(batch, Batch::stored);
-            Some(Survival::Body(batch.sealed_bytes()))
-        }
+        Left::Some(remains) => Some(match purpose {
+            Purpose::Plan => planned(&stored.batch, opened.len(), remains),
+            Purpose::Rewrite(compressor) => {
+                let batch = Batch::stored(&remains.bytes);
+                let smaller = compressor.compressed(batch, stored.batch.codec()).ok()?;
+                let batch = smaller.as_deref().map_or(batch, Batch::stored);
+                Survival::Body(batch.sealed_bytes())
+            }
+        }),
     }
 }
 

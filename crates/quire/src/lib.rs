@@ -88,6 +88,7 @@ mod scratch;
 mod shared;
 
 mod compression;
+mod compressor;
 mod consumer;
 mod database;
 mod error;

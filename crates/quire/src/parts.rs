@@ -5,7 +5,7 @@
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 
 use crate::commit::{Part, batch_time_ms};
-use crate::compression::compressed;
+use crate::compressor::Compressor;
 use crate::decide::{Commands, Replies};
 use crate::outcome::{Reason, Refused, Reply};
 use crate::{Result, Timestamp, events, graph, jobs, scratch, streams};
@@ -46,6 +46,7 @@ impl Encoded {
     pub(crate) fn messages(
         parts: &[Part<'_>],
         now: Timestamp,
+        compressor: &Compressor,
         codec_of: impl Fn(&str) -> Result<Codec>,
     ) -> Result<Self> {
         let messages = parts.iter().filter_map(|part| match part {
@@ -56,7 +57,8 @@ impl Encoded {
             let mut batch = scratch::builder();
             message.add_to(&mut batch, batch_time_ms(now))?;
             let built = batch.finish_without_checksum().expect("a message was added");
-            Ok(compressed(built, codec_of(topic)?)?.map_or(Message::Built(batch), Message::Compressed))
+            let smaller = compressor.produced(built, codec_of(topic)?)?;
+            Ok(smaller.map_or(Message::Built(batch), Message::Compressed))
         });
         Ok(Encoded { batches: batches.collect::<Result<_>>()? })
     }

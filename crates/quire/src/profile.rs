@@ -15,8 +15,8 @@ pub enum Profile {
     /// power: segments of 256 MiB, the state saved every 512 MiB, syncs in the background every second.
     Throughput,
     /// Little disk and memory, for more writing and slower reads of what is old: segments of 4 MiB, rewritten once a fifth is of no use,
-    /// which is looked for every ten seconds, and packed; what is only history goes after an hour; 64 segments stay mapped, and 8 MiB
-    /// of what is unpacked.
+    /// which is looked for every ten seconds, and packed; batches are compressed from 512 bytes on, where their topic says a codec; what is
+    /// only history goes after an hour; 64 segments stay mapped, and 8 MiB of what is unpacked.
     SmallDisk,
 }
 
@@ -39,6 +39,7 @@ impl Profile {
                 .history_ms(60 * 60 * 1000)
                 .segments_open_max(64)
                 .pack_segments(true)
+                .compress_bytes_min(512)
                 .unpacked_bytes_max(8 << 20)
                 .scrub_bytes_per_second(256 << 10),
         }

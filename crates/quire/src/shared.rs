@@ -12,6 +12,7 @@ use quire_log::{Background, Clock, Deadline, Durability, Heard, Log, Slept, Woke
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Checkpoints;
+use crate::compressor::Compressor;
 use crate::database::Duty;
 use crate::decide::{Commands, Decided, Replies, State};
 use crate::deliver::Deliveries;
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     checkpoints: Checkpoints,
     pub(crate) retention: Retention,
     pub(crate) keys: KeyLooks,
+    pub(crate) compressor: Compressor,
     pub(crate) pressure: Pressure,
     refusals: AtomicU64,
     failures: Failures,
@@ -98,7 +100,14 @@ pub(crate) struct Restored {
 }
 
 impl Shared {
-    pub(crate) fn new(id: u128, log: Log, restored: Restored, retention: Retention, read_only: bool) -> Self {
+    pub(crate) fn new(
+        id: u128,
+        log: Log,
+        restored: Restored,
+        retention: Retention,
+        compressor: Compressor,
+        read_only: bool,
+    ) -> Self {
         let duties = Duties::default();
         duties.next_due(restored.state.models.jobs.next_due());
         // Whether or not a topic lets anything go today: another process may tell one to, and be gone.
@@ -108,6 +117,7 @@ impl Shared {
         let shared = Shared {
             retention,
             keys: KeyLooks::new(seed_of(id), retention.compact_keys_max),
+            compressor,
             pressure: Pressure::default(),
             id,
             log,

@@ -17,7 +17,8 @@ pub struct TopicSettings {
     pub retention_bytes: Option<u64>,
     /// The most bytes of a record batch. Default: as much as a batch can have. Kafka's `max.message.bytes`.
     pub batch_bytes_max: u32,
-    /// What embedded producers compress their batches with; what comes compressed is stored as it came. Default: nothing.
+    /// What embedded producers compress their batches with, from a length on that the database says; what comes compressed is stored as it
+    /// came. Default: nothing.
     pub compression: Codec,
     /// How records go. Kafka's `cleanup.policy`.
     pub cleanup: Cleanup,

@@ -294,3 +294,26 @@ fn a_server_packs_what_it_compacts_or_not_as_it_is_told_whatever_its_profile() {
         assert_eq!(versions, [2, 1]);
     });
 }
+
+#[test]
+fn a_server_compresses_what_comes_over_http_from_the_length_on_that_it_is_told() {
+    // 3,000 bytes that become some dozens, of a topic that says how.
+    let bytes = |settings: &[&str]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = quire();
+        command.args(["serve", "--durability", "os"]).args(settings).arg("--data").arg(folder.path());
+        let server = Server::spawn(&mut command);
+        let value = "again ".repeat(500);
+        let create = r#"{"create_topic": {"name": "t", "partitions": 1, "settings": {"compression": "zstd"}}}"#;
+        for part in [create, &format!(r#"{{"produce": {{"topic": "t", "value": "{value}"}}}}"#)] {
+            let (status, answer) = server.ask("POST", "/v1/commit", &format!(r#"{{"parts": [{part}]}}"#));
+            assert_eq!(status, 200, "{answer}");
+        }
+        let (_, topic) = server.ask("GET", "/v1/topics/t", "");
+        topic["partitions"][0]["bytes"].as_u64().expect("a number")
+    };
+    assert!(bytes(&[]) > 3_000);
+    assert!(bytes(&["--compress-bytes-min", "3000"]) < 300);
+    assert!(bytes(&["--compress-bytes-min", "3100", "--profile", "small-disk"]) > 3_000);
+    assert!(bytes(&["--profile", "small-disk"]) < 300);
+}

@@ -6,7 +6,7 @@ use std::slice;
 use quire_model::Sequence;
 
 use crate::commit::{Message, batch_time_ms};
-use crate::compression::{OPENED_BYTES_MAX, compressed, open_batch_up_to, opened};
+use crate::compression::{OPENED_BYTES_MAX, open_batch_up_to, opened};
 use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::{Database, read_keys};
 use crate::decide::{Commands, Decided, Replies};
@@ -404,7 +404,7 @@ impl Producer<'_> {
             None => (TopicRef::Name(self.topic.name), database.codec_of(self.topic.name)?),
         };
         let smaller;
-        let mut command = match compressed(batch, codec)? {
+        let mut command = match database.shared.compressor.produced(batch, codec)? {
             None => first.command(topic, batch),
             Some(bytes) => {
                 smaller = bytes;

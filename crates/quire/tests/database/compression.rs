@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use quire::streams::wire::{Batch, BatchBuilder, Codec, HEADER_BYTES, PREFIX_BYTES, Record};
 use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
-use quire::{Commit, Durability, ErrorKind, Message, Part, Sequence};
+use quire::{Builder, Commit, Database, Durability, ErrorKind, Message, Part, Profile, Sequence, View};
 
 use crate::support::Place;
 
@@ -94,10 +94,10 @@ fn a_batch_that_opens_to_too_much_is_refused() {
     }
 }
 
-/// What two producers write to a topic that compresses with this codec, and whether the batches are smaller for it.
+/// What two producers write to a topic that compresses with this codec, however short it is, and whether the batches are smaller for it.
 fn written_with(codec: Codec) -> Vec<(Codec, Vec<String>)> {
     let place = Place::new();
-    let database = place.open(Durability::Os);
+    let database = place.builder(Durability::Os).compress_bytes_min(0).open().expect("opened");
     let settings = TopicSettings { compression: codec, ..TopicSettings::default() };
     database.topic("t").create_with(1, settings).expect("created");
     let long = "again and ".repeat(100);
@@ -142,11 +142,93 @@ fn embedded_producers_compress_with_what_their_topic_says_where_it_helps() {
     }
 }
 
+/// The codec and the records' bytes, once they are opened, of every batch in the topic's first partition.
+fn batches(database: &Database, topic: &str) -> Vec<(Codec, usize)> {
+    let look = |view: &View<'_>| {
+        let topic = view.streams.topic_named(topic).expect("a topic").id;
+        view.streams.partition(topic, 0).expect("a partition")
+    };
+    let partition = database.read_published(look).expect("ok");
+    let mut batches = Vec::new();
+    let fetched = partition.fetch(&database.history(), Sequence::new(0), usize::MAX, &mut |stored| {
+        batches.push((stored.batch.codec(), quire::open_batch(&stored.batch).expect("it opens").len()));
+        ControlFlow::Continue(())
+    });
+    fetched.expect("readable");
+    batches
+}
+
+/// What is said of a database that is to be opened.
+type Change = fn(Builder) -> Builder;
+
+#[test]
+fn a_batch_is_compressed_from_the_length_on_that_the_database_says_by_every_producer() {
+    let settings = TopicSettings { compression: Codec::Zstd, ..TopicSettings::default() };
+    let said: [(usize, Change); 3] = [
+        (4096, |builder| builder),
+        (512, |builder| builder.profile(Profile::SmallDisk)),
+        (100, |builder| builder.compress_bytes_min(100)),
+    ];
+    for (bytes_min, say) in said {
+        let place = Place::new();
+        let database = say(place.builder(Durability::Os)).open().expect("opened");
+        for topic in ["by-producer", "by-commit"] {
+            database.topic(topic).create_with(1, settings).expect("created");
+        }
+        let topic = database.topic("by-producer");
+        let mut producer = topic.producer();
+        // A record has a few bytes more than its value.
+        for bytes in bytes_min - 20..bytes_min {
+            let value = vec![b'a'; bytes];
+            producer.produce(&[Message::new(&value)]).expect("produced");
+            let commit = Commit::new().produce("by-commit", Message::new(&value));
+            database.commit(&commit).expect("no error").committed().expect("accepted");
+        }
+        for topic in ["by-producer", "by-commit"] {
+            let batches = batches(&database, topic);
+            let expected = |bytes| if bytes < bytes_min { Codec::None } else { Codec::Zstd };
+            assert!(batches.iter().all(|(codec, bytes)| *codec == expected(*bytes)), "{bytes_min}: {batches:?}");
+            let longest_not: Vec<_> = batches.iter().filter(|(codec, _)| *codec == Codec::None).collect();
+            assert_eq!(longest_not.last(), Some(&&(Codec::None, bytes_min - 1)), "{batches:?}");
+            assert!(batches.contains(&(Codec::Zstd, bytes_min)), "{batches:?}");
+        }
+    }
+}
+
+#[test]
+fn what_many_threads_compress_is_read_as_it_was() {
+    let place = Place::new();
+    let database = place.builder(Durability::Os).segment_bytes(1 << 20).compress_bytes_min(0).open().expect("opened");
+    let settings = TopicSettings { compression: Codec::Zstd, ..TopicSettings::default() };
+    let (threads, each) = (8, 40);
+    database.topic("t").create_with(threads, settings).expect("created");
+    let value = |thread: u32, number: usize| format!("{thread} wrote {number} ").repeat(1 + (number * 37) % 900);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let database = &database;
+            scope.spawn(move || {
+                let topic = database.topic("t");
+                let mut producer = topic.producer();
+                for number in 0..each {
+                    let value = value(thread, number);
+                    producer.produce(&[Message::new(&value).partition(thread)]).expect("produced");
+                }
+            });
+        }
+    });
+    for thread in 0..threads {
+        let read = database.topic("t").fetch(thread, Sequence::new(0), usize::MAX).expect("records");
+        let read: Vec<_> = read.records.into_iter().map(|record| record.value.expect("a value")).collect();
+        let expected: Vec<_> = (0..each).map(|number| value(thread, number).into_bytes()).collect();
+        assert_eq!(read, expected, "{thread}");
+    }
+}
+
 #[test]
 fn a_codec_that_is_changed_is_used_from_the_next_look_on_by_every_process() {
     let place = Place::new();
     let (here, there) = (place.open(Durability::Os), place.open(Durability::Os));
-    let long = "again and ".repeat(100);
+    let long = "again and ".repeat(1000);
     let mut producer = there.topic("t").producer();
     producer.produce(&[Message::new(&long)]).expect("produced");
     here.topic("t").alter(TopicChanges { compression: Some(Codec::Zstd), ..TopicChanges::default() }).expect("altered");
