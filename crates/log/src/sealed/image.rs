@@ -78,6 +78,10 @@ impl Image {
         Image { end: self.end, bytes }
     }
 
+    pub(super) fn is_packed(&self) -> bool {
+        matches!(self.bytes, Bytes::Packed(_))
+    }
+
     /// How many bytes the file has, or would have if it were not packed.
     pub(super) fn bytes(&self) -> usize {
         match &self.bytes {

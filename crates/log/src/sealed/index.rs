@@ -47,8 +47,8 @@ pub(super) enum Postings<'a> {
     Many(List<'a>),
 }
 
-/// How many bytes are looked through for a tag rather than an entry read: those of several dozen tags.
-const GLANCE_BYTES: usize = 4 << 10;
+/// How many bytes are looked through for a tag rather than an entry read that is in memory: those of several dozen tags.
+pub(super) const GLANCE_BYTES: usize = 4 << 10;
 
 /// A tag that gives numbers, and what of it stands in the segment.
 #[derive(Debug, Clone, Copy)]
@@ -207,11 +207,11 @@ impl Index {
         Ok(all)
     }
 
-    /// Whether a number of a tag lies behind all that the segment holds of it, as far as a glance tells: where many tags give numbers, it
-    /// is not looked up.
-    pub(super) fn ends_before(&self, tag: Tag<'_>, number: Sequence) -> Result<bool, BadBlock> {
+    /// Whether a number of a tag lies behind all that the segment holds of it. Where the tags that give numbers take more than so many bytes,
+    /// it is not looked up.
+    pub(super) fn ends_before(&self, tag: Tag<'_>, number: Sequence, bytes_max: usize) -> Result<bool, BadBlock> {
         let numbered = self.header.numbered_at()..self.header.filter_at();
-        if numbered.len() > GLANCE_BYTES {
+        if numbered.len() > bytes_max {
             return Ok(false);
         }
         let mut bytes = self.blocks.bytes(numbered)?;
@@ -256,6 +256,10 @@ impl Postings<'_> {
         }
     }
 
+    pub(super) fn is_one(&self) -> bool {
+        matches!(self, Postings::One(_))
+    }
+
     /// The ordinal at which a number is to be expected; see [`List::touch_number`].
     pub(super) fn touch_number(&self, number: Sequence) -> Option<u32> {
         match self {
@@ -264,8 +268,8 @@ impl Postings<'_> {
         }
     }
 
-    /// The last entry of a list that is numbered whose number is at most this; `None` also when it is not numbered.
-    pub(super) fn numbered_at_most(&self, number: Sequence) -> Result<Option<Posting>, BadBlock> {
+    /// The last entry of a list that is numbered whose number is at most this, and whether none follows it; `None` also when it is not numbered.
+    pub(super) fn numbered_at_most(&self, number: Sequence) -> Result<Option<(Posting, bool)>, BadBlock> {
         match self {
             Postings::Many(list) if list.numbered => list.numbered_at_most(number.get()),
             _ => Ok(None),

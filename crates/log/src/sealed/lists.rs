@@ -68,11 +68,12 @@ impl List<'_> {
 
     /// The last posting whose ordinal is at most this.
     pub(super) fn previous(&self, ordinal: u32) -> Result<Option<Posting>, BadBlock> {
-        self.last_while(u64::from(ordinal), by_ordinal, |posting| posting.ordinal <= ordinal)
+        let found = self.last_while(u64::from(ordinal), by_ordinal, |posting| posting.ordinal <= ordinal)?;
+        Ok(found.map(|(posting, _)| posting))
     }
 
-    /// The last posting of a numbered list whose number is at most this.
-    pub(super) fn numbered_at_most(&self, number: u64) -> Result<Option<Posting>, BadBlock> {
+    /// The last posting of a numbered list whose number is at most this, and whether none follows it.
+    pub(super) fn numbered_at_most(&self, number: u64) -> Result<Option<(Posting, bool)>, BadBlock> {
         debug_assert!(self.numbered);
         self.last_while(number, |posting| posting.number, |posting| posting.number <= number)
     }
@@ -96,17 +97,16 @@ impl List<'_> {
         first.ordinal.checked_add(u32::try_from(above).ok()?)
     }
 
-    /// The last posting of which this holds; see [`List::groups_while`].
+    /// The last posting of which this holds, and whether it is the last of all; see [`List::groups_while`].
     fn last_while(
         &self,
         value: u64,
         by: impl Fn(Posting) -> u64,
         holds: impl Fn(Posting) -> bool,
-    ) -> Result<Option<Posting>, BadBlock> {
-        match self.groups_while(value, by, &holds)?.checked_sub(1) {
-            Some(group) => Ok(Some(self.scan(group, holds)?.0)),
-            None => Ok(None),
-        }
+    ) -> Result<Option<(Posting, bool)>, BadBlock> {
+        let Some(group) = self.groups_while(value, by, &holds)?.checked_sub(1) else { return Ok(None) };
+        let (last, following) = self.scan(group, holds)?;
+        Ok(Some((last, following.is_none() && group + 1 == self.groups())))
     }
 
     fn groups(&self) -> u32 {
@@ -217,9 +217,11 @@ mod tests {
                 let previous = ordinals.iter().rfind(|own| **own <= ordinal).copied();
                 prop_assert_eq!(list.previous(ordinal).unwrap().map(|posting| posting.ordinal), previous);
                 if numbered {
-                    let found = list.numbered_at_most(number).unwrap().map(|posting| (posting.ordinal, posting.number));
+                    let found = list.numbered_at_most(number).unwrap();
+                    let found = found.map(|(posting, is_last)| (posting.ordinal, posting.number, is_last));
                     let expected = numbers.iter().rposition(|own| *own <= number);
-                    prop_assert_eq!(found, expected.map(|at| (ordinals[at], numbers[at])));
+                    let last = numbers.len() - 1;
+                    prop_assert_eq!(found, expected.map(|at| (ordinals[at], numbers[at], at == last)));
                 }
             }
         }

@@ -11,7 +11,7 @@ use quire_model::{Entry, Place, Position, Sequence, Tag};
 use super::blocks::BadBlock;
 use super::build::{BadRecord, Records};
 use super::image::Image;
-use super::index::{Index, Postings, RecordAt};
+use super::index::{GLANCE_BYTES, Index, Postings, RecordAt};
 use crate::record::{Fault, HEADER_BYTES, RecordView, entry_at};
 use crate::segment::{COMPACTED_HEADER_BYTES, TagHash};
 
@@ -164,8 +164,8 @@ impl Open {
 
     /// The first entry of a tag whose numbers reach beyond `sequence`, if it stands here.
     pub(crate) fn seek(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Result<Option<Entry<'_>>, Flaw> {
-        // A search passes by segments that end before the number: no record of them is read, for it may have to be unpacked.
-        if self.index.ends_before(tag, sequence)? {
+        // A search passes by segments that end before the number: a glance saves reading what they end with.
+        if self.index.ends_before(tag, sequence, GLANCE_BYTES)? {
             return Ok(None);
         }
         let Some(postings) = self.index.postings(hash)? else { return Ok(None) };
@@ -173,8 +173,14 @@ impl Open {
         if let Some(expected) = postings.touch_number(sequence) {
             black_box(self.index.touch_entry(expected));
         }
-        let begin = match postings.numbered_at_most(sequence)? {
-            Some(posting) => {
+        let found = postings.numbered_at_most(sequence)?;
+        // What they end with may have to be unpacked, which takes longer than to look through what the index says of any number of tags.
+        let is_last = found.map_or(postings.is_one(), |(_, is_last)| is_last);
+        if is_last && self.image.is_packed() && self.index.ends_before(tag, sequence, usize::MAX)? {
+            return Ok(None);
+        }
+        let begin = match found {
+            Some((posting, _)) => {
                 let entry = self.entry(posting.ordinal)?;
                 match numbers(&entry, tag) {
                     true if entry.next_sequence() > sequence => return Ok(Some(entry)),

@@ -386,13 +386,25 @@ fn what_is_unpacked_stays_within_its_bound_however_much_is_read() {
 
 #[test]
 fn who_looks_for_a_number_among_many_segments_unpacks_none_that_ends_before_it() {
+    passes_by_what_ends_before(0);
+}
+
+#[test]
+fn nor_does_who_looks_for_it_among_the_numbers_of_many_tags() {
+    passes_by_what_ends_before(200);
+}
+
+/// Looks for numbers of a tag in segments in which so many others give numbers, too.
+fn passes_by_what_ends_before(others: usize) {
     const RECORDS: u64 = 300;
-    const BYTES: usize = 50_000;
+    const BYTES: usize = 45_000;
     let shard = Shard::new(packing());
     let mut opened = shard.open();
     // A segment each: of so many it is not known of each where its numbers begin.
     for number in 0..RECORDS {
-        append(&mut opened.writer, &[Item::numbered("large", 1, format!("{number:05}").repeat(BYTES / 5))]);
+        let mut entries = vec![Item::numbered("large", 1, format!("{number:05}").repeat(BYTES / 5))];
+        entries.extend((0..others).map(|other| Item::numbered(&format!("another one {other}"), 1, b"o")));
+        append(&mut opened.writer, &entries);
     }
     checkpoint(&opened);
     opened.log.sync().unwrap();
