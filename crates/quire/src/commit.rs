@@ -186,6 +186,13 @@ impl<'c> Message<'c> {
         self
     }
 
+    /// Adds a header that has no value, which is not an empty one.
+    #[must_use]
+    pub fn header_without_value(mut self, key: &'c str) -> Self {
+        self.headers.push(Header { key: key.as_bytes(), value: None });
+        self
+    }
+
     /// Sets its time, in milliseconds since 1970, instead of the time at which it is produced.
     #[must_use]
     pub fn timestamp_ms(mut self, timestamp_ms: i64) -> Self {

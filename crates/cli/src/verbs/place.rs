@@ -17,6 +17,7 @@ use crate::failure::{Failure, Result, aside};
 use crate::graph_memory::Bound;
 use crate::opening::open;
 use crate::profile::Profile;
+use crate::promise::Promise;
 use crate::servers::resolve;
 use crate::threads;
 
@@ -34,6 +35,9 @@ pub(crate) struct Place {
     /// What the database is good at, as whoever serves it says: new segments of the folder are as large as it tells
     #[arg(long, value_enum, default_value_t = Profile::Balanced, conflicts_with = "http")]
     profile: Profile,
+    /// When a commit counts as kept: it can't be other than for those who have the folder open meanwhile [default: theirs, or sync]
+    #[arg(long, value_enum, conflicts_with_all = ["http", "read_only"])]
+    durability: Option<Promise>,
 }
 
 /// A folder, or a server.
@@ -51,7 +55,7 @@ struct At {
 impl Place {
     /// Another one that was named beside this one: a folder, whose graphs have the same bound, or else a server.
     pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
-        Place { at: At { data, http }, read_only: false, graph_memory: self.graph_memory, profile: self.profile }
+        Place { at: At { data, http }, read_only: false, ..*self }
     }
 
     /// Whether who has seen what is there need not wait for more, since it is looked at as it was when it was opened; says so on
@@ -71,13 +75,28 @@ impl Place {
         match (&self.at.http, &self.at.data) {
             (Some(address), _) => verb(&Client::new(*address)),
             (None, Some(folder)) => {
-                let served = Served::open(folder, self.read_only, self.profile, Bound::new(self.graph_memory))?;
+                let served = self.serve(folder)?;
                 let done = verb(&Client::new(served.address));
                 served.close();
                 done
             }
             (None, None) => unreachable!("one of them is required"),
         }
+    }
+
+    /// Serves the database in a folder to this process.
+    fn serve(&self, folder: &std::path::Path) -> Result<Served> {
+        let builder = Database::builder(folder).profile(self.profile.into()).create(false).read_only(self.read_only);
+        let builder = match self.durability {
+            Some(promise) => builder.durability(promise.into()),
+            None => builder,
+        };
+        let graph_memory = Bound::new(self.graph_memory);
+        let builder = match self.read_only {
+            true => graph_memory.of_read_only(builder),
+            false => graph_memory.of(builder),
+        };
+        Served::start(open(builder).map_err(|failure| hinted(failure, folder))?.database)
     }
 }
 
@@ -91,13 +110,7 @@ struct Served {
 }
 
 impl Served {
-    fn open(folder: &std::path::Path, read_only: bool, profile: Profile, graph_memory: Bound) -> Result<Self> {
-        let builder = Database::builder(folder).profile(profile.into()).create(false).read_only(read_only);
-        let builder = match read_only {
-            true => graph_memory.of_read_only(builder),
-            false => graph_memory.of(builder),
-        };
-        let database = open(builder).map_err(|failure| hinted(failure, folder))?.database;
+    fn start(database: Database) -> Result<Self> {
         let runtime = threads::start(1)?;
         let failed = |error| Failure::at("serve the database to this process", error);
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

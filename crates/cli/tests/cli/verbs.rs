@@ -123,6 +123,29 @@ fn a_folder_is_filled_in_segments_as_large_as_its_profile_says() {
 }
 
 #[test]
+fn a_folder_is_opened_with_the_durability_that_is_said_or_that_of_who_has_it_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |durability| quire::Database::builder(folder.path()).durability(durability).open();
+    drop(open(quire::Durability::Os).expect("made"));
+    run_on(folder.path(), &["events", "append", "s", "--type", "Happened", "--durability", "os"]).succeeded();
+    // Nobody else has the folder open when somebody begins to look, who goes on.
+    let beside_a_tail = |said: &[&str]| {
+        let folder = folder.path().to_str().expect("text");
+        let tail = Running::start(&[&["events", "tail", "s", "--after", "0", "--data", folder], said].concat());
+        assert!(tail.line().contains("Happened"));
+        open(quire::Durability::Os).map(drop)
+    };
+    beside_a_tail(&["--durability", "os"]).expect("both say the same");
+    let refused = beside_a_tail(&[]).expect_err("what nobody says is sync");
+    assert!(refused.to_string().contains("sync"), "{refused}");
+    let _here = open(quire::Durability::Os).expect("opened");
+    run_on(folder.path(), &["produce", "t", "a"]).succeeded();
+    run_on(folder.path(), &["produce", "t", "b", "--durability", "os"]).succeeded();
+    run_on(folder.path(), &["produce", "t", "c", "--durability", "sync"]).failed_with("os");
+    assert_eq!(run_on(folder.path(), &["consume", "t", "--values"]).succeeded(), "a\nb\n");
+}
+
+#[test]
 fn graphs_of_a_folder_keep_to_the_memory_that_they_are_given_also_to_read_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());

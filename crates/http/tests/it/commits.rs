@@ -13,7 +13,8 @@ fn departure() -> Value {
             "conditions": [{"fail_if_events_match": unseen, "after": 0}],
         }},
         {"produce": {"topic": "departures", "key": "EWR", "value_text": "UA1545 to IAH",
-            "headers": [{"key": "carrier", "value": "UA"}], "timestamp_ms": 1_357_034_400_000_u64}},
+            "headers": [{"key": "carrier", "value": "UA"}, {"key": "empty", "value": ""}, {"key": "none"}, {"key": "null", "value": null}],
+            "timestamp_ms": 1_357_034_400_000_u64}},
         {"enqueue": {"queue": "air/delays", "kind": "notify", "payload": {"flight": "UA1545"}, "priority": 192}},
         {"put_block": {"graph": "air/routes", "block": "EWR", "kind": "airport", "content_text": "Newark"}},
         {"put_block": {"graph": "air/routes", "block": "IAH", "kind": "airport", "tags": ["texas"]}},
@@ -42,7 +43,7 @@ fn one_commit_over_four_models_is_answered_part_by_part_and_read_back() {
     let records = served.read("/v1/topics/departures/0/records?offset=0");
     assert_eq!(records["next_offset"], 1);
     let expect = json!({"offset": 0, "timestamp_ms": 1_357_034_400_000_u64, "key": "EWR", "value_text": "UA1545 to IAH",
-        "headers": [{"key": "carrier", "value": "UA"}]});
+        "headers": [{"key": "carrier", "value": "UA"}, {"key": "empty", "value": ""}, {"key": "none", "value": null}, {"key": "null", "value": null}]});
     assert_eq!(records["records"][0], expect);
 
     let job = replies[2]["enqueued"]["job"].as_str().expect("an id");

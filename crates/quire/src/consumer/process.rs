@@ -129,11 +129,7 @@ impl Consumer<'_> {
             if let Some(key) = record.key {
                 message = message.key(key);
             }
-            for header in record.headers.iter() {
-                if let (Ok(name), Some(value)) = (std::str::from_utf8(header.key), header.value) {
-                    message = message.header(name, value);
-                }
-            }
+            message.headers.extend(record.headers.iter());
             let message = message
                 .header("error", error)
                 .header("topic", self.topic)

@@ -93,7 +93,8 @@ fn a_commit_that_is_refused_is_tried_again_and_leaves_the_offset_where_it_was() 
 #[test]
 fn a_failure_is_tried_again_and_then_put_away_with_why() {
     let place = Place::new();
-    let database = with_topic(&place, 1, &["good", "bad"]);
+    let database = with_topic(&place, 1, &["good"]);
+    database.topic("t").produce(&Message::new("bad").header_without_value("n").header("h", "")).expect("produced");
     let settings = ConsumerSettings {
         bytes_max: 1,
         retries: 2,
@@ -120,6 +121,7 @@ fn a_failure_is_tried_again_and_then_put_away_with_why() {
     };
     assert_eq!(dead[0].value.as_deref(), Some(&b"bad"[..]));
     assert_eq!([header("error"), header("topic"), header("offset")], ["it can't be read", "t", "1"]);
+    assert_eq!(dead[0].headers[..2], [(b"n".to_vec(), None), (b"h".to_vec(), Some(Vec::new()))], "as it came");
 }
 
 #[test]
@@ -268,13 +270,13 @@ fn a_consumer_goes_to_the_start_and_to_the_end() {
 fn what_a_record_carries_is_handed_out_whole() {
     let place = Place::new();
     let database = place.open(Durability::Os);
-    let message = Message::new("v").key("").header("h", "1").header("", "").timestamp_ms(7);
+    let message = Message::new("v").key("").header("h", "1").header("", "").header_without_value("n").timestamp_ms(7);
     database.topic("t").producer().produce(&[message, Message::tombstone().key("k")]).expect("produced");
     let mut consumer = database.topic("t").consumer("g", ConsumerSettings::default()).expect("a consumer");
     let delivery = consumer.poll().expect("no error").expect("a delivery");
     let records: Vec<_> = delivery.records().collect();
     assert_eq!((records[0].key, records[0].value, records[0].timestamp_ms), (Some(&b""[..]), Some(&b"v"[..]), 7));
     let headers: Vec<_> = records[0].headers.iter().map(|header| (header.key, header.value)).collect();
-    assert_eq!(headers, [(&b"h"[..], Some(&b"1"[..])), (&b""[..], Some(&b""[..]))]);
+    assert_eq!(headers, [(&b"h"[..], Some(&b"1"[..])), (&b""[..], Some(&b""[..])), (&b"n"[..], None)]);
     assert_eq!((records[1].key, records[1].value, records[1].headers.len()), (Some(&b"k"[..]), None, 0));
 }

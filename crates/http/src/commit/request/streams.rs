@@ -186,7 +186,10 @@ impl Produce<'_> {
         }
         for header in &self.headers {
             let value = given("value", None, header.value.as_ref(), header.value_base64.as_ref())?;
-            message = message.header(&header.key, value.unwrap_or_default());
+            message = match value {
+                Some(value) => message.header(&header.key, value),
+                None => message.header_without_value(&header.key),
+            };
         }
         if let Some(partition) = self.partition {
             message = message.partition(partition);
