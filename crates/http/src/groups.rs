@@ -58,6 +58,8 @@ struct OffsetReply {
     partition: u32,
     /// Where the group goes on.
     offset: u64,
+    /// The first offset that is there.
+    start: u64,
     /// The offset that the next record gets.
     next: u64,
     /// How many records the group has still to read: what is deleted is not counted.
@@ -238,6 +240,7 @@ impl From<GroupOffset> for OffsetReply {
             source,
             partition: at.partition,
             offset: at.offset.get(),
+            start: at.start.get(),
             next: at.next.get(),
             lag,
             metadata: at.metadata,

@@ -179,5 +179,11 @@ fn line(offset: &Value) -> String {
     let kind = ["topic", "store"].into_iter().find(|kind| !offset[kind].is_null()).unwrap_or("queue");
     let (topic, partition) = (word(offset, kind), word(offset, "partition"));
     let (at, next, lag) = (word(offset, "offset"), word(offset, "next"), word(offset, "lag"));
-    format!("{topic:<32} partition {partition:>5}  at offset {at:>10}  next {next:>10}  lag {lag:>10}")
+    let mut line = format!("{topic:<32} partition {partition:>5}  at offset {at:>10}  next {next:>10}  lag {lag:>10}");
+    let number = |name: &str| offset[name].as_u64().unwrap_or_default();
+    let lost = number("start").saturating_sub(number("offset"));
+    if lost > 0 && kind == "topic" {
+        line += &format!("  deleted before it was read {lost:>10}");
+    }
+    line
 }

@@ -714,6 +714,21 @@ fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told()
     assert!(offsets(&["--to-offset", "2", "--partition", &partition]).contains(&2));
     run_on(folder.path(), &["groups", "reset", "g", "t", "--to-end", "--partition", "7"]).failed_with("3 partitions");
     run_on(folder.path(), &["groups", "reset", "g", "t", "--to-offset", "1"]).failed_with("--partition");
+    verb(&["groups", "reset", "g", "t", "--to-offset", "1", "--partition", &partition]);
+    let delete = quire::streams::Command::DeleteRecords {
+        topic: quire::streams::TopicRef::Name("t"),
+        partition: partition.parse().expect("a number"),
+        before: None,
+        keep_unread: false,
+    };
+    let database = quire::Database::open(folder.path()).expect("opened");
+    let deleted = database.commit(&quire::Commit::new().part(quire::Part::Streams(delete)));
+    deleted.expect("no error").committed().expect("accepted");
+    drop(database);
+    let described = verb(&["groups", "describe", "g"]);
+    let lost: Vec<_> =
+        described.lines().filter(|line| line.ends_with("deleted before it was read          2")).collect();
+    assert_eq!((lost.len(), described.lines().count()), (1, 3), "{described}");
     verb(&["topics", "delete", "t"]);
     assert_eq!(verb(&["topics", "list"]), "");
     assert_eq!(verb(&["groups", "describe", "g"]), "");

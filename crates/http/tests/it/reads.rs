@@ -97,6 +97,7 @@ fn groups_are_read_and_set_in_topics_and_in_event_stores() {
     };
     assert_eq!(at(0, "topic"), (json!("t"), json!(4), json!(10), json!(6)));
     assert_eq!(at(1, "store"), (json!("s"), json!(3), json!(11), json!(8)));
+    assert_eq!(group["offsets"][0]["start"], 0);
     assert_eq!((&group["protected_in"], &group["members"]), (&json!(["t"]), &json!([])));
     assert_eq!(served.read("/v1/topics/t")["protected_for"], json!(["g"]));
     let listed = json!({"groups": [{"group": "g", "partitions": 2, "generation": 0, "members": 0}]});
