@@ -4,13 +4,13 @@
 
 use quire::{Builder, Damage, Opening};
 
-use crate::failure::{Result, aside};
+use crate::failure::aside;
 
 /// Opens a database, and warns of a torn tail that was cut, and of damage.
 ///
 /// # Errors
 /// As [`Builder::open`].
-pub(crate) fn open(builder: Builder) -> Result<Opening> {
+pub(crate) fn open(builder: Builder) -> quire::Result<Opening> {
     let opening = builder.open_and_report()?;
     if let Some(cut) = &opening.recovery.cut {
         aside(format_args!("quire: warning: {cut}"));

@@ -3,6 +3,8 @@
 //! Both are read in one way. For a folder, this process opens the database and serves it to itself on a free loopback port
 //! for as long as the verb takes, so that what is printed never depends on how the database was reached.
 
+use std::error::Error as _;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -96,7 +98,24 @@ impl Place {
             true => graph_memory.of_read_only(builder),
             false => graph_memory.of(builder),
         };
-        Served::start(open(builder).map_err(|failure| hinted(failure, folder))?.database)
+        Served::start(open(builder).map_err(|error| self.hinted(&error, folder))?.database)
+    }
+
+    /// What opening the folder failed with, and what to do: a folder that holds nothing can become a database, and one that can't be written can
+    /// be read.
+    fn hinted(&self, error: &quire::Error, folder: &std::path::Path) -> Failure {
+        let is_empty = match std::fs::read_dir(folder) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+        let hint = if is_empty {
+            format!("; `quire serve --data {}` makes one there", folder.display())
+        } else if !self.read_only && can_not_be_written(error) {
+            "; with `--read-only` it is looked at as it is, and nothing is written".to_owned()
+        } else {
+            String::new()
+        };
+        Failure::new(format!("{error}{hint}"))
     }
 }
 
@@ -135,16 +154,9 @@ impl Served {
     }
 }
 
-/// A folder that holds nothing is told how to become a database.
-fn hinted(failure: Failure, folder: &std::path::Path) -> Failure {
-    let is_empty = match std::fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    };
-    match failure {
-        Failure::Message(message) if is_empty => {
-            Failure::new(format!("{message}; `quire serve --data {}` makes one there", folder.display()))
-        }
-        other => other,
-    }
+fn can_not_be_written(error: &quire::Error) -> bool {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|cause| matches!(cause.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied))
 }
