@@ -46,6 +46,7 @@
 //! # What is not here
 //! Any knowledge of a model.
 
+mod backlog;
 mod bell;
 mod checkpoint;
 mod checksum;

@@ -13,6 +13,7 @@ use quire_mapped::Appender;
 use quire_model::codec::Encoder;
 use quire_model::{At, NewEntry, Position, Sequence, Timestamp};
 
+use crate::backlog::Backlog;
 use crate::checkpoint::Mark;
 use crate::clock::Clock;
 use crate::directory::Fill;
@@ -30,12 +31,6 @@ use crate::turn::{self, Taken};
 /// For how many records each is indexed as it is appended once somebody has asked for one: what is read soon behind its append tends to
 /// be so again.
 const ASKED_RECORDS: u32 = 256;
-
-/// When so many records wait for a sync, the next ones of a `sync` log are stored in place, too. A store costs less than a call of the
-/// kernel, but the first one to a page behind each sync a page fault, and the sync more: a thousand appends that wait took 1,230 ns
-/// each through the file, and 350 in place, those of sixteen threads that each wait for their own up to 5 % longer in place (Linux 6.18,
-/// ext4).
-const BACKLOG_RECORDS: u64 = 64;
 
 /// So much of a segment is kept for records that free room, at most, and no more than this part of it.
 const RESERVE_BYTES_MAX: usize = 64 << 10;
@@ -81,6 +76,7 @@ impl Writer {
             scratch: Vec::new(),
             to_clear: false,
             prepares: false,
+            backlog: Backlog::default(),
         };
         Writer { core, reader, _log: log }
     }
@@ -270,11 +266,13 @@ pub(crate) struct Core {
     pub(crate) to_clear: bool,
     /// Whether the next segment is being made ready: it is by those who append, and not by those who only read.
     prepares: bool,
+    /// The records that wait for a sync, in a `sync` log.
+    backlog: Backlog,
 }
 
 impl Core {
-    pub(crate) fn writes_in_place(&self) -> bool {
-        self.shared.settings().durability == Durability::Os || self.shared.unsynced() >= BACKLOG_RECORDS
+    pub(crate) fn writes_in_place(&mut self) -> bool {
+        self.shared.settings().durability == Durability::Os || self.backlog.in_place(self.shared.unsynced())
     }
 
     /// Above so many bytes, a record is written through the file in any case.

@@ -1,0 +1,52 @@
+//! Whether a record of a `sync` log is stored in place or written through the file: by how many wait for a sync.
+//!
+//! A store costs less than a call of the kernel, but the first one to a page behind each sync a page fault, and the sync more: a thousand
+//! appends that wait took 1,230 ns each through the file, and 350 in place, those of sixteen threads that each wait for their own up to 5 %
+//! longer in place (Linux 6.18, ext4).
+
+/// When so many records wait for a sync, the next ones are stored in place.
+const IN_PLACE_FROM: u64 = 64;
+
+/// When so many waited before all were synced, as many are expected to follow, and the first of them are stored in place, too: who keeps
+/// a thousand under way is acknowledged those in 490 µs, and not in 565 (116 B; the median of three thousand rounds, alternating).
+const MANY: u64 = 256;
+
+/// The records that wait for a sync.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    /// How many it were at most since none waited.
+    most: u64,
+    many_expected: bool,
+}
+
+impl Backlog {
+    /// Whether the next record is stored in place when so many before it wait for a sync.
+    #[inline]
+    pub(crate) fn in_place(&mut self, waiting: u64) -> bool {
+        if waiting == 0 {
+            self.many_expected = self.most >= MANY;
+            self.most = 0;
+        }
+        self.most = self.most.max(waiting);
+        self.many_expected || waiting >= IN_PLACE_FROM
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of so many records that are appended before a sync are stored in place.
+    fn in_place(backlog: &mut Backlog, records: u64) -> usize {
+        (0..records).filter(|waiting| backlog.in_place(*waiting)).count()
+    }
+
+    #[test]
+    fn records_are_stored_in_place_behind_some_and_from_the_first_on_after_many() {
+        let mut backlog = Backlog::default();
+        assert_eq!([1, 64, 65, 128].map(|records| in_place(&mut backlog, records)), [0, 0, 1, 64]);
+        assert_eq!(in_place(&mut backlog, 1000), 1000 - 64, "before it there were not many");
+        assert_eq!(in_place(&mut backlog, 1000), 1000);
+        assert_eq!([1, 1].map(|records| in_place(&mut backlog, records)), [1, 0], "one after many, and one after one");
+    }
+}
