@@ -223,11 +223,12 @@ impl Reader {
                     };
                     let seen = located.partition_point(|located| located.place.position <= self.limit);
                     segment.touch(&located[..seen]);
-                    found.reserve(seen);
-                    for entry in segment.entries(&located[..seen]) {
-                        if carries(&entry, tags) {
-                            found.push(entry);
-                        }
+                    // Entries are made where they are kept. That a hash was another tag's is very rare.
+                    found.extend(segment.entries(&located[..seen]));
+                    if !found[before..].iter().all(|entry| carries(entry, tags)) {
+                        let mut kept = found.split_off(before);
+                        kept.retain(|entry| carries(entry, tags));
+                        found.append(&mut kept);
                     }
                 }
             }

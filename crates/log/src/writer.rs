@@ -423,6 +423,9 @@ impl Core {
         if self.asked > 0 || self.tags.are_too_many() {
             self.asked = self.asked.saturating_sub(1);
             self.index_noted();
+            if self.asked == 0 && self.active.segment.was_asked() {
+                self.asked = ASKED_RECORDS;
+            }
         }
         self.last = range;
         self.mark = mark;

@@ -10,7 +10,7 @@ mod postings;
 mod runs;
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use quire_mapped::View;
@@ -36,12 +36,14 @@ pub(crate) struct Segment {
     index: RwLock<SegmentIndex>,
     /// How many bytes are indexed: set under the lock, and looked at without.
     indexed: AtomicUsize,
+    /// Whether somebody asked for the index since the writer looked.
+    asked: AtomicBool,
 }
 
 impl Segment {
     pub(crate) fn new(first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
         let indexed = AtomicUsize::new(index.end_bytes());
-        Segment { first, file, view, index: RwLock::new(index), indexed }
+        Segment { first, file, view, index: RwLock::new(index), indexed, asked: AtomicBool::new(false) }
     }
 
     /// The index of everything that is settled, to read. A writer that panicked within it has left it with whole records.
@@ -49,12 +51,20 @@ impl Segment {
         if self.indexed_bytes() < self.view.settled() {
             self.change_index(|index| index.read(self.bytes()));
         }
+        if !self.asked.load(Ordering::Relaxed) {
+            self.asked.store(true, Ordering::Relaxed);
+        }
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Indexes records, as far as nobody did who asked for them.
     pub(crate) fn take_in(&self, records: &RecordTags) {
         self.change_index(|index| index.add(records));
+    }
+
+    /// Whether somebody asked for the index since this was called last.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Relaxed)
     }
 
     /// How many bytes are indexed.
