@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection, StoreNumber};
 use quire::streams::wire::{BatchBuilder, Header};
 use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
-use quire::{Error, History, Sequence, View};
+use quire::{Error, History, LongReading, Sequence, View};
 
 use crate::by_time::{at, first_at, latest};
 use crate::errors::Failure;
@@ -79,23 +79,35 @@ impl EventTopic {
         }
         let mut batch = BatchBuilder::new();
         let mut base = EventPosition::ZERO;
-        let after = EventPosition::new(from.get() - 1);
-        let options = ReadOptions { after, ..ReadOptions::default() };
-        for event in self.selection.read(history, options).map_err(unreadable)? {
-            let event = match event {
-                Ok(event) => event,
-                // What stands before what can't be read can be; the next fetch begins at it and tells.
-                Err(_) if batch.record_count() > 0 => break,
-                Err(error) => return Err(unreadable(error)),
-            };
-            if batch.record_count() == 0 {
-                base = event.position;
+        let mut after = EventPosition::new(from.get() - 1);
+        let mut reading = LongReading::new(history);
+        'histories: loop {
+            let options = ReadOptions { after, ..ReadOptions::default() };
+            let from = after;
+            for event in self.selection.read(reading.history(), options).map_err(unreadable)? {
+                let event = match event {
+                    Ok(event) => event,
+                    // What stands before what can't be read can be; the next fetch begins at it and tells.
+                    Err(_) if batch.record_count() > 0 => break 'histories,
+                    Err(error) => return Err(unreadable(error)),
+                };
+                if batch.record_count() == 0 {
+                    base = event.position;
+                }
+                // A batch's offsets are dense; behind an erased event the next fetch goes on with the next batch.
+                let is_next = event.position.get() == base.get() + u64::from(batch.record_count());
+                if !is_next || !room.takes(batch.bytes(), bytes_max(&event)) || add(&mut batch, &event).is_err() {
+                    break 'histories;
+                }
+                after = event.position;
+                if reading.history().holds_too_much() {
+                    break;
+                }
             }
-            // A batch's offsets are dense; behind an erased event the next fetch goes on with the next batch.
-            let is_next = event.position.get() == base.get() + u64::from(batch.record_count());
-            if !is_next || !room.takes(batch.bytes(), bytes_max(&event)) || add(&mut batch, &event).is_err() {
+            if after == from {
                 break;
             }
+            reading.let_go();
         }
         let end = Sequence::new(base.get() + u64::from(batch.record_count()));
         let Some(batch) = batch.finish() else { return Ok(None) };

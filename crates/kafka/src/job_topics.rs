@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use quire::jobs::{LifeEvent, QueueLog};
 use quire::streams::wire::{BatchBuilder, BatchFull, Header};
 use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
-use quire::{Error, History, Sequence, View};
+use quire::{Error, History, LongReading, Sequence, View};
 
 use crate::by_time::{at, first_at, latest};
 use crate::errors::Failure;
@@ -67,11 +67,11 @@ impl JobTopic {
                 return Err(StreamReadError::OffsetOutOfRange { from, start, next }.into());
             }
         }
-        let mut looked = Some(first);
+        let (mut looked, mut reading) = (Some(first), LongReading::new(history));
         let mut batch = BatchBuilder::new();
         let (mut base, mut wanted) = (from, from);
         'entries: loop {
-            let events = looked.take().map_or_else(|| self.log.events_from(history, wanted), Ok);
+            let events = looked.take().map_or_else(|| self.log.events_from(reading.history(), wanted), Ok);
             let events = match events {
                 Ok(events) => events,
                 // What stands before what can't be read can be; the next fetch begins at it and tells.
@@ -92,6 +92,7 @@ impl JobTopic {
                 }
                 wanted = Sequence::new(event.number.get() + 1);
             }
+            reading.let_go();
         }
         let Some(batch) = batch.finish() else { return Ok(None) };
         put(out, batch, base);

@@ -124,10 +124,10 @@ impl Reader {
         }
     }
 
-    /// Whether it keeps sealed segments open while more of packed ones is in memory than is to stay: then it is time for a new one, for
-    /// what was read through this one stays as long as it does.
+    /// Whether more of packed segments is in memory than is to stay, and more than a little of it because of this reader: then it is time for
+    /// a new one, for what was read through this one stays as long as it does.
     pub fn holds_too_much(&self) -> bool {
-        self.pins.are_any() && self.store.archive.has_too_much_unpacked()
+        self.pins.are_any() && self.store.archive.has_too_much_unpacked(|| self.pins.unpacked_bytes())
     }
 
     /// Which list of segments it reads; see [`Segments::generation`].
@@ -375,6 +375,14 @@ impl History for Reader {
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
         let found = self.seek_by_hash(tag, TagHash::of(tag, self.seed), sequence)?;
         Ok(found.filter(|entry| entry.place.position <= self.limit))
+    }
+
+    fn holds_too_much(&self) -> bool {
+        self.holds_too_much()
+    }
+
+    fn fresh(&self) -> Option<Box<dyn History>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -47,7 +47,8 @@ pub struct Settings {
     /// Default: 1,024; at least 1. Readers keep open what they have touched, for as long as they live.
     pub segments_open_max: usize,
     /// Whether a compaction packs what it leaves: the records are compressed with Zstandard, in frames that are unpacked when they are
-    /// read. Segments that get smaller by it are rewritten for that alone, once. Default: no. What is packed is read whatever is set here.
+    /// read. Segments that get smaller by it are rewritten for that alone, once. Default: no. What is packed is read whatever is set here, and
+    /// stays packed when it is rewritten.
     pub pack_segments: bool,
     /// How many bytes of what is unpacked stay in memory though nobody reads them, at most. Default: 64 MiB; with 0, what nobody reads
     /// is unpacked for each reader anew. A reader keeps what it has unpacked for as long as it lives, whatever is set here.

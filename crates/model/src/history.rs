@@ -1,5 +1,6 @@
 //! How a model reads the log: by place, and along tags in both directions.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -54,6 +55,50 @@ pub trait History {
     /// # Errors
     /// As [`History::next`].
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError>;
+
+    /// Whether more is in memory for what was read of it than is to stay: whoever reads for long goes on with one that is fresh, see
+    /// [`LongReading`].
+    fn holds_too_much(&self) -> bool {
+        false
+    }
+
+    /// The same history, of which nothing was read yet; `None` when nothing is gained by it.
+    fn fresh(&self) -> Option<Box<dyn History>> {
+        None
+    }
+}
+
+/// A history that is read for long. What it keeps in memory for what was read of it is let go of on the way.
+pub struct LongReading<'h> {
+    history: &'h dyn History,
+    fresh: Option<Box<dyn History>>,
+}
+
+impl<'h> LongReading<'h> {
+    /// Begins to read.
+    pub fn new(history: &'h dyn History) -> Self {
+        LongReading { history, fresh: None }
+    }
+
+    /// The history to read from now.
+    pub fn history(&self) -> &dyn History {
+        self.fresh.as_deref().unwrap_or(self.history)
+    }
+
+    /// Lets go of what was read, if too much is in memory for it: nobody looks at it any more.
+    pub fn let_go(&mut self) {
+        if self.history().holds_too_much()
+            && let Some(fresh) = self.history().fresh()
+        {
+            self.fresh = Some(fresh);
+        }
+    }
+}
+
+impl fmt::Debug for LongReading<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LongReading").field("is_fresh", &self.fresh.is_some()).finish_non_exhaustive()
+    }
 }
 
 /// Stored bytes that could not be read back.

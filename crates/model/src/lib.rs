@@ -33,7 +33,7 @@ pub mod memory;
 pub use contract::{At, Denied, Model};
 pub use effects::{Covered, Effects, NewEntry, Placed, Sequenced};
 pub use entry::{Entry, EntryKind, ModelId, Tags};
-pub use history::{History, ReadError, ReadErrorKind};
+pub use history::{History, LongReading, ReadError, ReadErrorKind};
 pub use position::{Place, Position, Sequence};
 pub use tag::{TAG_BYTES_MAX, Tag, TagBuf};
 pub use time::Timestamp;

@@ -260,7 +260,8 @@ impl Builder {
 
     /// Whether segments are packed when they are compacted: what is left is compressed with Zstandard, in pieces of about 16 KiB, of which
     /// the one is unpacked that is read. Segments that get smaller by it are rewritten for that alone, once, after the state was saved
-    /// twice behind them. Default: no. What is packed is read whatever is set here, also by others that have the database open.
+    /// twice behind them. Default: no. What is packed is read whatever is set here, also by others that have the database open, and stays packed
+    /// when it is rewritten.
     ///
     /// JSON takes about a quarter; batches that their producers compressed stay as they are. Reading a piece that is not in memory takes
     /// some 30 µs. A packed segment counts as compacted, so the database needs one of its checkpoints to be opened.

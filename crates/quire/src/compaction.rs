@@ -162,6 +162,7 @@ impl Shared {
                     let graph_entries = entries.iter().enumerate().filter(|(_, entry)| of_graph(entry));
                     superseded.extend(graph_entries.filter_map(|(at, entry)| Some((at, graphs.superseded(entry)?))));
                     answers.extend(entries.iter().map(|entry| state.models.survives(entry, history_from).into()));
+                    keys.keep_unread(&state.models.streams);
                 }
                 Err(_) => answers.resize(entries.len(), Survival::Whole),
             }

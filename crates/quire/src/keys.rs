@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use quire_log::{Log, Survival};
 use quire_model::{Entry, Position, Timestamp};
 use quire_streams::wire::Batch;
-use quire_streams::{Command, Compacted, KeyHash, Left, Newest, Remains, Scope, Stored, Terms, TopicId};
+use quire_streams::{Command, Compacted, KeyHash, Left, Newest, Remains, Scope, Stored, Streams, Terms, TopicId};
 
 use crate::compression::opened;
 use crate::compressor::Compressor;
@@ -171,7 +171,7 @@ impl KeyLooks {
             next_number += 1;
             rounds.insert(of(compacted), round);
             looked.too_much.extend(look.too_much);
-            let terms = Terms { now, delete_retention_ms: compacted.delete_retention_ms };
+            let terms = Terms { now, delete_retention_ms: compacted.delete_retention_ms, unread: None };
             looked.keys.partitions.insert(of(compacted), (look.newest, terms));
         }
         looked
@@ -224,6 +224,17 @@ fn hash(seed: u64, key: &[u8]) -> KeyHash {
 }
 
 impl Keys {
+    /// Notes what topics keep for groups as of now.
+    pub(crate) fn keep_unread(&mut self, streams: &Streams) {
+        if self.partitions.is_empty() {
+            return;
+        }
+        let unread = streams.unread();
+        for ((topic, number), (_, terms)) in &mut self.partitions {
+            terms.unread = unread.from(*topic, *number);
+        }
+    }
+
     /// Says of those entries that are batches of these partitions, and survive so far, what is left of them.
     pub(crate) fn leave(&mut self, entries: &[Entry<'_>], answers: &mut [Survival], purpose: Purpose<'_>) {
         if self.partitions.is_empty() {

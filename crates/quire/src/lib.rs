@@ -121,7 +121,7 @@ pub use quire_log::{
     Access, Background, Clock, Compaction, Cut, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,
     StoredFile, SystemClock,
 };
-pub use quire_model::{At, Denied, Entry, History, ModelId, Place, Position, Sequence, Timestamp};
+pub use quire_model::{At, Denied, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp};
 pub use ticket::Ticket;
 
 /// Commands, answers and reads of event stores.

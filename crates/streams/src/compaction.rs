@@ -4,6 +4,7 @@
 //! carried out by the log's compaction, batch by batch ([`Newest::left`]), and by a commit where the topic keeps only so many bytes.
 
 use alloc::vec::Vec;
+use core::ops::ControlFlow;
 
 use quire_model::{Entry, History, Position, ReadError, Timestamp};
 
@@ -97,15 +98,17 @@ impl Compacted {
         open: Open<'_>,
         hash: &dyn Fn(&[u8]) -> KeyHash,
     ) -> Result<Look, ReadError> {
-        let (start, tag) = (self.partition.start(), self.partition.tag());
+        let start = self.partition.start();
         let now_ms = i64::try_from(scope.now.as_millis()).unwrap_or(i64::MAX);
         let next = self.partition.offsets(history)?.next;
         let mut sizes = Samples::default();
         let newest = Newest::new((start, next), scope.keys_max, scope.turn);
         let mut look = Look { newest, bytes: 0, bytes_behind: 0, horizon_ms: None, too_much: None };
-        let mut entry = history.seek(tag.tag(), start)?;
-        while let Some(found) = entry.filter(|found| found.sequence.is_some_and(|base| base < next)) {
-            let stored = Stored::new(&found);
+        self.partition.each(history, start, &mut |found| {
+            if found.sequence.is_none_or(|base| base >= next) {
+                return ControlFlow::Break(());
+            }
+            let stored = Stored::new(found);
             let bytes = found.body.len();
             sizes.add(stored.base_offset, bytes, stored.batch.max_timestamp_ms());
             *if found.place.position < scope.end { &mut look.bytes } else { &mut look.bytes_behind } += bytes as u64;
@@ -115,8 +118,8 @@ impl Compacted {
             if self.compacts {
                 look.take_in(&stored, open, hash);
             }
-            entry = history.next(&[tag.tag()], found.place.after())?;
-        }
+            ControlFlow::Continue(())
+        })?;
         look.too_much =
             self.retention_bytes.and_then(|bytes| sizes.offset_with_bytes_behind(bytes)).and_then(|before| {
                 let (topic, before) = (TopicRef::Id(self.topic), Some(before).filter(|before| *before > start)?);

@@ -61,6 +61,7 @@ mod decide;
 
 mod codec;
 mod tag;
+mod unread;
 
 mod apply;
 mod catalogue;
@@ -99,3 +100,4 @@ pub use said::{Setting, SettingSet};
 pub use settings::{Cleanup, TopicChanges, TopicSettings};
 pub use state::Streams;
 pub use tag::{PartitionTag, TopicTag, partition_tag};
+pub use unread::Unread;

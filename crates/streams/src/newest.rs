@@ -59,13 +59,15 @@ enum Fate {
     Accompanied,
 }
 
-/// When records without a value go.
+/// When records without a value go, and what stays whatever its key.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     /// The time.
     pub now: Timestamp,
     /// See [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
     pub delete_retention_ms: u64,
+    /// The first record that a group has not read for which the topic keeps it: that and all behind it stay.
+    pub unread: Option<Sequence>,
 }
 
 /// What is left of a batch.
@@ -182,7 +184,8 @@ impl Newest {
         let now_ms = i64::try_from(terms.now.as_millis()).unwrap_or(i64::MAX);
         let horizon = batch.delete_horizon_ms();
         let is_over = horizon.is_some_and(|horizon| horizon <= now_ms);
-        let fate = |record: &Record<'_>| self.fate(base_offset, record, hash);
+        let unread = terms.unread.map_or(u64::MAX, Sequence::get);
+        let fate = |record: &Record<'_>| self.fate(base_offset, record, hash, unread);
         let (mut going, mut staying, mut alone, mut accompanied) = (0u32, 0u32, 0u32, 0u32);
         for record in batch.records_from(opened) {
             match fate(&record?) {
@@ -211,10 +214,13 @@ impl Newest {
         Ok(Left::Some(Remains { bytes, records: staying + alone + accompanied, waiting }))
     }
 
-    fn fate(&self, base_offset: Sequence, record: &Record<'_>, hash: &dyn Fn(&[u8]) -> KeyHash) -> Fate {
+    fn fate(&self, base_offset: Sequence, record: &Record<'_>, hash: &dyn Fn(&[u8]) -> KeyHash, unread: u64) -> Fate {
         let offset = base_offset.get() + u64::from(record.offset_delta);
         if offset < self.start.get() {
             return Fate::Goes;
+        }
+        if offset >= unread {
+            return Fate::Stays;
         }
         let Some(key) = record.key else { return Fate::Stays };
         let hash = hash(key);

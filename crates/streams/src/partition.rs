@@ -3,11 +3,10 @@
 //! A partition is the walk over its tag. Its high watermark is the number behind the tag's last entry and is stored
 //! nowhere else, so it can't disagree with what is there. Nothing here waits for records to come.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Timestamp};
+use quire_model::{Entry, History, LongReading, Place, Position, ReadError, Sequence, Timestamp};
 
 use crate::tag::partition_tag;
 use crate::wire::{Batch, Records};
@@ -72,6 +71,24 @@ pub struct Fetched {
     pub next_offset: Sequence,
     /// How many bytes of batches.
     pub bytes: usize,
+}
+
+impl Fetched {
+    /// Hands out the batch of an entry, if it fits behind those before, of which the first does in any case.
+    fn take(
+        &mut self,
+        found: &Entry<'_>,
+        bytes_max: usize,
+        visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let bytes = self.bytes.saturating_add(found.body.len());
+        if self.bytes > 0 && bytes > bytes_max {
+            return ControlFlow::Break(());
+        }
+        let stored = Stored::new(found);
+        *self = Fetched { next_offset: stored.next_offset(), bytes };
+        visit(stored)
+    }
 }
 
 /// A record found by its time.
@@ -196,29 +213,50 @@ impl Partition {
             }
         }
         let Some(first) = entry else { return Ok(fetched) };
-        let (tags, mut few) = ([self.tag.tag()], vec![first]);
+        let (mut behind, mut bytes) = (first.place.after(), first.body.len());
+        if fetched.take(&first, bytes_max, visit).is_break() {
+            return Ok(fetched);
+        }
+        let (mut reading, tags, mut count) = (LongReading::new(history), [self.tag.tag()], 1);
         loop {
-            for found in &few {
-                let stored = Stored::new(found);
-                let bytes = fetched.bytes.saturating_add(found.body.len());
-                if fetched.bytes > 0 && bytes > bytes_max {
-                    return Ok(fetched);
-                }
-                fetched = Fetched { next_offset: stored.next_offset(), bytes };
-                if visit(stored).is_break() {
-                    return Ok(fetched);
-                }
-            }
-            let Some((last, bytes)) = few.last().map(|last| (last.place, last.body.len())) else { return Ok(fetched) };
             // Who goes on behind the first is likely to go on for long; what will not fit is not looked up.
             let fit = bytes_max.saturating_sub(fetched.bytes) / bytes.max(1) + 1;
-            let most = (FEW_TIMES * few.len()).min(FEW_MAX).min(fit);
-            few.clear();
+            let mut few = Vec::new();
             // What stands before what can't be read can be; the next fetch begins at it and tells.
-            if history.next_few(&tags, last.after(), most, &mut few).is_err() {
-                return Ok(fetched);
+            let read = reading.history().next_few(&tags, behind, (FEW_TIMES * count).min(FEW_MAX).min(fit), &mut few);
+            let Some(last) = few.last().filter(|_| read.is_ok()) else { return Ok(fetched) };
+            (behind, bytes, count) = (last.place.after(), last.body.len(), few.len());
+            for found in &few {
+                if fetched.take(found, bytes_max, visit).is_break() {
+                    return Ok(fetched);
+                }
             }
+            drop(few);
+            reading.let_go();
         }
+    }
+
+    /// Shows the entries of the partition one after the other, from the one that holds an offset on.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub(crate) fn each(
+        &self,
+        history: &dyn History,
+        from: Sequence,
+        visit: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        let mut reading = LongReading::new(history);
+        let mut next = reading.history().seek(self.tag.tag(), from)?;
+        while let Some(found) = next {
+            let behind = found.place.after();
+            if visit(&found).is_break() {
+                break;
+            }
+            reading.let_go();
+            next = reading.history().next(&[self.tag.tag()], behind)?;
+        }
+        Ok(())
     }
 
     /// The first record that is not earlier than `timestamp_ms`; `None` when every record is.
@@ -236,17 +274,15 @@ impl Partition {
         timestamp_ms: i64,
         open: OpenUpTo<'_>,
     ) -> Result<Option<TimeOffset>, ReadError> {
-        let mut entry = history.seek(self.tag.tag(), self.start)?;
-        while let Some(found) = entry {
-            let stored = Stored::new(&found);
-            if stored.batch.max_timestamp_ms() >= timestamp_ms
-                && let Some(found) = self.first_at_time(&stored, timestamp_ms, open)
-            {
-                return Ok(Some(found));
+        let mut first = None;
+        self.each(history, self.start, &mut |found| {
+            let stored = Stored::new(found);
+            if stored.batch.max_timestamp_ms() >= timestamp_ms {
+                first = self.first_at_time(&stored, timestamp_ms, open);
             }
-            entry = history.next(&[self.tag.tag()], found.place.after())?;
-        }
-        Ok(None)
+            if first.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(first)
     }
 
     /// Where the first batch from offset `from` on begins that holds a record of this time or later; the end when none does.
@@ -257,20 +293,19 @@ impl Partition {
         timestamp_ms: i64,
     ) -> Result<Sequence, ReadError> {
         let mut start = from;
-        let mut entry = history.seek(self.tag.tag(), from)?;
-        while let Some(found) = entry {
-            let stored = Stored::new(&found);
+        self.each(history, from, &mut |found| {
+            let stored = Stored::new(found);
             // Records without a time have that of their commit.
             let time_ms = match stored.batch.max_timestamp_ms() {
                 ..0 => i64::try_from(stored.time.as_millis()).unwrap_or(i64::MAX),
                 time_ms => time_ms,
             };
             if time_ms >= timestamp_ms {
-                break;
+                return ControlFlow::Break(());
             }
             start = stored.next_offset();
-            entry = history.next(&[self.tag.tag()], found.place.after())?;
-        }
+            ControlFlow::Continue(())
+        })?;
         Ok(start)
     }
 
@@ -286,19 +321,23 @@ impl Partition {
         hint: Option<Sequence>,
         open: OpenUpTo<'_>,
     ) -> Result<Option<TimeOffset>, ReadError> {
-        let mut entry = history.seek(self.tag.tag(), hint.unwrap_or(self.start))?;
-        if hint.is_none() {
-            let mut latest = entry;
-            while let Some(found) = entry {
-                let time = |entry: &Entry<'_>| Batch::stored(entry.body).max_timestamp_ms();
-                if latest.is_none_or(|latest| time(&latest) < time(&found)) {
-                    latest = Some(found);
-                }
-                entry = history.next(&[self.tag.tag()], found.place.after())?;
+        let from = match hint {
+            Some(hint) => hint,
+            None => {
+                let mut latest: Option<(i64, Sequence)> = None;
+                self.each(history, self.start, &mut |found| {
+                    let stored = Stored::new(found);
+                    let time_ms = stored.batch.max_timestamp_ms();
+                    if latest.is_none_or(|(latest_ms, _)| latest_ms < time_ms) {
+                        latest = Some((time_ms, stored.base_offset));
+                    }
+                    ControlFlow::Continue(())
+                })?;
+                let Some((_, offset)) = latest else { return Ok(None) };
+                offset
             }
-            entry = latest;
-        }
-        let Some(found) = entry else { return Ok(None) };
+        };
+        let Some(found) = history.seek(self.tag.tag(), from)? else { return Ok(None) };
         let stored = Stored::new(&found);
         Ok(self.first_at_time(&stored, stored.batch.max_timestamp_ms(), open))
     }

@@ -5,12 +5,10 @@
 //! Time is looked at batch by batch from the start, and ends at the first that is young enough: what lies behind it stays
 //! until that goes, as in Kafka.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use quire_model::{History, Position, ReadError, Sequence, Timestamp};
 
-use crate::state::Group;
 use crate::{Command, Partition, Streams, TopicId, TopicRef};
 
 /// A partition with records that may be past their time.
@@ -54,12 +52,7 @@ impl Streams {
     /// topic whose records may be let go of: of them nothing that was committed earlier is kept.
     pub fn retained(&self, now: Timestamp, keep_from: Option<Position>) -> Vec<Retained> {
         let mut retained = Vec::new();
-        let mut protecting: BTreeMap<TopicId, Vec<&Group>> = BTreeMap::new();
-        for (_, _, group) in self.groups.iter() {
-            for topic in &group.protected {
-                protecting.entry(*topic).or_default().push(group);
-            }
-        }
+        let unread = self.unread();
         for (topic, _, found) in self.topics.iter() {
             let settings = found.settings;
             if !settings.cleanup.deletes() {
@@ -79,9 +72,6 @@ impl Streams {
                 // The samples know where batches begin, and nothing begins at the end.
                 let keeps_no_bytes = settings.retention_bytes == Some(0);
                 let partition = Partition::new(topic, number, written.start, found.has_holes);
-                let read = |group: &&Group| group.offsets.get(&(topic, number)).map(|committed| committed.offset);
-                let groups = protecting.get(&topic).into_iter().flatten();
-                let unread = groups.map(|group| read(group).unwrap_or_default()).min();
                 retained.push(Retained {
                     topic,
                     number,
@@ -90,7 +80,7 @@ impl Streams {
                     keeps_no_bytes,
                     keep_from_ms,
                     keep_from,
-                    unread,
+                    unread: unread.from(topic, number),
                 });
             }
         }

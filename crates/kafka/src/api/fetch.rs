@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
-use quire::{History, Sequence};
+use quire::{History, LongReading, Sequence};
 use tokio::time::{Instant, timeout_at};
 
 use crate::broker::{Broker, LEADER_EPOCH};
@@ -206,15 +206,18 @@ impl Fetch {
     /// Takes what is there, in the order in which it was asked for, until there is no room any more; one batch also when it is more.
     fn look(&self, history: &dyn History, memory_bytes: usize, or_one_batch: bool) -> Found {
         let mut found = Found { partitions: Vec::with_capacity(self.partitions.len()), bytes: 0, is_failed: false };
+        let mut reading = LongReading::new(history);
         for ((_, wanted), partition) in self.asked.wanted.iter().zip(&self.partitions) {
             let bytes_left = self.bytes_max.min(memory_bytes).saturating_sub(found.bytes);
             let room =
                 Room { bytes_max: wanted.bytes_max.min(bytes_left), or_one_batch: or_one_batch && found.bytes == 0 };
+            let history = reading.history();
             let looked = partition.as_ref().map_err(Clone::clone).and_then(|it| fetch(it, history, wanted, room));
             match &looked {
                 Ok(fetched) => found.bytes += fetched.records.len(),
                 Err(_) => found.is_failed = true,
             }
+            reading.let_go();
             found.partitions.push(looked);
         }
         found

@@ -18,6 +18,7 @@ mod job_topics;
 mod metadata;
 mod offsets;
 mod old_commits;
+mod packed;
 mod produce;
 mod read_only;
 mod server;

@@ -214,9 +214,12 @@ impl Shared {
         let last = all[all.len() - 1].header;
         let mut done = Compaction { segments: all.len() as u64, ..Compaction::default() };
         let of = self.segment_header(&all[0])?;
+        // What is packed stays packed, whoever rewrites it: unpacked it may take more than the disk has.
+        let mut packs = self.settings().pack_segments;
         let mut remains = Remains::new(of.previous);
         for sealed in all {
             let open = archive.open(sealed)?;
+            packs |= open.is_packed();
             archive.numbered(sealed, |all| remains.count(all))?;
             done.bytes_before += self.directory().bytes_of(&segment_name(sealed.first()))?;
             let dropped = rewrite(&open, &mut remains, survives).map_err(|flaw| archive.tell(sealed, flaw))?;
@@ -227,7 +230,7 @@ impl Shared {
         }
         let stays = all.len() == 1 && !remains.changed();
         let compacted = Compacted { end: last.end, chain: last.chain, last_time: last.time, records: 0, packed: None };
-        let file = match (remains.finish(of, compacted), self.settings().pack_segments) {
+        let file = match (remains.finish(of, compacted), packs) {
             ((image, header), true) => match pack(&image, &header) {
                 Some(packed) => packed,
                 None if stays => {
@@ -292,7 +295,7 @@ fn saved(open: &Open) -> Option<u64> {
 fn surviving(open: &Open, samples_max: u32, survives: &mut Survives<'_>) -> Result<Option<u64>, Flaw> {
     let entries = open.entries();
     let samples = entries.min(samples_max);
-    let together = if open.as_plain().is_none() && samples < entries { SAMPLED_TOGETHER } else { 1 };
+    let together = if open.is_packed() && samples < entries { SAMPLED_TOGETHER } else { 1 };
     let groups = u64::from(samples.div_ceil(together));
     let (mut sampled, mut kept) = (0, 0);
     let mut answers = Vec::new();

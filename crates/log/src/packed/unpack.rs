@@ -13,6 +13,10 @@ use crate::record::Fault;
 /// About how much memory Zstandard takes for the state of a decompressor.
 const CONTEXT_BYTES: usize = 160 << 10;
 
+/// What a reader may keep whatever others do: this part of what may stay, and no more than so many bytes.
+const OWN_PART: u64 = 16;
+const OWN_BYTES: u64 = 256 << 10;
+
 /// What all who unpack frames share: what it takes to do so, and how many bytes it came to.
 pub(crate) struct Unpacking {
     /// How much of what is unpacked stays in memory though nobody reads it, at most.
@@ -39,6 +43,12 @@ impl Unpacking {
     /// Whether more is in memory than would stay if nobody read it.
     pub(crate) fn is_over(&self) -> bool {
         self.bytes() > self.bytes_max
+    }
+
+    /// How much a reader keeps at least before it is to let go of it, whatever others keep: else each of many readers would unpack a
+    /// frame anew for each entry in it.
+    pub(crate) fn own_bytes_least(&self) -> u64 {
+        (self.bytes_max / OWN_PART).min(OWN_BYTES)
     }
 
     pub(crate) fn add(&self, bytes: u64) {

@@ -368,9 +368,9 @@ impl Archive {
         self.unpacking.bytes()
     }
 
-    /// Whether that is more than may stay.
-    pub(crate) fn has_too_much_unpacked(&self) -> bool {
-        self.unpacking.is_over()
+    /// Whether that is more than may stay, and enough of it is kept by one who asks that it is to let go of it.
+    pub(crate) fn has_too_much_unpacked(&self, own_bytes: impl Fn() -> u64) -> bool {
+        self.unpacking.is_over() && own_bytes() >= self.unpacking.own_bytes_least()
     }
 
     /// Verifies some of a segment: its index when it begins with the first record, and records from number `from` on, about so many

@@ -57,6 +57,10 @@ impl Open {
         u64::from(self.index.header.records_end)
     }
 
+    pub(crate) fn is_packed(&self) -> bool {
+        self.image.is_packed()
+    }
+
     /// How many bytes its file has, or would have if it were not packed.
     pub(crate) fn image_bytes(&self) -> u64 {
         self.image.bytes() as u64
@@ -176,7 +180,7 @@ impl Open {
         let found = postings.numbered_at_most(sequence)?;
         // What they end with may have to be unpacked, which takes longer than to look through what the index says of any number of tags.
         let is_last = found.map_or(postings.is_one(), |(_, is_last)| is_last);
-        if is_last && self.image.is_packed() && self.index.ends_before(tag, sequence, usize::MAX)? {
+        if is_last && self.is_packed() && self.index.ends_before(tag, sequence, usize::MAX)? {
             return Ok(None);
         }
         let begin = match found {

@@ -63,6 +63,13 @@ impl Pins {
         self.pages.get().is_some()
     }
 
+    /// How much of packed segments is in memory as long as they are open here.
+    pub(crate) fn unpacked_bytes(&self) -> u64 {
+        let pages = self.pages.get().into_iter().flatten().filter_map(Page::get);
+        let open = pages.flatten().flat_map(|slot| [slot.open.get(), slot.rebuilt.get()]).flatten();
+        open.map(|open| open.image.unpacked_bytes()).sum()
+    }
+
     fn slot(&self, number: usize, count: usize) -> &Slot {
         let pages = self.pages.get_or_init(|| (0..count.div_ceil(PAGE)).map(|_| OnceLock::new()).collect());
         let page = pages[number / PAGE].get_or_init(|| (0..PAGE).map(|_| Slot::default()).collect());

@@ -8,7 +8,7 @@ use quire_model::{Position, Timestamp};
 
 use super::histogram::{BUCKETS, Histogram};
 use super::table::{self, Gauges};
-use super::{MAGIC, NAME, VERSION, WORDS, word};
+use super::{COUNTS, MAGIC, NAME, VERSION, WORDS, word};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::storage::Disk;
@@ -84,19 +84,19 @@ impl Page {
     }
 
     pub(crate) fn read_in(directory: &Directory) -> Result<Self> {
-        let mut bytes = directory.read_head(NAME, WORDS * 8)?;
-        bytes.resize(WORDS * 8, 0);
+        let bytes = directory.read_head(NAME, WORDS * 8)?;
         Page::decode(&bytes, directory.path_of(NAME))
     }
 
     fn decode(bytes: &[u8], path: PathBuf) -> Result<Self> {
+        // Of one that is cut off, zeros would be told.
         let word = |index: usize| {
-            let bytes = bytes[index * 8..].first_chunk().expect("eight bytes");
-            u64::from_le_bytes(*bytes)
+            let bytes = bytes.get(index * 8..).and_then(<[u8]>::first_chunk);
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
         };
-        if word(0) != MAGIC {
+        if word(0) != MAGIC || (word(1) == VERSION && bytes.len() < COUNTS * 8) {
             // No backup holds one, and nothing else depends on it.
-            let message = "it is not a statistics page; it is begun anew by who next opens the database alone";
+            let message = "it is not a whole statistics page; it is begun anew by who next opens the database alone";
             return Err(Error::io("read", &path, io::Error::new(io::ErrorKind::InvalidData, message)));
         }
         if word(1) != VERSION {

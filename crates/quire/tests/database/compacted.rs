@@ -114,6 +114,38 @@ fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
 }
 
 #[test]
+fn what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it() {
+    let (place, clock) = (Place::new(), clock());
+    let mut database = builder(&place, &clock).open().expect("opened");
+    let topic = database.topic("t");
+    topic.create_with(1, SETTINGS).expect("created");
+    topic.protect_unread("slow", true).expect("accepted");
+    // In batches of three, all of two keys, and every seventh without a value.
+    let message = |number: usize| {
+        let message = if number % 7 == 6 { Message::tombstone() } else { Message::new("v") };
+        message.key(if number % 2 == 0 { "even" } else { "odd" })
+    };
+    for batch in 0..20 {
+        topic.producer().produce(&[0, 1, 2].map(|at| message(batch * 3 + at))).expect("accepted");
+    }
+    for _ in 0..2 {
+        fill(&database);
+        database.checkpoint().expect("saved");
+    }
+    // The group has read nothing, some, some of a batch, has gone back, and all of it.
+    for (committed, first) in [(None, 0), (Some(30), 30), (Some(40), 40), (Some(35), 40), (Some(60), 57)] {
+        if let Some(offset) = committed {
+            database.topic("t").commit_offset("slow", 0, Sequence::new(offset)).expect("accepted");
+        }
+        database.compact().expect("compacted");
+        let offsets: Vec<_> = read(&database, "t").iter().map(|record| record.offset.get()).collect();
+        assert_eq!(offsets, (first..60).collect::<Vec<_>>(), "read up to {committed:?}");
+        drop(database);
+        database = builder(&place, &clock).open().expect("opened");
+    }
+}
+
+#[test]
 fn a_consumer_passes_over_holes_and_has_lost_nothing() {
     let place = Place::new();
     let clock = clock();

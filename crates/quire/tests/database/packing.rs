@@ -1,11 +1,12 @@
 //! Packed segments as the users of a database meet them: less disk, everything read as before.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use quire::events::{EventPosition, EventView, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{
-    Background, Builder, Database, Durability, Duty, ManualClock, Message, Position, Profile, Sequence, Timestamp,
+    Background, Builder, Database, Durability, Duty, ManualClock, Message, Position, Profile, Sequence, Timestamp, View,
 };
 
 use crate::support::{Place, everything, files};
@@ -86,6 +87,22 @@ fn segments_are_packed_in_time_when_that_is_asked_for_and_read_as_before() {
 }
 
 #[test]
+fn what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack() {
+    let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
+    let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
+    (0..4).for_each(|_| fill(&database));
+    database.compact().expect("compacted");
+    let (seen, packed) = (everything(&database), log_bytes(&place));
+    drop(database);
+    // Where segments are longer, those that are there are joined though nothing of them goes.
+    let database = builder(&place, &clock).segment_bytes(1 << 20).open().expect("opened");
+    let done = database.compact().expect("compacted");
+    assert!(done.segments > 2 && done.bytes_after <= done.bytes_before, "{done:?}");
+    assert!(is_packed(&place) && log_bytes(&place) <= packed, "{} of {packed} bytes", log_bytes(&place));
+    assert_eq!(everything(&database), seen);
+}
+
+#[test]
 fn what_is_unpacked_goes_again_as_far_as_it_is_told() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
     let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
@@ -147,6 +164,42 @@ fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
     // What is allowed, a frame of 16 KiB that was not there before each of two looks, and what an open segment takes.
     assert!(much > 160 << 10, "{much} bytes");
     assert!(little < 80 << 10, "{little} of {much} bytes");
+}
+
+#[test]
+fn what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out() {
+    let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
+    let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
+    (0..4).for_each(|_| fill(&database));
+    database.compact().expect("compacted");
+    drop(database);
+    // What is fetched from here and there, in one go and in several, and how much is unpacked at a time.
+    let read = |bytes: u64| {
+        let database = builder(&place, &clock).unpacked_bytes_max(bytes).open().expect("opened");
+        let find = |view: &View<'_>| {
+            let topic = view.streams.topic_named("flights").expect("a topic").id;
+            view.streams.partition(topic, 0).expect("a partition")
+        };
+        let partition = database.read_published(find).expect("no error");
+        let (mut seen, mut most) = (Vec::new(), 0);
+        for (from, bytes_max) in [(0, usize::MAX), (17, 10_000), (300, usize::MAX), (590, 1)] {
+            let history = database.history();
+            let mut batches = Vec::new();
+            let fetched = partition.fetch(&history, Sequence::new(from), bytes_max, &mut |stored| {
+                batches.push((stored.base_offset, stored.batch.bytes().to_vec()));
+                most = most.max(database.statistics().unpacked_bytes);
+                ControlFlow::Continue(())
+            });
+            seen.push((fetched.expect("readable"), batches));
+        }
+        let times = (0..600).step_by(50).map(|time_ms| database.topic("flights").offset_at_time(0, time_ms));
+        let times: Vec<_> = times.map(|found| found.expect("readable")).collect();
+        (seen, times, most)
+    };
+    let ((whole, times, much), (bounded, bounded_times, little)) = (read(64 << 20), read(32 << 10));
+    assert_eq!((bounded, bounded_times), (whole, times));
+    // What the one history keeps, the one that has its place, and a frame before each looks.
+    assert!(much > 600 << 10 && little < 160 << 10, "{little} of {much} bytes");
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! What topics keep for groups that have not read it: neither retention nor compaction takes it.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use quire_model::Sequence;
+
+use crate::state::Group;
+use crate::{Streams, TopicId};
+
+/// The groups that topics keep unread records for.
+#[derive(Debug)]
+pub struct Unread<'s> {
+    groups: BTreeMap<TopicId, Vec<&'s Group>>,
+}
+
+impl Streams {
+    /// What topics keep for groups that have not read it.
+    pub fn unread(&self) -> Unread<'_> {
+        let mut groups: BTreeMap<TopicId, Vec<&Group>> = BTreeMap::new();
+        for (_, _, group) in self.groups.iter() {
+            for topic in &group.protected {
+                groups.entry(*topic).or_default().push(group);
+            }
+        }
+        Unread { groups }
+    }
+}
+
+impl Unread<'_> {
+    /// The first record of a partition that a group has not read for which it is kept; `None` when it is kept for none.
+    pub fn from(&self, topic: TopicId, partition: u32) -> Option<Sequence> {
+        let read = |group: &&Group| group.offsets.get(&(topic, partition)).map(|committed| committed.offset);
+        let groups = self.groups.get(&topic)?.iter();
+        groups.map(|group| read(group).unwrap_or_default()).min()
+    }
+}
