@@ -123,7 +123,7 @@ fn what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it() {
     // In batches of three, all of two keys, and every seventh without a value.
     let message = |number: usize| {
         let message = if number % 7 == 6 { Message::tombstone() } else { Message::new("v") };
-        message.key(if number % 2 == 0 { "even" } else { "odd" })
+        message.key(if number.is_multiple_of(2) { "even" } else { "odd" })
     };
     for batch in 0..20 {
         topic.producer().produce(&[0, 1, 2].map(|at| message(batch * 3 + at))).expect("accepted");
