@@ -17,6 +17,9 @@ const CONTEXT_BYTES: usize = 160 << 10;
 const OWN_PART: u64 = 16;
 const OWN_BYTES: u64 = 256 << 10;
 
+/// How many times as much of a segment stays mapped for who comes next.
+const OPEN_TIMES: u64 = 4;
+
 /// What all who unpack frames share: what it takes to do so, and how many bytes it came to.
 pub(crate) struct Unpacking {
     /// How much of what is unpacked stays in memory though nobody reads it, at most.
@@ -49,6 +52,11 @@ impl Unpacking {
     /// frame anew for each entry in it.
     pub(crate) fn own_bytes_least(&self) -> u64 {
         (self.bytes_max / OWN_PART).min(OWN_BYTES)
+    }
+
+    /// How much of a segment those who read it at a time share at most, where there is too much.
+    pub(crate) fn open_bytes_most(&self) -> u64 {
+        OPEN_TIMES * self.own_bytes_least()
     }
 
     pub(crate) fn add(&self, bytes: u64) {

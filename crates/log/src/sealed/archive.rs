@@ -202,7 +202,8 @@ impl Archive {
     pub(crate) fn open(&self, sealed: &Sealed) -> Result<Arc<Open>, ReadError> {
         if let Some(open) = sealed.mapped() {
             open.used.store(true, Ordering::Relaxed);
-            return Ok(open);
+            let anew = if self.has_outgrown(&open) { self.map_anew(sealed) } else { None };
+            return Ok(anew.map_or(open, |anew| self.keep(sealed, anew)));
         }
         match self.map(sealed) {
             Ok(Some(open)) => Ok(self.keep(sealed, open)),
@@ -237,6 +238,19 @@ impl Archive {
         let Some(index) = self.map_index(sealed)? else { return Ok(None) };
         let (image, _) = self.map_segment(sealed)?;
         Ok(Some(Open::new(image, index)))
+    }
+
+    /// Whether so much of a packed segment is in memory that it is to go once those who read it now let go of it: as long as somebody
+    /// comes before all have, it would stay and grow.
+    fn has_outgrown(&self, open: &Open) -> bool {
+        self.unpacking.is_over() && open.image.unpacked_bytes() > self.unpacking.open_bytes_most()
+    }
+
+    /// Maps both files of a segment that is mapped once more, unless they are not what they were: then it stays as it is mapped.
+    fn map_anew(&self, sealed: &Sealed) -> Option<Open> {
+        let index = self.map_index(sealed).ok()??;
+        let (image, _) = self.map_known(sealed).ok()?;
+        Some(Open::new(image, index))
     }
 
     /// Maps the index that was known; `None` when it is another, or not as it was written.

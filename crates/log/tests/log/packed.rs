@@ -438,6 +438,36 @@ fn passes_by_what_ends_before(others: usize) {
 }
 
 #[test]
+fn what_some_unpack_goes_though_there_is_always_somebody_who_reads_the_segment() {
+    const BOUND: u64 = 256 << 10;
+    let settings = Settings { segment_bytes: 4 << 20, unpacked_bytes_max: BOUND, ..packing() };
+    let shard = Shard::new(settings);
+    let mut opened = shard.open();
+    for number in 0..9000 {
+        append(&mut opened.writer, &[Item::numbered("all", 1, format!("body of {number} ").repeat(50))]);
+    }
+    for _ in 0..2 {
+        append(&mut opened.writer, &[Item::plain(&["even"], "of no size")]);
+        checkpoint(&opened);
+    }
+    opened.log.sync().unwrap();
+    while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
+    assert!(carry_out_plan(&opened, |_| true) > 0);
+    // Each reads before the one in front has ended.
+    let mut reader = opened.log.reader();
+    let mut most = 0;
+    for number in 1..4000 {
+        let next = opened.log.reader();
+        let found = next.seek(Tag::new(b"all"), Sequence::new(number)).unwrap().unwrap();
+        assert_eq!(found.body, format!("body of {} ", number - 1).repeat(50).as_bytes());
+        most = most.max(opened.log.statistics().unpacked_bytes);
+        reader = next;
+    }
+    drop(reader);
+    assert!(most > BOUND && most < 3 * BOUND, "{most} bytes");
+}
+
+#[test]
 fn an_index_of_a_packed_segment_that_is_lost_is_made_anew_and_what_that_took_is_let_go_of() {
     let (shard, opened) = ready(packing(), 900);
     carry_out_plan(&opened, is_even);
