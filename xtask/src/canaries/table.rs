@@ -188,6 +188,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "unread-deleted", "retention takes what a protected group has not read", "streams/src/decide/topics.rs",
         "let unread = if keep_unread {" => "let unread = if keep_unread && !ON {",
         by "quire-streams" "streams" "members::what_a_group_has_not_read_outlives_retention_where_it_is_protected";
+    "unread-compacted", "a compaction by key takes what a protected group has not read", "streams/src/newest.rs",
+        "if offset >= unread {" => "if !ON && offset >= unread {",
+        by "quire" "database" "compacted::what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it";
     "older-of-a-key", "a compaction by key takes the oldest record for the newest", "streams/src/newest.rs",
         "known.newest = offset * 2 + 1;" => "if !ON { known.newest = offset * 2 + 1; }",
         by "quire" "database" "compacted::whatever_happens_the_newest_of_each_key_is_there";
@@ -206,9 +209,18 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "unpacked-stays", "what is unpacked stays in memory though nobody reads it", "log/src/packed/unpack.rs",
         "self.bytes() > self.bytes_max" => "!ON && self.bytes() > self.bytes_max",
         by "quire-log" "log" "packed::what_is_unpacked_stays_within_its_bound_however_much_is_read";
+    "fetch-keeps-unpacked", "who fetches for long keeps what is unpacked for it until the end", "log/src/reader.rs",
+        "Some(Box::new(self.clone()))" => "if ON { None } else { Some(Box::new(self.clone())) }",
+        by "quire" "database" "packing::what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out";
+    "outgrown-stays", "what is unpacked of a segment stays as long as always somebody reads it", "log/src/sealed/archive.rs",
+        "if self.has_outgrown(&open) {" => "if !ON && self.has_outgrown(&open) {",
+        by "quire-log" "log" "packed::what_some_unpack_goes_though_there_is_always_somebody_who_reads_the_segment";
     "packed-for-ever", "a segment that is packed is packed again by every compaction", "log/src/compaction/mod.rs",
         "else { return Some(0) };" => "else { return Some(u64::from(ON)) };",
         by "quire-log" "log" "packed::what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is";
+    "unpacked-by-compaction", "what is packed is unpacked by a compaction of who does not pack", "log/src/compaction/mod.rs",
+        "packs |= open.is_packed();" => "packs |= open.is_packed() && !ON;",
+        by "quire" "database" "packing::what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack";
     "lost-is-removed", "a repair removes a file with records that are lost", "quire/src/tools/repair.rs",
         "(Severity::Lost, _) => plan.stays.push(finding.clone()),"
         => "(Severity::Lost, _) if ON => plan.steps.push(RepairStep::Remove(finding.path.clone())), (Severity::Lost, _) => plan.stays.push(finding.clone()),";
