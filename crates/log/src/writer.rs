@@ -90,6 +90,7 @@ impl Writer {
     pub fn turn(&mut self) -> Result<Turn<'_>> {
         // Before the turn is taken: nobody else waits for it meanwhile.
         if self.core.tags.are_many() {
+            self.core.note_asked();
             self.core.index_noted();
         }
         let shared = &self.core.shared;
@@ -417,9 +418,7 @@ impl Core {
     pub(crate) fn take_in(&mut self, range: Range<usize>, mark: Mark, time: Timestamp) {
         self.active.appender.settle(range.end);
         self.tags.record(range.clone());
-        if self.tags.begin().is_some_and(|begin| self.active.segment.indexed_bytes() > begin) {
-            self.asked = ASKED_RECORDS;
-        }
+        self.note_asked();
         if self.asked > 0 || self.tags.are_too_many() {
             self.asked = self.asked.saturating_sub(1);
             self.index_noted();
@@ -430,6 +429,14 @@ impl Core {
         self.last = range;
         self.mark = mark;
         self.time = time;
+    }
+
+    /// Notes that somebody asked for a record that was not indexed yet.
+    #[inline]
+    fn note_asked(&mut self) {
+        if self.tags.begin().is_some_and(|begin| self.active.segment.indexed_bytes() > begin) {
+            self.asked = ASKED_RECORDS;
+        }
     }
 
     /// Indexes the records that are not indexed yet.
