@@ -36,8 +36,8 @@ pub(crate) struct Serve {
     profile: Profile,
     #[command(flatten)]
     graph_memory: Bound,
-    /// Whether segments that are compacted are packed: JSON takes about a quarter of the disk, and reads of what is old unpack it
-    /// [default: as the profile says]
+    /// Whether segments that are compacted are packed: JSON takes about a quarter of the disk, and reads of what is old unpack it;
+    /// what is packed stays packed [default: as the profile says]
     #[arg(long, value_name = "BOOL")]
     pack_segments: Option<bool>,
     /// From how many bytes on a record batch is compressed, where its topic says a codec; what Kafka's clients send stays as it came

@@ -164,7 +164,8 @@ impl Shared {
                     answers.extend(entries.iter().map(|entry| state.models.survives(entry, history_from).into()));
                     keys.keep_unread(&state.models.streams);
                 }
-                Err(_) => answers.resize(entries.len(), Survival::Whole),
+                // Nor is it known what groups have not read.
+                Err(_) => return answers.resize(entries.len(), Survival::Whole),
             }
             leave_pasts(&self.log.reader(), &superseded, entries, answers);
             keys.leave(entries, answers, purpose);

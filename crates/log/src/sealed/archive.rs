@@ -14,7 +14,7 @@ use super::header::{HEADER_BYTES, IndexHeader};
 use super::image::Image;
 use super::index::{Index, Numbered};
 use super::open::{Flaw, Open};
-use super::{Sealed, index_name};
+use super::{Mapped, Sealed, index_name};
 use crate::directory::Directory;
 use crate::error::{Damage, Error, Result};
 use crate::identity::Identity;
@@ -202,8 +202,8 @@ impl Archive {
     pub(crate) fn open(&self, sealed: &Sealed) -> Result<Arc<Open>, ReadError> {
         if let Some(open) = sealed.mapped() {
             open.used.store(true, Ordering::Relaxed);
-            let anew = if self.has_outgrown(&open) { self.map_anew(sealed) } else { None };
-            return Ok(anew.map_or(open, |anew| self.keep(sealed, anew)));
+            let anew = if self.has_outgrown(&open) { self.open_anew(sealed) } else { None };
+            return Ok(anew.unwrap_or(open));
         }
         match self.map(sealed) {
             Ok(Some(open)) => Ok(self.keep(sealed, open)),
@@ -246,11 +246,16 @@ impl Archive {
         self.unpacking.is_over() && open.image.unpacked_bytes() > self.unpacking.open_bytes_most()
     }
 
-    /// Maps both files of a segment that is mapped once more, unless they are not what they were: then it stays as it is mapped.
-    fn map_anew(&self, sealed: &Sealed) -> Option<Open> {
+    /// Maps a segment that is mapped once more, for who comes from now on; `None` when it can't be, and stays as it is mapped.
+    fn open_anew(&self, sealed: &Sealed) -> Option<Arc<Open>> {
+        // Under its lock: who is about to replace the files has it held before, and waits here.
+        let mapped = sealed.lock();
+        if mapped.held.is_some() {
+            return None;
+        }
         let index = self.map_index(sealed).ok()??;
         let (image, _) = self.map_known(sealed).ok()?;
-        Some(Open::new(image, index))
+        Some(self.keep_in(mapped, Open::new(image, index)))
     }
 
     /// Maps the index that was known; `None` when it is another, or not as it was written.
@@ -324,8 +329,11 @@ impl Archive {
     /// Has a segment that was just mapped stay so, as long as there are not too many: in place of what another thread mapped meanwhile, or of one
     /// with another index. One that is kept twice would be so once when its files go.
     fn keep(&self, sealed: &Sealed, open: Open) -> Arc<Open> {
+        self.keep_in(sealed.lock(), open)
+    }
+
+    fn keep_in(&self, mut mapped: MutexGuard<'_, Mapped>, open: Open) -> Arc<Open> {
         // The lock of a segment first, and then that of all: as whoever holds one does.
-        let mut mapped = sealed.lock();
         let before = mapped.files.upgrade();
         let open = Arc::new(open);
         if mapped.held.is_some() {
