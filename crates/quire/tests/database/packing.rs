@@ -52,6 +52,14 @@ fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
     builder.compact_interval_ms(INTERVAL_MS)
 }
 
+/// A database that was filled so many times and is packed.
+fn packed(place: &Place, clock: &Arc<ManualClock>, times: usize) -> Database {
+    let database = builder(place, clock).pack_segments(true).open().expect("opened");
+    (0..times).for_each(|_| fill(&database));
+    database.compact().expect("compacted");
+    database
+}
+
 #[test]
 fn segments_are_packed_in_time_when_that_is_asked_for_and_read_as_before() {
     for pack in [false, true] {
@@ -89,9 +97,7 @@ fn segments_are_packed_in_time_when_that_is_asked_for_and_read_as_before() {
 #[test]
 fn what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
-    let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
-    (0..4).for_each(|_| fill(&database));
-    database.compact().expect("compacted");
+    let database = packed(&place, &clock, 4);
     let (seen, packed) = (everything(&database), log_bytes(&place));
     drop(database);
     // Where segments are longer, those that are there are joined though nothing of them goes.
@@ -105,10 +111,7 @@ fn what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack() {
 #[test]
 fn what_is_unpacked_goes_again_as_far_as_it_is_told() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
-    let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
-    fill(&database);
-    database.compact().expect("compacted");
-    drop(database);
+    drop(packed(&place, &clock, 1));
     for (bytes, stays) in [(0, false), (64 << 20, true)] {
         let database = builder(&place, &clock).unpacked_bytes_max(bytes).open().expect("opened");
         for offset in 0..600 {
@@ -122,10 +125,7 @@ fn what_is_unpacked_goes_again_as_far_as_it_is_told() {
 #[test]
 fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
-    let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
-    fill(&database);
-    database.compact().expect("compacted");
-    drop(database);
+    drop(packed(&place, &clock, 1));
     let plane = |tag: &'static str| QueryItem::new().tag(tag);
     let queries = || {
         [
@@ -169,10 +169,7 @@ fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
 #[test]
 fn what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
-    let database = builder(&place, &clock).pack_segments(true).open().expect("opened");
-    (0..4).for_each(|_| fill(&database));
-    database.compact().expect("compacted");
-    drop(database);
+    drop(packed(&place, &clock, 4));
     // What is fetched from here and there, in one go and in several, and how much is unpacked at a time.
     let read = |bytes: u64| {
         let database = builder(&place, &clock).unpacked_bytes_max(bytes).open().expect("opened");
