@@ -84,10 +84,15 @@ impl EventTopic {
         'histories: loop {
             let options = ReadOptions { after, ..ReadOptions::default() };
             let from = after;
-            for event in self.selection.read(reading.history(), options).map_err(unreadable)? {
+            let events = match self.selection.read(reading.history(), options) {
+                Ok(events) => events,
+                // What stands before what can't be read can be; the next fetch begins at it and tells.
+                Err(_) if batch.record_count() > 0 => break,
+                Err(error) => return Err(unreadable(error)),
+            };
+            for event in events {
                 let event = match event {
                     Ok(event) => event,
-                    // What stands before what can't be read can be; the next fetch begins at it and tells.
                     Err(_) if batch.record_count() > 0 => break 'histories,
                     Err(error) => return Err(unreadable(error)),
                 };
