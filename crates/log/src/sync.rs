@@ -47,6 +47,8 @@ pub(crate) struct Syncer {
     appended: AtomicU64,
     /// The last record synced, by anyone. In a `sync` log it is published before it is counted here: whoever sees it here is answered.
     durable: AtomicU64,
+    /// The last record that a sync of its own covers: counted here before anybody is told of it, and published soon.
+    synced: AtomicU64,
     syncs: AtomicU64,
     counters: Arc<Counters>,
     state: Mutex<State>,
@@ -79,6 +81,7 @@ impl Syncer {
             durability,
             appended: AtomicU64::new(durable.get()),
             durable: AtomicU64::new(durable.get()),
+            synced: AtomicU64::new(durable.get()),
             syncs: AtomicU64::new(0),
             counters,
             state: Mutex::default(),
@@ -105,6 +108,17 @@ impl Syncer {
 
     pub(crate) fn durable(&self) -> Position {
         Position::new(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Whether others have published what is not taken in here.
+    pub(crate) fn is_behind(&self, control: &Control, published: &Published) -> bool {
+        match self.durability {
+            Durability::Os => control.tail() > self.last_appended(),
+            Durability::Sync => control.durable().is_some_and(|durable| {
+                // What a sync of one's own covers is about to be published.
+                durable > published.position() && durable.get() > self.synced.load(Ordering::Acquire)
+            }),
+        }
     }
 
     /// How many syncs there were.
@@ -234,6 +248,7 @@ impl Syncer {
                     // The last of them may take more records; the others are full.
                     state.unsynced.drain(..segments.len() - 1);
                     // Commit point of a `sync` log: everything up to the target is on the disk.
+                    self.synced.fetch_max(target.get(), Ordering::Release);
                     control.raise_durable(target);
                     if self.durability == Durability::Sync {
                         woken = published.publish_at_least(target);

@@ -152,6 +152,24 @@ fn what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody()
 }
 
 #[test]
+fn whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others() {
+    in_every_order(2, || {
+        let group = Group::new(Machine::new(1), 1);
+        let looks = {
+            let group = Arc::clone(&group);
+            thread::spawn(move || {
+                // One who looks first whether it is answered, as all do.
+                let answered = group.published.position();
+                let is_behind = group.syncer.is_behind(&group.process.control, &group.published);
+                assert!(!is_behind, "{answered} is published, and there are no others");
+            })
+        };
+        group.sync(Position::new(1)).unwrap();
+        looks.join().unwrap();
+    });
+}
+
+#[test]
 fn whoever_asks_for_a_sync_without_waiting_gets_it_from_the_thread_behind() {
     in_every_order(2, || {
         let group = Group::new(Machine::new(1), 0);

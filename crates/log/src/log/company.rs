@@ -84,10 +84,7 @@ impl Shared {
 
     /// Whether others have published what is not taken in here.
     pub(super) fn is_behind(&self) -> bool {
-        match self.settings.durability {
-            Durability::Os => self.control.tail() > self.syncer.last_appended(),
-            Durability::Sync => self.control.durable().is_some_and(|durable| durable > self.published.position()),
-        }
+        self.syncer.is_behind(&self.control, &self.published)
     }
 
     /// Somebody here waits for what others may publish. It counts among those who wait already.
