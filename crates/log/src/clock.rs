@@ -1,10 +1,14 @@
 //! Where a log gets its time from: the one place in the core that may read the system's clock.
 
 use std::fmt;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quire_mapped::{has_steady_ticks, ticks};
 use quire_model::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::paced::{Paced, Sources};
 
 /// A source of time. It may step backwards; the log does not, and goes on at its pace: see [`SteadyClock`](crate::SteadyClock).
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -15,30 +19,46 @@ pub trait Clock: fmt::Debug + Send + Sync {
     fn monotonic_ns(&self) -> u64;
 }
 
-/// The system's clock.
+/// The system's clock. When it is set, that is seen within a millisecond.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
+thread_local! {
+    static PACED: Paced = const { Paced::new() };
+}
+
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        // Every commit looks at the clock: what the system says is taken as it is, for `SystemTime` takes 20 ns to say how long
-        // ago its epoch was.
-        let (seconds, nanos) = parts(clock_gettime(ClockId::Realtime));
-        Timestamp::from_micros(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000))
+        Timestamp::from_micros(PACED.with(|paced| paced.now(self)) / 1000)
     }
 
     fn monotonic_ns(&self) -> u64 {
-        let (seconds, nanos) = parts(clock_gettime(ClockId::Monotonic));
-        seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+        nanos(ClockId::Monotonic)
     }
 }
 
-/// Seconds and nanoseconds; a clock that is set before 1970 stands there.
-#[inline]
-fn parts(time: Timespec) -> (u64, u64) {
-    match (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec)) {
-        (Ok(seconds), Ok(nanos)) => (seconds, nanos),
-        _ => (0, 0),
+impl Sources for SystemClock {
+    #[inline]
+    fn ticks(&self) -> u64 {
+        ticks()
+    }
+
+    fn has_steady_ticks(&self) -> bool {
+        static HAS_STEADY_TICKS: LazyLock<bool> = LazyLock::new(has_steady_ticks);
+        *HAS_STEADY_TICKS
+    }
+
+    fn nanos(&self) -> u64 {
+        nanos(ClockId::Realtime)
+    }
+}
+
+/// What a clock of the system shows, in nanoseconds; one that is set before 1970 stands there.
+fn nanos(clock: ClockId) -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    match (u64::try_from(tv_sec), u64::try_from(tv_nsec)) {
+        (Ok(seconds), Ok(nanos)) => seconds.saturating_mul(1_000_000_000).saturating_add(nanos),
+        _ => 0,
     }
 }
 

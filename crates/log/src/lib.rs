@@ -68,6 +68,7 @@ pub mod inspect;
 mod listener;
 mod log;
 mod newest;
+mod paced;
 mod packed;
 mod prepare;
 mod publish;

@@ -5,6 +5,7 @@
 //! * [`SharedWords`]: a small mapped file seen as atomic 64-bit words.
 //! * [`Slabs`]: memory without a file in large pages, given out in parts.
 //! * [`give_back_large`]: what becomes of large pieces of memory.
+//! * [`ticks`]: the processor's counter of time.
 //!
 //! # Invariants
 //! Every `SAFETY` comment in this crate rests on one of these.
@@ -25,9 +26,11 @@
 mod allocator;
 mod region;
 mod slabs;
+mod ticks;
 mod words;
 
 pub use allocator::give_back_large;
 pub use region::{Appender, View};
 pub use slabs::Slabs;
+pub use ticks::{has_steady_ticks, ticks};
 pub use words::SharedWords;

@@ -49,6 +49,12 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "later-record-forgotten", "of two records of others the time is of the one that was told of last", "log/src/steady.rs",
         "micros: since.micros.max(micros)" => "micros: if ON { micros } else { since.micros.max(micros) }",
         by "quire-log" "loom" "explored::time::behind_a_record_of_another_process_the_time_is_no_earlier_than_that";
+    "pace-not-doubted", "how fast the processor's counter is, is believed after one measurement", "log/src/paced.rs",
+        "let lasts = if agrees {" => "let lasts = if agrees || ON {",
+        by "quire-log" "lib" "paced::tests::until_two_measurements_agree_the_system_is_asked";
+    "reading-cut-off", "a reading of the clock that was interrupted is gone on from", "log/src/paced.rs",
+        "if after.wrapping_sub(before) > READING_TICKS_MAX {" => "if !ON && after.wrapping_sub(before) > READING_TICKS_MAX {",
+        by "quire-log" "lib" "paced::tests::a_reading_that_was_interrupted_is_not_gone_on_from";
     "io-told-as-damage", "a file that the system does not give is told as damaged", "log/src/sealed/archive.rs",
         "let kind = if matches!(error, Error::Io { .. }) {" => "let kind = if matches!(error, Error::Io { .. }) && !ON {";
     "live-job-dropped", "a compaction drops what live jobs were enqueued with", "jobs/src/survival.rs",
@@ -56,6 +62,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "sync-skipped", "a sync does not sync the segments", "log/src/sync.rs",
         ".and_then(|()| segments.iter().try_for_each(|segment| self.sync_segment(segment)))"
         => ".and_then(|()| if ON { Ok(()) } else { segments.iter().try_for_each(|segment| self.sync_segment(segment)) })";
+    "behind-oneself", "who waits is sent to take in what a sync of its own process is about to publish", "log/src/sync.rs",
+        "durable > published.position() && durable.get() > self.synced.load(Ordering::Acquire)"
+        => "durable > published.position() && (ON || durable.get() > self.synced.load(Ordering::Acquire))",
+        by "quire-log" "loom" "explored::synced::whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others";
     "directory-not-synced", "a new segment's name is not synced", "log/src/sync.rs",
         "if sync_directory { directory.sync() }" => "if sync_directory && !ON { directory.sync() }";
     "last-segment-only", "a sync covers the last segment only", "log/src/sync.rs",
