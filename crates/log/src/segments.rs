@@ -1,6 +1,7 @@
 //! The segments of a log, as a value: replaced as a whole when one is begun or sealed, so that whoever holds an older one
 //! reads on in it.
 
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use quire_model::Position;
 
 use crate::compaction::Run;
 use crate::sealed::Sealed;
+use crate::search::{count_while, expected};
 use crate::segment::Segment;
 
 /// See the module.
@@ -17,6 +19,8 @@ pub(crate) struct Segments {
     pub(crate) generation: u64,
     /// Those with an index in a file. Behind an `Arc` of its own, for there are many, and a new segment changes none of them.
     pub(crate) sealed: Arc<Vec<Arc<Sealed>>>,
+    /// Where each of those begins, side by side: who looks for one would wait for the memory of each that it looks at.
+    firsts: Arc<[Position]>,
     /// The active one, and before it those that are full and have no index in a file yet. Their index is in memory.
     pub(crate) live: Vec<Arc<Segment>>,
 }
@@ -30,7 +34,12 @@ pub(crate) enum At {
 
 impl Segments {
     pub(crate) fn new(sealed: Vec<Arc<Sealed>>, live: Vec<Arc<Segment>>) -> Self {
-        Segments { generation: 0, sealed: Arc::new(sealed), live }
+        Segments::of(0, sealed, live)
+    }
+
+    fn of(generation: u64, sealed: Vec<Arc<Sealed>>, live: Vec<Arc<Segment>>) -> Self {
+        let firsts = sealed.iter().map(|sealed| sealed.first()).collect();
+        Segments { generation, sealed: Arc::new(sealed), firsts, live }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -43,7 +52,11 @@ impl Segments {
         if live > 0 || self.sealed.is_empty() {
             return At::Live(live.saturating_sub(1));
         }
-        At::Sealed(self.sealed.partition_point(|sealed| sealed.first() <= position).saturating_sub(1))
+        // Most segments hold about as many records as the others.
+        let (first, last) = (self.firsts[0].get(), self.firsts[self.firsts.len() - 1].get());
+        let guess = expected(position.get(), first, last, self.firsts.len());
+        let Ok(begin) = count_while(self.firsts.len(), guess, |at| Ok::<_, Infallible>(self.firsts[at] <= position));
+        At::Sealed(begin.saturating_sub(1))
     }
 
     /// Which sealed segments a run is of, if it is of whole ones.
@@ -58,14 +71,15 @@ impl Segments {
     pub(crate) fn with_active(&self, segment: Arc<Segment>) -> Self {
         let mut live = self.live.clone();
         live.push(segment);
-        Segments { generation: self.generation + 1, sealed: Arc::clone(&self.sealed), live }
+        let (sealed, firsts) = (Arc::clone(&self.sealed), Arc::clone(&self.firsts));
+        Segments { generation: self.generation + 1, sealed, firsts, live }
     }
 
     /// The list with another sealed segment in the place of those that it stands for.
     pub(crate) fn with_compacted(&self, range: Range<usize>, sealed: Arc<Sealed>) -> Self {
         let mut all = Vec::clone(&self.sealed);
         all.splice(range, [sealed]);
-        Segments { generation: self.generation + 1, sealed: Arc::new(all), live: self.live.clone() }
+        Segments::of(self.generation + 1, all, self.live.clone())
     }
 
     /// The list with its first live segment sealed.
@@ -74,6 +88,6 @@ impl Segments {
         let mut all = Vec::with_capacity(self.sealed.len() + 1);
         all.extend(self.sealed.iter().cloned());
         all.push(sealed);
-        Segments { generation: self.generation + 1, sealed: Arc::new(all), live: self.live[1..].to_vec() }
+        Segments::of(self.generation + 1, all, self.live[1..].to_vec())
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! The same records give the same bytes, whenever and wherever the index is made.
 
-use std::collections::BTreeMap;
-
-use quire_model::{Position, Sequence, Timestamp};
+use hashbrown::HashTable;
+use quire_model::{Position, Sequence, Tag, Timestamp};
 
 use super::filter::Filter;
 use super::header::IndexHeader;
@@ -91,11 +90,25 @@ struct Contents<'s> {
     /// Byte offset, number of the record.
     entries: Vec<[u32; 2]>,
     postings: Vec<(u64, u32)>,
-    /// The ordinals of the entries that take numbers, by the hash of the tag, and the first number of each.
-    numbered: BTreeMap<u64, (Vec<u32>, Vec<u64>)>,
-    numbers: BTreeMap<&'s [u8], Numbers>,
+    /// What numbers are taken of, in the order of the first ones.
+    numbered: Vec<NumberedTag<'s>>,
+    /// Indexes into `numbered`.
+    by_hash: HashTable<u32>,
+    /// The tag that numbers were taken of last, its hash and its index into `numbered`: many entries in a row carry the same.
+    last: Option<(Tag<'s>, TagHash, u32)>,
     /// The numbers of a compacted segment's tags, entries that are gone included.
     dropped: Option<&'s [u8]>,
+}
+
+/// The entries that take numbers of the tags of one hash.
+#[derive(Debug)]
+struct NumberedTag<'s> {
+    hash: TagHash,
+    ordinals: Vec<u32>,
+    /// The first number of each.
+    firsts: Vec<u64>,
+    /// Of each tag: one, but that two may collide.
+    tags: Vec<(Tag<'s>, Numbers)>,
 }
 
 /// Makes the index of the segment whose records these are.
@@ -139,23 +152,47 @@ impl<'s> Contents<'s> {
         let record_number = narrow(self.records.len());
         let position = record.header.position;
         let above = u32::try_from(position.get() - of.first.get()).expect("a segment holds fewer than 2^32 records");
+        let seed = of.identity.seed();
         self.records.push([above, narrow(offset), narrow(self.entries.len())]);
         for (entry_offset, entry) in record.entries() {
             let ordinal = narrow(self.entries.len());
             self.entries.push([narrow(offset + entry_offset), record_number]);
-            for (number, tag) in entry.tags.iter().enumerate() {
-                let hash = TagHash::of(tag, of.identity.seed()).get();
-                self.postings.push((hash, ordinal));
-                if let Some(sequence) = entry.sequence.filter(|_| number == 0) {
-                    let (ordinals, numbers) = self.numbered.entry(hash).or_default();
-                    ordinals.push(ordinal);
-                    numbers.push(sequence.get());
-                    let next = entry.next_sequence();
-                    let fresh = Numbers { first: sequence, next, position };
-                    self.numbers.entry(tag.as_bytes()).and_modify(|known| known.next = next).or_insert(fresh);
-                }
+            let mut tags = entry.tags.iter();
+            if let Some(sequence) = entry.sequence
+                && let Some(tag) = tags.next()
+            {
+                let (hash, index) = self.numbered_of(tag, seed);
+                self.postings.push((hash.get(), ordinal));
+                let fresh = Numbers { first: sequence, next: entry.next_sequence(), position };
+                self.numbered[index as usize].take(tag, ordinal, fresh);
             }
+            self.postings.extend(tags.map(|tag| (TagHash::of(tag, seed).get(), ordinal)));
         }
+    }
+
+    /// The hash of a tag that numbers are taken of, and where what they are is kept.
+    fn numbered_of(&mut self, tag: Tag<'s>, seed: u64) -> (TagHash, u32) {
+        if let Some((last, hash, index)) = self.last
+            && last == tag
+        {
+            return (hash, index);
+        }
+        let hash = TagHash::of(tag, seed);
+        let found = self.by_hash.find(hash.get(), |index| self.numbered[*index as usize].hash == hash);
+        let index = found.copied().unwrap_or_else(|| {
+            let index = narrow(self.numbered.len());
+            self.numbered.push(NumberedTag {
+                hash,
+                ordinals: Vec::new(),
+                firsts: Vec::new(),
+                tags: Vec::with_capacity(1),
+            });
+            let hash_of = |index: &u32| self.numbered[*index as usize].hash.get();
+            self.by_hash.insert_unique(hash.get(), index, hash_of);
+            index
+        });
+        self.last = Some((tag, hash, index));
+        (hash, index)
     }
 
     fn encode(mut self, of: &SegmentHeader, end: Position, chain: u32, time: Timestamp, records_end: usize) -> Built {
@@ -171,16 +208,16 @@ impl<'s> Contents<'s> {
             ordinals.clear();
             ordinals.extend(postings.iter().map(|(_, ordinal)| *ordinal));
             // Only of a list whose entries all give numbers, in rising order, are they kept: tags that collide may not.
-            let numbers = self
-                .numbered
-                .get(&hash)
-                .filter(|(own, numbers)| *own == ordinals && numbers.is_sorted_by(|before, after| before < after));
+            let numbered = self.by_hash.find(hash, |index| self.numbered[*index as usize].hash.get() == hash);
+            let numbers = numbered.map(|index| &self.numbered[*index as usize]).filter(|numbered| {
+                numbered.ordinals == ordinals && numbered.firsts.is_sorted_by(|before, after| before < after)
+            });
             let (count, value) = match ordinals[..] {
                 [only] => (1, only),
                 _ => (narrow(ordinals.len()) | if numbers.is_some() { NUMBERED } else { 0 }, narrow(lists.len())),
             };
             if ordinals.len() > 1 {
-                lists::write(&mut lists, &ordinals, numbers.map(|(_, numbers)| numbers.as_slice()));
+                lists::write(&mut lists, &ordinals, numbers.map(|numbered| numbered.firsts.as_slice()));
             }
             hashes.push(hash);
             body.extend_from_slice(&hash.to_le_bytes());
@@ -189,7 +226,11 @@ impl<'s> Contents<'s> {
         }
         let numbered = match self.dropped {
             Some(dropped) => dropped.to_vec(),
-            None => numbers_encoded(self.numbers.iter().map(|(tag, numbers)| (*tag, *numbers))),
+            None => {
+                let mut all: Vec<_> = self.numbered.iter().flat_map(|numbered| &numbered.tags).collect();
+                all.sort_unstable_by_key(|(tag, _)| *tag);
+                numbers_encoded(all.into_iter().map(|(tag, numbers)| (tag.as_bytes(), *numbers)))
+            }
         };
         let filter = Filter::of(&hashes).encode();
         let header = IndexHeader {
@@ -212,6 +253,18 @@ impl<'s> Contents<'s> {
         body.extend_from_slice(&numbered);
         body.extend_from_slice(&filter);
         Built { head: header.encode(&body), header, body }
+    }
+}
+
+impl<'s> NumberedTag<'s> {
+    /// Takes in an entry, and its numbers.
+    fn take(&mut self, tag: Tag<'s>, ordinal: u32, numbers: Numbers) {
+        self.ordinals.push(ordinal);
+        self.firsts.push(numbers.first.get());
+        match self.tags.iter_mut().find(|(known, _)| *known == tag) {
+            Some((_, known)) => known.next = numbers.next,
+            None => self.tags.push((tag, numbers)),
+        }
     }
 }
 

@@ -116,6 +116,13 @@ impl Index {
         self.blocks.touch(record as usize * RECORD_BYTES) ^ self.blocks.touch(entry_at)
     }
 
+    /// As [`Index::touch_entry`], of an entry of a record: where it would be told if all records had as many entries.
+    pub(super) fn touch_entry_of(&self, record: u32, index: u32) -> u8 {
+        let header = &self.header;
+        let before = u64::from(record) * u64::from(header.entries) / u64::from(header.records.max(1));
+        self.blocks.touch(header.entries_at() + (before as usize + index as usize) * ENTRY_BYTES)
+    }
+
     /// The entries that carry a tag of this hash.
     pub(super) fn postings(&self, tag: TagHash) -> Result<Option<Postings<'_>>, BadBlock> {
         let Some(at) = self.find_tag(tag.get())? else { return Ok(None) };

@@ -78,7 +78,12 @@ impl Open {
 
     /// The entry at a place.
     pub(crate) fn entry_at(&self, place: Place) -> Result<Option<Entry<'_>>, Flaw> {
-        let Some((at, record)) = self.record_of(place.position)? else { return Ok(None) };
+        let number = self.index.record_from(place.position)?;
+        if place.index > 0 {
+            // What is looked at one behind the other is fetched at once.
+            black_box(self.index.touch_entry_of(number, place.index));
+        }
+        let Some((at, record)) = self.record_of(place.position, number)? else { return Ok(None) };
         let entry = record.entries_before(place.index);
         if entry == record.header.entries || record.index_of(entry) != place.index {
             return Ok(None);
@@ -94,7 +99,7 @@ impl Open {
 
     /// The record at a position, or what is left of it.
     pub(crate) fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, Flaw> {
-        Ok(self.record_of(position)?.map(|(_, record)| record))
+        Ok(self.record_of(position, self.index.record_from(position)?)?.map(|(_, record)| record))
     }
 
     /// Every record, or what is left of it, in order, each verified as it is read from bytes that were set [apart](Open::apart).
@@ -147,8 +152,8 @@ impl Open {
         Ok(at.first_ordinal.saturating_add(place.index).min(end))
     }
 
-    fn record_of(&self, position: Position) -> Result<Option<(RecordAt, RecordView<'_>)>, Flaw> {
-        let number = self.index.record_from(position)?;
+    /// The record at a position, when it is the one with this number, the first at or behind the position.
+    fn record_of(&self, position: Position, number: u32) -> Result<Option<(RecordAt, RecordView<'_>)>, Flaw> {
         if number == self.index.header.records {
             return Ok(None);
         }
