@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use quanta::Instant;
+use quanta::{Clock, Instant};
 
 /// Measures from when it was started, or from the last lap.
 #[derive(Debug, Clone, Copy)]
@@ -28,5 +28,28 @@ impl Stopwatch {
     pub(crate) fn lap(&mut self) -> Duration {
         let now = Instant::now();
         now.duration_since(std::mem::replace(&mut self.last, now))
+    }
+}
+
+/// The counter itself, for processes of one machine that tell each other when something was.
+#[derive(Debug, Clone)]
+pub(crate) struct Counter {
+    clock: Clock,
+}
+
+impl Counter {
+    /// That of this machine.
+    pub(crate) fn new() -> Self {
+        Counter { clock: Clock::new() }
+    }
+
+    /// What it shows.
+    pub(crate) fn read(&self) -> u64 {
+        self.clock.raw()
+    }
+
+    /// How many nanoseconds ago it showed this, on whatever processor.
+    pub(crate) fn since_ns(&self, before: u64) -> u64 {
+        self.clock.delta_as_nanos(before, self.clock.raw())
     }
 }

@@ -107,6 +107,9 @@ enum Other {
     /// Another process of the case `entry-append-processes`
     #[command(hide = true)]
     EntryAppender(log::EntryAppender),
+    /// The other process of the case `entry-seen-spinning`
+    #[command(hide = true)]
+    EntryWatcher(log::EntryWatcher),
     /// The other process of the cases `seen-spinning` and `seen-sleeping`
     #[command(hide = true)]
     Watcher(log::Watcher),
@@ -123,6 +126,7 @@ impl Bench {
             Some(Other::Handler(handler)) => return handler.run(out),
             Some(Other::Appender(appender)) => return appender.run(out),
             Some(Other::EntryAppender(appender)) => return appender.run(out),
+            Some(Other::EntryWatcher(watcher)) => return watcher.run(out),
             Some(Other::Watcher(watcher)) => return watcher.run(out),
             Some(Other::Along(along)) => return along.run(),
             None => {}

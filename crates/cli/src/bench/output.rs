@@ -29,11 +29,11 @@ pub(super) fn heading(out: &mut dyn Write, of: &Heading, place: &Path) -> io::Re
     let memory = memory_bytes >> 30;
     writeln!(out, "{cpu}, {cores} processors, {memory} GiB, {system}; {file_system} at {}", place.display())?;
     writeln!(out, "quire {version}, commit {commit}, {build} build")?;
-    let Calibration { work_ns, sync_ns, loopback_ns } = *calibration;
-    let (work, sync, loopback) = (nanos(work_ns), nanos(sync_ns), nanos(loopback_ns));
+    let Calibration { work_ns, sync_ns, loopback_ns, handover_ns } = *calibration;
+    let (work, sync, loopback, handover) = (nanos(work_ns), nanos(sync_ns), nanos(loopback_ns), nanos(handover_ns));
     writeln!(
         out,
-        "without Quire: 10,000 small records hashed, looked up and copied {work}, write and fdatasync {sync}, round trip on loopback {loopback}"
+        "without Quire: 10,000 small records hashed, looked up and copied {work}, write and fdatasync {sync}, round trip on loopback {loopback}, between processors {handover}"
     )?;
     if build == "debug" {
         writeln!(out, "a debug build: these numbers say nothing about Quire")?;

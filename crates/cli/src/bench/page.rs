@@ -39,14 +39,15 @@ impl Page {
         writeln!(out, "* Program: version {}, commit {}, {} build.", heading.version, heading.commit, heading.build)?;
         writeln!(
             out,
-            "* Calibration (medians): hashing, looking up and copying 10,000 small records {}, `pwrite` and `fdatasync` of a block {}, a round trip on loopback {}.",
+            "* Calibration (medians): hashing, looking up and copying 10,000 small records {}, `pwrite` and `fdatasync` of a block {}, a round trip on loopback {}, one between two processors through memory {}.",
             nanos(calibration.work_ns),
             nanos(calibration.sync_ns),
-            nanos(calibration.loopback_ns)
+            nanos(calibration.loopback_ns),
+            nanos(calibration.handover_ns)
         )?;
         writeln!(
             out,
-            "* *Without Quire* is what one of these took before and behind the case: of `sync` cases the second, of served ones the third, of all others the first."
+            "* *Without Quire* is what one of these took before and behind the case: of `sync` cases the second, of served ones the third, where another process looks all the time the fourth, of all others the first."
         )?;
         let missing = missing(results);
         if !missing.is_empty() {

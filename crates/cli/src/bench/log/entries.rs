@@ -1,23 +1,29 @@
 //! The log alone, as a program that embeds `quire-log` has it: entries of bytes under a tag that numbers them, without a model that
 //! decides on them or keeps a state of them. What other logs that are libraries offer is no more than this.
 
-use std::hint::black_box;
+use std::convert::Infallible;
+use std::hint::{black_box, spin_loop};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use quire::{Durability, ModelId, Place, Sequence};
+use quire::{Durability, ModelId, Place, Position, Sequence};
 use quire_log::{Identity, Log, Opened, Settings, SystemClock};
 use quire_model::{Effects, EntryKind, History, NewEntry, Sequenced, Tag};
 
 use super::payload::Payloads;
 use super::processes::Appending;
+use super::reads::{again, scattered};
+use super::seen;
 use crate::bench::case::Run;
 use crate::bench::child::{self, Other};
 use crate::bench::measurement::{Measured, Recorder};
 use crate::bench::memory::memory_bytes;
+use crate::bench::room::require_room;
 use crate::failure::{Failure, Result};
+use crate::promise::Promise;
+use crate::stopwatch::Counter;
 
 const TAG: &[u8] = b"bench";
 
@@ -30,6 +36,10 @@ const IDENTITY: Identity = Identity { database: 1, shard: 0 };
 
 /// What the other processes run.
 const ROLE: &str = "entry-appender";
+const WATCHER: &str = "entry-watcher";
+
+/// What an entry of [`random_among_many`] takes at most, its share of the index included, in bytes.
+const MANY_BYTES: u64 = 190;
 
 /// How many entries a reader asks for at a time.
 const FEW: usize = 64;
@@ -55,15 +65,21 @@ impl Entries {
     }
 
     /// Appends one record of as many entries as the case has in a batch, and waits until it is kept.
+    #[inline]
     fn append(&mut self) -> Result {
-        let tags = [Tag::new(TAG)];
-        let (_, mut draft) = self.opened.writer.begin().map_err(quire::Error::from)?;
-        for payload in self.payloads.first(self.batch) {
-            draft.push(NewEntry { kind: KIND, tags: &tags, sequenced: NUMBERED, body: &[payload] });
-        }
-        let appended = draft.append().map_err(quire::Error::from)?;
-        Ok(self.opened.log.wait(appended.at.position).map_err(quire::Error::from)?)
+        append_all(&mut self.opened, self.payloads.first(self.batch))
     }
+}
+
+#[inline]
+fn append_all<'p>(opened: &mut Opened, payloads: impl Iterator<Item = &'p [u8]>) -> Result {
+    let tags = [Tag::new(TAG)];
+    let (_, mut draft) = opened.writer.begin().map_err(quire::Error::from)?;
+    for payload in payloads {
+        draft.push(NewEntry { kind: KIND, tags: &tags, sequenced: NUMBERED, body: &[payload] });
+    }
+    let appended = draft.append().map_err(quire::Error::from)?;
+    Ok(opened.log.wait(appended.at.position).map_err(quire::Error::from)?)
 }
 
 /// Another process that appends entries.
@@ -83,6 +99,77 @@ impl EntryAppender {
         let mut entries = Entries::open(data, (*durability).into(), *bytes, *batch)?;
         child::repeat(*ops, out, || entries.append())
     }
+}
+
+/// Another process that looks all the time whether there is an entry that it has not seen.
+#[derive(Debug, Args)]
+pub(crate) struct EntryWatcher {
+    /// The database
+    data: PathBuf,
+    /// What its commits promise
+    #[arg(value_enum)]
+    durability: Promise,
+    /// How many entries it sees
+    entries: usize,
+}
+
+impl EntryWatcher {
+    /// Sees so many entries, and then says how many nanoseconds each was on its way, a line each.
+    ///
+    /// # Errors
+    /// What the log fails with.
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
+        let Entries { mut opened, .. } = Entries::open(&self.data, self.durability.into(), 0, 1)?;
+        let (mut took, counter) = (Vec::with_capacity(self.entries), Counter::new());
+        child::ready(out)?;
+        while took.len() < self.entries {
+            if opened.writer.follow().map_err(quire::Error::from)?.is_none() {
+                spin_loop();
+                continue;
+            }
+            let Ok(()) = opened.writer.take_in_appended(|entry| {
+                took.push(seen::on_its_way(entry.body, &counter));
+                Ok::<_, Infallible>(())
+            });
+        }
+        took.into_iter().try_for_each(|nanos| writeln!(out, "{nanos}"))?;
+        Ok(())
+    }
+}
+
+/// To another process that looks all the time.
+pub(super) fn seen_spinning(run: &Run<'_>) -> Result<Measured> {
+    let Entries { mut opened, .. } = Entries::of(run)?;
+    let watcher = Other::start(WATCHER, &run.path, run.case.durability, &[run.ops])?;
+    seen::hand_over(run, watcher, seen::spin, |payload| append_all(&mut opened, std::iter::once(payload)))
+}
+
+/// Reads one entry at a time, all over a log of a hundred million, which were appended as many at a time as the case has in a batch.
+pub(super) fn random_among_many(run: &Run<'_>) -> Result<Measured> {
+    const ENTRIES: u64 = 100_000_000;
+    const RECORD: usize = 10;
+    require_room(&run.path, ENTRIES * MANY_BYTES)?;
+    let mut entries = Entries { batch: RECORD, ..Entries::of(run)? };
+    let first = entries.opened.log.published().next();
+    for op in 0..ENTRIES / RECORD as u64 {
+        run.go_on(op)?;
+        entries.append()?;
+    }
+    let reader = entries.opened.log.reader();
+    let read_all = |mut recorder: Recorder| {
+        for op in 0..run.ops {
+            run.go_on(op)?;
+            recorder.restart();
+            let number = scattered(op, ENTRIES);
+            let position = Position::new(first.get() + number / RECORD as u64);
+            let place = Place::new(position, (number % RECORD as u64) as u32);
+            let entry = reader.entry(place).map_err(|error| Failure::new(error.to_string()))?;
+            assert!(entry.is_some_and(|entry| black_box(entry.body).len() == run.case.payload_bytes), "it is there");
+            recorder.lap();
+        }
+        Ok(recorder)
+    };
+    again(read_all)
 }
 
 /// Appends records, each waited for; with the memory that is taken in the end.

@@ -16,7 +16,7 @@ mod tickets;
 use super::case::Case;
 use quire::Durability;
 
-pub(super) use entries::EntryAppender;
+pub(super) use entries::{EntryAppender, EntryWatcher};
 pub(super) use processes::Appender;
 pub(super) use seen::Watcher;
 
@@ -68,6 +68,18 @@ pub(super) const CASES: &[Case] = &[
         ..append("entry-tail-read", 256, Durability::Os, 4_000)
     },
     Case {
+        what: "read by its place once more one entry of a hundred million in the log alone, appended ten at a time",
+        run: entries::random_among_many,
+        ..append("entry-random-read-100m", 1, Durability::Os, 500_000)
+    },
+    Case {
+        what: "append one entry to the log alone, and have it in another process that looks all the time",
+        clients: 2,
+        processes: 2,
+        run: entries::seen_spinning,
+        ..append("entry-seen-spinning", 1, Durability::Os, 100_000)
+    },
+    Case {
         what: "read in place what was just produced in messages of their own",
         run: reads::tail,
         ..append("tail-read", 256, Durability::Os, 4_000)
@@ -88,7 +100,7 @@ pub(super) const CASES: &[Case] = &[
         ..append("random-read-10m", 1, Durability::Os, 500_000)
     },
     Case {
-        what: "read in place one message of a hundred million, produced ten at a time",
+        what: "read in place once more one message of a hundred million, produced ten at a time",
         run: reads::random_among_many,
         ..append("random-read-100m", 1, Durability::Os, 500_000)
     },

@@ -67,7 +67,18 @@ pub(super) fn random_among_many(run: &Run<'_>) -> Result<Measured> {
     require_room(&run.path, MESSAGES * MANY_BYTES)?;
     let database = database(run)?;
     produce(run, &database, MESSAGES, 10)?;
-    random_of(run, &database, MESSAGES, || Ok(()))
+    again(|recorder| read_of(run, &database, MESSAGES, 0..run.ops, recorder, || Ok(())))
+}
+
+/// The same reads twice: of the first ones, which verify what they read, the median is told, too.
+pub(super) fn again(read: impl Fn(Recorder) -> Result<Recorder>) -> Result<Measured> {
+    let first = read(Recorder::start_among_others())?.into_latencies();
+    Ok(read(Recorder::start())?.finish().with("first_p50_ns", first.quantile_ns(0.5) as f64))
+}
+
+/// A number below `all`, for each operation another: multiples of the golden ratio, far from each other, and the same every time.
+pub(super) fn scattered(op: u64, all: u64) -> u64 {
+    op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % all
 }
 
 /// The same of a million messages, by as many threads as the case has clients.
@@ -81,7 +92,10 @@ pub(super) fn random_in_threads(run: &Run<'_>) -> Result<Measured> {
         let database = &database;
         let read = |client: u32| {
             let ops = u64::from(client) * each..u64::from(client + 1) * each;
-            scope.spawn(move || Ok(read_of(run, database, MESSAGES, ops, || Ok(()))?.into_latencies()))
+            scope.spawn(move || {
+                let recorder = Recorder::start_among_others();
+                Ok(read_of(run, database, MESSAGES, ops, recorder, || Ok(()))?.into_latencies())
+            })
         };
         let running: Vec<_> = (0..run.case.clients).map(read).collect();
         running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
@@ -123,7 +137,7 @@ pub(super) fn random_of(
     messages: u64,
     before: impl Fn() -> Result,
 ) -> Result<Measured> {
-    Ok(read_of(run, database, messages, 0..run.ops, before)?.finish())
+    Ok(read_of(run, database, messages, 0..run.ops, Recorder::start(), before)?.finish())
 }
 
 /// The reads with these numbers.
@@ -132,17 +146,16 @@ fn read_of(
     database: &Database,
     messages: u64,
     ops: Range<u64>,
+    mut recorder: Recorder,
     before: impl Fn() -> Result,
 ) -> Result<Recorder> {
     let partition = partition(database)?;
     let history = database.history();
-    let mut recorder = if run.case.clients == 1 { Recorder::start() } else { Recorder::start_among_others() };
     for op in ops {
         run.go_on(op)?;
         before()?;
         recorder.restart();
-        // Multiples of the golden ratio: far from each other, and the same every time.
-        let offset = op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % messages;
+        let offset = scattered(op, messages);
         let mut seen = false;
         let fetched = partition.fetch(&history, Sequence::new(offset), 1, &mut |stored| {
             let place = (offset - stored.base_offset.get()) as usize;

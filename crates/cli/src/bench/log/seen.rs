@@ -1,6 +1,6 @@
 //! From an append in one process to what was appended in the hands of another.
 //!
-//! The other process is this program, too. A message says when its append began, by a clock that both processes read; the other tells
+//! The other process is this program, too. A message says when its append began, by a counter that both processes read; the other tells
 //! what it measured when it has seen them all, so that nothing is told while it is measured.
 
 use std::hint::{black_box, spin_loop};
@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::promise::Promise;
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{Counter, Stopwatch};
 
 const TOPIC: &str = "bench";
 
@@ -56,7 +56,7 @@ impl Watcher {
         let builder = Database::builder(&self.data).durability(Durability::from(self.durability));
         let database = open(builder.create(false))?.database;
         let partition = partition(&database)?;
-        let mut took = Vec::with_capacity(self.messages);
+        let (mut took, counter) = (Vec::with_capacity(self.messages), Counter::new());
         let (mut seen, mut next) = (database.published(), Sequence::new(0));
         child::ready(out)?;
         while took.len() < self.messages {
@@ -70,9 +70,7 @@ impl Watcher {
             let history = database.history();
             let fetched = partition.fetch(&history, next, usize::MAX, &mut |stored| {
                 for record in stored.batch.records().into_iter().flatten().flatten() {
-                    let begun = record.value.and_then(|value| black_box(value).first_chunk().copied());
-                    let begun = u64::from_le_bytes(begun.expect("a message says when it was begun"));
-                    took.push(database.clock().monotonic_ns().saturating_sub(begun));
+                    took.push(on_its_way(record.value.unwrap_or_default(), &counter));
                 }
                 ControlFlow::Continue(())
             });
@@ -84,16 +82,24 @@ impl Watcher {
     }
 }
 
+/// How many nanoseconds what was just seen was on its way.
+pub(super) fn on_its_way(payload: &[u8], counter: &Counter) -> u64 {
+    let begun = black_box(payload).first_chunk().copied().map(u64::from_le_bytes);
+    counter.since_ns(begun.expect("a payload says when its append was begun"))
+}
+
 /// To a reader that looks all the time.
 pub(super) fn spinning(run: &Run<'_>) -> Result<Measured> {
-    let pause = |_: &Database| {
-        let watch = Stopwatch::start();
-        while watch.elapsed() < SPINNING_PAUSE {
-            spin_loop();
-        }
-        Ok(())
-    };
-    seen(run, 0, pause)
+    seen(run, 0, |_| spin())
+}
+
+/// What is waited between two messages when the reader looks all the time.
+pub(super) fn spin() -> Result {
+    let watch = Stopwatch::start();
+    while watch.elapsed() < SPINNING_PAUSE {
+        spin_loop();
+    }
+    Ok(())
 }
 
 /// To a reader that sleeps until something comes.
@@ -108,16 +114,27 @@ fn seen(run: &Run<'_>, sleeps: u64, pause: impl Fn(&Database) -> Result) -> Resu
     let topic = database.topic(TOPIC);
     topic.create(1)?;
     let mut producer = topic.producer();
-    let mut watcher = Other::start("watcher", &run.path, durability, &[run.ops, sleeps])?;
+    let watcher = Other::start("watcher", &run.path, durability, &[run.ops, sleeps])?;
+    let append = |payload: &[u8]| Ok(producer.produce(&[Message::new(payload)]).map(drop)?);
+    hand_over(run, watcher, || pause(&database), append)
+}
+
+/// Appends payloads that say when, each behind a pause, and takes from the watcher how long they were on their way.
+pub(super) fn hand_over(
+    run: &Run<'_>,
+    mut watcher: Other,
+    pause: impl Fn() -> Result,
+    mut append: impl FnMut(&[u8]) -> Result,
+) -> Result<Measured> {
     let mut payload = vec![b'q'; run.case.payload_bytes];
-    let mut appends = Latencies::new();
+    let (mut appends, counter) = (Latencies::new(), Counter::new());
     let watch = Stopwatch::start();
     for op in 0..run.ops {
         run.go_on(op)?;
-        pause(&database)?;
+        pause()?;
         let begun = Stopwatch::start();
-        payload[..8].copy_from_slice(&database.clock().monotonic_ns().to_le_bytes());
-        producer.produce(&[Message::new(&payload)])?;
+        payload[..8].copy_from_slice(&counter.read().to_le_bytes());
+        append(&payload)?;
         appends.record(begun.elapsed());
     }
     let elapsed = watch.elapsed();
@@ -130,6 +147,6 @@ fn seen(run: &Run<'_>, sleeps: u64, pause: impl Fn(&Database) -> Result) -> Resu
             let append_p50_ns = appends.quantile_ns(0.5) as f64;
             Ok(Measured::of_clients([latencies], elapsed).with("append_p50_ns", append_p50_ns))
         }
-        false => Err(Failure::new(format!("{} of {} messages were seen", latencies.count(), run.ops))),
+        false => Err(Failure::new(format!("{} of {} were seen", latencies.count(), run.ops))),
     }
 }
