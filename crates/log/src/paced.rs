@@ -5,9 +5,8 @@
 //!
 //! How many nanoseconds a tick takes is measured between two readings of the system's clock, and believed when two such measurements in a
 //! row agree: so a clock that was set between them, a machine that slept, or one that was moved has the system asked until two agree
-//! again. Whatever became of the counter, the time that is told is no more than a millisecond behind the last reading, so it is
-//! one of a moment that has been: it may lag behind a clock that is set forwards by a millisecond at most, and behind a pause of the
-//! machine as a reading would that was made before it.
+//! again. Whatever became of the counter, the time that is told is that of the last reading or up to a millisecond later. So it is wrong by a
+//! millisecond at most, but that it may be behind a pause of the machine, as a reading would be that was made before it.
 
 use std::cell::Cell;
 

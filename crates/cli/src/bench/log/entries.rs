@@ -2,8 +2,10 @@
 //! decides on them or keeps a state of them. What other logs that are libraries offer is no more than this.
 
 use std::convert::Infallible;
+use std::fs::File;
 use std::hint::{black_box, spin_loop};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,8 +24,9 @@ use crate::bench::measurement::{Measured, Recorder};
 use crate::bench::memory::memory_bytes;
 use crate::bench::room::require_room;
 use crate::failure::{Failure, Result};
+use crate::latencies::Latencies;
 use crate::promise::Promise;
-use crate::stopwatch::Counter;
+use crate::stopwatch::{Counter, Stopwatch};
 
 const TAG: &[u8] = b"bench";
 
@@ -186,6 +189,38 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
         recorder.lap();
     }
     Ok(recorder.finish().with("memory_bytes", memory_bytes()))
+}
+
+/// Appends records to a `sync` log, and in turn, as many at a time, writes and syncs as many bytes of blocks that were written before, in a
+/// file beside it: the median of those is told, too.
+pub(super) fn append_beside_bare(run: &Run<'_>) -> Result<Measured> {
+    const ROUND: u64 = 50;
+    const BLOCKS_BYTES: usize = 4 << 20;
+    let mut entries = Entries::of(run)?;
+    entries.append()?;
+    let (before, mut at) = (entries.opened.log.appended_bytes(), 0);
+    entries.append()?;
+    let record = vec![b'q'; (entries.opened.log.appended_bytes() - before) as usize];
+    let failed = |error| Failure::at("write without Quire", error);
+    let bare = File::create_new(run.path.join("bare")).map_err(failed)?;
+    bare.write_all_at(&vec![b'q'; BLOCKS_BYTES], 0).and_then(|()| bare.sync_all()).map_err(failed)?;
+    let mut bares = Latencies::new();
+    let mut recorder = Recorder::start();
+    for op in 0..run.ops {
+        run.go_on(op)?;
+        if op % ROUND == 0 {
+            let mut watch = Stopwatch::start();
+            for _ in 0..ROUND {
+                bare.write_all_at(&record, at).and_then(|()| bare.sync_data()).map_err(failed)?;
+                at = (at + record.len() as u64) % (BLOCKS_BYTES - record.len()) as u64;
+                bares.record(watch.lap());
+            }
+            recorder.restart();
+        }
+        entries.append()?;
+        recorder.lap();
+    }
+    Ok(recorder.finish().with("bare_p50_ns", bares.quantile_ns(0.5) as f64))
 }
 
 /// Reads along the tag what was appended a moment ago, in records of one entry each, so many in a row.

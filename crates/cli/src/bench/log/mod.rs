@@ -173,6 +173,11 @@ pub(super) const CASES: &[Case] = &[
         ..append("seen-sleeping", 1, Durability::Os, 2_000)
     },
     append("append-single", 1, Durability::Sync, 1_000),
+    Case {
+        what: "append one entry to the log alone, in turn with bare writes of as many bytes, each with its sync",
+        run: entries::append_beside_bare,
+        ..append("entry-append", 1, Durability::Sync, 2_000)
+    },
     append("append-batch-10", 10, Durability::Sync, 1_000),
     append("append-batch-100", 100, Durability::Sync, 500),
     append("append-batch-1000", 1_000, Durability::Sync, 200),
