@@ -39,6 +39,7 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Proble
         Ok(answered) => answered?,
         Err(_) => return Err(Problem::stalled(format!("the log was not synced within {ANSWER_S_MAX} s"))),
     }
+    app.database.check()?;
     let durability = app.database.durability().to_string();
     let is_full = app.database.failing().iter().any(|failing| failing.duty == Duty::Prepare);
     let damaged: Vec<_> = app.database.damage().iter().take(DAMAGE_MAX).map(ToString::to_string).collect();

@@ -76,8 +76,25 @@ impl Directory {
         self.path.join(name)
     }
 
+    /// That its path leads to it. Files are found by their paths: where the folder was moved away, or removed, another database may stand by
+    /// now, whose files have the same names.
+    pub(crate) fn check_place(&self) -> Result<()> {
+        if self.handle.is_at(&self.path).unwrap_or(false) {
+            return Ok(());
+        }
+        let moved = "the folder that was opened here was moved or removed: put it back, or close this database and open it where it is now";
+        Err(Error::io("use", &self.path, io::Error::other(moved)))
+    }
+
+    /// The path of a file in it, to be used now.
+    fn place_of(&self, name: &str) -> Result<PathBuf> {
+        self.check_place()?;
+        Ok(self.path_of(name))
+    }
+
     /// The names in the directory that are text, in order.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
+        self.check_place()?;
         let listed = self.storage.list(&self.path).map_err(|error| Error::io("list", &self.path, error))?;
         let mut names: Vec<_> = listed.into_iter().filter_map(|name| name.into_string().ok()).collect();
         names.sort_unstable();
@@ -90,12 +107,12 @@ impl Directory {
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
-        let from = self.path_of(from);
+        let from = self.place_of(from)?;
         self.storage.rename(&from, &self.path_of(to)).map_err(|error| Error::io("rename", &from, error))
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         match self.storage.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, error)),
             _ => Ok(()),
@@ -103,13 +120,13 @@ impl Directory {
     }
 
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         self.storage.read(&path).map_err(|error| Error::io("read", &path, error))
     }
 
     /// The bytes of a file, unless it has more than so many; then, how many.
     pub(crate) fn read_up_to(&self, name: &str, bytes_max: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         let read = || -> io::Result<std::result::Result<Vec<u8>, u64>> {
             let file = self.storage.open(&path, Access::Read)?;
             let length = file.bytes()?;
@@ -126,7 +143,7 @@ impl Directory {
 
     /// The bytes of a file that nobody writes to any more, mapped.
     pub(crate) fn map_whole(&self, name: &str, bytes: u64) -> Result<View> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         let map = || -> io::Result<View> {
             let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
             self.storage.open(&path, Access::Read)?.map_settled(bytes)
@@ -136,7 +153,7 @@ impl Directory {
 
     /// The first bytes of a file, fewer when it is shorter.
     pub(crate) fn read_head(&self, name: &str, bytes: usize) -> Result<Vec<u8>> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         let read = || -> io::Result<Vec<u8>> {
             let mut head = vec![0; bytes];
             let read = self.storage.open(&path, Access::Read)?.read_at(&mut head, 0)?;
@@ -156,7 +173,7 @@ impl Directory {
 
     /// How long a file is.
     pub(crate) fn bytes_of(&self, name: &str) -> Result<u64> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         let bytes = self.storage.open(&path, Access::Read).and_then(|file| file.bytes());
         bytes.map_err(|error| Error::io("stat", &path, error))
     }
@@ -184,15 +201,18 @@ impl Directory {
 
     fn put_whole(&self, name: &str, fill: impl FnOnce(&dyn StoredFile) -> io::Result<()>) -> Result<()> {
         let beside = format!("{name}.new");
-        let path = self.path_of(&beside);
+        let path = self.place_of(&beside)?;
         let write = || -> io::Result<()> {
             let file = self.storage.open(&path, Access::CreateEmpty)?;
             fill(&*file)?;
             file.sync_all()
         };
-        write().map_err(|error| Error::io("write", &path, error))?;
-        // Commit point: the name stands for the whole file from here on, or for nothing.
-        self.rename(&beside, name)
+        let put = write().map_err(|error| Error::io("write", &path, error)).and_then(|()| {
+            // Commit point: the name stands for the whole file from here on, or for nothing.
+            self.rename(&beside, name)
+        });
+        // What was taken of a full disk is given back; the first error is the one to tell.
+        put.inspect_err(|_| drop(self.remove(&beside)))
     }
 
     /// Removes what a crash left of files that were being written whole.
@@ -204,7 +224,7 @@ impl Directory {
 
     /// Makes a segment file of zeros. The space it takes is its own: no later write finds the disk full.
     pub(crate) fn create_segment(&self, name: &str, bytes: u64, fill: Fill) -> Result<SegmentFile> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         // One that is left over goes; whoever still has it mapped keeps its bytes.
         self.remove(name)?;
         let create = || -> io::Result<Arc<dyn StoredFile>> {
@@ -231,7 +251,7 @@ impl Directory {
     }
 
     pub(crate) fn open_segment(&self, name: &str) -> Result<SegmentFile> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         let file = self.storage.open(&path, Access::Write).map_err(|error| Error::io("open", &path, error))?;
         Ok(SegmentFile { file, path })
     }
@@ -291,7 +311,7 @@ impl Directory {
     }
 
     fn locked(&self, name: &str, access: Access, lock: Lock) -> Result<Option<LockedFile>> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         let open = || -> io::Result<Option<LockedFile>> {
             let file = LockedFile(self.storage.open(&path, access)?);
             Ok(file.0.lock(lock)?.then_some(file))
@@ -302,12 +322,14 @@ impl Directory {
     /// Opens a file of words and maps them; makes it when it is not there, or has fewer than `least`, and one with fewer than `count`
     /// longer.
     pub(crate) fn words(&self, name: &str, least: usize, count: usize) -> Result<(Arc<dyn StoredFile>, SharedWords)> {
-        let path = self.path_of(name);
+        let path = self.place_of(name)?;
         let failed = |error| Error::io("open", &path, error);
         let file = self.storage.open(&path, Access::Create).map_err(failed)?;
         let there = file.bytes().map_err(failed)?;
         let kept = if there < (least * 8) as u64 { 0 } else { there };
         fill_with_zeros(&*file, kept, (count * 8) as u64, Fill::Small).map_err(failed)?;
+        // A copy of it may have holes, and a store to one that the disk has no room for ends the process.
+        file.allocate((count * 8) as u64).map_err(failed)?;
         let words = file.words(count).map_err(failed)?;
         Ok((file, words))
     }
@@ -362,6 +384,17 @@ impl SegmentFile {
         self.file.bytes().map_err(|error| Error::io("stat", &self.path, error))
     }
 
+    /// The same, by the name that it has now.
+    pub(crate) fn named(self, path: PathBuf) -> Self {
+        SegmentFile { path, ..self }
+    }
+
+    /// Whether the disk has room for its first bytes, all of which it has: a copy may have holes, and a store to one that there is no room for
+    /// ends the process.
+    pub(crate) fn is_allocated(&self, bytes: usize) -> bool {
+        self.file.allocate(bytes as u64).is_ok()
+    }
+
     /// Makes a file that lost its end as long as it was, with zeros.
     pub(crate) fn extend(&self, bytes: u64) -> Result<()> {
         let length = self.bytes()?;
@@ -392,6 +425,19 @@ impl SegmentFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_there_was_no_room_to_write_whole_takes_none() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(Arc::new(crate::storage::Disk), place.path()).unwrap();
+        let half = |file: &dyn StoredFile| {
+            file.write_at(&[7; 1000], 0)?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        let name = "00000000000000000001.log";
+        assert!(matches!(directory.write_whole_in_pieces(name, half), Err(Error::NoSpace { .. })));
+        assert_eq!(directory.names().unwrap(), [""; 0]);
+    }
 
     #[test]
     fn a_bare_name_is_of_the_folder_that_the_process_is_in() {

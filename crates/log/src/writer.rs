@@ -237,6 +237,8 @@ impl Drop for Turn<'_> {
 pub(crate) struct Active {
     pub(crate) segment: Arc<Segment>,
     pub(crate) appender: Appender,
+    /// As far as records may stand: to the end of the segment, unless the disk has no room for it.
+    end: usize,
     /// Above this, a record is written through the file even in an `os` log.
     pub(crate) in_place_bytes_max: usize,
 }
@@ -287,7 +289,7 @@ impl Core {
 
     /// Whether a record of so many bytes fits behind the tail.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        self.active.appender.settled() + bytes <= self.active.appender.len()
+        self.active.appender.settled() + bytes <= self.active.end
     }
 
     /// Bytes of the record in the making, in the segment.
@@ -484,7 +486,9 @@ fn in_place_bytes_max(fill: Fill) -> usize {
 impl Active {
     /// A segment that was found, and takes more records.
     pub(crate) fn found(segment: Arc<Segment>, appender: Appender) -> Self {
-        Active { segment, appender, in_place_bytes_max: in_place_bytes_max(Fill::Small) }
+        let whole = appender.len();
+        let end = if segment.file.is_allocated(whole) { whole } else { appender.settled() };
+        Active { segment, appender, end, in_place_bytes_max: in_place_bytes_max(Fill::Small) }
     }
 
     /// Gives a prepared file of zeros its header and its name.
@@ -509,8 +513,10 @@ impl Active {
         shared.directory().rename(&prepared.name, &name)?;
         shared.control().set_active(header.first);
         let index = SegmentIndex::new(header.first, shared.seed());
-        let segment = Arc::new(Segment::new(header.first, prepared.file, appender.view(), index));
-        Ok(Active { segment, appender, in_place_bytes_max: in_place_bytes_max(prepared.fill) })
+        let file = prepared.file.named(shared.directory().path_of(&name));
+        let segment = Arc::new(Segment::new(header.first, file, appender.view(), index));
+        let end = appender.len();
+        Ok(Active { segment, appender, end, in_place_bytes_max: in_place_bytes_max(prepared.fill) })
     }
 }
 

@@ -5,7 +5,7 @@
 //! each segment, by samples ─▶ CompactionPlan ─▶ each run, entry by entry: the models, the pasts of graphs, the keys say what is left
 //! ```
 
-use quire_log::{Clock, Compaction, CompactionPlan, Compactor, Reader, Run, Survival, Survives};
+use quire_log::{Clock, Compaction, CompactionPlan, Compactor, Reader, Run, Share, Survival, Survives};
 use quire_model::{Entry, ModelId, Position, Timestamp};
 
 use crate::decide::{Commands, Replies};
@@ -19,6 +19,9 @@ const SAMPLES: u32 = 64;
 
 /// How much of a segment has to be of no use at most, in percent, while the log is to take less of the disk than it would.
 const PRESSED_PERCENT_MIN: u8 = 10;
+
+/// How many segments are tried that the disk has no room to rewrite, before the rest is left to the next time.
+const NO_ROOM_MAX: u32 = 4;
 
 /// How thorough a compaction is.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +136,8 @@ impl Shared {
             self.state_mut()?.writer.refresh();
             Ok(!self.duties.are_stopping())
         };
-        rewrite_runs(&mut compactor, &plan.runs, &mut survives, &mut let_go, failed)
+        Rewriting { compactor: &mut compactor, shares: &shares, survives: &mut survives, let_go: &mut let_go }
+            .all(&plan.runs, failed)
     }
 
     /// Does what a compaction by another process asks for; says whether there was anything.
@@ -173,37 +177,61 @@ impl Shared {
     }
 }
 
-/// Rewrites runs as far as others let it, and lets go of the old segments after each, which says whether to go on; says whether it came to
-/// the end. Damage in one run keeps no other from being rewritten.
-fn rewrite_runs(
-    compactor: &mut Compactor<'_>,
-    runs: &[Run],
-    survives: &mut Survives<'_>,
-    let_go: &mut dyn FnMut() -> Result<bool>,
-    failed: &mut Option<Error>,
-) -> Result<(Compaction, Extent)> {
-    let (mut done, mut runs) = (Compaction::default(), runs);
-    while !runs.is_empty() {
-        let (now, later) = runs.split_at(compactor.held_by_others(runs)?);
-        if now.is_empty() {
-            // Others have not answered: what they have open stays until the next time.
-            return Ok((done, Extent::Part(compactor.unanswered())));
-        }
-        for run in now {
-            let rewritten = compactor.compact(*run, survives);
-            let goes_on = let_go()?;
-            match rewritten {
-                Ok(more) => done += more,
-                Err(error) if is_lost(&error) => *failed = failed.take().or(Some(error.into())),
-                Err(error) => return Err(error.into()),
+/// What runs are rewritten with.
+struct Rewriting<'r, 'l> {
+    compactor: &'r mut Compactor<'l>,
+    shares: &'r [Share],
+    survives: &'r mut Survives<'r>,
+    /// Lets go of the old segments, and says whether to go on.
+    let_go: &'r mut dyn FnMut() -> Result<bool>,
+}
+
+impl Rewriting<'_, '_> {
+    /// Rewrites runs as far as others let it; says whether it came to the end. Damage in one run keeps no other from being rewritten, nor
+    /// does it when the disk has no room for what is left of one: another may give it.
+    fn all(&mut self, runs: &[Run], failed: &mut Option<Error>) -> Result<(Compaction, Extent)> {
+        let (mut done, mut runs) = (Compaction::default(), runs);
+        let mut no_room: Option<(u32, Error)> = None;
+        while !runs.is_empty() {
+            let (now, later) = runs.split_at(self.compactor.held_by_others(runs)?);
+            if now.is_empty() {
+                // Others have not answered: what they have open stays until the next time.
+                return Ok((done, Extent::Part(self.compactor.unanswered())));
             }
-            if !goes_on {
-                return Ok((done, Extent::Part(Vec::new())));
+            let mut left: Vec<Run> = now.iter().rev().copied().collect();
+            while let Some(run) = left.pop() {
+                let rewritten = self.compactor.compact(run, self.survives);
+                let goes_on = (self.let_go)()?;
+                match rewritten {
+                    Ok(more) => done += more,
+                    Err(error) if is_lost(&error) => *failed = failed.take().or(Some(error.into())),
+                    Err(error @ quire_log::Error::NoSpace { .. }) => match halves(run, self.shares) {
+                        // Of fewer segments at a time less is left.
+                        Some((one, other)) => left.extend([other, one]),
+                        None => no_room = Some((no_room.map_or(1, |(times, _)| times + 1), error.into())),
+                    },
+                    Err(error) => return Err(error.into()),
+                }
+                if !goes_on || no_room.as_ref().is_some_and(|(times, _)| *times == NO_ROOM_MAX) {
+                    *failed = failed.take().or(no_room.map(|(_, error)| error));
+                    return Ok((done, Extent::Part(Vec::new())));
+                }
             }
+            runs = later;
         }
-        runs = later;
+        let extent = if no_room.is_none() { Extent::Whole } else { Extent::Part(Vec::new()) };
+        *failed = failed.take().or(no_room.map(|(_, error)| error));
+        Ok((done, extent))
     }
-    Ok((done, Extent::Whole))
+}
+
+/// A run of several segments as two of half as many.
+fn halves(run: Run, shares: &[Share]) -> Option<(Run, Run)> {
+    let begin = shares.partition_point(|share| share.first < run.first);
+    let end = shares.partition_point(|share| share.end <= run.end);
+    let all = shares.get(begin..end).filter(|all| all.len() > 1)?;
+    let middle = all[all.len() / 2].first;
+    Some((Run { end: middle, ..run }, Run { first: middle, ..run }))
 }
 
 /// Whether it is one segment that can't be rewritten, and no other's reason: it is damaged, or gone.

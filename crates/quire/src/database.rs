@@ -353,7 +353,7 @@ impl Database {
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on.
     pub fn compact(&self) -> Result<Compaction> {
         self.shared.checkpoint()?;
-        self.shared.compact_whole()
+        self.shared.noted(Duty::Compact, self.shared.compact_whole())
     }
 
     /// What reads found not to be as it was written, since the database was opened. Those reads failed; all else is read.
@@ -364,6 +364,16 @@ impl Database {
     /// What is done in the background and failed when it was last tried: it is tried again. Empty when all is well.
     pub fn failing(&self) -> Vec<Failing> {
         self.shared.failing()
+    }
+
+    /// That commits are still taken: nothing failed after which none is, here or in another process that has the database open, and its
+    /// folder was not moved.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed), with what it was as far as it is known here; [`ErrorKind::Io`](crate::ErrorKind::Io) when the
+    /// folder was moved or removed.
+    pub fn check(&self) -> Result<()> {
+        Ok(self.shared.log.check()?)
     }
 
     /// The number drawn at random when the database was created: no two have the same.

@@ -85,6 +85,15 @@ impl Log {
         self.shared().published.position()
     }
 
+    /// That nobody has met a failure after which nothing more is appended, and that its folder is where it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Failed`](crate::Error::Failed) when somebody has, and [`Error::Io`](crate::Error::Io) where another folder stands now, or none.
+    pub fn check(&self) -> Result<()> {
+        self.shared().check()?;
+        self.shared().directory().check_place()
+    }
+
     /// The settings it was opened with.
     pub fn settings(&self) -> &Settings {
         &self.shared().settings

@@ -3,13 +3,16 @@
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quire_mapped::{Appender, SharedWords, View};
 
 use super::{Access, Lock, Storage, StoredFile};
+
+/// What `st_blocks` counts, on whatever file system: stat(3type).
+const BLOCK_BYTES: u64 = 512;
 
 /// The file system of the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -81,6 +84,32 @@ impl StoredFile for File {
 
     fn set_bytes(&self, bytes: u64) -> io::Result<()> {
         self.set_len(bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{FallocateFlags, fallocate};
+            use rustix::io::Errno;
+            // Some file systems look for as much room as is asked for, though it is set aside already.
+            if self.metadata()?.blocks().saturating_mul(BLOCK_BYTES) >= bytes {
+                return Ok(());
+            }
+            match fallocate(self, FallocateFlags::empty(), 0, bytes) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) | Ok(()) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = bytes;
+            Ok(())
+        }
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let (own, there) = (self.metadata()?, fs::metadata(path)?);
+        Ok((own.dev(), own.ino()) == (there.dev(), there.ino()))
     }
 
     fn sync_data(&self) -> io::Result<()> {

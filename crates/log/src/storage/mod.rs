@@ -137,6 +137,23 @@ pub trait StoredFile: fmt::Debug + Send + Sync {
     /// As of the system.
     fn set_bytes(&self, bytes: u64) -> io::Result<()>;
 
+    /// Has the disk set aside room for its first `bytes` bytes, all of which it has already: what is there stays as it is. Where that can't be
+    /// said beforehand, nothing is done.
+    ///
+    /// # Errors
+    /// As of the system, when there is no room above all.
+    fn allocate(&self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether a path leads to it, and not to another that stands there now. Where nothing else can come to stand there, it does.
+    ///
+    /// # Errors
+    /// As of the system, when there is nothing above all.
+    fn is_at(&self, _path: &Path) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// Makes every byte written so far durable, through the file or a mapping, and how long the file is.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ mod control;
 mod damage;
 mod forbidden;
 mod lost;
+mod moved;
 mod oracle;
 mod packed;
 mod power;

@@ -1,0 +1,191 @@
+//! A folder that is moved, removed or copied with holes: nobody writes into what stands where it stood, and no store ends the process.
+
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
+
+use quire_log::{Access, Background, Components, Disk, Durability, Error, Lock, Log, Settings, Storage, StoredFile};
+use quire_mapped::{Appender, SharedWords, View};
+use quire_model::Position;
+
+use crate::shard::{
+    BOTH, IDENTITY, Shard, append, assert_samples, extend, filled, sample, segment_name, settings, try_append,
+};
+
+#[test]
+fn who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now() {
+    for (durability, is_removed) in BOTH.into_iter().flat_map(|durability| [(durability, false), (durability, true)]) {
+        let shard = Shard::new(settings(durability));
+        // Nothing of its own in the background, which would be in the way of whoever removes it.
+        let components = Components { background: Background::Caller, ..Components::default() };
+        let mut first = Log::open_with(shard.path(), IDENTITY, settings(durability), components).unwrap();
+        extend(&mut first, 3);
+        let moved = shard.path().with_extension("moved");
+        if is_removed { fs::remove_dir_all(shard.path()) } else { fs::rename(shard.path(), &moved) }.unwrap();
+        fs::create_dir(shard.path()).unwrap();
+        // The same database, as when a backup is restored there: nothing else tells their files apart.
+        let mut second = shard.open();
+        let mut taken = 3;
+        let refused = loop {
+            match try_append(&mut first.writer, &sample(taken + 1)) {
+                Ok(position) => taken = position.get(),
+                Err(error) => break error,
+            }
+            assert!(taken < 100, "a segment takes all of it");
+        };
+        assert!(matches!(refused, Error::Io { .. }), "{refused}");
+        extend(&mut second, 60);
+        drop(first);
+        extend(&mut second, 90);
+        drop(second);
+        assert_samples(&shard.open().log.reader(), 90);
+        if !is_removed {
+            fs::remove_dir_all(shard.path()).unwrap();
+            fs::rename(&moved, shard.path()).unwrap();
+            assert_samples(&shard.open().log.reader(), taken);
+        }
+    }
+}
+
+#[test]
+fn the_holes_of_a_copy_are_filled_before_anything_is_stored_in_them() {
+    let shard = Shard::new(Settings { segment_bytes: 1 << 16, ..settings(Durability::Os) });
+    let mut opened = shard.open();
+    extend(&mut opened, 3);
+    drop(opened);
+    let path = shard.path().join(segment_name(1));
+    let bytes = fs::read(&path).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, &bytes[..used]).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(bytes.len() as u64).unwrap();
+    let has_holes = || fs::metadata(&path).unwrap().blocks() * 512 < bytes.len() as u64;
+    assert!(has_holes());
+    let opened = shard.open();
+    assert!(!has_holes());
+    assert_samples(&opened.log.reader(), 3);
+}
+
+/// A disk that has no room for holes, nor for new files, while it is full.
+#[derive(Debug, Default)]
+struct Small {
+    is_full: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Holed {
+    file: Arc<dyn StoredFile>,
+    is_segment: bool,
+    is_full: Arc<AtomicBool>,
+}
+
+fn room(is_full: &AtomicBool) -> io::Result<()> {
+    if is_full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+}
+
+impl Storage for Small {
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        Disk.list(directory)
+    }
+
+    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        Disk.create_directories(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        Disk.remove_directory(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        if access == Access::CreateNew {
+            room(&self.is_full)?;
+        }
+        let is_segment = path.extension().is_some_and(|extension| extension == "log");
+        Ok(Arc::new(Holed { file: Disk.open(path, access)?, is_segment, is_full: Arc::clone(&self.is_full) }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+}
+
+impl StoredFile for Holed {
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(into, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_bytes(bytes)
+    }
+
+    fn allocate(&self, _bytes: u64) -> io::Result<()> {
+        if self.is_segment { room(&self.is_full) } else { Ok(()) }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    fn lock(&self, lock: Lock) -> io::Result<bool> {
+        self.file.lock(lock)
+    }
+
+    fn unlock(&self) {
+        self.file.unlock();
+    }
+
+    fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender> {
+        self.file.map(bytes, settled)
+    }
+
+    fn map_settled(&self, bytes: usize) -> io::Result<View> {
+        self.file.map_settled(bytes)
+    }
+
+    fn words(&self, count: usize) -> io::Result<SharedWords> {
+        self.file.words(count)
+    }
+}
+
+#[test]
+fn a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room() {
+    for durability in BOTH {
+        let (shard, opened) = filled(durability, 3);
+        drop(opened);
+        let small = Small::default();
+        let is_full = Arc::clone(&small.is_full);
+        is_full.store(true, Ordering::SeqCst);
+        let components = Components { storage: Arc::new(small), ..Components::default() };
+        let mut opened = Log::open_with(shard.path(), IDENTITY, settings(durability), components).unwrap();
+        for _ in 0..3 {
+            let refused = try_append(&mut opened.writer, &sample(4));
+            assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
+        }
+        assert_samples(&opened.log.reader(), 3);
+        is_full.store(false, Ordering::SeqCst);
+        assert_eq!(append(&mut opened.writer, &sample(4)), Position::new(4));
+        opened.log.wait(Position::new(4)).unwrap();
+        drop(opened);
+        assert!(shard.path().join(segment_name(4)).exists(), "nothing was stored in the one with holes");
+        assert_samples(&shard.open().log.reader(), 4);
+    }
+}
