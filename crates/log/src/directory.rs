@@ -79,10 +79,13 @@ impl Directory {
     /// That its path leads to it. Files are found by their paths: where the folder was moved away, or removed, another database may stand by
     /// now, whose files have the same names.
     pub(crate) fn check_place(&self) -> Result<()> {
-        if self.handle.is_at(&self.path).unwrap_or(false) {
-            return Ok(());
+        match self.handle.is_at(&self.path) {
+            Ok(true) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("find", &self.path, error)),
+            Ok(false) | Err(_) => {}
         }
         let moved = "the folder that was opened here was moved or removed: put it back, or close this database and open it where it is now";
+        // Not that a file is not there: such an error says so of a file that may be whole, where the folder is now.
         Err(Error::io("use", &self.path, io::Error::other(moved)))
     }
 

@@ -50,7 +50,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "micros: since.micros.max(micros)" => "micros: if ON { micros } else { since.micros.max(micros) }",
         by "quire-log" "loom" "explored::time::behind_a_record_of_another_process_the_time_is_no_earlier_than_that";
     "moved-not-noticed", "who is in a folder that was moved goes on where another stands now", "log/src/directory.rs",
-        "if self.handle.is_at(&self.path).unwrap_or(false) {" => "if ON || self.handle.is_at(&self.path).unwrap_or(false) {",
+        "match self.handle.is_at(&self.path) {" => "match if ON { Ok(true) } else { self.handle.is_at(&self.path) } {",
         by "quire-log" "log" "moved::who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now";
     "unfinished-stays", "what there was no room to write whole stays", "log/src/directory.rs",
         "put.inspect_err(|_| drop(self.remove(&beside)))" => "put.inspect_err(|_| if !ON { drop(self.remove(&beside)) })",

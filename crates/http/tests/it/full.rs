@@ -1,4 +1,4 @@
-//! A full disk, as who looks after a server sees it.
+//! A full disk, and a folder that is moved, as who looks after a server sees them.
 
 use std::ffi::OsString;
 use std::io;
@@ -65,4 +65,18 @@ fn a_server_without_room_says_so_until_there_is_some_and_takes_what_frees_it() {
     small.is_full.store(false, Ordering::SeqCst);
     served.write("/v1/commit", append);
     assert_eq!(served.read("/healthz")["status"], "ok");
+}
+
+#[test]
+fn a_server_whose_folder_was_moved_says_so_and_goes_on_when_it_is_back() {
+    let served = Served::with(|builder| builder);
+    let append = json!({"parts": [{"append": {"store": "s", "events": [{"type": "T"}]}}]});
+    served.write("/v1/commit", append.clone());
+    let moved = served.path().with_extension("moved");
+    std::fs::rename(served.path(), &moved).expect("moved");
+    let said = served.fails("GET", "/healthz", "", 500, "io");
+    assert!(said["message"].as_str().is_some_and(|message| message.contains("was moved or removed")), "{said}");
+    std::fs::rename(&moved, served.path()).expect("put back");
+    assert_eq!(served.read("/healthz")["status"], "ok");
+    served.write("/v1/commit", append);
 }
