@@ -89,7 +89,7 @@ impl Directory {
         Err(Error::io("use", &self.path, io::Error::other(moved)))
     }
 
-    /// The path of a file in it, to be used now.
+    /// The path of a file in it, to be used now: of a folder that is moved between this and the use, nothing is noticed.
     fn place_of(&self, name: &str) -> Result<PathBuf> {
         self.check_place()?;
         Ok(self.path_of(name))

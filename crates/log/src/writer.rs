@@ -487,6 +487,7 @@ impl Active {
     /// A segment that was found, and takes more records.
     pub(crate) fn found(segment: Arc<Segment>, appender: Appender) -> Self {
         let whole = appender.len();
+        // Whatever kept the disk from it is met, and told, by whoever begins the next one.
         let end = if segment.file.is_allocated(whole) { whole } else { appender.settled() };
         Active { segment, appender, end, in_place_bytes_max: in_place_bytes_max(Fill::Small) }
     }

@@ -8,6 +8,7 @@
 use quire_log::{Clock, Compaction, CompactionPlan, Compactor, Reader, Run, Share, Survival, Survives};
 use quire_model::{Entry, ModelId, Position, Timestamp};
 
+use crate::database::Duty;
 use crate::decide::{Commands, Replies};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Superseded;
@@ -70,7 +71,11 @@ impl Shared {
         self.keys.forget();
         let mut done = Compaction::default();
         loop {
-            let (more, extent) = self.compact(Thoroughness::FULL, (now, end))?;
+            let (more, extent) = match self.compact(Thoroughness::FULL, (now, end)) {
+                // It says nothing of what kept others from answering.
+                Ok(part @ (_, Extent::Part(_))) => part,
+                ended => self.noted(Duty::Compact, ended)?,
+            };
             done += more;
             let compacted = self.state_now()?.models.streams.compacted();
             if extent != Extent::Whole || !self.keys.are_due(&compacted, end, now) {
@@ -188,10 +193,9 @@ struct Rewriting<'r, 'l> {
 
 impl Rewriting<'_, '_> {
     /// Rewrites runs as far as others let it; says whether it came to the end. Damage in one run keeps no other from being rewritten, nor
-    /// does it when the disk has no room for what is left of one: another may give it.
+    /// does it when the disk has no room for what is left of one: another may give it. What kept one from it is told in `failed`.
     fn all(&mut self, runs: &[Run], failed: &mut Option<Error>) -> Result<(Compaction, Extent)> {
-        let (mut done, mut runs) = (Compaction::default(), runs);
-        let mut no_room: Option<(u32, Error)> = None;
+        let (mut done, mut runs, mut no_room) = (Compaction::default(), runs, 0);
         while !runs.is_empty() {
             let (now, later) = runs.split_at(self.compactor.held_by_others(runs)?);
             if now.is_empty() {
@@ -204,24 +208,24 @@ impl Rewriting<'_, '_> {
                 let goes_on = (self.let_go)()?;
                 match rewritten {
                     Ok(more) => done += more,
-                    Err(error) if is_lost(&error) => *failed = failed.take().or(Some(error.into())),
                     Err(error @ quire_log::Error::NoSpace { .. }) => match halves(run, self.shares) {
                         // Of fewer segments at a time less is left.
                         Some((one, other)) => left.extend([other, one]),
-                        None => no_room = Some((no_room.map_or(1, |(times, _)| times + 1), error.into())),
+                        None => {
+                            no_room += 1;
+                            *failed = failed.take().or(Some(error.into()));
+                        }
                     },
+                    Err(error) if is_lost(&error) => *failed = failed.take().or(Some(error.into())),
                     Err(error) => return Err(error.into()),
                 }
-                if !goes_on || no_room.as_ref().is_some_and(|(times, _)| *times == NO_ROOM_MAX) {
-                    *failed = failed.take().or(no_room.map(|(_, error)| error));
+                if !goes_on || no_room == NO_ROOM_MAX {
                     return Ok((done, Extent::Part(Vec::new())));
                 }
             }
             runs = later;
         }
-        let extent = if no_room.is_none() { Extent::Whole } else { Extent::Part(Vec::new()) };
-        *failed = failed.take().or(no_room.map(|(_, error)| error));
-        Ok((done, extent))
+        Ok((done, if no_room == 0 { Extent::Whole } else { Extent::Part(Vec::new()) }))
     }
 }
 

@@ -353,7 +353,7 @@ impl Database {
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on.
     pub fn compact(&self) -> Result<Compaction> {
         self.shared.checkpoint()?;
-        self.shared.noted(Duty::Compact, self.shared.compact_whole())
+        self.shared.compact_whole()
     }
 
     /// What reads found not to be as it was written, since the database was opened. Those reads failed; all else is read.

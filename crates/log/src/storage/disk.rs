@@ -90,12 +90,12 @@ impl StoredFile for File {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{FallocateFlags, fallocate};
-            use rustix::io::Errno;
+            use rustix::io::{Errno, retry_on_intr};
             // Some file systems look for as much room as is asked for, though it is set aside already.
             if self.metadata()?.blocks().saturating_mul(BLOCK_BYTES) >= bytes {
                 return Ok(());
             }
-            match fallocate(self, FallocateFlags::empty(), 0, bytes) {
+            match retry_on_intr(|| fallocate(self, FallocateFlags::empty(), 0, bytes)) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) | Ok(()) => Ok(()),
                 Err(error) => Err(error.into()),
             }

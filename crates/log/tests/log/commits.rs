@@ -1,16 +1,19 @@
 //! Publication: who sees a record when, and who is woken by it.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use quire_log::{Deadline, Durability, Error, Publication, Settings, Slept};
+use quire_log::{Components, Deadline, Durability, Error, Log, Publication, Settings, Slept};
 use quire_model::{History, Place, Position, Sequence, Tag};
 
-use crate::shard::{BOTH, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings};
+use crate::shard::{
+    BOTH, IDENTITY, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings, try_append,
+};
+use crate::storage::Dying;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -321,4 +324,18 @@ fn an_os_log_syncs_as_often_as_it_was_told() {
         Slept::TimedOut
     );
     assert!(opened.log.statistics().syncs <= syncs + 1, "nothing new needs no sync");
+}
+
+#[test]
+fn a_log_that_has_failed_says_so_to_whoever_asks() {
+    let left = Arc::new(AtomicI64::new(i64::MAX));
+    let shard = Shard::new(settings(Durability::Sync));
+    let components = Components { storage: Arc::new(Dying::after(Arc::clone(&left))), ..Components::default() };
+    let mut opened = Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap();
+    extend(&mut opened, 3);
+    opened.log.check().unwrap();
+    left.store(0, Ordering::SeqCst);
+    let kept = try_append(&mut opened.writer, &sample(4)).and_then(|position| opened.log.wait(position));
+    assert!(kept.is_err());
+    assert!(matches!(opened.log.check(), Err(Error::Failed { .. })));
 }

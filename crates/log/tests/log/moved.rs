@@ -1,19 +1,17 @@
 //! A folder that is moved, removed or copied with holes: nobody writes into what stands where it stood, and no store ends the process.
 
-use std::ffi::OsString;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::{fs, io};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Access, Background, Components, Disk, Durability, Error, Lock, Log, Settings, Storage, StoredFile};
-use quire_mapped::{Appender, SharedWords, View};
+use quire_log::{Background, Components, Durability, Error, Log, Settings};
 use quire_model::Position;
 
 use crate::shard::{
     BOTH, IDENTITY, Shard, append, assert_samples, extend, filled, sample, segment_name, settings, try_append,
 };
+use crate::storage::Dying;
 
 #[test]
 fn who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now() {
@@ -37,6 +35,8 @@ fn who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now() {
             assert!(taken < 100, "a segment takes all of it");
         };
         assert!(matches!(refused, Error::Io { .. }), "{refused}");
+        assert!(matches!(first.log.check(), Err(Error::Io { .. })));
+        second.log.check().unwrap();
         extend(&mut second, 60);
         drop(first);
         extend(&mut second, 90);
@@ -69,112 +69,15 @@ fn the_holes_of_a_copy_are_filled_before_anything_is_stored_in_them() {
     assert_samples(&opened.log.reader(), 3);
 }
 
-/// A disk that has no room for holes, nor for new files, while it is full.
-#[derive(Debug, Default)]
-struct Small {
-    is_full: Arc<AtomicBool>,
-}
-
-#[derive(Debug)]
-struct Holed {
-    file: Arc<dyn StoredFile>,
-    is_segment: bool,
-    is_full: Arc<AtomicBool>,
-}
-
-fn room(is_full: &AtomicBool) -> io::Result<()> {
-    if is_full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-}
-
-impl Storage for Small {
-    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        Disk.list(directory)
-    }
-
-    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        Disk.create_directories(path)
-    }
-
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        Disk.remove_directory(path)
-    }
-
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
-        if access == Access::CreateNew {
-            room(&self.is_full)?;
-        }
-        let is_segment = path.extension().is_some_and(|extension| extension == "log");
-        Ok(Arc::new(Holed { file: Disk.open(path, access)?, is_segment, is_full: Arc::clone(&self.is_full) }))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        Disk.remove(path)
-    }
-}
-
-impl StoredFile for Holed {
-    fn bytes(&self) -> io::Result<u64> {
-        self.file.bytes()
-    }
-
-    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(into, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(bytes, offset)
-    }
-
-    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_bytes(bytes)
-    }
-
-    fn allocate(&self, _bytes: u64) -> io::Result<()> {
-        if self.is_segment { room(&self.is_full) } else { Ok(()) }
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        self.file.sync_all()
-    }
-
-    fn lock(&self, lock: Lock) -> io::Result<bool> {
-        self.file.lock(lock)
-    }
-
-    fn unlock(&self) {
-        self.file.unlock();
-    }
-
-    fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender> {
-        self.file.map(bytes, settled)
-    }
-
-    fn map_settled(&self, bytes: usize) -> io::Result<View> {
-        self.file.map_settled(bytes)
-    }
-
-    fn words(&self, count: usize) -> io::Result<SharedWords> {
-        self.file.words(count)
-    }
-}
-
 #[test]
 fn a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room() {
     for durability in BOTH {
         let (shard, opened) = filled(durability, 3);
         drop(opened);
-        let small = Small::default();
-        let is_full = Arc::clone(&small.is_full);
+        let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+        let is_full = Arc::clone(&disk.full);
         is_full.store(true, Ordering::SeqCst);
-        let components = Components { storage: Arc::new(small), ..Components::default() };
+        let components = Components { storage: Arc::new(disk), ..Components::default() };
         let mut opened = Log::open_with(shard.path(), IDENTITY, settings(durability), components).unwrap();
         for _ in 0..3 {
             let refused = try_append(&mut opened.writer, &sample(4));

@@ -1,5 +1,5 @@
 //! A disk that fails for good after a number of changes: what a crash at that moment leaves is then in the directory. And one that
-//! gives no file any more, for as long as it is told to. And it remembers what of the control file a power cut would leave.
+//! gives no file any more, or has no room for new ones and for holes, for as long as it is told to. And it remembers what of the control file a power cut would leave.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,6 +21,8 @@ pub(crate) struct Dying {
     pub(crate) left: Arc<AtomicI64>,
     /// Whether no file can be opened.
     pub(crate) blind: Arc<AtomicBool>,
+    /// Whether there is no room for new files, nor for holes in segments.
+    pub(crate) full: Arc<AtomicBool>,
     /// The control file as it was when it was last synced.
     pub(crate) control: Arc<Mutex<Vec<u8>>>,
 }
@@ -28,7 +30,7 @@ pub(crate) struct Dying {
 impl Dying {
     /// A disk that has so many changes left, and gives every file.
     pub(crate) fn after(left: Arc<AtomicI64>) -> Self {
-        Dying { disk: Disk, left, blind: Arc::default(), control: Arc::default() }
+        Dying { disk: Disk, left, blind: Arc::default(), full: Arc::default(), control: Arc::default() }
     }
 }
 
@@ -36,12 +38,18 @@ impl Dying {
 struct DyingFile {
     file: Arc<dyn StoredFile>,
     left: Arc<AtomicI64>,
+    /// Of a segment, whether there is no room for its holes.
+    full: Option<Arc<AtomicBool>>,
     /// Of the control file, where it is remembered.
     control: Option<Arc<Mutex<Vec<u8>>>>,
 }
 
 fn change(left: &AtomicI64) -> io::Result<()> {
     if left.fetch_sub(1, Ordering::SeqCst) > 0 { Ok(()) } else { Err(io::Error::other("the disk has died")) }
+}
+
+fn room(full: &AtomicBool) -> io::Result<()> {
+    if full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
 impl Storage for Dying {
@@ -66,8 +74,13 @@ impl Storage for Dying {
         if !matches!(access, Access::Read | Access::Write) {
             change(&self.left)?;
         }
+        if access == Access::CreateNew {
+            room(&self.full)?;
+        }
         let control = path.ends_with("control").then(|| Arc::clone(&self.control));
-        Ok(Arc::new(DyingFile { file: self.disk.open(path, access)?, left: Arc::clone(&self.left), control }))
+        let is_segment = path.extension().is_some_and(|extension| extension == "log");
+        let full = is_segment.then(|| Arc::clone(&self.full));
+        Ok(Arc::new(DyingFile { file: self.disk.open(path, access)?, left: Arc::clone(&self.left), full, control }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -102,6 +115,15 @@ impl StoredFile for DyingFile {
     fn set_bytes(&self, bytes: u64) -> io::Result<()> {
         change(&self.left)?;
         self.file.set_bytes(bytes)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.full.as_deref().map_or(Ok(()), room)?;
+        self.file.allocate(bytes)
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        self.file.is_at(path)
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -1,7 +1,6 @@
 //! What no longer counts goes, and its disk space comes back; everything else reads as before, also after a restart.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{fs, io};
@@ -9,11 +8,10 @@ use std::{fs, io};
 use quire::jobs::{JobId, JobState, NewJob, QueueChange};
 use quire::streams::{Command, TopicRef};
 use quire::{
-    Access, Background, Builder, Commit, Database, Disk, Durability, Duty, ErrorKind, ManualClock, Message, Part,
-    Sequence, Storage, StoredFile, Timestamp,
+    Background, Builder, Commit, Database, Durability, Duty, ErrorKind, ManualClock, Message, Part, Sequence, Timestamp,
 };
 
-use crate::support::{Place, files};
+use crate::support::{Before, Place, files};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -138,63 +136,35 @@ fn a_segment_without_its_header_keeps_no_other_from_being_compacted() {
     assert_eq!(database.topic("topic").fetch(0, Sequence::new(0), usize::MAX).expect("readable").records.len(), 1200);
 }
 
-/// A disk that has no room for what is left of segments, so many times.
-#[derive(Debug, Default)]
-struct NoRoom {
-    times: AtomicU64,
-}
-
-impl Storage for NoRoom {
-    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        Disk.list(directory)
-    }
-
-    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        Disk.create_directories(path)
-    }
-
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        Disk.remove_directory(path)
-    }
-
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
-        let is_left = path.to_str().is_some_and(|path| path.ends_with(".log.new"));
-        let less = |times: u64| times.checked_sub(1);
-        if is_left && self.times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Disk.open(path, access)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        Disk.remove(path)
-    }
-}
-
 #[test]
 fn where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
-    let disk = Arc::new(NoRoom::default());
-    let database = builder(&place, &clock).storage(disk.clone()).open().expect("opened");
+    // How often there is no room for what is left of segments.
+    let times = Arc::new(AtomicU64::new(0));
+    let less = |times: &AtomicU64| times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| times.checked_sub(1));
+    let disk = {
+        let times = Arc::clone(&times);
+        Before(move |path: &Path, _| {
+            let is_left = path.to_str().is_some_and(|path| path.ends_with(".log.new"));
+            if is_left && less(&times).is_ok() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        })
+    };
+    let database = builder(&place, &clock).storage(Arc::new(disk)).open().expect("opened");
     for _ in 0..6 {
         fill(&database);
     }
     clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
     let before = bytes(&place);
     // It is tried with fewer and fewer, down to a single one, and then with few others.
-    disk.times.store(u64::MAX, Ordering::SeqCst);
+    times.store(u64::MAX, Ordering::SeqCst);
     let error = database.compact().expect_err("there is no room for any");
     assert_eq!(error.kind(), ErrorKind::NoSpace);
-    let tried = u64::MAX - disk.times.load(Ordering::SeqCst);
+    let tried = u64::MAX - times.load(Ordering::SeqCst);
     assert!((4..40).contains(&tried), "{tried} times");
     assert_eq!(database.failing().iter().map(|failing| failing.duty).collect::<Vec<_>>(), [Duty::Compact]);
     assert_eq!(bytes(&place), before);
-    disk.times.store(1, Ordering::SeqCst);
+    times.store(1, Ordering::SeqCst);
     let done = database.compact().expect("compacted");
     assert!(done.segments > 20, "{done:?}");
     assert!(bytes(&place) < before * 2 / 3, "{} of {before}", bytes(&place));

@@ -145,6 +145,9 @@ fn whom_a_compaction_waits_for_is_told_for_as_long_as_it_waits() {
     };
     assert!(told.message.contains(&std::process::id().to_string()), "{}", told.message);
     assert_eq!(segments(&place), before);
+    database.compact().expect("it is tried");
+    let is_told = || database.failing().iter().any(|failing| failing.duty == Duty::Compact);
+    assert!(is_told(), "who compacts by hand hides nothing");
     // It goes on once nobody is waited for.
     drop(stopped);
     clock.set(Timestamp::from_millis(2_000 + 22 * HOUR_MS));

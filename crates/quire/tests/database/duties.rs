@@ -160,7 +160,7 @@ fn a_job_whose_time_has_come_waits_for_no_checkpoint() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     let storage = Arc::new(Telling::default());
-    let builder = place.builder(Durability::Os).clock(clock.clone()).storage(storage.clone());
+    let builder = place.builder(Durability::Os).clock(clock.clone()).storage(storage.storage());
     // One that is made beside the state begins with the one before.
     let database = builder.checkpoint_bytes(1 << 16).checkpoint_pause_bytes(0).open().expect("opened");
     let later = NewJob { run_at: Some(Timestamp::from_millis(5_000)), ..NewJob::new(b"job") };

@@ -45,7 +45,7 @@ fn it_is_the_same_to_the_byte_as_one_that_was_saved_while_commits_wait() {
 fn commits_and_reads_go_on_while_it_is_made_and_what_they_add_is_not_in_it() {
     let place = Place::new();
     let storage = Arc::new(Telling::default());
-    let database = builder(&place, 0).storage(storage.clone()).open().expect("opened");
+    let database = builder(&place, 0).storage(storage.storage()).open().expect("opened");
     (0..20).for_each(|number| step(&database, number));
     database.checkpoint().expect("saved");
     (20..40).for_each(|number| step(&database, number));
@@ -74,7 +74,7 @@ fn commits_and_reads_go_on_while_it_is_made_and_what_they_add_is_not_in_it() {
 fn one_that_is_small_enough_is_not_made_again() {
     let place = Place::new();
     let storage = Arc::new(Telling::default());
-    let database = builder(&place, u64::MAX).storage(storage.clone()).open().expect("opened");
+    let database = builder(&place, u64::MAX).storage(storage.storage()).open().expect("opened");
     step(&database, 0);
     database.checkpoint().expect("saved");
     step(&database, 1);

@@ -1,6 +1,7 @@
 //! What the tests share: a directory to open again and again, the door [`check`], and [`everything`] that can be seen.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::future::Future;
 use std::io;
@@ -170,6 +171,42 @@ pub(crate) fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
     }
 }
 
+/// The disk, but that something is asked before a file is opened, which may refuse it.
+pub(crate) struct Before<F>(pub(crate) F);
+
+impl<F> fmt::Debug for Before<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Before")
+    }
+}
+
+impl<F: Fn(&Path, Access) -> io::Result<()> + Send + Sync> Storage for Before<F> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        Disk.list(directory)
+    }
+
+    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        Disk.create_directories(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        Disk.remove_directory(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        (self.0)(path, access)?;
+        Disk.open(path, access)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+}
+
 /// A disk that tells who reads a checkpoint, and goes on when it is told to.
 #[derive(Debug, Default)]
 pub(crate) struct Telling {
@@ -191,37 +228,21 @@ impl Telling {
     }
 }
 
-impl Storage for Telling {
-    fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        Disk.list(directory)
-    }
-
-    fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        Disk.create_directories(path)
-    }
-
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        Disk.remove_directory(path)
-    }
-
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
-        let is_checkpoint = path.extension().is_some_and(|extension| extension == "checkpoint");
-        // Nothing else waits for the test: a segment that was not made would keep it from going on.
-        if access == Access::Read && is_checkpoint {
-            let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((tell, go_on)) = reads.as_ref() {
-                let told = tell.send(path.to_owned()).is_ok() && go_on.recv().is_ok();
-                assert!(told, "the test listens");
+impl Telling {
+    /// The disk that does.
+    pub(crate) fn storage(self: &Arc<Self>) -> Arc<dyn Storage> {
+        let telling = Arc::clone(self);
+        Arc::new(Before(move |path: &Path, access| {
+            let is_checkpoint = path.extension().is_some_and(|extension| extension == "checkpoint");
+            // Nothing else waits for the test: a segment that was not made would keep it from going on.
+            if access == Access::Read && is_checkpoint {
+                let reads = telling.reads.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some((tell, go_on)) = reads.as_ref() {
+                    let told = tell.send(path.to_owned()).is_ok() && go_on.recv().is_ok();
+                    assert!(told, "the test listens");
+                }
             }
-        }
-        Disk.open(path, access)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        Disk.remove(path)
+            Ok(())
+        }))
     }
 }
