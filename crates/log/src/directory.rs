@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quire_mapped::{Appender, SharedWords, View};
 
 use crate::error::{Error, Result};
-use crate::storage::{Access, Lock, Storage, StoredFile};
+use crate::storage::{Access, Gradual, Lock, Storage, StoredFile};
 
 /// How a segment is filled with zeros before its first record. The kernel caches a file in pieces as large as its writes, and
 /// protects, dirties and writes back a piece of a mapping as a whole.
@@ -190,7 +190,7 @@ impl Directory {
     pub(crate) fn write_whole_in_pieces(
         &self,
         name: &str,
-        fill: impl FnOnce(&dyn StoredFile) -> io::Result<()>,
+        fill: impl FnOnce(&mut Gradual<'_>) -> io::Result<()>,
     ) -> Result<()> {
         self.put_whole(name, fill)?;
         self.sync()
@@ -202,12 +202,12 @@ impl Directory {
         self.put_whole(name, |file| write_pieces(file, pieces))
     }
 
-    fn put_whole(&self, name: &str, fill: impl FnOnce(&dyn StoredFile) -> io::Result<()>) -> Result<()> {
+    fn put_whole(&self, name: &str, fill: impl FnOnce(&mut Gradual<'_>) -> io::Result<()>) -> Result<()> {
         let beside = format!("{name}.new");
         let path = self.place_of(&beside)?;
         let write = || -> io::Result<()> {
             let file = self.storage.open(&path, Access::CreateEmpty)?;
-            fill(&*file)?;
+            fill(&mut Gradual::of(&*file))?;
             file.sync_all()
         };
         let put = write().map_err(|error| Error::io("write", &path, error)).and_then(|()| {
@@ -225,19 +225,26 @@ impl Directory {
         self.names()?.iter().filter(|name| unfinished(name)).try_for_each(|name| self.remove(name))
     }
 
-    /// Makes a segment file of zeros. The space it takes is its own: no later write finds the disk full.
-    pub(crate) fn create_segment(&self, name: &str, bytes: u64, fill: Fill) -> Result<SegmentFile> {
+    /// Makes a segment file of zeros. The space it takes is its own: no later write finds the disk full. `go_on` is called after each piece
+    /// with the file and how many bytes it has; should it fail, so does this.
+    pub(crate) fn create_segment(
+        &self,
+        name: &str,
+        bytes: u64,
+        fill: Fill,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<SegmentFile> {
         let path = self.place_of(name)?;
         // One that is left over goes; whoever still has it mapped keeps its bytes.
         self.remove(name)?;
-        let create = || -> io::Result<Arc<dyn StoredFile>> {
+        let mut create = || -> io::Result<Arc<dyn StoredFile>> {
             let file = self.storage.open(&path, Access::CreateNew)?;
             if fill != Fill::Written {
                 // Its length is on the disk before its first record, although its bytes are not.
                 file.set_bytes(bytes)?;
                 file.sync_all()?;
             }
-            fill_with_zeros(&*file, 0, bytes, fill)?;
+            fill_with_zeros(&*file, 0, bytes, fill, go_on)?;
             if fill == Fill::Written {
                 file.sync_all()?;
             }
@@ -330,7 +337,7 @@ impl Directory {
         let file = self.storage.open(&path, Access::Create).map_err(failed)?;
         let there = file.bytes().map_err(failed)?;
         let kept = if there < (least * 8) as u64 { 0 } else { there };
-        fill_with_zeros(&*file, kept, (count * 8) as u64, Fill::Small).map_err(failed)?;
+        fill_with_zeros(&*file, kept, (count * 8) as u64, Fill::Small, &mut |_, _| Ok(())).map_err(failed)?;
         // A copy of it may have holes, and a store to one that the disk has no room for ends the process.
         file.allocate((count * 8) as u64).map_err(failed)?;
         let words = file.words(count).map_err(failed)?;
@@ -351,7 +358,7 @@ impl Drop for LockedFile {
 }
 
 /// Writes these, one behind the other, from the beginning of a file on.
-fn write_pieces(file: &dyn StoredFile, pieces: &[&[u8]]) -> io::Result<()> {
+fn write_pieces(file: &mut Gradual<'_>, pieces: &[&[u8]]) -> io::Result<()> {
     let mut offset = 0;
     for piece in pieces {
         file.write_at(piece, offset)?;
@@ -360,7 +367,10 @@ fn write_pieces(file: &dyn StoredFile, pieces: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-fn fill_with_zeros(file: &dyn StoredFile, from: u64, to: u64, fill: Fill) -> io::Result<()> {
+/// What is done after each piece of a file that is being filled, of which so many bytes are.
+pub(crate) type GoOn<'g> = dyn FnMut(&dyn StoredFile, u64) -> io::Result<()> + 'g;
+
+fn fill_with_zeros(file: &dyn StoredFile, from: u64, to: u64, fill: Fill, go_on: &mut GoOn<'_>) -> io::Result<()> {
     let bytes = fill.piece_bytes().min(usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX));
     // Written to before it is read, and not by an allocator that gives out zeros nobody has touched: the kernel copies a piece
     // at once, and begins anew at each page that is not there (16 instead of 1 µs for 4 KiB).
@@ -371,6 +381,7 @@ fn fill_with_zeros(file: &dyn StoredFile, from: u64, to: u64, fill: Fill) -> io:
         let bytes = zeros.len().min(usize::try_from(to - at).unwrap_or(usize::MAX));
         file.write_at(&zeros[..bytes], at)?;
         at += bytes as u64;
+        go_on(file, at)?;
     }
     Ok(())
 }
@@ -401,7 +412,8 @@ impl SegmentFile {
     /// Makes a file that lost its end as long as it was, with zeros.
     pub(crate) fn extend(&self, bytes: u64) -> Result<()> {
         let length = self.bytes()?;
-        fill_with_zeros(&*self.file, length, bytes, Fill::Small).map_err(|error| Error::io("extend", &self.path, error))
+        fill_with_zeros(&*self.file, length, bytes, Fill::Small, &mut |_, _| Ok(()))
+            .map_err(|error| Error::io("extend", &self.path, error))
     }
 
     pub(crate) fn map(&self, bytes: u64, settled: usize) -> Result<Appender> {
@@ -433,7 +445,7 @@ mod tests {
     fn what_there_was_no_room_to_write_whole_takes_none() {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(crate::storage::Disk), place.path()).unwrap();
-        let half = |file: &dyn StoredFile| {
+        let half = |file: &mut Gradual<'_>| {
             file.write_at(&[7; 1000], 0)?;
             Err(io::ErrorKind::StorageFull.into())
         };

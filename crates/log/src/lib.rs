@@ -110,5 +110,5 @@ pub use recovery::{Cut, Recovery};
 pub use settings::{Durability, Settings};
 pub use statistics::{Gauge, Gauges, Histogram, Page};
 pub use steady::SteadyClock;
-pub use storage::{Access, Disk, Lock, Snapshot, Storage, StoredFile};
+pub use storage::{Access, Disk, Gradual, Lock, Snapshot, Storage, StoredFile};
 pub use writer::{Appended, Turn, Writer};

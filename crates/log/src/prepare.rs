@@ -8,22 +8,35 @@
 //!
 //! In an `os` log its pages are made ready to be written to as well, so that no append waits for the kernel.
 //!
+//! In a `sync` log it is written a little at a time, for commits wait behind what the device has to write ([`PIECE_BYTES`]), and in up to
+//! half the time that the segment before was full in: faster only when somebody waits for it.
+//!
 //! There is one spare at a time. It is made under a name that must be free, so that a file which somebody has mapped is never
 //! truncated.
 
+use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use quire_mapped::Appender;
 use quire_model::Timestamp;
 
 use crate::components::Background;
-use crate::directory::{Directory, Fill, SegmentFile};
+use crate::deadline::Deadline;
+use crate::directory::{Directory, Fill, GoOn, SegmentFile};
 use crate::error::{Error, Result};
 use crate::settings::Durability;
+use crate::storage::{PIECE_BYTES, StoredFile};
+
+/// For as long at most a spare is written that nobody waits for.
+const PACED_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// From so many bytes a second on, an `os` log is filled in pieces of huge pages: what a background sync writes is then at
 /// most about twice what was appended since the one before, at the interval it has unless it is set.
 const HUGE_BYTES_PER_S: u64 = 16 << 20;
+
+/// Why nothing more is made ready.
+const CLOSING: &str = "the log is being closed";
 
 /// The name under which a segment of this seat waits for its records.
 pub(crate) fn spare_name(seat: u32) -> String {
@@ -63,7 +76,11 @@ struct State {
     begun: Option<Timestamp>,
     /// Whether the last one was filled fast enough for huge pages.
     huge: bool,
+    /// How long the last one was filled for; zero when that is not known.
+    filled_in: Duration,
     ready: Option<Result<Prepared>>,
+    /// Whether somebody waits for it.
+    awaited: bool,
     stopping: bool,
 }
 
@@ -97,14 +114,16 @@ impl Preparer {
         // What went wrong while nobody waited may have passed: it is tried again, and that outcome counts.
         state.ready.take_if(|ready| ready.is_err());
         loop {
-            match state.ready.take_if(|ready| ready.is_err()) {
-                Some(failed) => return Err(failed.expect_err("it is one that failed")),
-                None if state.ready.is_some() => return Ok(state),
-                None => {}
+            if state.ready.as_ref().is_some_and(Result::is_ok) {
+                return Ok(state);
             }
             if state.stopping {
-                return Err(Error::Failed { message: "the log is being closed".to_owned() });
+                return Err(Error::Failed { message: CLOSING.to_owned() });
             }
+            if let Some(failed) = state.ready.take() {
+                return Err(failed.expect_err("it is one that failed"));
+            }
+            state.awaited = true;
             self.want(&mut state);
             state = match self.background {
                 Background::Threads => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -123,6 +142,7 @@ impl Preparer {
         if let Some(begun) = state.begun.replace(now) {
             let micros = now.as_micros().saturating_sub(begun.as_micros());
             state.huge = self.bytes.saturating_mul(1_000_000) >= micros.saturating_mul(HUGE_BYTES_PER_S);
+            state.filled_in = Duration::from_micros(micros);
         }
         self.want(&mut state);
     }
@@ -130,7 +150,7 @@ impl Preparer {
     /// Makes the first segment of a log, before there is a thread that would.
     pub(crate) fn make_first(&self, directory: &Directory) -> Result<()> {
         let fill = self.fill(&self.lock());
-        let first = prepare(directory, &self.name, self.bytes, fill)?;
+        let first = prepare(directory, &self.name, self.bytes, fill, &mut |_, _| Ok(()))?;
         self.lock().ready = Some(Ok(first));
         Ok(())
     }
@@ -171,11 +191,37 @@ impl Preparer {
         }
         state.wanted = false;
         let fill = self.fill(&state);
+        let time = match self.background {
+            Background::Threads => PACED_TIME_MAX.min(state.filled_in / 2),
+            Background::Caller => Duration::ZERO,
+        };
         drop(state);
-        let made = prepare(directory, &self.name, self.bytes, fill);
-        self.lock().ready = Some(made);
+        let until = Deadline::after(time);
+        let mut out = 0;
+        let mut go_on = |file: &dyn StoredFile, written: u64| {
+            if self.lock().stopping {
+                return Err(io::Error::other(CLOSING));
+            }
+            if self.durability == Durability::Sync && written - out >= PIECE_BYTES {
+                file.write_out(out, written - out)?;
+                out = written;
+                let rest = time.mul_f64((self.bytes - written) as f64 / self.bytes as f64);
+                self.pause(until.left().saturating_sub(rest));
+            }
+            Ok(())
+        };
+        let made = prepare(directory, &self.name, self.bytes, fill, &mut go_on);
+        let mut state = self.lock();
+        state.ready = Some(made);
+        state.awaited = false;
         self.changed.notify_all();
         true
+    }
+
+    /// Does nothing for so long, unless somebody waits.
+    fn pause(&self, time: Duration) {
+        let wait = |state: &mut State| !(state.stopping || state.awaited);
+        drop(self.changed.wait_timeout_while(self.lock(), time, wait));
     }
 
     /// Ends the background thread.
@@ -196,8 +242,8 @@ impl State {
 }
 
 /// Makes a segment ready.
-fn prepare(directory: &Directory, name: &str, bytes: u64, fill: Fill) -> Result<Prepared> {
-    let file = directory.create_segment(name, bytes, fill)?;
+fn prepare(directory: &Directory, name: &str, bytes: u64, fill: Fill, go_on: &mut GoOn<'_>) -> Result<Prepared> {
+    let file = directory.create_segment(name, bytes, fill, go_on)?;
     let appender = file.map(bytes, 0)?;
     if fill != Fill::Written {
         appender.view().populate(0..appender.len());
@@ -299,5 +345,31 @@ mod tests {
         let preparer = Preparer::new(SPARE.to_owned(), 4096, Durability::Os, Background::Threads);
         preparer.stop();
         assert!(matches!(preparer.take(&directory), Err(Error::Failed { .. })));
+        // Nor is one finished that was begun.
+        preparer.begin(Timestamp::ZERO);
+        assert!(preparer.step(&directory));
+        assert_eq!(directory.names().unwrap(), [""; 0]);
+        assert!(matches!(preparer.take(&directory), Err(Error::Failed { .. })));
+    }
+
+    #[test]
+    fn who_waits_for_a_spare_and_who_closes_ends_its_pauses() {
+        let path = tempfile::tempdir().unwrap();
+        let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
+        let preparer = Preparer::new(SPARE.to_owned(), 4096, Durability::Sync, Background::Threads);
+        let for_long = || preparer.pause(Duration::from_secs(3600));
+        std::thread::scope(|scope| {
+            let pausing = scope.spawn(for_long);
+            let waiting = scope.spawn(|| preparer.take(&directory).map(drop));
+            pausing.join().unwrap();
+            assert!(preparer.step(&directory));
+            waiting.join().unwrap().unwrap();
+        });
+        // Nobody waits any more.
+        assert!(!preparer.lock().awaited);
+        std::thread::scope(|scope| {
+            scope.spawn(for_long);
+            preparer.stop();
+        });
     }
 }

@@ -6,6 +6,7 @@
 //! * [`Slabs`]: memory without a file in large pages, given out in parts.
 //! * [`give_back_large`]: what becomes of large pieces of memory.
 //! * [`ticks`]: the processor's counter of time.
+//! * [`write_out`]: has the disk write part of a file.
 //!
 //! # Invariants
 //! Every `SAFETY` comment in this crate rests on one of these.
@@ -28,9 +29,11 @@ mod region;
 mod slabs;
 mod ticks;
 mod words;
+mod write_out;
 
 pub use allocator::give_back_large;
 pub use region::{Appender, View};
 pub use slabs::Slabs;
 pub use ticks::{has_steady_ticks, ticks};
 pub use words::SharedWords;
+pub use write_out::write_out;

@@ -120,6 +120,10 @@ impl StoredFile for File {
         view.sync_to(end)
     }
 
+    fn write_out(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        quire_mapped::write_out(self, offset, bytes)
+    }
+
     fn sync_all(&self) -> io::Result<()> {
         File::sync_all(self)
     }

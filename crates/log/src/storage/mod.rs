@@ -7,6 +7,7 @@
 //! Paths are opaque to it but for their last part, which is a name in the directory that the rest names.
 
 mod disk;
+mod gradual;
 mod kept;
 mod snapshot;
 
@@ -19,6 +20,8 @@ use std::sync::Arc;
 use quire_mapped::{Appender, SharedWords, View};
 
 pub use disk::Disk;
+pub use gradual::Gradual;
+pub(crate) use gradual::PIECE_BYTES;
 pub use snapshot::Snapshot;
 
 /// A file system. What is made, renamed and removed in a directory survives the loss of power once the directory was synced.
@@ -168,6 +171,15 @@ pub trait StoredFile: fmt::Debug + Send + Sync {
     /// As [`StoredFile::sync_data`].
     fn sync_data_to(&self, _view: &View, _end: usize) -> io::Result<()> {
         self.sync_data()
+    }
+
+    /// Has the disk write what was written to some bytes, which makes nothing durable, so that a later sync finds less to do. Where that can't
+    /// be said, nothing is done.
+    ///
+    /// # Errors
+    /// As [`StoredFile::sync_data`]; a later sync need not tell them again.
+    fn write_out(&self, _offset: u64, _bytes: u64) -> io::Result<()> {
+        Ok(())
     }
 
     /// As [`StoredFile::sync_data`], with all that is known of the file; of a directory, its names.

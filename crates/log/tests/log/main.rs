@@ -13,6 +13,7 @@ mod company;
 mod control;
 mod damage;
 mod forbidden;
+mod gradual;
 mod lost;
 mod moved;
 mod oracle;

@@ -1,10 +1,11 @@
 //! A disk that fails for good after a number of changes: what a crash at that moment leaves is then in the directory. And one that
-//! gives no file any more, or has no room for new ones and for holes, for as long as it is told to. And it remembers what of the control file a power cut would leave.
+//! gives no file any more, has no room for new ones and for holes, or can't write out what was written, for as long as it is told to. And it
+//! remembers what of the control file a power cut would leave, and how much a sync of another file would have had to wait for at most.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use quire_log::{Access, Disk, Lock, Storage, StoredFile};
@@ -25,12 +26,24 @@ pub(crate) struct Dying {
     pub(crate) full: Arc<AtomicBool>,
     /// The control file as it was when it was last synced.
     pub(crate) control: Arc<Mutex<Vec<u8>>>,
+    /// Whether nothing can be written out.
+    pub(crate) stuck: Arc<AtomicBool>,
+    /// How many bytes of one file were at most written, and neither written out nor synced.
+    pub(crate) most_behind: Arc<AtomicU64>,
 }
 
 impl Dying {
     /// A disk that has so many changes left, and gives every file.
     pub(crate) fn after(left: Arc<AtomicI64>) -> Self {
-        Dying { disk: Disk, left, blind: Arc::default(), full: Arc::default(), control: Arc::default() }
+        Dying {
+            disk: Disk,
+            left,
+            blind: Arc::default(),
+            full: Arc::default(),
+            control: Arc::default(),
+            stuck: Arc::default(),
+            most_behind: Arc::default(),
+        }
     }
 }
 
@@ -42,6 +55,9 @@ struct DyingFile {
     full: Option<Arc<AtomicBool>>,
     /// Of the control file, where it is remembered.
     control: Option<Arc<Mutex<Vec<u8>>>>,
+    stuck: Arc<AtomicBool>,
+    behind: AtomicU64,
+    most_behind: Arc<AtomicU64>,
 }
 
 fn change(left: &AtomicI64) -> io::Result<()> {
@@ -80,7 +96,15 @@ impl Storage for Dying {
         let control = path.ends_with("control").then(|| Arc::clone(&self.control));
         let is_segment = path.extension().is_some_and(|extension| extension == "log");
         let full = is_segment.then(|| Arc::clone(&self.full));
-        Ok(Arc::new(DyingFile { file: self.disk.open(path, access)?, left: Arc::clone(&self.left), full, control }))
+        Ok(Arc::new(DyingFile {
+            file: self.disk.open(path, access)?,
+            left: Arc::clone(&self.left),
+            full,
+            control,
+            stuck: Arc::clone(&self.stuck),
+            behind: AtomicU64::new(0),
+            most_behind: Arc::clone(&self.most_behind),
+        }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -109,7 +133,20 @@ impl StoredFile for DyingFile {
             self.file.write_at(&bytes[..bytes.len() / 2], offset)?;
             return Err(error);
         }
+        let behind = self.behind.fetch_add(bytes.len() as u64, Ordering::SeqCst) + bytes.len() as u64;
+        self.most_behind.fetch_max(behind, Ordering::SeqCst);
         self.file.write_at(bytes, offset)
+    }
+
+    fn write_out(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        change(&self.left)?;
+        if self.stuck.load(Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        // A hole among them was not written.
+        let behind = self.behind.load(Ordering::SeqCst);
+        self.behind.store(behind.saturating_sub(bytes), Ordering::SeqCst);
+        self.file.write_out(offset, bytes)
     }
 
     fn set_bytes(&self, bytes: u64) -> io::Result<()> {
@@ -133,11 +170,13 @@ impl StoredFile for DyingFile {
             self.file.read_at(&mut bytes, 0)?;
             *control.lock().unwrap() = bytes;
         }
+        self.behind.store(0, Ordering::SeqCst);
         self.file.sync_data()
     }
 
     fn sync_all(&self) -> io::Result<()> {
         change(&self.left)?;
+        self.behind.store(0, Ordering::SeqCst);
         self.file.sync_all()
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use quire_log::inspect::{SegmentFile, Stretch, Survey, read_checkpoint};
-use quire_log::{Access, Snapshot, Storage, crc32c};
+use quire_log::{Access, Gradual, Snapshot, Storage, crc32c};
 use quire_model::{Position, Timestamp};
 
 use super::manifest::{Backup, BackupFile, NAME, begin, finish, refuse_backup, sync_folder};
@@ -257,7 +257,7 @@ pub(super) fn make_empty(storage: &dyn Storage, folder: &Path) -> Result<()> {
 /// Writes a new file of so many bytes: those that are used, and zeros, which take no space; and makes it durable.
 pub(super) fn write_file(storage: &dyn Storage, path: &Path, used: &[u8], bytes: u64) -> io::Result<()> {
     let file = storage.open(path, Access::CreateNew)?;
-    file.write_at(used, 0)?;
+    Gradual::of(&*file).write_at(used, 0)?;
     file.set_bytes(bytes)?;
     file.sync_all()
 }

@@ -172,6 +172,11 @@ pub(super) const CASES: &[Case] = &[
         run: seen::sleeping,
         ..append("seen-sleeping", 1, Durability::Os, 2_000)
     },
+    Case {
+        what: "produce one message while the state, a million jobs, is saved over and over",
+        run: checkpoints::commit_meanwhile,
+        ..append("append-checkpoints", 1, Durability::Sync, 30_000)
+    },
     append("append-single", 1, Durability::Sync, 1_000),
     Case {
         what: "append one entry to the log alone, in turn with bare writes of as many bytes, each with its sync",

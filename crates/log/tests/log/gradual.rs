@@ -1,0 +1,78 @@
+//! What is written in the background is written a little at a time: the sync of a commit waits for all that the disk was given before it.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use quire_log::{Background, Components, Durability, Error, Log, Opened, Settings};
+
+use crate::shard::{IDENTITY, Item, Shard, contents, settings, try_append};
+use crate::storage::Dying;
+
+const SEGMENT_BYTES: u64 = 2 << 20;
+const CHECKPOINT_BYTES: usize = 1 << 20;
+
+/// So much may wait to be written out: two pieces, one of which is being written.
+const BEHIND_MAX: u64 = 512 << 10;
+
+fn open(shard: &Shard, disk: Dying) -> Opened {
+    let components = Components { storage: Arc::new(disk), clock: shard.clock.clone(), background: Background::Caller };
+    Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap()
+}
+
+fn shard() -> Shard {
+    Shard::new(Settings { segment_bytes: SEGMENT_BYTES, record_bytes_max: 60_000, ..settings(Durability::Sync) })
+}
+
+/// Appends records, each synced, until the log goes on in another segment.
+fn fill_a_segment(shard: &Shard, opened: &mut Opened) -> Result<(), Error> {
+    let segments = segments(shard);
+    while self::segments(shard) == segments {
+        let appended = try_append(&mut opened.writer, &[Item::plain(&["all"], vec![7; 50_000])])?;
+        opened.log.wait(appended)?;
+    }
+    Ok(())
+}
+
+fn segments(shard: &Shard) -> usize {
+    let names = fs::read_dir(shard.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".log")).count()
+}
+
+#[test]
+fn a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time() {
+    let shard = shard();
+    let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+    let most_behind = Arc::clone(&disk.most_behind);
+    let mut opened = open(&shard, disk);
+    // Nobody commits yet when the first one is made.
+    assert_eq!(most_behind.swap(0, Ordering::SeqCst), SEGMENT_BYTES);
+    fill_a_segment(&shard, &mut opened).unwrap();
+    let spare = most_behind.swap(0, Ordering::SeqCst);
+    assert!((1..=BEHIND_MAX).contains(&spare), "{spare} bytes of a spare");
+    opened.log.save_checkpoint(opened.writer.mark(), &vec![7; CHECKPOINT_BYTES]).unwrap();
+    let checkpoint = most_behind.swap(0, Ordering::SeqCst);
+    assert!((1..=BEHIND_MAX).contains(&checkpoint), "{checkpoint} bytes of a checkpoint");
+}
+
+#[test]
+fn what_can_not_be_written_out_is_not_relied_on() {
+    let shard = shard();
+    let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+    let stuck = Arc::clone(&disk.stuck);
+    let mut opened = open(&shard, disk);
+    stuck.store(true, Ordering::SeqCst);
+    assert!(matches!(fill_a_segment(&shard, &mut opened), Err(Error::Io { .. })), "there is no next segment");
+    let mark = opened.writer.mark();
+    assert!(opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]).is_err());
+    assert!(shard.names().iter().all(|name| !name.ends_with(".new") && !name.starts_with("spare")), "nothing is left");
+    // It was not the log's own segment: it goes on when the disk does.
+    stuck.store(false, Ordering::SeqCst);
+    fill_a_segment(&shard, &mut opened).unwrap();
+    opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]).unwrap();
+    let before = contents(&opened.log.reader());
+    drop(opened);
+    let again = shard.open();
+    assert_eq!(contents(&again.log.reader()), before);
+    assert_eq!(again.checkpoint.map(|checkpoint| checkpoint.mark), Some(mark));
+}
