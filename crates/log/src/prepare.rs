@@ -8,14 +8,14 @@
 //!
 //! In an `os` log its pages are made ready to be written to as well, so that no append waits for the kernel.
 //!
-//! In a `sync` log it is written a little at a time, for commits wait behind what the device has to write ([`PIECE_BYTES`]), and in up to
-//! half the time that the segment before was full in: faster only when somebody waits for it.
+//! In a `sync` log it is written a little at a time, for commits wait behind what the disk has to write ([`PIECE_BYTES`]), and over a while:
+//! faster where the segment in use fills faster, and at once when somebody waits for it.
 //!
 //! There is one spare at a time. It is made under a name that must be free, so that a file which somebody has mapped is never
 //! truncated.
 
 use std::io;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quire_mapped::Appender;
@@ -26,10 +26,15 @@ use crate::deadline::Deadline;
 use crate::directory::{Directory, Fill, GoOn, SegmentFile};
 use crate::error::{Error, Result};
 use crate::settings::Durability;
+use crate::statistics::Counters;
 use crate::storage::{PIECE_BYTES, StoredFile};
 
-/// For as long at most a spare is written that nobody waits for.
-const PACED_TIME_MAX: Duration = Duration::from_millis(500);
+/// For so long a spare is written, where that is soon enough.
+const PACED_TIME: Duration = Duration::from_secs(1);
+
+/// It is soon enough while of the spare there is this many times what of the segment in use is full. How full that is, is looked at so often.
+const LEAD: u64 = 2;
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// From so many bytes a second on, an `os` log is filled in pieces of huge pages: what a background sync writes is then at
 /// most about twice what was appended since the one before, at the interval it has unless it is set.
@@ -65,6 +70,8 @@ pub(crate) struct Preparer {
     bytes: u64,
     durability: Durability,
     background: Background,
+    /// They count what is appended, by anyone.
+    counters: Arc<Counters>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -76,8 +83,8 @@ struct State {
     begun: Option<Timestamp>,
     /// Whether the last one was filled fast enough for huge pages.
     huge: bool,
-    /// How long the last one was filled for; zero when that is not known.
-    filled_in: Duration,
+    /// How many bytes had been appended when the segment before was begun.
+    appended: u64,
     ready: Option<Result<Prepared>>,
     /// Whether somebody waits for it.
     awaited: bool,
@@ -85,8 +92,14 @@ struct State {
 }
 
 impl Preparer {
-    pub(crate) fn new(name: String, bytes: u64, durability: Durability, background: Background) -> Self {
-        Preparer { name, bytes, durability, background, state: Mutex::default(), changed: Condvar::new() }
+    pub(crate) fn new(
+        name: String,
+        bytes: u64,
+        durability: Durability,
+        background: Background,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Preparer { name, bytes, durability, background, counters, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// The next segment; waits when it is not ready yet. The one after it may be begun once this one has a name of its own.
@@ -142,8 +155,8 @@ impl Preparer {
         if let Some(begun) = state.begun.replace(now) {
             let micros = now.as_micros().saturating_sub(begun.as_micros());
             state.huge = self.bytes.saturating_mul(1_000_000) >= micros.saturating_mul(HUGE_BYTES_PER_S);
-            state.filled_in = Duration::from_micros(micros);
         }
+        state.appended = self.counters.bytes();
         self.want(&mut state);
     }
 
@@ -191,12 +204,8 @@ impl Preparer {
         }
         state.wanted = false;
         let fill = self.fill(&state);
-        let time = match self.background {
-            Background::Threads => PACED_TIME_MAX.min(state.filled_in / 2),
-            Background::Caller => Duration::ZERO,
-        };
         drop(state);
-        let until = Deadline::after(time);
+        let until = Deadline::after(PACED_TIME);
         let mut out = 0;
         let mut go_on = |file: &dyn StoredFile, written: u64| {
             if self.lock().stopping {
@@ -205,8 +214,7 @@ impl Preparer {
             if self.durability == Durability::Sync && written - out >= PIECE_BYTES {
                 file.write_out(out, written - out)?;
                 out = written;
-                let rest = time.mul_f64((self.bytes - written) as f64 / self.bytes as f64);
-                self.pause(until.left().saturating_sub(rest));
+                self.keep_pace(until, written);
             }
             Ok(())
         };
@@ -218,10 +226,19 @@ impl Preparer {
         true
     }
 
-    /// Does nothing for so long, unless somebody waits.
-    fn pause(&self, time: Duration) {
-        let wait = |state: &mut State| !(state.stopping || state.awaited);
-        drop(self.changed.wait_timeout_while(self.lock(), time, wait));
+    /// Waits until more than so many bytes of the spare are to be written, of which all are when `until` is over.
+    fn keep_pace(&self, until: Deadline, written: u64) {
+        let rest = PACED_TIME.mul_f64((self.bytes - written) as f64 / self.bytes as f64);
+        let mut state = self.lock();
+        while self.background == Background::Threads && !(state.stopping || state.awaited) {
+            let early = until.left().saturating_sub(rest);
+            let appended = self.counters.bytes().wrapping_sub(state.appended);
+            if early.is_zero() || written < appended.saturating_mul(LEAD) {
+                return;
+            }
+            let waited = self.changed.wait_timeout(state, early.min(LOOK_INTERVAL));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Ends the background thread.
@@ -257,6 +274,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::clock::SystemClock;
+    use crate::identity::Identity;
     use crate::storage::Disk;
 
     const SPARE: &str = "spare-00";
@@ -270,11 +289,17 @@ mod tests {
         }
     }
 
+    fn preparer(directory: &Directory, durability: Durability) -> Preparer {
+        let identity = Identity { database: 1, shard: 0 };
+        let counters = Counters::open(directory, identity, Arc::new(SystemClock)).unwrap();
+        Preparer::new(SPARE.to_owned(), 4096, durability, Background::Threads, Arc::new(counters))
+    }
+
     /// Runs the background thread for as long as `test` does.
     fn check(test: impl FnOnce(&Preparer, &Directory)) {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
-        let preparer = Preparer::new(SPARE.to_owned(), 4096, Durability::Os, Background::Threads);
+        let preparer = preparer(&directory, Durability::Os);
         std::thread::scope(|scope| {
             scope.spawn(|| preparer.run(&directory));
             let _stopping = Stopping(&preparer);
@@ -342,22 +367,34 @@ mod tests {
     fn nobody_waits_for_a_spare_of_a_log_that_closes() {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
-        let preparer = Preparer::new(SPARE.to_owned(), 4096, Durability::Os, Background::Threads);
+        let preparer = preparer(&directory, Durability::Os);
         preparer.stop();
         assert!(matches!(preparer.take(&directory), Err(Error::Failed { .. })));
         // Nor is one finished that was begun.
         preparer.begin(Timestamp::ZERO);
         assert!(preparer.step(&directory));
-        assert_eq!(directory.names().unwrap(), [""; 0]);
+        assert!(!directory.names().unwrap().contains(&SPARE.to_owned()));
         assert!(matches!(preparer.take(&directory), Err(Error::Failed { .. })));
     }
 
     #[test]
-    fn who_waits_for_a_spare_and_who_closes_ends_its_pauses() {
+    fn a_spare_is_not_taken_time_for_that_is_needed_soon_nor_of_a_log_that_closes() {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
-        let preparer = Preparer::new(SPARE.to_owned(), 4096, Durability::Sync, Background::Threads);
-        let for_long = || preparer.pause(Duration::from_secs(3600));
+        let preparer = preparer(&directory, Durability::Sync);
+        let for_long = || preparer.keep_pace(Deadline::after(Duration::MAX), 1000);
+        // Not while of the segment in use half as much is full.
+        preparer.begin(Timestamp::ZERO);
+        preparer.counters.append(1, 501, None);
+        for_long();
+        preparer.begin(Timestamp::ZERO);
+        std::thread::scope(|scope| {
+            let pausing = scope.spawn(for_long);
+            preparer.counters.append(1, 501, None);
+            pausing.join().unwrap();
+        });
+        // Nor while somebody waits.
+        preparer.begin(Timestamp::ZERO);
         std::thread::scope(|scope| {
             let pausing = scope.spawn(for_long);
             let waiting = scope.spawn(|| preparer.take(&directory).map(drop));

@@ -96,7 +96,13 @@ impl Log {
         let control = Arc::new(entered.control);
         let shared = Arc::new(Shared {
             identity,
-            preparer: Preparer::new(spare, settings.segment_bytes, settings.durability, background),
+            preparer: Preparer::new(
+                spare,
+                settings.segment_bytes,
+                settings.durability,
+                background,
+                Arc::clone(&counters),
+            ),
             syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
             published: Published::new(Position::ZERO, Arc::clone(&control)),
             newest: Newest::new(found.segments),

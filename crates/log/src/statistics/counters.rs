@@ -111,6 +111,11 @@ impl Counters {
         }
     }
 
+    /// How many bytes were appended, by anyone.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.word(word::BYTES).load(Relaxed)
+    }
+
     /// A segment was begun.
     pub(crate) fn roll(&self) {
         self.add(word::ROLLS, 1);
