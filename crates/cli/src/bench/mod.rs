@@ -30,6 +30,7 @@ mod served;
 mod size;
 mod streams;
 mod undisturbed;
+mod zeros;
 
 use std::fs;
 use std::io::Write;

@@ -49,6 +49,10 @@ impl Page {
             out,
             "* *Without Quire* is what one of these took before and behind the case: of `sync` cases the second, of served ones the third, where another process looks all the time the fourth, of all others the first."
         )?;
+        writeln!(
+            out,
+            "* `zeros_ns` is what an entry's share of as many bytes of zeros took that were written to a file before the case, so that it has memory which the host of the machine has given already."
+        )?;
         let missing = missing(results);
         if !missing.is_empty() {
             writeln!(out, "* Not measured: {}.", missing.join(", "))?;

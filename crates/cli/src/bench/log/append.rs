@@ -9,6 +9,7 @@ use crate::bench::case::Run;
 use crate::bench::measurement::{Measured, Recorder};
 use crate::bench::memory::memory_bytes;
 use crate::bench::room::require_room;
+use crate::bench::zeros::write_zeros;
 use crate::failure::Result;
 use crate::opening::open;
 
@@ -21,12 +22,16 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     Ok(produce(run, &database, run.ops)?.finish())
 }
 
-/// As [`append`], with the memory that is taken in the end: what is not a file's.
+/// What a message of 116 bytes takes of a log.
+const MESSAGE_BYTES: u64 = 264;
+
+/// As [`append`], with the memory that is taken in the end: what is not a file's. Behind as many zeros, of which is told what they took.
 pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
+    let zeros = write_zeros(&run.path, run.ops * MESSAGE_BYTES)?;
     let database = create(run)?;
     produce(run, &database, (run.ops / 10).clamp(1, 10_000))?;
-    let measured = produce(run, &database, run.ops)?.finish();
-    Ok(measured.with("memory_bytes", memory_bytes()))
+    let measured = produce(run, &database, run.ops)?.finish().with("memory_bytes", memory_bytes());
+    Ok(measured.with("zeros_ns", zeros.as_nanos() as f64 / run.ops as f64))
 }
 
 /// Opens a log of as many messages as the case has in a batch, which was closed in order.

@@ -23,6 +23,7 @@ use crate::bench::child::{self, Other};
 use crate::bench::measurement::{Measured, Recorder};
 use crate::bench::memory::memory_bytes;
 use crate::bench::room::require_room;
+use crate::bench::zeros::write_zeros;
 use crate::failure::{Failure, Result};
 use crate::latencies::Latencies;
 use crate::promise::Promise;
@@ -189,6 +190,15 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
         recorder.lap();
     }
     Ok(recorder.finish().with("memory_bytes", memory_bytes()))
+}
+
+/// What a record of one entry of 116 bytes takes of a log.
+const RECORD_BYTES: u64 = 192;
+
+/// As [`append`], behind as many zeros, of which is told what they took.
+pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
+    let zeros = write_zeros(&run.path, run.ops * RECORD_BYTES)?;
+    Ok(append(run)?.with("zeros_ns", zeros.as_nanos() as f64 / run.ops as f64))
 }
 
 /// Appends records to a `sync` log, and in turn, as many at a time, writes and syncs as many bytes of blocks that were written before, in a

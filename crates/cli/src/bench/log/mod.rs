@@ -42,16 +42,32 @@ pub(super) const CASES: &[Case] = &[
         run: append::read_back,
         ..append("read-back", 1_000, Durability::Os, 1_000)
     },
-    row("append-10k", "produce one message and wait until it is kept, ten thousand in a row", 10_000),
-    row("append-1m", "produce one message and wait until it is kept, a million in a row", 1_000_000),
-    row("append-10m", "produce one message and wait until it is kept, ten million in a row", 10_000_000),
+    row(
+        "append-10k",
+        "produce one message and wait until it is kept, ten thousand in a row, behind as many bytes of zeros",
+        10_000,
+    ),
+    row(
+        "append-1m",
+        "produce one message and wait until it is kept, a million in a row, behind as many bytes of zeros",
+        1_000_000,
+    ),
+    row(
+        "append-10m",
+        "produce one message and wait until it is kept, ten million in a row, behind as many bytes of zeros",
+        10_000_000,
+    ),
     large(append("append-840", 1, Durability::Os, 200_000)),
     large(append("append-840-batch-10", 10, Durability::Os, 20_000)),
     large(append("append-840-batch-100", 100, Durability::Os, 3_000)),
     large(append("append-840-batch-1000", 1_000, Durability::Os, 300)),
     large(append("append-840-batch-10000", 10_000, Durability::Os, 60)),
     entry(append("entry-append", 1, Durability::Os, 500_000)),
-    entry(append("entry-append-10m", 1, Durability::Os, 10_000_000)),
+    Case {
+        what: "append ten million entries to the log alone, one by one, behind as many bytes of zeros",
+        run: entries::append_at_length,
+        ..append("entry-append-10m", 1, Durability::Os, 10_000_000)
+    },
     entry(append("entry-append-batch-10000", 10_000, Durability::Os, 300)),
     entry(large(append("entry-append-840", 1, Durability::Os, 200_000))),
     entry(large(append("entry-append-840-batch-10000", 10_000, Durability::Os, 60))),
