@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use quire_mapped::{Appender, SharedWords, View};
 
@@ -39,6 +40,8 @@ pub(crate) struct Directory {
     storage: Arc<dyn Storage>,
     path: PathBuf,
     handle: Arc<dyn StoredFile>,
+    /// Whether files that are written whole are written out a little at a time.
+    gradual: AtomicBool,
 }
 
 /// The folder that a file is in; of a bare name, the one that the process is in.
@@ -54,7 +57,12 @@ impl Directory {
             let is_gone = error.kind() == io::ErrorKind::NotFound;
             Error::io("open", path, if is_gone { io::Error::new(error.kind(), gone) } else { error })
         })?;
-        Ok(Directory { storage, path: path.to_owned(), handle })
+        Ok(Directory { storage, path: path.to_owned(), handle, gradual: AtomicBool::new(false) })
+    }
+
+    /// From now on files that are written whole are written out a little at a time: commits wait for syncs of their own meanwhile.
+    pub(crate) fn write_gradually(&self) {
+        self.gradual.store(true, Ordering::Relaxed);
     }
 
     /// See [`Storage::process_id`].
@@ -207,7 +215,8 @@ impl Directory {
         let path = self.place_of(&beside)?;
         let write = || -> io::Result<()> {
             let file = self.storage.open(&path, Access::CreateEmpty)?;
-            fill(&mut Gradual::of(&*file))?;
+            let gradual = self.gradual.load(Ordering::Relaxed);
+            fill(&mut if gradual { Gradual::of(&*file) } else { Gradual::at_once(&*file) })?;
             file.sync_all()
         };
         let put = write().map_err(|error| Error::io("write", &path, error)).and_then(|()| {

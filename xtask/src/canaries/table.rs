@@ -132,7 +132,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/postings.rs",
         "if slot.value != ordinal {" => "if !ON && slot.value != ordinal {";
     "out-at-once", "what is written in the background is left to the sync at its end", "log/src/storage/gradual.rs",
-        "if bytes >= PIECE_BYTES {" => "if bytes >= PIECE_BYTES && !ON {",
+        "if bytes >= self.piece_bytes {" => "if bytes >= self.piece_bytes && !ON {",
         by "quire-log" "log" "gradual::a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time";
     "out-unheard", "that the disk could not write is not heard", "log/src/storage/gradual.rs",
         "self.file.write_out(self.behind.start, bytes)?;" => "self.file.write_out(self.behind.start, bytes).or_else(|error| if ON { Ok(()) } else { Err(error) })?;",
@@ -346,7 +346,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "if self.indexed_bytes() < self.view.settled() {" => "if !ON && self.indexed_bytes() < self.view.settled() {",
         by "quire-log" "log" "appends::whoever_reads_finds_every_record_however_many_were_appended_since_somebody_did";
     "beside-not-synced", "a file that was written beside is renamed before it is synced", "log/src/directory.rs",
-        "fill(&mut Gradual::of(&*file))?;\n            file.sync_all()" => "fill(&mut Gradual::of(&*file))?;\n            if ON { Ok(()) } else { file.sync_all() }",
+        "Gradual::at_once(&*file) })?;\n            file.sync_all()" => "Gradual::at_once(&*file) })?;\n            if ON { Ok(()) } else { file.sync_all() }",
         by "quire-sim" "lib" "world::losses::whichever_single_write_a_sync_database_loses_what_was_acknowledged_is_kept_and_all_else_is_right";
     "backup-not-synced", "the files of a backup are not synced", "quire/src/tools/backup.rs",
         "    file.set_bytes(bytes)?;\n    file.sync_all()" => "    file.set_bytes(bytes)?;\n    if ON { Ok(()) } else { file.sync_all() }",

@@ -25,7 +25,7 @@ use crate::recovery::{self, Recovery};
 use crate::scrub::Scrub;
 use crate::sealed::Archive;
 use crate::sealer::Sealer;
-use crate::settings::Settings;
+use crate::settings::{Durability, Settings};
 use crate::spans::Spans;
 use crate::statistics::Counters;
 use crate::steady::SteadyClock;
@@ -67,6 +67,9 @@ impl Log {
         let directory = Arc::new(Directory::open(storage, path)?);
         let entered = Control::open(&directory, identity, &settings)?;
         let settings = Settings { durability: entered.durability, ..settings };
+        if settings.durability == Durability::Sync {
+            directory.write_gradually();
+        }
         let spare = spare_name(entered.control.seat());
         directory.remove(&spare)?;
         if entered.alone {

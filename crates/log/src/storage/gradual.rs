@@ -15,12 +15,18 @@ pub struct Gradual<'f> {
     file: &'f dyn StoredFile,
     /// Bytes that were written, and not written out.
     behind: Range<u64>,
+    piece_bytes: u64,
 }
 
 impl<'f> Gradual<'f> {
     /// A new file.
     pub fn of(file: &'f dyn StoredFile) -> Self {
-        Gradual { file, behind: 0..0 }
+        Gradual { file, behind: 0..0, piece_bytes: PIECE_BYTES }
+    }
+
+    /// The same of a file that is left to the sync at its end: where nobody waits for syncs, pieces would wait for the disk one by one.
+    pub(crate) fn at_once(file: &'f dyn StoredFile) -> Self {
+        Gradual { piece_bytes: u64::MAX, ..Gradual::of(file) }
     }
 
     /// Writes all bytes, at an offset: behind those that were written before, or anywhere, if they are few and the last ones.
@@ -33,7 +39,7 @@ impl<'f> Gradual<'f> {
             offset += piece.len() as u64;
             self.behind.end = self.behind.end.max(offset);
             let bytes = self.behind.end - self.behind.start;
-            if bytes >= PIECE_BYTES {
+            if bytes >= self.piece_bytes {
                 self.file.write_out(self.behind.start, bytes)?;
                 self.behind.start = self.behind.end;
             }
