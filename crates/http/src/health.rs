@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::Duty;
+use quire::{Duty, ErrorKind, Failing};
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -41,7 +41,11 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Proble
     }
     app.database.check()?;
     let durability = app.database.durability().to_string();
-    let is_full = app.database.failing().iter().any(|failing| failing.duty == Duty::Prepare);
+    let prepare = app.database.failing().into_iter().find(|failing| failing.duty == Duty::Prepare);
+    if let Some(Failing { kind: kind @ ErrorKind::Io, message, .. }) = prepare {
+        return Err(Problem::of_kind(kind, message));
+    }
+    let is_full = prepare.is_some();
     let damaged: Vec<_> = app.database.damage().iter().take(DAMAGE_MAX).map(ToString::to_string).collect();
     let status = match (is_full, damaged.is_empty()) {
         (true, _) => "no_space",

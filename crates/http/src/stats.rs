@@ -55,7 +55,7 @@ pub(crate) struct FailingStats {
 
 impl FailingStats {
     pub(crate) fn all(database: &Database) -> Vec<Self> {
-        let of = |Failing { duty, times, since, message }| FailingStats {
+        let of = |Failing { duty, times, since, message, .. }| FailingStats {
             duty: duty.to_string(),
             times,
             since_ms: since.as_millis(),

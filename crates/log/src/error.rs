@@ -122,6 +122,16 @@ impl Error {
     }
 }
 
+impl Error {
+    /// What happened, where it is not to be tried again: the log takes nothing more behind it.
+    pub(crate) fn final_message(&self) -> String {
+        match self {
+            Error::NoSpace { path } => format!("no space left on the disk for {}", path.display()),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -169,5 +179,19 @@ impl std::error::Error for Error {
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         Error::Unreadable(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_final_is_not_said_to_pass() {
+        let full = Error::NoSpace { path: PathBuf::from("a") };
+        assert!(full.to_string().contains("it can be written again"));
+        assert_eq!(full.final_message(), "no space left on the disk for a");
+        let other = Error::Failed { message: "b".to_owned() };
+        assert_eq!(other.final_message(), other.to_string());
     }
 }

@@ -25,6 +25,7 @@ use crate::components::Background;
 use crate::deadline::Deadline;
 use crate::directory::{Directory, Fill, GoOn, SegmentFile};
 use crate::error::{Error, Result};
+use crate::seat::Seat;
 use crate::settings::Durability;
 use crate::statistics::Counters;
 use crate::storage::{PIECE_BYTES, StoredFile};
@@ -48,9 +49,23 @@ pub(crate) fn spare_name(seat: u32) -> String {
     format!("spare-{seat:02}")
 }
 
-/// Whether a file of this name waits for records.
-pub(crate) fn is_spare_name(name: &str) -> bool {
-    name.starts_with("spare")
+/// The seat whose spare has this name.
+fn seat_of(name: &str) -> Option<u32> {
+    name.strip_prefix("spare-")?.parse().ok()
+}
+
+/// Removes the spares of those who died, but for `own`, whose seat is one's own: they take the room of a segment each. One that can't be
+/// removed is left, for it is no part of the log.
+pub(crate) fn remove_left(directory: &Directory, own: &str) -> Result<()> {
+    for name in directory.names()?.iter().filter(|name| *name != own) {
+        // While the seat is held here nobody else takes it, whose spare this would be.
+        if let Some(seat) = seat_of(name)
+            && let Ok(Some(_seat)) = Seat::take_free(directory, seat)
+        {
+            let _ = directory.remove(name);
+        }
+    }
+    Ok(())
 }
 
 /// A file of zeros, mapped.
@@ -205,6 +220,8 @@ impl Preparer {
         state.wanted = false;
         let fill = self.fill(&state);
         drop(state);
+        // What others left behind may be the room that this one needs.
+        let _ = remove_left(directory, &self.name);
         let until = Deadline::after(PACED_TIME);
         let mut out = 0;
         let mut go_on = |file: &dyn StoredFile, written: u64| {

@@ -30,6 +30,17 @@ impl Seat {
         Err(Error::InUse { directory: directory.path().to_owned(), process: None })
     }
 
+    /// Takes this seat, if there is such a one and it is free.
+    ///
+    /// # Errors
+    /// As of the system.
+    pub(crate) fn take_free(directory: &Directory, number: u32) -> Result<Option<Self>> {
+        if number >= SEATS {
+            return Ok(None);
+        }
+        Ok(directory.lock_file(&name(number))?.map(|lock| Seat { number, _lock: lock }))
+    }
+
     /// Its number, below [`SEATS`].
     pub(crate) fn number(&self) -> u32 {
         self.number

@@ -262,7 +262,7 @@ impl Syncer {
                 }
                 Err(error) => {
                     self.counters.error();
-                    let message = error.to_string();
+                    let message = error.final_message();
                     state.failed = Some(message.as_str().into());
                     control.set_failed();
                     woken = published.fail(&message);

@@ -18,7 +18,7 @@ use crate::checkpoint::Mark;
 use crate::clock::Clock;
 use crate::directory::Fill;
 use crate::draft::Draft;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log::{Log, Shared};
 use crate::publish::Woken;
 use crate::reader::Reader;
@@ -349,14 +349,14 @@ impl Core {
     /// Has room for a record of so many bytes, behind the tail or in a new segment. The last room of a segment is for records that free
     /// some, unless the next one is ready: on a full disk nothing else could be freed.
     fn make_room(&mut self, bytes: usize, frees: bool, time: Timestamp) -> Result<()> {
-        if !self.fits(bytes) {
-            return self.roll(time);
-        }
+        let fits = self.fits(bytes);
         let reserve = RESERVE_BYTES_MAX.min(self.active.appender.len() / RESERVE_PART);
-        if frees || self.fits(bytes + reserve) {
+        if fits && (frees || self.fits(bytes + reserve)) {
             return Ok(());
         }
-        self.shared.ensure_prepared().inspect_err(|_| self.shared.counters().error())
+        let made = if fits { self.shared.ensure_prepared() } else { self.roll(time) };
+        self.shared.note_segment(&made);
+        made
     }
 
     /// Appends the record whose entries stand in place or in the buffer, and end where its padding begins. Whether it `frees` room counts when
@@ -402,8 +402,10 @@ impl Core {
             if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer[..whole]) {
                 // Part of it may stand behind the tail, and what the device keeps of it is unknown.
                 self.shared.counters().error();
-                drop(self.shared.fail(&error.to_string()));
-                return Err(error);
+                let message = error.final_message();
+                drop(self.shared.fail(&message));
+                // That there is no room is an error after which there may be some.
+                return Err(if matches!(error, Error::NoSpace { .. }) { Error::Failed { message } } else { error });
             }
             chain
         };
@@ -460,8 +462,7 @@ impl Core {
     /// Goes on in a new segment.
     pub(crate) fn roll(&mut self, time: Timestamp) -> Result<()> {
         let begun = self.shared.begin_segment(self.mark, time);
-        let active = begun.inspect_err(|_| self.shared.counters().error())?;
-        self.go_on_in(active);
+        self.go_on_in(begun?);
         Ok(())
     }
 

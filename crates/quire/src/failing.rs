@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use quire_model::Timestamp;
 
 use crate::database::Duty;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A duty that failed when it was last tried. It is tried again; what depends on it waits meanwhile: disk space does not come back, say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Failing {
     pub since: Timestamp,
     /// What it failed with the last time.
     pub message: String,
+    /// What kind of error that was.
+    pub kind: ErrorKind,
 }
 
 /// The duties that fail.
@@ -49,8 +51,9 @@ impl Failures {
             Some(failing) => {
                 failing.times += 1;
                 failing.message = error.to_string();
+                failing.kind = error.kind();
             }
-            None => all.push(Failing { duty, times: 1, since: now, message: error.to_string() }),
+            None => all.push(Failing { duty, times: 1, since: now, message: error.to_string(), kind: error.kind() }),
         }
     }
 

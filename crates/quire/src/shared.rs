@@ -256,7 +256,10 @@ impl Shared {
     /// Notes whether there is room for what is committed: an operator is to see that there is none, whoever was told.
     fn note_room(&self, now: Timestamp, commands: &Commands<'_, '_>, decided: &Result<Decided>) {
         match decided {
-            Err(error) if error.kind() == ErrorKind::NoSpace => {
+            Err(error)
+                if error.kind() == ErrorKind::NoSpace
+                    || (error.kind() == ErrorKind::Io && self.log.lacks_segment()) =>
+            {
                 self.is_full.store(true, Ordering::Relaxed);
                 self.failures.add(Duty::Prepare, now, error);
             }

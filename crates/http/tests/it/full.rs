@@ -11,10 +11,14 @@ use serde_json::json;
 
 use crate::served::Served;
 
-/// A disk with room for files that are there already, and for no other while it is full.
+/// "Input/output error" on Linux.
+const EIO: i32 = 5;
+
+/// A disk with room for files that are there already, and for no other while it is full; nor does it make any while it is broken.
 #[derive(Debug, Default)]
 struct Small {
     is_full: AtomicBool,
+    is_broken: AtomicBool,
 }
 
 impl Storage for Small {
@@ -33,6 +37,9 @@ impl Storage for Small {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         if access == Access::CreateNew && self.is_full.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
+        }
+        if access == Access::CreateNew && self.is_broken.load(Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(EIO));
         }
         Disk.open(path, access)
     }
@@ -63,6 +70,24 @@ fn a_server_without_room_says_so_until_there_is_some_and_takes_what_frees_it() {
     served.write("/v1/commit", forget);
     assert_eq!(served.read("/healthz")["status"], "no_space");
     small.is_full.store(false, Ordering::SeqCst);
+    served.write("/v1/commit", append);
+    assert_eq!(served.read("/healthz")["status"], "ok");
+}
+
+#[test]
+fn a_server_that_can_make_no_segment_says_why_until_it_can() {
+    let small = Arc::new(Small::default());
+    let served = Served::with(|builder| builder.segment_bytes(64 << 10).storage(small.clone()));
+    let append =
+        json!({"parts": [{"append": {"store": "s", "events": [{"type": "T", "data_text": "x".repeat(10_000)}]}}]});
+    small.is_broken.store(true, Ordering::SeqCst);
+    let refused = (0..100).find(|_| served.ask("POST", "/v1/commit", &append.to_string()).status != 200);
+    assert!(refused.is_some(), "segments of 64 KiB took all of it without a new file");
+    served.fails("POST", "/v1/commit", &append.to_string(), 500, "io");
+    let said = served.fails("GET", "/healthz", "", 500, "io");
+    assert!(said["message"].as_str().is_some_and(|message| message.contains("spare-00")), "{said}");
+    assert_eq!(served.read("/v1/stats")["failing"][0]["duty"], "prepare");
+    small.is_broken.store(false, Ordering::SeqCst);
     served.write("/v1/commit", append);
     assert_eq!(served.read("/healthz")["status"], "ok");
 }

@@ -7,6 +7,7 @@ mod shared;
 mod threads;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use quire_model::Position;
 
@@ -92,6 +93,11 @@ impl Log {
     pub fn check(&self) -> Result<()> {
         self.shared().check()?;
         self.shared().directory().check_place()
+    }
+
+    /// Whether the next segment could not be made when it was last needed: what was to be appended was refused.
+    pub fn lacks_segment(&self) -> bool {
+        self.shared().lacks_segment.load(Ordering::Relaxed)
     }
 
     /// The settings it was opened with.

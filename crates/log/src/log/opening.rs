@@ -1,6 +1,7 @@
 //! Opening a log: alone, it is recovered; beside others, what they have published is taken in.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use quire_model::Position;
@@ -18,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::listener::Listener;
 use crate::newest::Newest;
-use crate::prepare::{Preparer, is_spare_name, spare_name};
+use crate::prepare::{Preparer, remove_left, spare_name};
 use crate::publish::Published;
 use crate::reader::Store;
 use crate::recovery::{self, Recovery};
@@ -72,10 +73,8 @@ impl Log {
         }
         let spare = spare_name(entered.control.seat());
         directory.remove(&spare)?;
+        remove_left(&directory, &spare)?;
         if entered.alone {
-            for name in directory.names()?.iter().filter(|name| is_spare_name(name)) {
-                directory.remove(name)?;
-            }
             directory.remove_unfinished()?;
         }
         let store = Arc::new(Store {
@@ -116,6 +115,7 @@ impl Log {
             rounds: Rounds::default(),
             background,
             store,
+            lacks_segment: AtomicBool::new(false),
             listener: Listener::default(),
             duties: OnceLock::new(),
             directory,

@@ -1,5 +1,6 @@
 //! What the writer, the readers and the threads of a log share. It wires the components together and decides nothing.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quire_model::{Position, Timestamp};
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(super) background: Background,
     pub(super) counters: Arc<Counters>,
     pub(super) rounds: Rounds,
+    /// Whether the next segment could not be made when it was last needed.
+    pub(super) lacks_segment: AtomicBool,
     pub(super) listener: Listener,
     /// The lock on [`DUTIES`], once it was had.
     pub(super) duties: OnceLock<LockedFile>,
@@ -186,6 +189,14 @@ impl Shared {
         self.add_segment(&active);
         self.preparer.begin(time);
         Ok(active)
+    }
+
+    /// Notes whether there is a next segment, which is needed.
+    pub(crate) fn note_segment(&self, made: &Result<()>) {
+        if made.is_err() {
+            self.counters.error();
+        }
+        self.lacks_segment.store(made.is_err(), Ordering::Relaxed);
     }
 
     /// Lets everyone here know of a segment that is the last one now.

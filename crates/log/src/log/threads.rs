@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::shared::Shared;
 use crate::components::Background;
 use crate::error::{Error, Result};
-use crate::prepare::spare_name;
+use crate::prepare::{remove_left, spare_name};
 
 /// The background threads of a log. They end, after a last sync, when this is dropped.
 #[derive(Debug)]
@@ -59,6 +59,8 @@ impl Drop for Threads {
                 let _ = thread.join();
             }
         }
-        let _ = self.shared.directory.remove(&spare_name(self.shared.control.seat()));
+        let spare = spare_name(self.shared.control.seat());
+        let _ = self.shared.directory.remove(&spare);
+        let _ = remove_left(&self.shared.directory, &spare);
     }
 }

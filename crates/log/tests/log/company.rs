@@ -11,10 +11,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use quire_log::{Deadline, Durability, Duty, Error, Heard, Settings, Slept, Writer};
+use quire_log::{Background, Components, Deadline, Durability, Duty, Error, Heard, Log, Settings, Slept, Writer};
 use quire_model::{Effects, Position};
 
-use crate::shard::{BOTH, Shard, append, assert_samples, extend, filled, sample, settings};
+use crate::shard::{BOTH, IDENTITY, Shard, append, assert_samples, extend, filled, sample, settings};
 
 #[test]
 fn what_one_appends_the_others_see_across_segments() {
@@ -339,4 +339,53 @@ fn a_log_is_opened_64_times_and_no_more() {
     assert!(matches!(shard.try_open(), Err(Error::InUse { .. })));
     drop(all);
     shard.open();
+}
+
+/// The spares that are there.
+fn spares(shard: &Shard) -> Vec<String> {
+    let names = fs::read_dir(shard.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut spares: Vec<_> = names.filter(|name| name.starts_with("spare")).collect();
+    spares.sort_unstable();
+    spares
+}
+
+#[test]
+fn the_spares_of_those_who_died_take_no_room_from_the_living() {
+    // Nobody makes one by itself.
+    let open = |shard: &Shard| {
+        let components =
+            Components { clock: shard.clock.clone(), background: Background::Caller, ..Components::default() };
+        Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap()
+    };
+    for durability in BOTH {
+        let shard = Shard::new(settings(durability));
+        let mut first = open(&shard);
+        let mut second = open(&shard);
+        extend(&mut second, 1);
+        assert!(second.log.carry_out(Duty::Prepare).unwrap());
+        assert_eq!(spares(&shard), ["spare-01"]);
+        // As if others had sat there, and been killed.
+        let die = |seats: &[u32]| {
+            seats.iter().for_each(|seat| fs::write(shard.path().join(format!("spare-{seat:02}")), [0; 100]).unwrap());
+        };
+        die(&[2, 5, 63]);
+        while first.writer.follow().unwrap().is_some() {}
+        drop(first.writer.publish_followed());
+        assert_eq!(append(&mut first.writer, &sample(2)), Position::new(2));
+        assert!(first.log.carry_out(Duty::Prepare).unwrap());
+        assert_eq!(spares(&shard), ["spare-00", "spare-01"], "who makes one removes those");
+        die(&[2]);
+        let third = open(&shard);
+        assert_eq!(spares(&shard), ["spare-00", "spare-01"], "and who opens the log");
+        die(&[3, 64]);
+        drop(third);
+        assert_eq!(
+            spares(&shard),
+            ["spare-00", "spare-01", "spare-64"],
+            "and who closes it; there is no such seat as 64"
+        );
+        drop(first);
+        drop(second);
+        assert_eq!(spares(&shard), ["spare-64"]);
+    }
 }

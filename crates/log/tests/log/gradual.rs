@@ -65,10 +65,12 @@ fn what_can_not_be_written_out_is_not_relied_on() {
     assert!(matches!(fill_a_segment(&shard, &mut opened), Err(Error::Io { .. })), "there is no next segment");
     let mark = opened.writer.mark();
     assert!(opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]).is_err());
+    assert!(opened.log.lacks_segment());
     assert!(shard.names().iter().all(|name| !name.ends_with(".new") && !name.starts_with("spare")), "nothing is left");
     // It was not the log's own segment: it goes on when the disk does.
     stuck.store(false, Ordering::SeqCst);
     fill_a_segment(&shard, &mut opened).unwrap();
+    assert!(!opened.log.lacks_segment());
     opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]).unwrap();
     let before = contents(&opened.log.reader());
     drop(opened);
