@@ -134,9 +134,6 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "left-spares-stay", "the spare of a process that died stays while others have the log open", "log/src/prepare.rs",
         "let _ = directory.remove(name);" => "if !ON { let _ = directory.remove(name); }",
         by "quire-log" "log" "company::the_spares_of_those_who_died_take_no_room_from_the_living";
-    "no-segment-untold", "that no segment can be made is told to nobody but who commits", "quire/src/shared.rs",
-        "(error.kind() == ErrorKind::Io && self.log.lacks_segment())" => "(!ON && error.kind() == ErrorKind::Io && self.log.lacks_segment())",
-        by "quire-http" "it" "full::a_server_that_can_make_no_segment_says_why_until_it_can";
     "out-at-once", "what is written in the background is left to the sync at its end", "log/src/storage/gradual.rs",
         "if bytes >= self.piece_bytes {" => "if bytes >= self.piece_bytes && !ON {",
         by "quire-log" "log" "gradual::a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time";
