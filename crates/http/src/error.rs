@@ -104,11 +104,6 @@ impl Problem {
         Problem::new((StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding"), message)
     }
 
-    /// The problem that an error of this kind is.
-    pub(crate) fn of_kind(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Problem::new(of_error(kind), message)
-    }
-
     pub(crate) fn stalled(message: impl Into<String>) -> Self {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stalled"), message)
     }
@@ -142,7 +137,7 @@ impl Problem {
 
 impl From<quire::Error> for Problem {
     fn from(error: quire::Error) -> Self {
-        Problem::of_kind(error.kind(), error.to_string())
+        Problem::new(of_error(error.kind()), error.to_string())
     }
 }
 

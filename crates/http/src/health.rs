@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::{Duty, ErrorKind, Failing};
+use quire::{Duty, ErrorKind};
 use serde::Serialize;
 
 use crate::answer::Answer;
@@ -20,7 +20,8 @@ const DAMAGE_MAX: usize = 16;
 
 #[derive(Debug, Serialize)]
 struct Health {
-    /// `no_space` when a commit that takes room was refused and none was taken since: what frees some still is. Otherwise `damaged` when
+    /// `no_space` when a commit that takes room was refused and none was taken since: what frees some still is. `no_segment` when it was
+    /// refused because the segment that it needed could not be made for another reason. Otherwise `damaged` when
     /// something of the log was found not to be as it was written: all else is served. Otherwise `ok`.
     status: &'static str,
     version: &'static str,
@@ -42,15 +43,12 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Proble
     app.database.check()?;
     let durability = app.database.durability().to_string();
     let prepare = app.database.failing().into_iter().find(|failing| failing.duty == Duty::Prepare);
-    if let Some(Failing { kind: kind @ ErrorKind::Io, message, .. }) = prepare {
-        return Err(Problem::of_kind(kind, message));
-    }
-    let is_full = prepare.is_some();
     let damaged: Vec<_> = app.database.damage().iter().take(DAMAGE_MAX).map(ToString::to_string).collect();
-    let status = match (is_full, damaged.is_empty()) {
-        (true, _) => "no_space",
-        (false, false) => "damaged",
-        (false, true) => "ok",
+    let status = match (prepare.map(|failing| failing.kind), damaged.is_empty()) {
+        (Some(ErrorKind::NoSpace), _) => "no_space",
+        (Some(_), _) => "no_segment",
+        (None, false) => "damaged",
+        (None, true) => "ok",
     };
     let failing = FailingStats::all(&app.database);
     Answer::of(&app.memory, &Health { status, version: env!("CARGO_PKG_VERSION"), durability, failing, damaged })

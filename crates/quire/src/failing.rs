@@ -1,5 +1,6 @@
 //! What is done in the background and fails: nobody waits for it, so nobody would be told.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quire_model::Timestamp;
@@ -26,6 +27,8 @@ pub struct Failing {
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     failing: Mutex<Vec<Failing>>,
+    /// Whether commits fail for want of room, to look at without the lock.
+    lacks_room: AtomicBool,
 }
 
 impl Failures {
@@ -36,6 +39,26 @@ impl Failures {
             Err(error) => self.add(duty, now, error),
         }
         done
+    }
+
+    /// Notes that there is no room for a commit: an operator is to see that, whoever was told.
+    #[cold]
+    pub(crate) fn no_room(&self, now: Timestamp, error: &Error) {
+        self.lacks_room.store(true, Ordering::Relaxed);
+        self.add(Duty::Prepare, now, error);
+    }
+
+    /// Whether there was no room when some was last needed.
+    #[inline]
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.lacks_room.load(Ordering::Relaxed)
+    }
+
+    /// Notes that there is room for commits.
+    #[cold]
+    pub(crate) fn has_room(&self) {
+        self.lacks_room.store(false, Ordering::Relaxed);
+        self.remove(Duty::Prepare);
     }
 
     /// Notes that a duty went well.

@@ -47,8 +47,6 @@ pub(crate) struct Shared {
     pub(crate) pressure: Pressure,
     refusals: AtomicU64,
     failures: Failures,
-    /// Whether the last commit that would have taken room was refused for want of it.
-    is_full: AtomicBool,
     /// What any topic asks of its producers.
     asked: Asked,
     pub(crate) gauging: Gauging,
@@ -128,7 +126,6 @@ impl Shared {
             checkpoints: restored.checkpoints,
             refusals: AtomicU64::new(0),
             failures: Failures::default(),
-            is_full: AtomicBool::new(false),
             asked,
             gauging: Gauging::default(),
         };
@@ -253,24 +250,20 @@ impl Shared {
         Ok(Some(decided))
     }
 
-    /// Notes whether there is room for what is committed: an operator is to see that there is none, whoever was told.
+    /// Notes whether there is room for what is committed.
     fn note_room(&self, now: Timestamp, commands: &Commands<'_, '_>, decided: &Result<Decided>) {
         match decided {
-            Err(error)
-                if error.kind() == ErrorKind::NoSpace
-                    || (error.kind() == ErrorKind::Io && self.log.lacks_segment()) =>
-            {
-                self.is_full.store(true, Ordering::Relaxed);
-                self.failures.add(Duty::Prepare, now, error);
+            Err(error) => {
+                let lacks_segment = error.kind() == ErrorKind::Io && self.log.lacks_segment();
+                if lacks_segment || error.kind() == ErrorKind::NoSpace {
+                    self.failures.no_room(now, error);
+                }
             }
             // What frees room is taken as long as there is any, and a refusal takes none.
-            Ok(decided)
-                if self.is_full.load(Ordering::Relaxed) && decided.verdict.is_ok() && !commands.free_space() =>
-            {
-                self.is_full.store(false, Ordering::Relaxed);
-                self.failures.remove(Duty::Prepare);
+            Ok(decided) if self.failures.lacks_room() && decided.verdict.is_ok() && !commands.free_space() => {
+                self.failures.has_room();
             }
-            _ => {}
+            Ok(_) => {}
         }
     }
 

@@ -84,9 +84,10 @@ fn a_server_that_can_make_no_segment_says_why_until_it_can() {
     let refused = (0..100).find(|_| served.ask("POST", "/v1/commit", &append.to_string()).status != 200);
     assert!(refused.is_some(), "segments of 64 KiB took all of it without a new file");
     served.fails("POST", "/v1/commit", &append.to_string(), 500, "io");
-    let said = served.fails("GET", "/healthz", "", 500, "io");
-    assert!(said["message"].as_str().is_some_and(|message| message.contains("spare-00")), "{said}");
-    assert_eq!(served.read("/v1/stats")["failing"][0]["duty"], "prepare");
+    let health = served.read("/healthz");
+    assert_eq!((&health["status"], &health["failing"][0]["duty"]), (&json!("no_segment"), &json!("prepare")));
+    let said = health["failing"][0]["message"].as_str().expect("it says what is wrong");
+    assert!(said.contains("spare-00"), "{said}");
     small.is_broken.store(false, Ordering::SeqCst);
     served.write("/v1/commit", append);
     assert_eq!(served.read("/healthz")["status"], "ok");

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Background, Components, Durability, Error, Log, Opened, Settings};
+use quire_log::{Background, Components, Durability, Duty, Error, Log, Opened, Settings};
 
 use crate::shard::{IDENTITY, Item, Shard, contents, settings, try_append};
 use crate::storage::Dying;
@@ -32,6 +32,11 @@ fn fill_a_segment(shard: &Shard, opened: &mut Opened) -> Result<(), Error> {
         opened.log.wait(appended)?;
     }
     Ok(())
+}
+
+/// Whether anything is there that no log needs, but for the spare of the one that is open.
+fn is_littered(shard: &Shard) -> bool {
+    shard.names().iter().any(|name| name.ends_with(".new") || name.starts_with("spare"))
 }
 
 fn segments(shard: &Shard) -> usize {
@@ -66,7 +71,7 @@ fn what_can_not_be_written_out_is_not_relied_on() {
     let mark = opened.writer.mark();
     assert!(opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]).is_err());
     assert!(opened.log.lacks_segment());
-    assert!(shard.names().iter().all(|name| !name.ends_with(".new") && !name.starts_with("spare")), "nothing is left");
+    assert!(!is_littered(&shard), "nothing is left");
     // It was not the log's own segment: it goes on when the disk does.
     stuck.store(false, Ordering::SeqCst);
     fill_a_segment(&shard, &mut opened).unwrap();
@@ -77,4 +82,37 @@ fn what_can_not_be_written_out_is_not_relied_on() {
     let again = shard.open();
     assert_eq!(contents(&again.log.reader()), before);
     assert_eq!(again.checkpoint.map(|checkpoint| checkpoint.mark), Some(mark));
+}
+
+#[test]
+fn a_crash_between_any_two_pieces_leaves_all_that_was_kept() {
+    for step in 0.. {
+        let shard = shard();
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let mut opened = open(&shard, Dying::after(Arc::clone(&left)));
+        fill_a_segment(&shard, &mut opened).unwrap();
+        let kept = contents(&opened.log.reader());
+        let mark = opened.writer.mark();
+        left.store(step, Ordering::SeqCst);
+        // The next spare, and a checkpoint.
+        let made = opened.log.carry_out(Duty::Prepare);
+        let saved = opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]);
+        // The disk is dead when the process is: it removes nothing.
+        let is_done = left.load(Ordering::SeqCst) > 0;
+        drop(opened);
+        let again = shard.open();
+        assert_eq!(contents(&again.log.reader()), kept, "step {step}");
+        // It may be there, too, when it was not said to be.
+        assert!(again.checkpoint.as_ref().is_some_and(|there| there.mark == mark) || saved.is_err(), "step {step}");
+        drop(again);
+        assert!(!is_littered(&shard), "step {step}");
+        if is_done {
+            assert!(made.unwrap(), "it was called for");
+            assert!(
+                step > 2 * (SEGMENT_BYTES + CHECKPOINT_BYTES as u64) as i64 / (256 << 10),
+                "more steps than pieces"
+            );
+            break;
+        }
+    }
 }
