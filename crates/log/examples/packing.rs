@@ -1,7 +1,7 @@
 //! What packing does to a log of JSON records, in bytes and in time: `cargo run --release -p quire-log --example packing -- DIR`.
 //!
 //! For records of two sizes it appends as many as fill four segments of 64 MiB, compacts them as they are and packed, and reads. The
-//! numbers of docs/decisions/0020-compacted-segments-are-packed-in-frames.md come from it.
+//! numbers of docs/decisions/0020-packed-segments.md come from it.
 
 use std::error::Error;
 use std::hint::black_box;

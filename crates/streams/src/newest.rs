@@ -10,7 +10,7 @@
 //! older record of the key has then had that time to read that it is gone. From when on it may go stands in its batch (KIP-534).
 //!
 //! Memory is bounded: with more keys than fit, a look takes in a share of them, by their hashes, and the next one another. What
-//! is not known stays. See `docs/decisions/0014-compaction-by-key-rewrites-batches.md`.
+//! is not known stays. See `docs/decisions/0014-key-compaction-of-topics.md`.
 
 use alloc::vec::Vec;
 
