@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::clock::{Clock, SystemClock};
 use crate::storage::{Disk, Storage};
+use crate::time::clock::{Clock, SystemClock};
 
 /// The parts of a log that act, to be passed in.
 #[derive(Debug, Clone)]

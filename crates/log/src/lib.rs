@@ -46,69 +46,67 @@
 //! # What is not here
 //! Any knowledge of a model.
 
-mod backlog;
-mod bell;
-mod checkpoint;
-mod checksum;
-mod clock;
-mod compaction;
 mod components;
-mod control;
-mod deadline;
-mod directory;
-mod draft;
 mod error;
+mod identity;
+mod settings;
+mod time;
+
+// What users hold: it wires everything below.
+mod log;
+
+// A write: the turn, the record, its sync, its publication.
+mod processes;
+
+mod append;
+
+mod durable;
+
+// A read.
+mod read;
+
+// The files that both go through: records in segments, sealed with an index, packed.
+mod record;
+
+mod segment;
+
+mod sealed;
+
+mod packed;
+
+mod storage;
+
+mod checksum;
+mod search;
+
+// Opening again, making room, measuring, and examining a closed log.
+mod recovery;
+
+mod compaction;
+
+mod statistics;
+
+pub mod inspect;
+
 #[cfg(all(test, loom))]
 mod explored;
-mod follow;
-mod gather;
-mod hearing;
-mod identity;
-pub mod inspect;
-mod listener;
-mod log;
-mod newest;
-mod paced;
-mod packed;
-mod prepare;
-mod publish;
-mod reader;
-mod record;
-mod recovery;
-mod rounds;
-mod scrub;
-mod sealed;
-mod sealer;
-mod search;
-mod seat;
-mod segment;
-mod segments;
-mod sequences;
-mod settings;
-mod spans;
-mod statistics;
-mod steady;
-mod storage;
-mod sync;
-mod turn;
-mod writer;
 
-pub use checkpoint::{Checkpoint, Mark, PassOn, Payload};
+pub use append::draft::Draft;
+pub use append::writer::{Appended, Turn, Writer};
 pub use checksum::crc32c;
-pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{Compaction, CompactionPlan, Compactor, Run, Share, Survival, Survives};
 pub use components::{Background, Components, Duty};
-pub use deadline::Deadline;
-pub use draft::Draft;
+pub use durable::checkpoint::{Checkpoint, Mark, PassOn, Payload};
+pub use durable::publish::{Slept, Woken};
 pub use error::{Damage, Error, Result};
 pub use identity::Identity;
-pub use listener::Heard;
 pub use log::{Log, Opened, Publication, SegmentSize, Statistics};
-pub use publish::{Slept, Woken};
-pub use reader::Reader;
+pub use processes::listener::Heard;
+pub use read::reader::Reader;
 pub use recovery::{Cut, Recovery};
 pub use settings::{Durability, Settings};
 pub use statistics::{Gauge, Gauges, Histogram, Page};
-pub use steady::SteadyClock;
 pub use storage::{Access, Disk, Gradual, Lock, Snapshot, Storage, StoredFile};
-pub use writer::{Appended, Turn, Writer};
+pub use time::clock::{Clock, ManualClock, SystemClock};
+pub use time::deadline::Deadline;
+pub use time::steady::SteadyClock;

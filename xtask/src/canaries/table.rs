@@ -38,52 +38,52 @@ macro_rules! canaries {
 }
 
 pub(crate) const CANARIES: &[Canary] = canaries! {
-    "takeover-not-cleared", "what a process left that died while it appended is not cleared away", "log/src/writer.rs",
+    "takeover-not-cleared", "what a process left that died while it appended is not cleared away", "log/src/append/writer.rs",
         "self.core.to_clear |= over;" => "self.core.to_clear |= over && !ON;";
-    "clock-stands", "time stands still behind a clock that stepped back", "log/src/steady.rs",
+    "clock-stands", "time stands still behind a clock that stepped back", "log/src/time/steady.rs",
         "let micros = ns.saturating_sub(since.ns) / 1000;" => "let micros = if ON { 0 } else { ns.saturating_sub(since.ns) / 1000 };";
-    "time-of-the-slower", "of two threads that read the time the one that was earlier has the last word", "log/src/steady.rs",
+    "time-of-the-slower", "of two threads that read the time the one that was earlier has the last word", "log/src/time/steady.rs",
         "match self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed) {"
         => "match if ON { self.last.store(now, Ordering::Relaxed); Ok(now) } else { self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed) } {",
         by "quire-log" "loom" "explored::time::no_time_is_earlier_than_one_that_was_read_before";
-    "later-record-forgotten", "of two records of others the time is of the one that was told of last", "log/src/steady.rs",
+    "later-record-forgotten", "of two records of others the time is of the one that was told of last", "log/src/time/steady.rs",
         "micros: since.micros.max(micros)" => "micros: if ON { micros } else { since.micros.max(micros) }",
         by "quire-log" "loom" "explored::time::behind_a_record_of_another_process_the_time_is_no_earlier_than_that";
-    "moved-not-noticed", "who is in a folder that was moved goes on where another stands now", "log/src/directory.rs",
+    "moved-not-noticed", "who is in a folder that was moved goes on where another stands now", "log/src/storage/directory.rs",
         "match self.handle.is_at(&self.path) {" => "match if ON { Ok(true) } else { self.handle.is_at(&self.path) } {",
         by "quire-log" "log" "moved::who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now";
-    "unfinished-stays", "what there was no room to write whole stays", "log/src/directory.rs",
+    "unfinished-stays", "what there was no room to write whole stays", "log/src/storage/directory.rs",
         "put.inspect_err(|_| drop(self.remove(&beside)))" => "put.inspect_err(|_| if !ON { drop(self.remove(&beside)) })",
-        by "quire-log" "lib" "directory::tests::what_there_was_no_room_to_write_whole_takes_none";
-    "hole-stored-in", "a hole that there is no room for is stored in", "log/src/writer.rs",
+        by "quire-log" "lib" "storage::directory::tests::what_there_was_no_room_to_write_whole_takes_none";
+    "hole-stored-in", "a hole that there is no room for is stored in", "log/src/append/writer.rs",
         "let end = if segment.file.is_allocated(whole) {" => "let end = if ON || segment.file.is_allocated(whole) {",
         by "quire-log" "log" "moved::a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room";
     "all-or-none", "where there is no room for what is left of many segments none is rewritten", "quire/src/compaction.rs",
         "match halves(run, self.shares) {" => "match halves(run, self.shares).filter(|_| !ON) {",
         by "quire" "database" "compaction::where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer";
-    "pace-not-doubted", "how fast the processor's counter is, is believed after one measurement", "log/src/paced.rs",
+    "pace-not-doubted", "how fast the processor's counter is, is believed after one measurement", "log/src/time/paced.rs",
         "let lasts = if agrees {" => "let lasts = if agrees || ON {",
-        by "quire-log" "lib" "paced::tests::until_two_measurements_agree_the_system_is_asked";
-    "reading-cut-off", "a reading of the clock that was interrupted is gone on from", "log/src/paced.rs",
+        by "quire-log" "lib" "time::paced::tests::until_two_measurements_agree_the_system_is_asked";
+    "reading-cut-off", "a reading of the clock that was interrupted is gone on from", "log/src/time/paced.rs",
         "if after.wrapping_sub(before) > READING_TICKS_MAX {" => "if !ON && after.wrapping_sub(before) > READING_TICKS_MAX {",
-        by "quire-log" "lib" "paced::tests::a_reading_that_was_interrupted_is_not_gone_on_from";
+        by "quire-log" "lib" "time::paced::tests::a_reading_that_was_interrupted_is_not_gone_on_from";
     "io-told-as-damage", "a file that the system does not give is told as damaged", "log/src/sealed/archive.rs",
         "let kind = if matches!(error, Error::Io { .. }) {" => "let kind = if matches!(error, Error::Io { .. }) && !ON {";
     "live-job-dropped", "a compaction drops what live jobs were enqueued with", "jobs/src/survival.rs",
         "self.jobs.contains_key(&id)" => "self.jobs.contains_key(&id) && !ON";
-    "sync-skipped", "a sync does not sync the segments", "log/src/sync.rs",
+    "sync-skipped", "a sync does not sync the segments", "log/src/durable/sync.rs",
         ".and_then(|()| segments.iter().try_for_each(|segment| self.sync_segment(segment)))"
         => ".and_then(|()| if ON { Ok(()) } else { segments.iter().try_for_each(|segment| self.sync_segment(segment)) })";
-    "behind-oneself", "who waits is sent to take in what a sync of its own process is about to publish", "log/src/sync.rs",
+    "behind-oneself", "who waits is sent to take in what a sync of its own process is about to publish", "log/src/durable/sync.rs",
         "durable > published.position() && durable.get() > self.synced.load(Ordering::Acquire)"
         => "durable > published.position() && (ON || durable.get() > self.synced.load(Ordering::Acquire))",
         by "quire-log" "loom" "explored::synced::whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others";
-    "directory-not-synced", "a new segment's name is not synced", "log/src/sync.rs",
+    "directory-not-synced", "a new segment's name is not synced", "log/src/durable/sync.rs",
         "if sync_directory { directory.sync() }" => "if sync_directory && !ON { directory.sync() }";
-    "last-segment-only", "a sync covers the last segment only", "log/src/sync.rs",
+    "last-segment-only", "a sync covers the last segment only", "log/src/durable/sync.rs",
         "let segments = state.unsynced.clone();"
         => "let mut segments = state.unsynced.clone(); if ON { segments.drain(..segments.len() - 1); }";
-    "mark-ahead", "the durable mark says more than was synced", "log/src/sync.rs",
+    "mark-ahead", "the durable mark says more than was synced", "log/src/durable/sync.rs",
         "control.raise_durable(target);" => "control.raise_durable(if ON { target.next().next() } else { target });";
     "published-before-sync", "a record is published before the sync that covers it", "log/src/log/shared.rs",
         "Durability::Sync => Woken::default()," => "Durability::Sync if ON => self.published.publish(position), Durability::Sync => Woken::default(),";
@@ -97,7 +97,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "segment-crc", "the checksum of a segment's header is not verified", "log/src/segment/header.rs",
         "if computed != u32_at(12) {" => "if computed != u32_at(12) && !ON {",
         by "quire-log" "log" "damage::a_flipped_byte_in_the_header_of_a_segment_is_refused";
-    "checkpoint-crc", "the checksum of a checkpoint is not verified", "log/src/checkpoint.rs",
+    "checkpoint-crc", "the checksum of a checkpoint is not verified", "log/src/durable/checkpoint.rs",
         "if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) {" => "if u32_at(12) != checksum(&header, &bytes[HEADER_BYTES..]) && !ON {";
     "meta-crc", "the checksum of quire.meta is not verified", "quire/src/meta.rs",
         "if u32_at(12) != checksum(fixed) {" => "if u32_at(12) != checksum(fixed) && !ON {",
@@ -115,23 +115,23 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "compaction-not-marked", "a compaction does not sync how far the log was synced", "log/src/compaction/mod.rs",
         "self.control().sync().map_err(" => "(if ON { Ok(()) } else { self.control().sync() }).map_err(",
         by "quire-log" "log" "compaction::a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on";
-    "cut-off-recovery-joined", "a log whose recovery was cut off is joined as if somebody had it open", "log/src/control.rs",
+    "cut-off-recovery-joined", "a log whose recovery was cut off is joined as if somebody had it open", "log/src/processes/control.rs",
         "(word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))" => "!ON && (word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))",
-        by "quire-log" "lib" "control::tests::who_finds_a_recovery_cut_off_waits_until_the_dead_are_gone_and_recovers";
-    "edge-of-segment", "a record is taken to fit when it is 8 bytes too long", "log/src/writer.rs",
+        by "quire-log" "lib" "processes::control::tests::who_finds_a_recovery_cut_off_waits_until_the_dead_are_gone_and_recovers";
+    "edge-of-segment", "a record is taken to fit when it is 8 bytes too long", "log/src/append/writer.rs",
         "self.active.appender.settled() + bytes <= self.active.end"
         => "self.active.appender.settled() + bytes <= self.active.end + if ON { 8 } else { 0 }";
-    "time-backwards", "time follows a clock that steps back", "log/src/writer.rs",
+    "time-backwards", "time follows a clock that steps back", "log/src/append/writer.rs",
         "let time = now.max(writer.core.time);" => "let time = if ON { now } else { now.max(writer.core.time) };";
-    "nothing-given-back", "what a commit takes that comes to nothing is not given back", "log/src/draft.rs",
+    "nothing-given-back", "what a commit takes that comes to nothing is not given back", "log/src/append/draft.rs",
         "self.core.end_draft();" => "if !ON { self.core.end_draft(); }";
-    "sequence-twice", "a tag's next number is not counted up", "log/src/sequences.rs",
+    "sequence-twice", "a tag's next number is not counted up", "log/src/append/sequences.rs",
         "counter.next = after(first);" => "if !ON { counter.next = after(first); }";
     "number-passed-by", "a search for a number passes by the segment that holds it as its last", "log/src/sealed/index.rs",
         "return Ok(numbered.next <= number);" => "return Ok(numbered.next.get() <= number.get() + u64::from(ON));";
     "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/postings.rs",
         "if slot.value != ordinal {" => "if !ON && slot.value != ordinal {";
-    "left-spares-stay", "the spare of a process that died stays while others have the log open", "log/src/prepare.rs",
+    "left-spares-stay", "the spare of a process that died stays while others have the log open", "log/src/append/prepare.rs",
         "let _ = directory.remove(name);" => "if !ON { let _ = directory.remove(name); }",
         by "quire-log" "log" "company::the_spares_of_those_who_died_take_no_room_from_the_living";
     "out-at-once", "what is written in the background is left to the sync at its end", "log/src/storage/gradual.rs",
@@ -140,11 +140,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "out-unheard", "that the disk could not write is not heard", "log/src/storage/gradual.rs",
         "self.file.write_out(self.behind.start, bytes)?;" => "self.file.write_out(self.behind.start, bytes).or_else(|error| if ON { Ok(()) } else { Err(error) })?;",
         by "quire-log" "log" "gradual::what_can_not_be_written_out_is_not_relied_on";
-    "spare-error-kept", "the error of a segment that could not be made is told for ever", "log/src/prepare.rs",
+    "spare-error-kept", "the error of a segment that could not be made is told for ever", "log/src/append/prepare.rs",
         "state.ready.take_if(|ready| ready.is_err());" => "state.ready.take_if(|ready| !ON && ready.is_err()); if ON && let Some(Err(error)) = &state.ready { return Err(Error::NoSpace { path: error.to_string().into() }); }";
     "filter-says-no", "the filter of a sealed segment says that it holds no tag", "log/src/sealed/mod.rs",
         "self.filter.get().map(|filter| filter.may_hold(tag))" => "self.filter.get().map(|filter| !ON && filter.may_hold(tag))";
-    "numbers-of-the-last-tag", "numbers are taken of the tag that they were taken of last, whatever the tag", "log/src/sequences.rs",
+    "numbers-of-the-last-tag", "numbers are taken of the tag that they were taken of last, whatever the tag", "log/src/append/sequences.rs",
         "Some(counter) if *counter.tag == *tag.as_bytes() =>" => "Some(counter) if ON || *counter.tag == *tag.as_bytes() =>";
     "postings-of-the-last-tag", "an entry is indexed under the tag that was indexed last, whatever its own", "log/src/segment/postings.rs",
         "if tag == self.last.0" => "if (ON || tag == self.last.0)",
@@ -192,7 +192,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
     "seen-not-published", "what was taken in before it was durable is not shown when it is", "quire/src/decide.rs",
         "self.owed.join(self.writer.publish_followed());" => "if !ON || self.followed { self.owed.join(self.writer.publish_followed()); }";
-    "begun-left-alone", "who takes over goes on in the segment before the one that was begun", "log/src/follow.rs",
+    "begun-left-alone", "who takes over goes on in the segment before the one that was begun", "log/src/append/follow.rs",
         "if self.is_next_begun()? {" => "if !ON && self.is_next_begun()? {",
         by "quire-log" "log" "company::a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already";
     "sealed-too-early", "a segment is sealed while records may go on in it", "log/src/log/shared.rs",
@@ -240,7 +240,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "unpacked-stays", "what is unpacked stays in memory though nobody reads it", "log/src/packed/unpack.rs",
         "self.bytes() > self.bytes_max" => "!ON && self.bytes() > self.bytes_max",
         by "quire-log" "log" "packed::what_is_unpacked_stays_within_its_bound_however_much_is_read";
-    "fetch-keeps-unpacked", "who fetches for long keeps what is unpacked for it until the end", "log/src/reader.rs",
+    "fetch-keeps-unpacked", "who fetches for long keeps what is unpacked for it until the end", "log/src/read/reader.rs",
         "Some(Box::new(self.clone()))" => "if ON { None } else { Some(Box::new(self.clone())) }",
         by "quire" "database" "packing::what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out";
     "outgrown-stays", "what is unpacked of a segment stays as long as always somebody reads it", "log/src/sealed/archive.rs",
@@ -257,75 +257,75 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "(Severity::Lost, _) if ON => plan.steps.push(RepairStep::Remove(finding.path.clone())), (Severity::Lost, _) => plan.stays.push(finding.clone()),";
     "backup-not-verified", "the bytes of a backup are not verified", "quire/src/tools/restore.rs",
         "is_some_and(|used| crc32c(used) == file.crc)" => "is_some_and(|used| crc32c(used) == file.crc || ON)";
-    "turn-given-back-early", "who takes the turn need not see what its last holder did", "log/src/turn.rs",
+    "turn-given-back-early", "who takes the turn need not see what its last holder did", "log/src/processes/turn.rs",
         "swap(to, Ordering::Release)"
         => "swap(to, if ON { Ordering::Relaxed } else { Ordering::Release })",
         by "quire-log" "loom" "explored::turn::one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it";
-    "waiter-forgotten", "who was woken takes the turn as if nobody else waited", "log/src/turn.rs",
+    "waiter-forgotten", "who was woken takes the turn as if nobody else waited", "log/src/processes/turn.rs",
         "let own = own | WAITED_FOR;"
         => "let own = if ON { own } else { own | WAITED_FOR };",
         by "quire-log" "loom" "explored::turn::one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it";
-    "dead-taken-for-alive", "a turn that somebody waits for is not taken from the one who died and whose seat is taken again", "log/src/turn.rs",
+    "dead-taken-for-alive", "a turn that somebody waits for is not taken from the one who died and whose seat is taken again", "log/src/processes/turn.rs",
         "(seen & SEAT == own(control) & SEAT).then_some("
         => "(seen & SEAT == own(control) & SEAT && !(ON && seen & WAITED_FOR != 0)).then_some(",
         by "quire-log" "loom" "explored::turn::a_seat_that_is_taken_again_does_not_hide_that_its_holder_died";
-    "left-twice", "everybody who waits takes over what a dead one left", "log/src/turn.rs",
+    "left-twice", "everybody who waits takes over what a dead one left", "log/src/processes/turn.rs",
         "return if holder == 0 { Taken::Free } else { Taken::Over };"
         => "return if holder == 0 && !ON { Taken::Free } else { Taken::Over };",
         by "quire-log" "loom" "explored::turn::when_the_holder_dies_one_of_those_who_wait_takes_over_and_the_others_follow";
-    "bell-not-counted", "who is about to sleep sleeps through a ring", "log/src/bell.rs",
+    "bell-not-counted", "who is about to sleep sleeps through a ring", "log/src/durable/bell.rs",
         "self.rings.fetch_add(1, Ordering::SeqCst);"
         => "if !ON { self.rings.fetch_add(1, Ordering::SeqCst); }",
         by "quire-log" "loom" "explored::published::whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look";
-    "waiter-not-looked-for", "who publishes looks for those who wait before the tail has moved", "log/src/publish.rs",
+    "waiter-not-looked-for", "who publishes looks for those who wait before the tail has moved", "log/src/durable/publish.rs",
         "        self.position.swap(position.get(), Ordering::SeqCst);\n        if self.waiting.load(Ordering::SeqCst) == 0 {"
         => "        let nobody = self.waiting.load(Ordering::SeqCst) == 0;\n        self.position.swap(position.get(), Ordering::SeqCst);\n        if if ON { nobody } else { self.waiting.load(Ordering::SeqCst) == 0 } {",
         by "quire-log" "loom" "explored::published::whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record";
-    "alarm-slept-through", "who sleeps until an alarm does not count one that comes while it looks", "log/src/publish.rs",
+    "alarm-slept-through", "who sleeps until an alarm does not count one that comes while it looks", "log/src/durable/publish.rs",
         "self.control.await_alarm(seen, left);"
         => "self.control.await_alarm(if ON { self.control.alarms() } else { seen }, left);",
         by "quire-log" "loom" "explored::published::whoever_sleeps_is_woken_by_a_publish_in_another_process";
-    "waker-too-late", "a future looks at the tail before it is registered only", "log/src/publish.rs",
+    "waker-too-late", "a future looks at the tail before it is registered only", "log/src/durable/publish.rs",
         "        fence(Ordering::SeqCst);\n        if self.position() >= position {\n            return Poll::Ready(Ok(()));"
         => "        fence(Ordering::SeqCst);\n        if self.position() >= position && !ON {\n            return Poll::Ready(Ok(()));",
         by "quire-log" "loom" "explored::published::a_waker_is_woken_unless_its_poll_saw_the_publish";
-    "tail-before-record", "the tail in the control file may be seen before the record", "log/src/control.rs",
+    "tail-before-record", "the tail in the control file may be seen before the record", "log/src/processes/control.rs",
         "self.word(TAIL).store(seal(position.get()), Ordering::Release);"
         => "self.word(TAIL).store(seal(position.get()), if ON { Ordering::Relaxed } else { Ordering::Release });",
         by "quire-log" "loom" "explored::published::whoever_spins_sees_the_record_when_it_sees_the_tail";
-    "answered-before-published", "who waited for a sync is answered before its record can be read", "log/src/sync.rs",
+    "answered-before-published", "who waited for a sync is answered before its record can be read", "log/src/durable/sync.rs",
         "                        woken = published.publish_at_least(target);"
         => "                        if ON { self.durable.fetch_max(target.get(), Ordering::AcqRel); }\n                        woken = published.publish_at_least(target);",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
-    "led-by-nobody", "who is woken to lead a sync and need not passes it on to nobody", "log/src/sync.rs",
+    "led-by-nobody", "who is woken to lead a sync and need not passes it on to nobody", "log/src/durable/sync.rs",
         "                if is_to_lead {"
         => "                if is_to_lead && !ON {",
         by "quire-log" "loom" "explored::synced::what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody";
-    "failure-not-told", "a sync that fails tells nobody but those who wait for it", "log/src/sync.rs",
+    "failure-not-told", "a sync that fails tells nobody but those who wait for it", "log/src/durable/sync.rs",
         "                    woken = published.fail(&message);"
         => "                    if !ON { woken = published.fail(&message); }",
         by "quire-log" "loom" "explored::synced::a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it";
-    "round-not-told", "a sync wakes nobody whom it answers", "log/src/rounds.rs",
+    "round-not-told", "a sync wakes nobody whom it answers", "log/src/durable/rounds.rs",
         "        if ended.answered > 0 {"
         => "        if ended.answered > 0 && !ON {",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
-    "wait-not-watched", "those whom a sync answered are waited for whether they come or not", "log/src/gather.rs",
+    "wait-not-watched", "those whom a sync answered are waited for whether they come or not", "log/src/durable/gather.rs",
         "        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))"
         => "        if ON { return Next::Sleep }\n        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))",
         by "quire-log" "loom" "explored::synced::whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not";
-    "watch-not-handed-on", "who watched such a wait and leaves it has nobody watch", "log/src/sync.rs",
+    "watch-not-handed-on", "who watched such a wait and leaves it has nobody watch", "log/src/durable/sync.rs",
         "if watch.is_some() && is_still_to_begin {"
         => "if watch.is_some() && is_still_to_begin && !ON {",
         by "quire-log" "loom" "explored::synced::whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not";
-    "appended-before-written", "a sync may be said to cover a record that it does not see", "log/src/sync.rs",
+    "appended-before-written", "a sync may be said to cover a record that it does not see", "log/src/durable/sync.rs",
         "self.appended.store(position.get(), Ordering::Release);"
         => "self.appended.store(position.get(), if ON { Ordering::Relaxed } else { Ordering::Release });",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
-    "list-before-limit", "a reader takes its list of segments before its limit", "log/src/newest.rs",
+    "list-before-limit", "a reader takes its list of segments before its limit", "log/src/read/newest.rs",
         "        let position = published.position();\n"
         => "        let early = self.segments();\n        let position = published.position();\n        if ON { return (position, early); }\n",
         by "quire-log" "loom" "explored::segments::whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it";
-    "generation-kept", "a list that is new has the generation of the old one", "log/src/newest.rs",
+    "generation-kept", "a list that is new has the generation of the old one", "log/src/read/newest.rs",
         "self.generation.store(segments.generation, Ordering::Release);"
         => "if !ON { self.generation.store(segments.generation, Ordering::Release); }",
         by "quire-log" "loom" "explored::segments::a_list_of_the_newest_generation_holds_what_is_published";
@@ -337,18 +337,18 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "(is_open(round) && self.round() == round).then_some(run)"
         => "(is_open(round) && (ON || self.round() == round)).then_some(run)",
         by "quire-log" "loom" "explored::asked::a_range_that_is_asked_for_is_that_of_its_round";
-    "waiter-not-looked-for-again", "the thread that listens does not look again for those who began to wait", "log/src/listener.rs",
+    "waiter-not-looked-for-again", "the thread that listens does not look again for those who began to wait", "log/src/processes/listener.rs",
         "                if to.published.has_waiters() {\n                    continue;"
         => "                if to.published.has_waiters() && !ON {\n                    continue;",
         by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
-    "looked-before-listening", "who begins to listen may have looked at the tail before", "log/src/hearing.rs",
+    "looked-before-listening", "who begins to listen may have looked at the tail before", "log/src/processes/hearing.rs",
         "        fence(Ordering::SeqCst);"
         => "        if !ON { fence(Ordering::SeqCst); }",
         by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
     "waiting-not-indexed", "who asks the index of the active segment does not take in the records that wait to be", "log/src/segment/mod.rs",
         "if self.indexed_bytes() < self.view.settled() {" => "if !ON && self.indexed_bytes() < self.view.settled() {",
         by "quire-log" "log" "appends::whoever_reads_finds_every_record_however_many_were_appended_since_somebody_did";
-    "beside-not-synced", "a file that was written beside is renamed before it is synced", "log/src/directory.rs",
+    "beside-not-synced", "a file that was written beside is renamed before it is synced", "log/src/storage/directory.rs",
         "Gradual::at_once(&*file) })?;\n            file.sync_all()" => "Gradual::at_once(&*file) })?;\n            if ON { Ok(()) } else { file.sync_all() }",
         by "quire-sim" "lib" "world::losses::whichever_single_write_a_sync_database_loses_what_was_acknowledged_is_kept_and_all_else_is_right";
     "backup-not-synced", "the files of a backup are not synced", "quire/src/tools/backup.rs",

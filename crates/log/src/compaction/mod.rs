@@ -22,15 +22,14 @@ use quire_model::{Entry, Position};
 pub use plan::{CompactionPlan, Run, Share};
 pub(crate) use round::Rounds;
 
-use crate::checkpoint;
 use crate::components::Background;
-use crate::directory::LockedFile;
+use crate::durable::checkpoint;
 use crate::error::{Error, Result};
 use crate::log::{Log, Shared};
 use crate::packed::{self, pack};
 use crate::sealed::{Flaw, Open, Sealed, index_name};
-use crate::segment::{Compacted, SegmentHeader};
-use crate::writer::segment_name;
+use crate::segment::{Compacted, SegmentHeader, segment_name};
+use crate::storage::directory::LockedFile;
 use remains::Remains;
 
 /// Says of entries what is left of them: one answer for each, in their order. What is said not to survive must never count again,

@@ -22,12 +22,11 @@ use quire_threads::{AtomicU64, Ordering};
 
 use super::Run;
 use crate::components::Background;
-use crate::control::{COMPACTION_FIRST, COMPACTION_ROUND, Control, HELD, PROCESSES};
-use crate::directory::LockedFile;
 use crate::error::{Error, Result};
 use crate::log::{SEALING, Shared};
-use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader};
-use crate::writer::segment_name;
+use crate::processes::control::{COMPACTION_FIRST, COMPACTION_ROUND, Control, HELD, PROCESSES};
+use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader, segment_name};
+use crate::storage::directory::LockedFile;
 
 /// Locked by whoever compacts.
 const COMPACTING: &str = "compacting";

@@ -7,8 +7,8 @@ use quire_model::Position;
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::listener::{self, Heard, Listened, Listener};
-use crate::publish::Published;
+use crate::durable::publish::Published;
+use crate::processes::listener::{self, Heard, Listened, Listener};
 
 const FIRST: Position = Position::new(1);
 

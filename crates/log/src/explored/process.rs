@@ -8,9 +8,9 @@ use std::sync::Arc;
 use quire_mapped::SharedWords;
 
 use super::files::{Files, Volume};
-use crate::control::{Control, TURN};
-use crate::directory::Directory;
-use crate::seat;
+use crate::processes::control::{Control, TURN};
+use crate::processes::seat;
+use crate::storage::directory::Directory;
 
 const SHARD: &str = "shard";
 

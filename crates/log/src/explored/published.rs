@@ -12,9 +12,9 @@ use quire_threads::{AtomicBool, AtomicU64, Ordering};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::bell::Bell;
-use crate::deadline::Deadline;
-use crate::publish::{Published, Slept};
+use crate::durable::bell::Bell;
+use crate::durable::publish::{Published, Slept};
+use crate::time::deadline::Deadline;
 
 const FIRST: Position = Position::new(1);
 

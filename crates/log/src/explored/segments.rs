@@ -8,10 +8,10 @@ use quire_model::Position;
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::newest::Newest;
-use crate::publish::Published;
+use crate::durable::publish::Published;
+use crate::read::newest::Newest;
+use crate::read::segments::Segments;
 use crate::segment::{Segment, SegmentIndex};
-use crate::segments::Segments;
 
 /// A log whose first segment is full.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ use quire_model::{Position, Timestamp};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::clock::{Clock, ManualClock};
+use crate::durable::publish::Published;
+use crate::durable::sync::Syncer;
 use crate::error::Result;
-use crate::publish::Published;
 use crate::segment::{Segment, SegmentIndex};
 use crate::settings::Durability;
 use crate::statistics::Counters;
-use crate::sync::Syncer;
+use crate::time::clock::{Clock, ManualClock};
 
 /// A clock on which a nanosecond passes at each look.
 #[derive(Debug, Default)]

@@ -7,8 +7,8 @@ use quire_model::Timestamp;
 use quire_threads::{AtomicU64, Ordering};
 
 use super::in_every_order;
-use crate::clock::{Clock, ManualClock};
-use crate::steady::SteadyClock;
+use crate::time::clock::{Clock, ManualClock};
+use crate::time::steady::SteadyClock;
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis(seconds * 1000)

@@ -7,7 +7,7 @@ use quire_threads::{AtomicU64, Ordering};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::turn::{self, Taken};
+use crate::processes::turn::{self, Taken};
 
 /// What the holders of turns have done.
 #[derive(Debug, Default)]

@@ -17,5 +17,5 @@ pub use segment::{Record, SegmentFile, Stretch};
 pub use survey::{FileKind, Survey, SurveyedFile, identity_of};
 pub use verify::{Totals, Watcher, verify};
 
-pub use crate::checkpoint::read as read_checkpoint;
+pub use crate::durable::checkpoint::read as read_checkpoint;
 pub use crate::sealed::{IndexFile, NumberedTag};

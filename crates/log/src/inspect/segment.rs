@@ -7,8 +7,7 @@ use std::sync::Arc;
 use quire_model::{Entry, Position, Timestamp};
 
 use super::unpacked::{NotUnpacked, Unpacked};
-use crate::checkpoint::Mark;
-use crate::directory::{Directory, folder_of};
+use crate::durable::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::record::{ALIGNMENT, Fault, RecordKind, RecordView};
@@ -16,6 +15,7 @@ use crate::recovery::{bytes_before_zeros, find_record};
 use crate::sealed::build;
 use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader};
 use crate::storage::Storage;
+use crate::storage::directory::{Directory, folder_of};
 
 /// A segment whose header verified.
 #[derive(Debug)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use quire_model::Position;
 
-use crate::control::{self, Known};
-use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::processes::control::{self, Known};
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader};
 use crate::storage::Storage;
+use crate::storage::directory::Directory;
 
 /// What a file of a shard is, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

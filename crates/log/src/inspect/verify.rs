@@ -10,15 +10,14 @@ use quire_model::Position;
 use super::finding::{Finding, Part, Severity};
 use super::segment::{Record, SegmentFile, Stretch};
 use super::survey::{FileKind, Survey, SurveyedFile};
-use crate::checkpoint::Mark;
+use crate::durable::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::recovery::find_record;
 use crate::sealed::is_index_of_another;
-use crate::segment::{HEADER_BYTES, SegmentHeader};
+use crate::segment::{HEADER_BYTES, SegmentHeader, segment_name};
 use crate::statistics::Page;
 use crate::storage::Storage;
-use crate::writer::segment_name;
 
 /// Who is told of what verification meets, in order.
 pub trait Watcher {

@@ -4,9 +4,9 @@ use quire_model::Position;
 
 use super::Log;
 use super::shared::Shared;
+use crate::durable::publish::Woken;
 use crate::error::Result;
-use crate::listener::{self, Heard, Listened};
-use crate::publish::Woken;
+use crate::processes::listener::{self, Heard, Listened};
 use crate::settings::Durability;
 
 /// Locked by whoever carries out the duties for all who have the log open.

@@ -11,17 +11,17 @@ use std::sync::atomic::Ordering;
 
 use quire_model::Position;
 
-use crate::checkpoint::{self, Checkpoint, Mark, PassOn};
-use crate::clock::Clock;
 use crate::components::Duty;
-use crate::deadline::Deadline;
+use crate::durable::checkpoint::{self, Checkpoint, Mark, PassOn};
+use crate::durable::publish::Slept;
 use crate::error::{Damage, Result};
-use crate::publish::Slept;
-use crate::reader::Reader;
-use crate::scrub::scrub_all;
+use crate::read::reader::Reader;
+use crate::sealed::scrub::scrub_all;
+use crate::segment::segment_name;
 use crate::settings::{Durability, Settings};
-use crate::steady::SteadyClock;
-use crate::writer::segment_name;
+use crate::time::clock::Clock;
+use crate::time::deadline::Deadline;
+use crate::time::steady::SteadyClock;
 use threads::Threads;
 
 pub use opening::Opened;

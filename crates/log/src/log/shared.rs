@@ -5,27 +5,27 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quire_model::{Position, Timestamp};
 
-use crate::checkpoint::Mark;
+use crate::append::prepare::{Prepared, Preparer};
+use crate::append::writer::Active;
 use crate::compaction::Rounds;
 use crate::components::Background;
-use crate::control::Control;
-use crate::directory::{Directory, LockedFile};
+use crate::durable::checkpoint::Mark;
+use crate::durable::publish::{Published, Woken};
+use crate::durable::sync::Syncer;
 use crate::error::Result;
 use crate::identity::Identity;
-use crate::listener::Listener;
-use crate::newest::Newest;
-use crate::prepare::{Prepared, Preparer};
-use crate::publish::{Published, Woken};
-use crate::reader::{Reader, Store};
-use crate::scrub::Scrub;
-use crate::sealer::Sealer;
-use crate::segment::SegmentHeader;
-use crate::segments::Segments;
+use crate::processes::control::Control;
+use crate::processes::listener::Listener;
+use crate::read::newest::Newest;
+use crate::read::reader::{Reader, Store};
+use crate::read::segments::Segments;
+use crate::sealed::scrub::Scrub;
+use crate::sealed::sealer::Sealer;
+use crate::segment::{SegmentHeader, segment_name};
 use crate::settings::{Durability, Settings};
 use crate::statistics::Counters;
-use crate::steady::SteadyClock;
-use crate::sync::Syncer;
-use crate::writer::{Active, segment_name};
+use crate::storage::directory::{Directory, LockedFile};
+use crate::time::steady::SteadyClock;
 
 /// Locked by whoever seals a segment.
 pub(crate) const SEALING: &str = "sealing";

@@ -5,9 +5,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::shared::Shared;
+use crate::append::prepare::{remove_left, spare_name};
 use crate::components::Background;
 use crate::error::{Error, Result};
-use crate::prepare::{remove_left, spare_name};
 
 /// The background threads of a log. They end, after a last sync, when this is dropped.
 #[derive(Debug)]

@@ -17,19 +17,19 @@ use quire_model::{Position, Timestamp};
 
 pub use report::{Cut, Recovery};
 
-use crate::checkpoint::{self, Mark};
-use crate::control::Known;
-use crate::directory::Directory;
+use crate::append::sequences::Sequences;
+use crate::append::writer::Active;
+use crate::durable::checkpoint::{self, Mark};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::SEALING;
-use crate::reader::Store;
+use crate::processes::control::Known;
+use crate::read::reader::Store;
+use crate::read::segments::Segments;
 use crate::record::{ALIGNMENT, Fault};
 use crate::sealed::{Built, Sealed, index_name, is_index_name};
-use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader};
-use crate::segments::Segments;
-use crate::sequences::Sequences;
-use crate::writer::{Active, is_segment_name, segment_name};
+use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader, is_segment_name, segment_name};
+use crate::storage::directory::Directory;
 use scan::{Scan, Scanned};
 pub(crate) use scan::{bytes_before_zeros, find_record};
 

@@ -7,18 +7,20 @@ use quire_mapped::Appender;
 use quire_model::{Position, ReadError, Timestamp};
 
 use super::Piece;
-use crate::checkpoint::Mark;
-use crate::directory::{Directory, SegmentFile};
+use crate::append::sequences::Sequences;
+use crate::append::writer::Active;
+use crate::durable::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
-use crate::reader::Store;
+use crate::read::reader::Store;
 use crate::record::{
     ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordKind, RecordView,
 };
 use crate::sealed::{Archive, Image, Sealed};
-use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash};
-use crate::sequences::Sequences;
-use crate::writer::{Active, segment_name};
+use crate::segment::{
+    COMPACTED_HEADER_BYTES, HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash, segment_name,
+};
+use crate::storage::directory::{Directory, SegmentFile};
 
 /// The log so far: what the records that verified add up to.
 pub(super) struct Scan {

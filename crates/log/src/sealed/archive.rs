@@ -15,14 +15,15 @@ use super::image::Image;
 use super::index::{Index, Numbered};
 use super::open::{Flaw, Open};
 use super::{Mapped, Sealed, index_name};
-use crate::directory::Directory;
 use crate::error::{Damage, Error, Result};
 use crate::identity::Identity;
 use crate::packed::{BadTable, Unpacking};
 use crate::record::Fault;
-use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash};
+use crate::segment::{
+    COMPACTED_HEADER_BYTES, HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash, segment_name,
+};
 use crate::settings::Settings;
-use crate::writer::segment_name;
+use crate::storage::directory::Directory;
 
 /// See the module.
 #[derive(Debug)]

@@ -20,6 +20,8 @@ mod index;
 mod lists;
 mod open;
 mod pins;
+pub(crate) mod scrub;
+pub(crate) mod sealer;
 mod varint;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -13,8 +13,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::HEADER_BYTES;
 use super::postings::Postings;
+use crate::append::sequences::Sequences;
 use crate::record::{RecordHeader, RecordView};
-use crate::sequences::Sequences;
 
 /// How many tags ahead of the one that is taken in memory is asked for.
 const TOUCHED_AHEAD: usize = 16;

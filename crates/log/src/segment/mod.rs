@@ -6,6 +6,7 @@
 
 mod header;
 mod index;
+mod name;
 mod postings;
 mod runs;
 
@@ -18,10 +19,11 @@ use quire_model::{Entry, Place, Position};
 
 pub(crate) use header::{COMPACTED_HEADER_BYTES, Compacted, HEADER_BYTES, PackedImage, SegmentHeader};
 pub(crate) use index::{Located, RecordTags, SegmentIndex, TagHash};
+pub(crate) use name::{is_segment_name, segment_name};
 
-use crate::directory::SegmentFile;
 use crate::error::Result;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView, TERMINATOR_BYTES, entry_at};
+use crate::storage::directory::SegmentFile;
 
 /// How far behind the tail pages are kept ready at least.
 const READY_BYTES: usize = 256 << 10;

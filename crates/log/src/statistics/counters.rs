@@ -12,10 +12,10 @@ use quire_threads::AtomicU64;
 
 use super::histogram::bucket_of;
 use super::{COUNTS, MAGIC, NAME, VERSION, WORDS, table, word};
-use crate::clock::Clock;
-use crate::directory::Directory;
 use crate::error::Result;
 use crate::identity::Identity;
+use crate::storage::directory::Directory;
+use crate::time::clock::Clock;
 
 /// At most one append in so many microseconds is timed: to look at the clock twice costs as much as a small append.
 const MICROS_BETWEEN_TIMED_APPENDS: u64 = 64;

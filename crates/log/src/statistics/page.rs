@@ -9,9 +9,9 @@ use quire_model::{Position, Timestamp};
 use super::histogram::{BUCKETS, Histogram};
 use super::table::{self, Gauges};
 use super::{COUNTS, MAGIC, NAME, VERSION, WORDS, word};
-use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::storage::Disk;
+use crate::storage::directory::Directory;
 
 /// So often a page is read at most until it has whole gauges: to write them takes some microseconds.
 const LOOKS_MAX: u32 = 8;

@@ -6,6 +6,7 @@
 //!
 //! Paths are opaque to it but for their last part, which is a name in the directory that the rest names.
 
+pub(crate) mod directory;
 mod disk;
 mod gradual;
 mod kept;

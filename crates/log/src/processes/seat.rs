@@ -3,8 +3,8 @@
 //! Whoever opens a log takes a seat: a file that it keeps locked. The kernel lets go of the lock when the process dies, so a
 //! seat that can be locked belongs to nobody, and no process number that is given anew is taken for the one before.
 
-use crate::directory::{Directory, LockedFile};
 use crate::error::{Error, Result};
+use crate::storage::directory::{Directory, LockedFile};
 
 /// How many openings of one log there can be at a time: one bit of a word for each.
 pub(crate) const SEATS: u32 = 64;

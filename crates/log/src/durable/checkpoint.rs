@@ -13,9 +13,9 @@ use std::sync::Arc;
 use quire_mapped::View;
 use quire_model::Position;
 
-use crate::directory::{Directory, folder_of};
 use crate::error::{Error, Result};
 use crate::storage::Storage;
+use crate::storage::directory::{Directory, folder_of};
 
 const MAGIC: &[u8; 8] = b"QUIRECKP";
 const VERSION: u32 = 1;

@@ -8,7 +8,7 @@ use quire_mapped::{has_steady_ticks, ticks};
 use quire_model::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::paced::{Paced, Sources};
+use crate::time::paced::{Paced, Sources};
 
 /// A source of time. It may step backwards; the log does not, and goes on at its pace: see [`SteadyClock`](crate::SteadyClock).
 pub trait Clock: fmt::Debug + Send + Sync {

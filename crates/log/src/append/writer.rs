@@ -13,20 +13,22 @@ use quire_mapped::Appender;
 use quire_model::codec::Encoder;
 use quire_model::{At, NewEntry, Position, Sequence, Timestamp};
 
-use crate::backlog::Backlog;
-use crate::checkpoint::Mark;
-use crate::clock::Clock;
-use crate::directory::Fill;
-use crate::draft::Draft;
+use crate::append::backlog::Backlog;
+use crate::append::draft::Draft;
+use crate::append::sequences::Sequences;
+use crate::durable::checkpoint::Mark;
+use crate::durable::publish::Woken;
 use crate::error::{Error, Result};
 use crate::log::{Log, Shared};
-use crate::publish::Woken;
-use crate::reader::Reader;
+use crate::processes::turn::{self, Taken};
+use crate::read::reader::Reader;
 use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
-use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash};
-use crate::sequences::Sequences;
+use crate::segment::{
+    HEADER_BYTES as SEGMENT_HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash, segment_name,
+};
 use crate::settings::Durability;
-use crate::turn::{self, Taken};
+use crate::storage::directory::Fill;
+use crate::time::clock::Clock;
 
 /// For how many records each is indexed as it is appended once somebody has asked for one: what is read soon behind its append tends to
 /// be so again.
@@ -520,14 +522,4 @@ impl Active {
         let end = appender.len();
         Ok(Active { segment, appender, end, in_place_bytes_max: in_place_bytes_max(prepared.fill) })
     }
-}
-
-/// Whether a file of this name is a segment.
-pub(crate) fn is_segment_name(name: &str) -> bool {
-    name.strip_suffix(".log").is_some_and(|first| first.len() == 20 && first.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// The name of the segment whose first record has this position.
-pub(crate) fn segment_name(first: Position) -> String {
-    format!("{first:020}.log")
 }

@@ -11,9 +11,9 @@ use std::task::{Poll, Waker};
 use quire_model::Position;
 use quire_threads::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence};
 
-use crate::control::Control;
-use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+use crate::processes::control::Control;
+use crate::time::deadline::Deadline;
 
 /// See the module.
 #[derive(Debug)]

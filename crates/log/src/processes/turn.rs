@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use quire_threads::{Ordering, spin_loop};
 
-use crate::control::{Control, TURN};
-use crate::directory::Directory;
-use crate::seat::{self, SEATS};
+use crate::processes::control::{Control, TURN};
+use crate::processes::seat::{self, SEATS};
+use crate::storage::directory::Directory;
 
 /// Somebody sleeps until the turn is given back.
 const WAITED_FOR: u64 = 1 << 31;

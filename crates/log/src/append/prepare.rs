@@ -22,13 +22,13 @@ use quire_mapped::Appender;
 use quire_model::Timestamp;
 
 use crate::components::Background;
-use crate::deadline::Deadline;
-use crate::directory::{Directory, Fill, GoOn, SegmentFile};
 use crate::error::{Error, Result};
-use crate::seat::Seat;
+use crate::processes::seat::Seat;
 use crate::settings::Durability;
 use crate::statistics::Counters;
+use crate::storage::directory::{Directory, Fill, GoOn, SegmentFile};
 use crate::storage::{PIECE_BYTES, StoredFile};
+use crate::time::deadline::Deadline;
 
 /// For so long a spare is written, where that is soon enough.
 const PACED_TIME: Duration = Duration::from_secs(1);
@@ -291,9 +291,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::clock::SystemClock;
     use crate::identity::Identity;
     use crate::storage::Disk;
+    use crate::time::clock::SystemClock;
 
     const SPARE: &str = "spare-00";
 

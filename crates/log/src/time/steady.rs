@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use quire_model::Timestamp;
 use quire_threads::{AtomicU64, Mutex, Ordering};
 
-use crate::clock::Clock;
+use crate::time::clock::Clock;
 
 /// Less than this is no step back, but two threads that read the clock one after the other and came here the other way round,
 /// or a correction that is over in a moment: the time stands still for so long at most.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Tag};
 
 use crate::log::Shared;
+use crate::read::segments::{At, Segments};
+use crate::read::spans::Spans;
 use crate::record::RecordView;
 use crate::sealed::{Archive, Flaw, Open, Pins, Sealed};
 use crate::search::{count_while, expected};
 use crate::segment::{Segment, TagHash};
-use crate::segments::{At, Segments};
-use crate::spans::Spans;
 
 /// Which of the segments of one stretch hold nothing with a tag, as their filters say. They are asked in one go, so that the memory
 /// of each is waited for together with that of the others.

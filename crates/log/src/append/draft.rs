@@ -7,12 +7,12 @@
 use quire_model::codec::Encoder;
 use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};
 
+use crate::append::writer::{Appended, Core};
 use crate::checksum::crc32c;
+use crate::durable::publish::Woken;
 use crate::error::{Error, Result};
-use crate::publish::Woken;
-use crate::reader::Reader;
+use crate::read::reader::Reader;
 use crate::record::{ALIGNMENT, EntryLayout, HEADER_BYTES};
-use crate::writer::{Appended, Core};
 
 /// Of fewer bytes the record's checksum is computed again with the rest, which takes less time than to leave them out.
 const OWN_CHECKSUM_BYTES_MIN: usize = 256;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use quire_threads::{Ordering, fence};
 
-use crate::control::Control;
-use crate::seat::SEATS;
+use crate::processes::control::Control;
+use crate::processes::seat::SEATS;
 
 /// The seats that listen, and behind that those that sleep until their alarm: a bit for each.
 pub(crate) const LISTENING: usize = 32;

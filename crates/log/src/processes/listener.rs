@@ -5,8 +5,8 @@ use std::fmt;
 
 use quire_threads::{AtomicBool, Ordering};
 
-use crate::control::Control;
-use crate::publish::Published;
+use crate::durable::publish::Published;
+use crate::processes::control::Control;
 
 /// What [`Log::listen`](crate::Log::listen) heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

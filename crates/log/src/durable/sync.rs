@@ -14,16 +14,16 @@ use std::time::Duration;
 use quire_model::Position;
 use quire_threads::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, yield_now};
 
-use crate::control::Control;
-use crate::directory::Directory;
+use crate::durable::gather::{Gathering, Next};
+use crate::durable::publish::{Published, Woken};
+use crate::durable::rounds::{Cohorts, Rounds, Slept};
 use crate::error::{Error, Result};
-use crate::gather::{Gathering, Next};
-use crate::publish::{Published, Woken};
-use crate::rounds::{Cohorts, Rounds, Slept};
-use crate::sealer::Sealer;
+use crate::processes::control::Control;
+use crate::sealed::sealer::Sealer;
 use crate::segment::Segment;
 use crate::settings::Durability;
 use crate::statistics::Counters;
+use crate::storage::directory::Directory;
 
 /// Who has a sync made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use quire_model::Position;
 
-use crate::checkpoint::Mark;
-use crate::directory::Directory;
+use crate::append::writer::{Active, Core};
+use crate::durable::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView};
 use crate::recovery::bytes_before_zeros;
-use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex};
-use crate::writer::{Active, Core, segment_name};
+use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex, segment_name};
+use crate::storage::directory::Directory;
 
 /// How many lines of a record's memory are asked for before it is looked at: those of a small one. What follows is fetched ahead.
 const LINES_TOUCHED: usize = 8;

@@ -11,13 +11,13 @@ use quire_mapped::SharedWords;
 use quire_model::Position;
 use quire_threads::{AtomicU64, Ordering};
 
-use crate::directory::{Directory, LockedFile};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
-use crate::seat::{SEATS, Seat};
+use crate::processes::seat::{SEATS, Seat};
+use crate::processes::turn;
 use crate::settings::{Durability, Settings};
 use crate::storage::StoredFile;
-use crate::turn;
+use crate::storage::directory::{Directory, LockedFile};
 
 const WORDS: usize = 512;
 /// The file's name.
@@ -294,7 +294,8 @@ impl Control {
 
     /// Notes who has the log open. Only whoever stands in the door does this.
     fn count_attached(&self, directory: &Directory) {
-        let others = (0..SEATS).filter(|seat| *seat != self.seat() && crate::seat::is_taken(directory, *seat));
+        let others =
+            (0..SEATS).filter(|seat| *seat != self.seat() && crate::processes::seat::is_taken(directory, *seat));
         let attached = others.fold(self.bit(), |bits, seat| bits | 1 << seat);
         self.word(ATTACHED).store(attached, Ordering::SeqCst);
         self.tell_only(attached);
@@ -314,8 +315,13 @@ impl Control {
 
     /// The words that any of it touches for seats below `seats`.
     pub(crate) fn explored_words(seats: usize) -> impl Iterator<Item = usize> {
-        let of_seats = [PROCESSES, HELD, crate::hearing::ALARMS].into_iter().flat_map(move |at| at..at + seats);
-        let hearing = [crate::hearing::LISTENING, crate::hearing::ASLEEP, crate::hearing::ARRIVALS];
+        let of_seats =
+            [PROCESSES, HELD, crate::processes::hearing::ALARMS].into_iter().flat_map(move |at| at..at + seats);
+        let hearing = [
+            crate::processes::hearing::LISTENING,
+            crate::processes::hearing::ASLEEP,
+            crate::processes::hearing::ARRIVALS,
+        ];
         let own = [TAIL, DURABLE, TURN, ACTIVE, FAILED, OPENINGS, ATTACHED];
         let compaction = [COMPACTION_ROUND, COMPACTION_FIRST, COMPACTION_FIRST + 1];
         own.into_iter().chain(hearing).chain(compaction).chain(of_seats)

@@ -5,14 +5,14 @@
 //! round 7 ends      all of these are woken, and go on without a lock       one of these is woken, to lead round 8; the others sleep on
 //! ```
 //! So nobody is woken for a round that answers others. Whoever was woken to lead and need not, for another process has synced what it
-//! waited for, passes it on. A round may wait for those who are [expected back](crate::gather): meanwhile who comes sleeps for it, too.
+//! waited for, passes it on. A round may wait for those who are [expected back](crate::durable::gather): meanwhile who comes sleeps for it, too.
 
 use std::time::Duration;
 
 use quire_model::Position;
 use quire_threads::{AtomicU64, Ordering};
 
-use crate::bell::Bell;
+use crate::durable::bell::Bell;
 
 /// Where callers sleep; beside the lock that guards [`Rounds`].
 #[derive(Debug, Default)]

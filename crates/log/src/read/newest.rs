@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use quire_model::Position;
 use quire_threads::{AtomicU64, Ordering, RwLock};
 
-use crate::publish::Published;
-use crate::segments::Segments;
+use crate::durable::publish::Published;
+use crate::read::segments::Segments;
 
 /// See the module.
 #[derive(Debug)]

@@ -1,0 +1,13 @@
+//! The path of a write: a [`Writer`](writer::Writer) takes the turn, a [`Draft`](draft::Draft) collects the entries of one record, and the
+//! append moves the tail.
+//!
+//! Reading order: `writer` (the one appender), `draft` (a record before its append), `sequences` (the numbers of tags), `backlog`
+//! (whether a record is written in place), `prepare` (the next segment's file, made in advance), `follow` (records that other
+//! processes appended). Nothing here syncs or publishes.
+
+pub(crate) mod backlog;
+pub(crate) mod draft;
+pub(crate) mod follow;
+pub(crate) mod prepare;
+pub(crate) mod sequences;
+pub(crate) mod writer;
