@@ -124,7 +124,7 @@ fn a_job_moves_as_the_table_says_and_in_no_other_way() {
             let expected = row.map_or(from.name(), |row| row[2]);
             let mut case = case(from, event);
             perform(&mut case, event);
-            let state = case.yard.view(case.job).map_or("gone", |view| view.state().name());
+            let state = case.yard.view(case.job).map_or("deleted", |view| view.state().name());
             // What is not in the table may still happen by another of its rows: a lease of one microsecond runs out.
             assert_eq!(state, expected, "{from}, {event}");
         }
