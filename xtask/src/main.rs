@@ -31,6 +31,8 @@ Usage: cargo xtask <CHORE>
   test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, loom, chaos, doc, kafka
   tidy [--bless]                          check the rules about the source that no compiler checks;
                                           --bless: the format page was reviewed and says what the code does
+  tidy --voice UNIT                       list the wording that the rule `voice` counts in UNIT: a crate (crates/log, xtask)
+                                          or a page (docs/http.md)
   proto                                   generate the gRPC messages and services from the files in proto/
   canaries [NAME]                         let deliberate defects out, which the simulation must notice
   bench-peers kafka [--rounds N] [--case NAME]... [--durability os|sync]
@@ -68,14 +70,12 @@ fn run(arguments: &[String]) -> Result<(), String> {
             Ok(())
         }
         "test" => test::run(&Workspace::find()?, &test::Options::parse(flags)?),
-        "tidy" => {
-            let bless = match flags {
-                [] => false,
-                [flag] if flag == "--bless" => true,
-                _ => return Err(format!("`tidy` takes only --bless, not {}\n\n{HELP}", flags.join(" "))),
-            };
-            tidy::run(&Workspace::find()?, bless)
-        }
+        "tidy" => match flags {
+            [] => tidy::run(&Workspace::find()?, false),
+            [flag] if flag == "--bless" => tidy::run(&Workspace::find()?, true),
+            [flag, unit] if flag == "--voice" => tidy::voice(&Workspace::find()?, unit),
+            _ => Err(format!("`tidy` takes --bless or --voice UNIT, not {}\n\n{HELP}", flags.join(" "))),
+        },
         "proto" if flags.is_empty() => proto::run(&Workspace::find()?),
         "proto" => Err(format!("`proto` takes no {}\n\n{HELP}", flags.join(" "))),
         "canaries" => match flags {

@@ -4,7 +4,7 @@
 //! cargo metadata ─▶ graph ─────────────────────────────┐
 //! files ─▶ lexer ─▶ headers · unsafety · purity ·      ├─▶ violations, all of them
 //!                   leftovers · format_page · links ·  │
-//!                   proofs ────────────────────────────┘
+//!                   proofs · voice ────────────────────┘
 //! ```
 //!
 //! A rule is a pure function from what it looks at to [`Violation`]s, so that its tests can show it failing. Rules
@@ -24,6 +24,7 @@ mod links;
 mod proofs;
 mod purity;
 mod unsafety;
+mod voice;
 
 /// A rule that is not kept, and where.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,6 +74,7 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         format_page::check,
         links::check,
         proofs::check,
+        voice::check,
     ];
     for rule in rules {
         violations.extend(rule(&files));
@@ -85,6 +87,14 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         eprintln!("{violation}");
     }
     Err(format!("tidy: {} violations", violations.len()))
+}
+
+/// Prints everything that the rule `voice` finds in one crate or page, within its limits or not.
+///
+/// # Errors
+/// When there is no such crate or page, or the source can't be read.
+pub(crate) fn voice(workspace: &Workspace, unit: &str) -> Result<(), String> {
+    voice::list(&workspace.files()?, unit)
 }
 
 /// Whether this is a Rust file of the workspace.
