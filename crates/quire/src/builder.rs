@@ -3,20 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire_log::{Background, Clock, Components, Durability, Identity, Log, Recovery, Settings, Snapshot, Storage};
+use quire_log::{Background, Clock, Components, Durability, Identity, Recovery, Settings, Snapshot, Storage};
+use quire_shard::graph_memory::{self, GraphMemory};
+use quire_shard::{COMPRESS_BYTES_MIN, CheckpointSettings, KEYS_MAX, Retention, Shard, ShardSettings};
 
-use crate::Result;
-use crate::checkpoint::{self, Base, Checkpoints, replay};
-use crate::compressor::{self, Compressor};
 use crate::database::Database;
-use crate::decide::State;
-use crate::error::{Error, ErrorKind};
-use crate::graph_memory::{self, GraphMemory};
-use crate::keys::KEYS_MAX;
 use crate::meta::{Meta, SHARD};
-use crate::models::{Ground, seed_of};
 use crate::profile::Profile;
-use crate::shared::{Restored, Retention, Shared};
+use crate::{Error, ErrorKind, Result};
 
 const COMMIT_BYTES_LEAST: u64 = 64;
 const WEEK_MS: u64 = 7 * 24 * 60 * 60 * 1000;
@@ -29,7 +23,7 @@ pub struct Builder {
     create: bool,
     log: Settings,
     commit_bytes_max: Option<u64>,
-    checkpoints: checkpoint::Settings,
+    checkpoints: CheckpointSettings,
     retention: Retention,
     compress_bytes_min: usize,
     graph_memory_bytes: Option<u64>,
@@ -58,7 +52,7 @@ impl Builder {
             create: true,
             log: Settings { adopts_durability: true, ..Settings::default() },
             commit_bytes_max: None,
-            checkpoints: checkpoint::Settings { interval_bytes: 64 << 20, pause_bytes: 1 << 20 },
+            checkpoints: CheckpointSettings { interval_bytes: 64 << 20, pause_bytes: 1 << 20 },
             retention: Retention {
                 history_ms: WEEK_MS,
                 compact_interval_ms: 60_000,
@@ -66,7 +60,7 @@ impl Builder {
                 compact_keys_max: KEYS_MAX,
                 log_bytes_max: None,
             },
-            compress_bytes_min: compressor::BYTES_MIN,
+            compress_bytes_min: COMPRESS_BYTES_MIN,
             graph_memory_bytes: None,
             graph_memory_folder: None,
             id: None,
@@ -370,41 +364,24 @@ impl Builder {
             })?,
         };
         let identity = Identity { database: meta.database, shard: 0 };
-        let opened = Log::open_with(&self.path.join(SHARD), identity, self.log, self.components.clone())?;
-        let storage = &self.components.storage;
-        let graph_memory = match (self.graph_memory_bytes, self.graph_memory_folder) {
+        let (storage, background) = (Arc::clone(&self.components.storage), self.components.background);
+        let settings = ShardSettings {
+            log: self.log,
+            checkpoints: self.checkpoints,
+            retention: self.retention,
+            compress_bytes_min: self.compress_bytes_min,
+            read_only: self.read_only,
+        };
+        let graph_memory = || match (self.graph_memory_bytes, self.graph_memory_folder) {
             (Some(heap_bytes_max), Some(folder)) => {
                 graph_memory::bounded_elsewhere(&GraphMemory { heap_bytes_max, folder })
             }
-            (Some(bytes), None) => graph_memory::bounded(Arc::clone(storage), &self.path, bytes),
+            (Some(bytes), None) => graph_memory::bounded(storage, &self.path, bytes),
             (None, _) => graph_memory::unbounded(),
         };
-        let ground = Ground { seed: seed_of(meta.database), graph_memory: Some(Arc::new(graph_memory)) };
-        let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground)? else {
-            let message = format!(
-                "{} was compacted up to record {}, and no checkpoint of its state is left from there on; restore it from a backup",
-                self.path.display(),
-                opened.log.compacted_end()
-            );
-            return Err(Error::new(ErrorKind::Damaged, message));
-        };
-        let reader = opened.writer.reader();
-        let replayed_bytes = replay(&mut base.models, base.position, opened.writer.mark().position, &reader)?;
-        let checkpoints = Checkpoints::new(self.checkpoints, ground, base.position, base.bytes, replayed_bytes);
-        let state = State {
-            writer: opened.writer,
-            models: base.models,
-            looked: crate::graph::Looked::default(),
-            behind: false,
-            owed: quire_log::Woken::default(),
-            followed: false,
-            erasing: crate::erasing::Erasing::default(),
-        };
-        let restored = Restored { state, checkpoints };
-        let compressor = Compressor::new(self.compress_bytes_min);
-        let shared = Shared::new(meta.database, opened.log, restored, self.retention, compressor, self.read_only);
-        let database = Database::start(shared, self.components.background)?;
-        let mut recovery = opened.recovery;
+        let (shard, mut recovery) =
+            Shard::open(&self.path.join(SHARD), identity, settings, self.components, graph_memory)?;
+        let database = Database::start(shard, background)?;
         if self.read_only {
             // Of a torn tail nothing is cut here: it is left out, and stays as it is.
             recovery.cut.iter_mut().for_each(|cut| cut.kept = None);

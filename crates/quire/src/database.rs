@@ -3,29 +3,25 @@
 //! Writers take the lock to decide; readers share it for as long as it takes to look something up. What they learn is
 //! handed out as a [`Ticket`], so that nobody is told of what a crash could still take back.
 
-use std::fmt;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quire_log::{Background, Clock, Compaction, Damage, Durability, Publication, Reader};
 use quire_model::{At, Position, Timestamp};
+use quire_shard::{Commands, Decided, Duty, Failing, OPENED_BYTES_MAX, Refused, Replies, Shard, View, opened_within};
 
 use crate::builder::Builder;
 use crate::commit::Commit;
-use crate::compression::{OPENED_BYTES_MAX, opened_within};
-use crate::decide::{Commands, Decided, Replies, State};
-use crate::error::{Error, ErrorKind, Result};
-use crate::failing::Failing;
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
-use crate::outcome::{Committed, Outcome, Refused};
+use crate::outcome::{Committed, Outcome};
 use crate::parts::{Encoded, Sorted, in_order, part_of};
-use crate::shared::{Shared, Threads};
+use crate::shards::Shards;
 use crate::streams::wire::Codec;
 use crate::ticket::Ticket;
-use crate::{events, graph, jobs, scratch, streams};
+use crate::{Error, ErrorKind, Result};
+use crate::{scratch, streams};
 
 /// What a commit takes beside a record batch, at most: its header, and the entry's with its tag.
 const BESIDE_A_BATCH_BYTES: u64 = 256;
@@ -39,50 +35,7 @@ const BRIEF_STEPS: u64 = 4_096;
 /// See the [crate's example](crate).
 #[derive(Debug, Clone)]
 pub struct Database {
-    pub(crate) shared: Arc<Shared>,
-    /// Ends the background thread with the last handle; the thread itself holds `shared` only.
-    _threads: Arc<Threads>,
-}
-
-/// What a database does in the background.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duty {
-    /// Sync what was requested; with [`Durability::Os`] also what was committed since the last time.
-    Sync,
-    /// Make the next segment of the log ready.
-    Prepare,
-    /// Make the index of a segment of the log that is full and synced, in a file.
-    Seal,
-    /// Save the models' state, when there is enough log behind the last time.
-    Checkpoint,
-    /// Take in what time has brought to the queues.
-    Tick,
-    /// Do what the compaction of another process asks for; rewrite segments of which enough no longer counts, when it is time to
-    /// look.
-    Compact,
-    /// Let go of the records that their topics keep no longer, when it is time to look for them.
-    Retain,
-    /// Make jobs of the events that named subscriptions ask for.
-    Deliver,
-    /// Tell on the statistics page how far consumer groups are behind, when anything was published since the last time, and a second is
-    /// over.
-    Gauge,
-}
-
-impl fmt::Display for Duty {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Duty::Sync => "sync",
-            Duty::Prepare => "prepare",
-            Duty::Seal => "seal",
-            Duty::Checkpoint => "checkpoint",
-            Duty::Tick => "tick",
-            Duty::Compact => "compact",
-            Duty::Retain => "retain",
-            Duty::Deliver => "deliver",
-            Duty::Gauge => "gauge",
-        })
-    }
+    pub(crate) shards: Shards,
 }
 
 /// Counts since the database was opened.
@@ -108,23 +61,6 @@ pub struct Statistics {
     pub published: Position,
 }
 
-/// What a read may look at.
-#[derive(Debug)]
-pub struct View<'v> {
-    /// Topics and consumer groups.
-    pub streams: &'v streams::Streams,
-    /// Event stores.
-    pub events: &'v events::Events,
-    /// Queues.
-    pub jobs: &'v jobs::Jobs,
-    /// Graphs.
-    pub graphs: &'v graph::Graphs,
-    /// The log, for the reads of the models.
-    pub history: &'v Reader,
-    /// The position of the last record that the state follows from.
-    pub position: Position,
-}
-
 impl Database {
     /// Opens the database in a directory with default settings, and creates it when there is none.
     ///
@@ -139,14 +75,13 @@ impl Database {
         Builder::new(path.as_ref())
     }
 
-    pub(crate) fn start(shared: Shared, background: Background) -> Result<Self> {
-        let shared = Arc::new(shared);
-        Ok(Database { shared: Arc::clone(&shared), _threads: Arc::new(Threads::start(shared, background)?) })
+    pub(crate) fn start(shard: Shard, background: Background) -> Result<Self> {
+        Ok(Database { shards: Shards::start(shard, background)? })
     }
 
     /// What a topic has embedded producers compress with.
     pub(crate) fn codec_of(&self, topic: &str) -> Result<Codec> {
-        if !self.shared.asked().compresses() {
+        if !self.shards.only().asked().compresses() {
             return Ok(Codec::None);
         }
         self.read_published(|view| {
@@ -161,7 +96,7 @@ impl Database {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the records can't be read: compaction could never let go of any.
     #[inline]
     pub(crate) fn note_keys(&self, command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
-        if self.shared.asked().compacts() { self.note_keys_of(command, bytes_left) } else { Ok(()) }
+        if self.shards.only().asked().compacts() { self.note_keys_of(command, bytes_left) } else { Ok(()) }
     }
 
     #[cold]
@@ -219,7 +154,7 @@ impl Database {
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
         let now = self.now();
         let mut encoded =
-            Encoded::messages(commit.parts(), now, &self.shared.compressor, |topic| self.codec_of(topic))?;
+            Encoded::messages(commit.parts(), now, self.shards.only().compressor(), |topic| self.codec_of(topic))?;
         let mut bytes_left = OPENED_BYTES_MAX;
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
         let mut sorted = Sorted::by_model(commit.parts(), &mut encoded, note)?;
@@ -244,7 +179,7 @@ impl Database {
     pub fn submit_briefly(&self, commit: &Commit<'_>) -> Result<Option<Ticket<Outcome>>> {
         let now = self.now();
         let mut encoded =
-            Encoded::messages(commit.parts(), now, &self.shared.compressor, |topic| self.codec_of(topic))?;
+            Encoded::messages(commit.parts(), now, self.shards.only().compressor(), |topic| self.codec_of(topic))?;
         let sorted = Sorted::by_model(commit.parts(), &mut encoded, |_| Ok(()))?;
         let ticket = self.decide_within(BRIEF_STEPS, now, sorted.commands(), |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };
@@ -259,10 +194,8 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<Ticket<T>> {
-        let state = self.shared.state_now()?;
-        let rests_on = state.writer.mark().position;
-        let answer = look(&view(&state, &state.writer.reader()));
-        Ok(Ticket::new(self.shared.log.clone(), rests_on, answer))
+        let (rests_on, answer) = self.shards.only().read(look)?;
+        Ok(Ticket::new(self.shards.only().log().clone(), rests_on, answer))
     }
 
     /// Looks something up in the log as it is published, with nothing to wait for.
@@ -277,33 +210,24 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read_published<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<T> {
-        let mut state = self.shared.state_now()?;
-        loop {
-            let gone_since = state.models.events.gone_since().max(state.models.graphs.trimmed_at());
-            if gone_since <= self.shared.log.published() {
-                return Ok(look(&view(&state, &self.shared.log.reader())));
-            }
-            drop(state);
-            self.shared.log.wait(gone_since)?;
-            state = self.shared.state()?;
-        }
+        self.shards.only().read_published(look)
     }
 
     /// The published log, to be read with what [`Database::read_published`] resolved, while writers go on.
     pub fn history(&self) -> Reader {
         self.catch_up();
-        self.shared.log.reader()
+        self.shards.only().log().reader()
     }
 
     /// The position of the last published record.
     pub fn published(&self) -> Position {
         self.catch_up();
-        self.shared.log.published()
+        self.shards.only().log().published()
     }
 
     /// A future that is ready when anything is published after `seen`: what a long poll waits for.
     pub fn arrival_after(&self, seen: Position) -> Arrival {
-        Arrival { publication: self.shared.log.arrival(behind(seen)) }
+        Arrival { publication: self.shards.only().log().arrival(behind(seen)) }
     }
 
     /// Waits, at most so long, until anything is published after `seen`; says whether it was.
@@ -311,7 +235,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn wait_after(&self, seen: Position, at_most: Duration) -> Result<bool> {
-        self.shared.wait(behind(seen), at_most)
+        self.shards.only().wait(behind(seen), at_most)
     }
 
     /// Makes everything committed so far survive power loss, whatever the durability.
@@ -319,7 +243,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn sync(&self) -> Result<()> {
-        Ok(self.shared.log.sync()?)
+        Ok(self.shards.only().log().sync()?)
     }
 
     /// Saves the models' state, so that the next opening replays only what comes later.
@@ -327,7 +251,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on without it.
     pub fn checkpoint(&self) -> Result<()> {
-        self.shared.checkpoint()
+        self.shards.only().checkpoint()
     }
 
     /// Does now what there is to do of a duty; says whether there was anything. It is for who opened the database with
@@ -336,7 +260,7 @@ impl Database {
     /// # Errors
     /// As [`Database::checkpoint`]; what could not be done then is done when it is due again.
     pub fn carry_out(&self, duty: Duty) -> Result<bool> {
-        self.shared.carry_out(duty)
+        self.shards.only().carry_out(duty)
     }
 
     /// Rewrites the sealed segments that hold anything that no longer counts, without it, so that its disk space comes back. In
@@ -352,18 +276,18 @@ impl Database {
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when a record is not as it was written: its segment stays as it is.
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on.
     pub fn compact(&self) -> Result<Compaction> {
-        self.shared.checkpoint()?;
-        self.shared.compact_whole()
+        self.shards.only().checkpoint()?;
+        self.shards.only().compact_whole()
     }
 
     /// What reads found not to be as it was written, since the database was opened. Those reads failed; all else is read.
     pub fn damage(&self) -> Vec<Damage> {
-        self.shared.log.damage()
+        self.shards.only().log().damage()
     }
 
     /// What is done in the background and failed when it was last tried: it is tried again. Empty when all is well.
     pub fn failing(&self) -> Vec<Failing> {
-        self.shared.failing()
+        self.shards.only().failing()
     }
 
     /// That commits are still taken: nothing failed after which none is, here or in another process that has the database open, and its
@@ -373,22 +297,22 @@ impl Database {
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed), with what it was as far as it is known here; [`ErrorKind::Io`](crate::ErrorKind::Io) when the
     /// folder was moved or removed.
     pub fn check(&self) -> Result<()> {
-        Ok(self.shared.log.check()?)
+        Ok(self.shards.only().log().check()?)
     }
 
     /// The number drawn at random when the database was created: no two have the same.
     pub fn id(&self) -> u128 {
-        self.shared.id
+        self.shards.only().id()
     }
 
     /// When a commit counts as kept.
     pub fn durability(&self) -> Durability {
-        self.shared.log.settings().durability
+        self.shards.only().log().settings().durability
     }
 
     /// The most bytes that one commit may take in the log.
     pub fn commit_bytes_max(&self) -> u64 {
-        self.shared.log.settings().record_bytes_max
+        self.shards.only().log().settings().record_bytes_max
     }
 
     /// The most bytes that a record batch can have whatever its topic allows: it is in one commit. A commit may take up to 256 more, as it
@@ -404,13 +328,13 @@ impl Database {
 
     /// The clock that it was opened with, as the database follows it: it never runs backwards.
     pub fn clock(&self) -> &dyn Clock {
-        self.shared.log.clock()
+        self.shards.only().log().clock()
     }
 
     /// Counts since the database was opened.
     pub fn statistics(&self) -> Statistics {
-        let log = self.shared.log.statistics();
-        let (refusals, checkpoints) = self.shared.counts();
+        let log = self.shards.only().log().statistics();
+        let (refusals, checkpoints) = self.shards.only().counts();
         Statistics {
             commits: log.records,
             refusals,
@@ -426,7 +350,7 @@ impl Database {
 
     /// For who can't be told of a failure: it sees the log as far as it was taken in, and the next commit or read tells.
     fn catch_up(&self) {
-        let _ = self.shared.catch_up();
+        let _ = self.shards.only().catch_up();
     }
 
     pub(crate) fn decide(&self, commands: Commands<'_, '_>) -> Result<Ticket<Verdict>> {
@@ -445,10 +369,10 @@ impl Database {
         answer: impl FnOnce(Result<(At, &mut Replies), Refused>) -> T,
     ) -> Result<Option<Ticket<T>>> {
         scratch::with_replies(|replies| {
-            let decided = self.shared.commit_within(steps_max, now, &commands, replies)?;
+            let decided = self.shards.only().commit_within(steps_max, now, &commands, replies)?;
             Ok(decided.map(|Decided { rests_on, verdict }| {
                 let answer = answer(verdict.map(|at| (at, replies)).map_err(|refused| *refused));
-                Ticket::new(self.shared.log.clone(), rests_on, answer)
+                Ticket::new(self.shards.only().log().clone(), rests_on, answer)
             }))
         })
     }
@@ -462,8 +386,8 @@ impl Database {
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
     ) -> Result<Result<At, Box<Refused>>> {
-        let decided = self.shared.commit(now, commands, replies)?;
-        self.shared.log.wait(decided.rests_on)?;
+        let decided = self.shards.only().commit(now, commands, replies)?;
+        self.shards.only().log().wait(decided.rests_on)?;
         Ok(decided.verdict)
     }
 }
@@ -521,15 +445,4 @@ impl Future for Arrival {
 /// The position behind one that a caller gave; behind the last there is none, and nothing ever comes.
 fn behind(seen: Position) -> Position {
     Position::new(seen.get().saturating_add(1))
-}
-
-fn view<'v>(state: &'v State, history: &'v Reader) -> View<'v> {
-    View {
-        streams: &state.models.streams,
-        events: &state.models.events,
-        jobs: &state.models.jobs,
-        graphs: &state.models.graphs,
-        history,
-        position: state.writer.mark().position,
-    }
 }

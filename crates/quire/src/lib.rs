@@ -66,62 +66,43 @@ mod outcome;
 mod ticket;
 
 mod parts;
-mod profile;
-
-mod decide;
-mod models;
-
-mod checkpoint;
-mod compaction;
-mod deliver;
-mod duties;
-mod erasing;
-mod gauging;
-mod graph_memory;
-mod graph_slabs;
-mod keys;
-mod meta;
-mod pressure;
+mod scratch;
 
 mod builder;
-mod scratch;
-mod shared;
+mod meta;
+mod profile;
 
-mod compression;
-mod compressor;
-mod consumer;
 mod database;
-mod error;
-mod failing;
-mod giving_way;
+mod shards;
+
+mod consumer;
 mod handles;
-mod snappy;
 
 pub mod tools;
 
 pub use builder::{Builder, Opening};
 pub use commit::{Commit, Message, Part};
-pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to};
 pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
-pub use database::{Arrival, Database, Duty, Statistics, View};
-pub use deliver::EventRef;
-pub use error::{Error, ErrorKind, Result};
-pub use failing::Failing;
+pub use database::{Arrival, Database, Statistics};
 pub use handles::{
     CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot,
-    Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, NextEvent, OUTSIDE_QUEUE, PartitionStatistics,
-    Producer, Progress, Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop,
-    StoreStatistics, Subscription, Topic, TopicStatistics, Worker,
+    Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, NextEvent, PartitionStatistics, Producer, Progress,
+    Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop, StoreStatistics,
+    Subscription, Topic, TopicStatistics, Worker,
 };
 #[cfg(feature = "serde")]
 pub use handles::{GraphFilter, typed};
-pub use outcome::{Committed, Outcome, Reason, Refused, Reply};
+pub use outcome::{Committed, Outcome, Reply};
 pub use profile::Profile;
 pub use quire_log::{
     Access, Background, Clock, Compaction, Cut, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,
     StoredFile, SystemClock,
 };
 pub use quire_model::{At, Denied, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp};
+pub use quire_shard::{
+    Duty, Error, ErrorKind, EventRef, Failing, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Reason, Refused, Result, View,
+    open_batch, open_batch_up_to,
+};
 pub use ticket::Ticket;
 
 /// Commands, answers and reads of event stores.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use quire_log::{Access, Lock, Storage, StoredFile};
 
-use crate::error::{Error, ErrorKind, Result};
 use crate::tools::refuse_backup;
+use crate::{Error, ErrorKind, Result};
 
 const NAME: &str = "quire.meta";
 const BESIDE: &str = "quire.meta.new";

@@ -2,12 +2,11 @@
 //!
 //! Messages are encoded here, each as a batch of its own, before anything is locked.
 
+use quire_shard::{Commands, Compressor, Reason, Refused, Replies};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 
 use crate::commit::{Part, batch_time_ms};
-use crate::compressor::Compressor;
-use crate::decide::{Commands, Replies};
-use crate::outcome::{Reason, Refused, Reply};
+use crate::outcome::Reply;
 use crate::{Result, Timestamp, events, graph, jobs, scratch, streams};
 
 /// The messages of a commit, in the order of its parts.

@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::decide::Replies;
+use quire_shard::Replies;
+
 use crate::streams::wire::BatchBuilder;
 
 /// How many answers there is room for at most in what is kept, how many builders of batches are kept, and how many bytes each may have.

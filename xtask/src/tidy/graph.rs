@@ -18,8 +18,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-jobs", &["quire-model"]),
     ("quire-graph", &["quire-model"]),
     (
-        "quire",
+        "quire-shard",
         &["quire-mapped", "quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"],
+    ),
+    (
+        "quire",
+        &["quire-shard", "quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"],
     ),
     ("quire-kafka", &["quire"]),
     ("quire-http", &["quire"]),
@@ -63,6 +67,9 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         "stored formats are written by hand; `quire` has it for the types of its users",
     ),
     ("serde_json", &["quire", "quire-http", "quire-cli", "quire-chaos", "xtask"], "stored formats are written by hand"),
+    ("flate2", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
+    ("lz4_flex", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
+    ("snap", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
     ("clap", &["quire-cli", "quire-sim", "quire-chaos"], "flags are read in one place"),
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
 ];
@@ -171,6 +178,8 @@ mod tests {
     #[test]
     fn an_outside_dependency_stays_in_its_home() {
         check_with("quire", "tokio", "the core knows no async runtime");
+        check_with("quire-shard", "serde", "written by hand");
+        check_with("quire-shard", "quire", "may not use `quire`");
         check_with("quire-kafka", "serde_json", "written by hand");
         check_with("quire-model", "hashbrown", "depend on nothing");
     }

@@ -5,8 +5,8 @@ use quire_model::Sequence;
 use super::{Consumer, Delivery};
 use crate::Part;
 use crate::commit::Commit;
-use crate::error::{Error, ErrorKind, Result};
 use crate::streams::{self, Committer, TopicRef};
+use crate::{Error, ErrorKind, Result};
 
 impl Consumer<'_> {
     /// Notes that a delivery was taken, and waits until that is durable. The group goes on behind it.

@@ -6,11 +6,11 @@
 use std::ops::ControlFlow;
 
 use quire_model::Sequence;
+use quire_shard::opened;
 
-use crate::compression::opened;
-use crate::error::{Error, ErrorKind, Result};
 use crate::streams::wire::Headers;
 use crate::streams::{Committer, Stored};
+use crate::{Error, ErrorKind, Result};
 
 /// A delivery ends with the batch that takes its records to so many bytes, whatever the settings say.
 const BYTES_MAX: usize = 1 << 30;

@@ -14,11 +14,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::settings::Lease;
+use quire_shard::Commands;
+
 use crate::database::Database;
-use crate::decide::Commands;
-use crate::error::{Error, ErrorKind, Result};
 use crate::handles::commit_one;
 use crate::streams::{Command, MemberId, Reply, TopicRef};
+use crate::{Error, ErrorKind, Result};
 
 /// A member of a group. It leaves when it is dropped.
 #[derive(Debug)]

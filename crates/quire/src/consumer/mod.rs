@@ -32,8 +32,8 @@ pub use seek::Lag;
 pub use settings::{ConsumerSettings, Lease, Sharing};
 
 use crate::database::Database;
-use crate::error::{Error, ErrorKind, Result};
 use crate::streams::{Owned, OwnerEpoch};
+use crate::{Error, ErrorKind, Result};
 use member::Member;
 
 /// Reads a topic for a group. See [`Topic::consumer`](crate::Topic::consumer).

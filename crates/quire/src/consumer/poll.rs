@@ -6,9 +6,9 @@ use std::time::Duration;
 use quire_model::Sequence;
 
 use super::{Consumer, Delivery};
-use crate::error::{Error, ErrorKind, Result};
 use crate::handles::unreadable;
 use crate::streams::{self, PartitionOffsets};
+use crate::{Error, ErrorKind, Result};
 
 impl Consumer<'_> {
     /// The next records of a partition that has any, taking turns; nothing is noted of them yet. `None` when there are none.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::{Consumer, Delivery};
 use crate::commit::{Commit, Message};
-use crate::error::{Error, ErrorKind, Result};
 use crate::outcome::Outcome;
 use crate::streams::{Committer, Owned};
+use crate::{Error, ErrorKind, Result};
 
 impl Consumer<'_> {
     /// Hands records to `handle` until `stop` says so, looked at before each delivery and at least every `look` while there

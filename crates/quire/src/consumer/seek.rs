@@ -3,7 +3,7 @@
 use quire_model::Sequence;
 
 use super::Consumer;
-use crate::error::Result;
+use crate::Result;
 
 /// How far a group is behind in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

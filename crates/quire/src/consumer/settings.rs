@@ -1,6 +1,6 @@
 //! How a consumer is to be.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// How a consumer is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

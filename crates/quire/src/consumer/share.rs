@@ -4,8 +4,8 @@ use quire_model::Sequence;
 
 use super::{Consumer, Lease, Share, Sharing};
 use crate::commit::Commit;
-use crate::error::{Error, ErrorKind, Result};
 use crate::streams::{Committer, Owned, OwnerEpoch};
+use crate::{Error, ErrorKind, Result};
 
 /// What a look at a member's share found.
 enum Found {

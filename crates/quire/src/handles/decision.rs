@@ -1,10 +1,11 @@
 //! The decision loop: project, decide, append under the condition; again from the start when something came between.
 
-use crate::error::{Error, ErrorKind, Result};
+use quire_shard::{Reason, Refused};
+
 use crate::events::{Appended, EventId, NewEvent, Refusal};
 use crate::handles::events::EventStore;
 use crate::handles::projection::{Project, Projected};
-use crate::outcome::{Reason, Refused};
+use crate::{Error, ErrorKind, Result};
 
 /// An event to be appended, owning its bytes: what a handler gives back.
 ///

@@ -3,10 +3,10 @@
 use std::slice;
 
 use quire_model::Timestamp;
+use quire_shard::Commands;
 
-use crate::database::{Database, View};
-use crate::decide::Commands;
-use crate::error::{Error, ErrorKind, Result};
+use crate::View;
+use crate::database::Database;
 use crate::events::{
     Append, Appended, Attempts, Command, Condition, EventId, EventPosition, EventView, NewEvent, PutSubscription,
     Query, ReadOptions, Subscription as NamedSubscription,
@@ -16,6 +16,7 @@ use crate::handles::projection::{Project, Projected};
 use crate::handles::saved_projection::SavedProjection;
 use crate::handles::subscription::Subscription;
 use crate::ticket::Ticket;
+use crate::{Error, ErrorKind, Result};
 
 /// An event store. See [`Database::events`].
 #[derive(Debug, Clone, Copy)]

@@ -3,11 +3,12 @@
 use std::slice;
 
 use quire_model::Place;
+use quire_shard::Commands;
 
 use crate::Position;
-use crate::database::{Database, View};
-use crate::decide::Commands;
-use crate::error::Result;
+use crate::Result;
+use crate::View;
+use crate::database::Database;
 use crate::graph::{
     BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Graph as State, PutBlock, PutEdge, Reply, Retention,
     SetRetention, TrimHistory,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use quire_model::{Place, Position};
 
 use crate::database::{Arrival, Database};
-use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Change, Wants};
 use crate::handles::GraphSnapshot;
+use crate::{Error, ErrorKind, Result};
 
 /// See [`Graph::changes`](crate::Graph::changes).
 #[derive(Debug)]

@@ -9,11 +9,11 @@ use std::time::Duration;
 use quire_model::{Position, Timestamp};
 
 use crate::database::Database;
-use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{
     Block, BlockId, Bound, Direction, Edge, Graph, ListCursor, ListPlan, Neighbour, Progress, Walk, WalkPlan, Walker,
     Wants,
 };
+use crate::{Error, ErrorKind, Result};
 use crate::{History, Reader};
 
 /// How many edges a walk follows, or entries a list looks at, before writers get their turn.

@@ -3,14 +3,13 @@
 use std::slice;
 
 use quire_model::{Sequence, Timestamp};
+use quire_shard::{Commands, OUTSIDE_QUEUE, ReadBy, unread};
 
 use crate::database::Database;
-use crate::decide::Commands;
-use crate::error::{Error, ErrorKind, Result};
 use crate::events::EventPosition;
 use crate::handles::commit_one;
-use crate::handles::read_by::{OUTSIDE_QUEUE, ReadBy, unread};
 use crate::streams::{Command, Despite, MemberId, TopicRef};
+use crate::{Error, ErrorKind, Result};
 
 /// A consumer group. See [`Database::group`].
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use quire_model::Position;
 
 use crate::database::{Arrival, Database};
-use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::{Cursor, LifeEvent, LifeFilter, LifeProgress, LifeReading};
+use crate::{Error, ErrorKind, Result};
 
 /// How much one look of [`LifeEvents::next`] takes.
 const BATCH_EVENTS_MAX: usize = 1_024;

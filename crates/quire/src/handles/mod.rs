@@ -11,7 +11,6 @@ mod group;
 mod life;
 mod projection;
 mod queue;
-pub(crate) mod read_by;
 mod recorded;
 mod rest;
 mod saved_projection;
@@ -33,7 +32,6 @@ pub use group::{Group, GroupDescription, GroupMember, GroupOffset, NextEvent, So
 pub use life::LifeEvents;
 pub use projection::{Project, Projected, Projection};
 pub use queue::{Delivered, Queue};
-pub use read_by::OUTSIDE_QUEUE;
 pub use recorded::{CommandRecord, Decided};
 pub use rest::Rest;
 pub use saved_projection::SavedProjection;
@@ -45,8 +43,9 @@ pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStat
 pub use typed::typed;
 pub use worker::{Done, Stop, Worker};
 
+use quire_shard::{Commands, Replies};
+
 use crate::database::Database;
-use crate::decide::{Commands, Replies};
 use crate::{Error, Result, scratch};
 
 /// Commits one command of one model, whose answers these are, and waits until it is durable.

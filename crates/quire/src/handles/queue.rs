@@ -3,11 +3,11 @@
 use std::slice;
 use std::time::Duration;
 
+use quire_shard::{Commands, EventRef};
+
+use crate::Result;
 use crate::Timestamp;
 use crate::database::Database;
-use crate::decide::Commands;
-use crate::deliver::EventRef;
-use crate::error::{Error, ErrorKind, Result};
 use crate::handles::commit_one;
 use crate::handles::{Event, Worker};
 use crate::jobs::{
@@ -201,11 +201,5 @@ impl Database {
     pub fn event_of(&self, job: &FetchedJob) -> Result<Option<Event>> {
         let named = std::str::from_utf8(&job.payload).ok().and_then(|text| text.parse::<EventRef>().ok());
         named.map_or(Ok(None), |named| self.events(&named.store).event_at(named.position))
-    }
-}
-
-impl From<crate::jobs::ParseIdError> for Error {
-    fn from(error: crate::jobs::ParseIdError) -> Self {
-        Error::new(ErrorKind::Invalid, error.to_string())
     }
 }

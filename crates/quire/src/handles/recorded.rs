@@ -3,8 +3,8 @@
 //! A command has an id, so it is decided once: sent again, it is answered with what it caused the first time, whatever has happened
 //! since. The events carry it in their metadata, as JSON: `{"causation":"<command>","correlation":"<what it belongs to>"}`.
 
+use crate::Result;
 use crate::commit::Commit;
-use crate::error::Result;
 use crate::events::{Appended, Condition, EventId, NewEvent, QueryItem};
 use crate::handles::decision::{Fact, Tries};
 use crate::handles::events::EventStore;

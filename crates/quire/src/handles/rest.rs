@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use quire_model::Position;
 
+use crate::Result;
 use crate::database::Database;
-use crate::error::Result;
 
 /// The longest rest: a clock that was set is noticed after it.
 const REST_MAX: Duration = Duration::from_secs(1);

@@ -3,12 +3,12 @@
 //! What is saved is worth nothing that the events would not tell: a state of another version, or one that does not read back, is folded anew.
 //! Several may bring the same one up to date at once; of two that save, the one that has seen less is refused, and nothing is lost by it.
 
-use crate::decide::Commands;
-use crate::error::{Error, ErrorKind, Result};
+use quire_shard::{Commands, Reason};
+
 use crate::events::{self, Command, Condition, EventPosition, EventView, Query, ReadOptions, Refusal, SaveProjection};
 use crate::handles::events::EventStore;
 use crate::handles::projection::Projected;
-use crate::outcome::Reason;
+use crate::{Error, ErrorKind, Result};
 
 /// After how many folded events the state is saved by default.
 const SAVE_AFTER_EVENTS: u64 = 1_000;

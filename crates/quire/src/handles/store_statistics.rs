@@ -1,9 +1,9 @@
 //! What an event store holds and keeps, in numbers.
 
-use crate::database::View;
-use crate::error::{Error, ErrorKind, Result};
+use crate::View;
 use crate::events::EventPosition;
 use crate::handles::events::EventStore;
+use crate::{Error, ErrorKind, Result};
 
 /// See [`EventStore::statistics`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

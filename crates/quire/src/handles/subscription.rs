@@ -8,9 +8,9 @@ use std::time::Duration;
 use quire_model::Position;
 
 use crate::database::{Arrival, Database};
-use crate::error::{Error, ErrorKind, Result};
 use crate::events::{EventPosition, EventView, Query, ReadOptions};
 use crate::handles::events::Event;
+use crate::{Error, ErrorKind, Result};
 
 /// How many events [`Subscription::next`] gives at most.
 const BATCH_EVENTS_MAX: usize = 1_024;

@@ -4,21 +4,19 @@ use std::ops::ControlFlow;
 use std::slice;
 
 use quire_model::Sequence;
+use quire_shard::{Commands, Decided, OPENED_BYTES_MAX, Refused, Replies, open_batch_up_to, opened};
 
 use crate::commit::{Message, batch_time_ms};
-use crate::compression::{OPENED_BYTES_MAX, open_batch_up_to, opened};
 use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::{Database, read_keys};
-use crate::decide::{Commands, Decided, Replies};
-use crate::error::{Error, ErrorKind, Result};
 use crate::handles::commit_one;
-use crate::outcome::Refused;
 use crate::streams::wire::{Batch, BatchBuilder, Codec};
 use crate::streams::{
     Command, Committer, PartitionOffsets, PartitionReach, Produced, Reply, StreamReadError, TimeOffset, TopicChanges,
     TopicId, TopicRef, TopicSettings,
 };
 use crate::ticket::Ticket;
+use crate::{Error, ErrorKind, Result};
 
 /// A topic. See [`Database::topic`].
 #[derive(Debug, Clone, Copy)]
@@ -352,7 +350,7 @@ impl Producer<'_> {
     /// [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<Produced> {
         let Decided { rests_on, verdict } = self.decide(messages)?;
-        self.topic.database.shared.log.wait(rests_on)?;
+        self.topic.database.shards.holding(self.topic.name).log().wait(rests_on)?;
         match verdict {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(Error::from(*refused)),
@@ -384,7 +382,7 @@ impl Producer<'_> {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(*refused),
         };
-        Ok(Ticket::new(self.topic.database.shared.log.clone(), rests_on, answer))
+        Ok(Ticket::new(self.topic.database.shards.holding(self.topic.name).log().clone(), rests_on, answer))
     }
 
     /// What becomes of messages as one batch. Where it stands is for [`Producer::produced`] to say.
@@ -404,7 +402,7 @@ impl Producer<'_> {
             None => (TopicRef::Name(self.topic.name), database.codec_of(self.topic.name)?),
         };
         let smaller;
-        let mut command = match database.shared.compressor.produced(batch, codec)? {
+        let mut command = match database.shards.holding(self.topic.name).compressor().produced(batch, codec)? {
             None => first.command(topic, batch),
             Some(bytes) => {
                 smaller = bytes;
@@ -415,7 +413,7 @@ impl Producer<'_> {
         database.note_keys(&mut command, &mut bytes_left)?;
         loop {
             let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
-            let decided = database.shared.commit(now, &commands, &mut self.replies)?;
+            let decided = database.shards.holding(self.topic.name).commit(now, &commands, &mut self.replies)?;
             match &decided.verdict {
                 Err(refused) if refused.asks_for_keys().is_some() => read_keys(&mut command, &mut bytes_left)?,
                 _ => return Ok(decided),

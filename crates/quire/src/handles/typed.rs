@@ -39,12 +39,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, ErrorKind, Result};
 use crate::events::{EventView, Query};
 use crate::handles::decision::Fact;
 use crate::handles::events::Event;
 use crate::handles::projection::Projected;
 use crate::handles::saved_projection::SavedProjection;
+use crate::{Error, ErrorKind, Result};
 
 impl Fact {
     /// An event from a variant of an enum that is tagged adjacently by `type` and `data`: see the example of [`typed`].

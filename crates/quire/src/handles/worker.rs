@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::error::{ErrorKind, Result};
 use crate::handles::Queue;
 use crate::jobs::{FetchedJob, JobId, LeaseToken, Retry};
+use crate::{ErrorKind, Result};
 
 /// How a worker is to work. See [`Queue::worker`].
 #[derive(Debug, Clone)]

@@ -17,8 +17,8 @@ use quire_model::{Position, Timestamp};
 
 use super::manifest::{Backup, BackupFile, NAME, begin, finish, refuse_backup, sync_folder};
 use super::{machine, verify};
-use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
+use crate::{Error, ErrorKind, Result};
 
 /// Copies the database in a directory to a folder that is new or empty, as it stood after the last record that was synced when
 /// this began. Whoever has it open goes on. `before` is a former backup to share files with; `progress` is told how many bytes

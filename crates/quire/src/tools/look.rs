@@ -10,7 +10,7 @@ use quire_model::codec::Decoder;
 
 use super::machine;
 use super::verify::identity;
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// The log of the shard in a directory of a database, and the files that it has.
 ///

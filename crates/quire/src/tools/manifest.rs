@@ -9,8 +9,8 @@ use quire_log::{Access, Disk, Identity, Storage, crc32c};
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Position, Timestamp};
 
-use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
+use crate::{Error, ErrorKind, Result};
 
 /// The file's name.
 pub(super) const NAME: &str = "quire.backup";

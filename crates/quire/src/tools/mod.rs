@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use quire_log::{Disk, Storage};
 
-pub use crate::graph_memory::GraphMemory;
 pub use backup::backup;
 pub use look::{checkpoint, checkpoint_sections, index, segment, survey, words};
 pub(crate) use manifest::refuse_backup;
@@ -29,6 +28,7 @@ pub use quire_log::inspect::{
 };
 pub use quire_log::{Checkpoint, Gauge, Gauges, Histogram, Identity, Page};
 pub use quire_model::Entry;
+pub use quire_shard::graph_memory::GraphMemory;
 pub use repair::{RepairPlan, RepairStep, repair};
 pub use restore::restore;
 pub use shards::{ShardPath, shards};

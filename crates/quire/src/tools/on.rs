@@ -10,7 +10,7 @@ use super::repair::repair_on;
 use super::restore::restore_on;
 use super::verify::verify_on;
 use super::{Backup, RepairPlan, Verification};
-use crate::error::Result;
+use crate::Result;
 
 /// See the module. Each does what the function of its name does, in folders of this file system.
 #[derive(Debug, Clone)]

@@ -13,8 +13,8 @@ use super::machine;
 use super::manifest::{refuse_backup, sync_folder};
 use super::verify::{Verification, identity};
 use crate::database::Database;
-use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
+use crate::{Error, ErrorKind, Result};
 
 /// What a repair does, and what it can't do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -9,8 +9,8 @@ use super::backup::{make_empty, refuse_within, write_file};
 use super::manifest::{Backup, BackupFile, begin, finish, sync_folder};
 use super::verify::{Verification, verify_log};
 use super::{GraphMemory, machine};
-use crate::error::{Error, ErrorKind, Result};
 use crate::meta::Meta;
+use crate::{Error, ErrorKind, Result};
 
 /// Makes a database of a backup, in a directory that is new or empty, and verifies it. It has the id of the database that was
 /// backed up. `graph_memory` and `progress` are those of [`verify`](super::verify()).

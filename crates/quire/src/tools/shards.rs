@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use quire_log::{Disk, Page};
 
-use crate::error::Result;
+use crate::Result;
 use crate::meta::Meta;
 
 /// A shard's directory.

@@ -10,13 +10,12 @@ use std::sync::Arc;
 use quire_log::inspect::{self, Finding, Part, Record, Severity, Totals, Watcher};
 use quire_log::{Access, Checkpoint, Identity, Mark, Storage};
 use quire_model::Position;
+use quire_shard::{Ground, Models, UnknownModel, graph_memory, seed_of};
 
 use super::manifest::refuse_backup;
 use super::{GraphMemory, machine};
-use crate::error::{ErrorKind, Result};
-use crate::graph_memory;
 use crate::meta::Meta;
-use crate::models::{Ground, Models, UnknownModel, seed_of};
+use crate::{ErrorKind, Result};
 
 /// What verifying a database came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -18,7 +18,7 @@ use crate::compressor::Compressor;
 use crate::error::Error;
 
 /// How many keys are known at a time, of all partitions together, unless it is said: they take at most 52 MiB.
-pub(crate) const KEYS_MAX: usize = (1 << 21) / 8 * 7;
+pub const KEYS_MAX: usize = (1 << 21) / 8 * 7;
 
 /// A partition of a topic.
 type Of = (TopicId, u32);
@@ -285,27 +285,49 @@ fn planned(batch: &Batch<'_>, opened_bytes: usize, remains: Remains) -> Survival
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
     use std::sync::Arc;
 
+    use quire_log::ManualClock;
+    use quire_model::Sequence;
+
     use super::*;
+    use crate::decide::Commands;
+    use crate::duty::Duty;
+    use crate::shard::Shard;
     use crate::streams::{Cleanup, TopicSettings};
-    use crate::{Background, Database, Durability, Duty, ManualClock, Message};
+    use crate::testing;
 
     /// The number of the last look at the only partition that compacts.
-    fn last_look(database: &Database) -> u64 {
-        database.shared.keys.rounds.lock().expect("no panic").values().next().expect("a look").number
+    fn last_look(shard: &Shard) -> u64 {
+        shard.keys.rounds.lock().expect("no panic").values().next().expect("a look").number
     }
 
     /// Has everything so far lie where it can be compacted.
-    fn fill(database: &Database) {
+    fn fill(shard: &Shard) {
         for _ in 0..2 {
             for _ in 0..40 {
-                database.topic("other").produce(&Message::new(&[7; 4000])).expect("accepted");
+                testing::produce(shard, "other", None, Some(&[7; 4000]));
             }
-            database.sync().expect("synced");
-            while database.carry_out(Duty::Seal).expect("sealed") {}
-            database.checkpoint().expect("saved");
+            testing::seal(shard);
+            shard.checkpoint().expect("saved");
         }
+    }
+
+    /// How many records the partition of a topic holds.
+    fn records(shard: &Shard, topic: &str) -> u32 {
+        let partition = shard.read_published(|view| {
+            let topic = view.streams.topic_named(topic).expect("a topic");
+            view.streams.partition(topic.id, 0).expect("a partition")
+        });
+        let mut records = 0;
+        let mut count = |stored: Stored<'_>| {
+            records += stored.batch.record_count();
+            ControlFlow::Continue(())
+        };
+        let read = partition.expect("readable").fetch(&shard.log.reader(), Sequence::new(0), 1000, &mut count);
+        read.expect("readable");
+        records
     }
 
     #[test]
@@ -313,30 +335,28 @@ mod tests {
         const TOLD_MS: u64 = 1000;
         let directory = tempfile::tempdir().expect("a directory");
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000_000)));
-        let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(64 << 10);
         // Nothing less than a whole segment is worth it.
-        let builder = builder.compact_percent_min(100).clock(clock.clone()).background(Background::Caller);
-        let database = builder.open().expect("opened");
+        let shard = testing::open(directory.path(), 100, clock.clone());
         let settings =
             TopicSettings { cleanup: Cleanup::Compact, delete_retention_ms: TOLD_MS, ..TopicSettings::default() };
-        let topic = database.topic("t");
-        topic.create_with(1, settings).expect("created");
-        topic.produce(&Message::new("stays").key("there")).expect("accepted");
-        topic.produce(&Message::tombstone().key("gone")).expect("accepted");
-        topic.produce(&Message::new("stays").key("last")).expect("accepted");
-        fill(&database);
+        let create = Command::CreateTopic { name: "t", partitions: 1, settings };
+        testing::commit(&shard, &Commands { streams: &[create], ..Commands::default() });
+        testing::produce(&shard, "t", Some(b"there"), Some(b"stays"));
+        testing::produce(&shard, "t", Some(b"gone"), None);
+        testing::produce(&shard, "t", Some(b"last"), Some(b"stays"));
+        fill(&shard);
         // Whatever is of no use goes: the record that tells of the end of its key is told when it may go.
-        database.compact().expect("compacted");
+        shard.compact_whole().expect("compacted");
         let compact_in_time = |after_ms: u64| {
             clock.set(Timestamp::from_millis(1_000_000 + after_ms));
-            assert!(database.carry_out(Duty::Compact).expect("carried out"));
-            last_look(&database)
+            assert!(shard.carry_out(Duty::Compact).expect("carried out"));
+            last_look(&shard)
         };
         let mut settled = 0;
         for interval in 1..10 {
             settled = compact_in_time(interval * 60_000);
         }
-        assert_eq!(topic.fetch(0, crate::Sequence::new(0), 1000).expect("readable").records.len(), 3);
+        assert_eq!(records(&shard, "t"), 3);
         for interval in 10..20 {
             assert_eq!(compact_in_time(interval * 60_000), settled, "nothing has come, and nothing has become due");
         }

@@ -6,7 +6,7 @@ use quire_model::{Position, ReadError, ReadErrorKind};
 
 use crate::jobs;
 use crate::models::UnknownModel;
-use crate::outcome::{Reason, Refused};
+use crate::refusal::{Reason, Refused};
 
 /// The result of an operation on a database.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -31,7 +31,7 @@ pub enum ErrorKind {
     Gone,
     /// Split the commit: it takes more bytes than a record may have.
     TooLarge,
-    /// Decide again: a part of the commit was refused, and nothing was done. Only from [`Outcome::committed`](crate::Outcome::committed).
+    /// Decide again: a part of the commit was refused, and nothing was done. Only from `Outcome::committed`.
     Refused,
     /// Wait a moment, as long as the message says, and do it again: a queue has as many jobs as it may.
     Overloaded,
@@ -59,7 +59,9 @@ struct Met {
 }
 
 impl Error {
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    /// For the crates of the database.
+    #[doc(hidden)]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Met { kind, message: message.into(), source: None }))
     }
 
@@ -69,7 +71,9 @@ impl Error {
         Error(Box::new(Met { kind, message, source: Some(Box::new(source)) }))
     }
 
-    pub(crate) fn newer(position: Position, UnknownModel(model): &UnknownModel) -> Self {
+    /// For the crates of the database.
+    #[doc(hidden)]
+    pub fn newer(position: Position, UnknownModel(model): &UnknownModel) -> Self {
         let message = format!(
             "record {position} holds an entry of model {}, which this program does not know; use a newer program",
             model.get()
@@ -77,7 +81,9 @@ impl Error {
         Error::new(ErrorKind::NewerFormat, message)
     }
 
-    pub(crate) fn io(attempt: &str, path: &std::path::Path, error: std::io::Error) -> Self {
+    /// For the crates of the database.
+    #[doc(hidden)]
+    pub fn io(attempt: &str, path: &std::path::Path, error: std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
             _ => ErrorKind::Io,
@@ -148,5 +154,11 @@ impl From<Refused> for Error {
         let is_overload = matches!(refused.reason, Reason::Jobs(jobs::Refusal::Overloaded { .. }));
         let kind = if is_overload { ErrorKind::Overloaded } else { ErrorKind::Refused };
         Error::new(kind, refused.to_string())
+    }
+}
+
+impl From<jobs::ParseIdError> for Error {
+    fn from(error: jobs::ParseIdError) -> Self {
+        Error::new(ErrorKind::Invalid, error.to_string())
     }
 }

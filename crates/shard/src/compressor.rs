@@ -10,7 +10,7 @@ use crate::compression::SNAPPY_JAVA;
 use crate::error::{Error, ErrorKind, Result};
 
 /// From how many bytes of records on a batch is compressed where it is produced, unless it is said.
-pub(crate) const BYTES_MIN: usize = 4 << 10;
+pub const BYTES_MIN: usize = 4 << 10;
 
 /// What each block of Snappy's framing for Java holds at most before it is compressed.
 const SNAPPY_BLOCK_BYTES: usize = 32 << 10;
@@ -24,7 +24,7 @@ const ZSTD_LEVEL: i32 = 3;
 const ZSTD_KEPT_MAX: usize = 4;
 
 /// Compresses batches.
-pub(crate) struct Compressor {
+pub struct Compressor {
     /// From how many bytes of records on what is produced is compressed.
     bytes_min: usize,
     zstd: Mutex<Vec<zstd::bulk::Compressor<'static>>>,
@@ -40,7 +40,7 @@ impl Compressor {
     /// # Errors
     /// [`ErrorKind::Invalid`] when the codec refuses.
     #[inline]
-    pub(crate) fn produced(&self, batch: Batch<'_>, codec: Codec) -> Result<Option<Vec<u8>>> {
+    pub fn produced(&self, batch: Batch<'_>, codec: Codec) -> Result<Option<Vec<u8>>> {
         if codec == Codec::None || batch.records_bytes().len() < self.bytes_min {
             Ok(None)
         } else {

@@ -36,18 +36,18 @@ const ZEROS: usize = 256 << 10;
 const SLABS_FROM: u64 = 256 << 20;
 
 /// Graphs keep everything in memory.
-pub(crate) fn unbounded() -> Memory {
+pub fn unbounded() -> Memory {
     Memory::bounded(usize::MAX, Box::new(|_| None)).with_slabs(Box::new(LargePages::new()))
 }
 
 /// Graphs keep so many bytes on the heap, and what is beyond in files that are made in this folder.
-pub(crate) fn bounded(storage: Arc<dyn Storage>, folder: &Path, heap_bytes_max: u64) -> Memory {
+pub fn bounded(storage: Arc<dyn Storage>, folder: &Path, heap_bytes_max: u64) -> Memory {
     remove_left_over(&*storage, folder);
     lent(storage, folder.join(format!("{PREFIX}{}", std::process::id())), heap_bytes_max)
 }
 
 /// The same in a folder that is shared with programs that know nothing of Quire: no file in it is removed but one's own.
-pub(crate) fn bounded_elsewhere(bound: &GraphMemory) -> Memory {
+pub fn bounded_elsewhere(bound: &GraphMemory) -> Memory {
     // As processes in containers may have the same number and share a folder.
     let stem = format!("quire-{PREFIX}{}", uuid::Uuid::new_v4());
     lent(Arc::new(Disk), bound.folder.join(stem), bound.heap_bytes_max)

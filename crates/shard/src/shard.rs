@@ -4,19 +4,18 @@
 //! own. Nobody outside is called under one of them, but for what a read looks up.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::thread::JoinHandle;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use quire_log::{Background, Clock, Deadline, Durability, Heard, Log, Slept, Woken};
+use quire_log::{Clock, Deadline, Durability, Heard, Log, Slept, Woken};
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Checkpoints;
 use crate::compressor::Compressor;
-use crate::database::Duty;
 use crate::decide::{Commands, Decided, Replies, State};
-use crate::deliver::Deliveries;
+use crate::delivery::Deliveries;
 use crate::duties::{Duties, Next};
+use crate::duty::Duty;
 use crate::error::{Error, ErrorKind, Result};
 use crate::failing::{Failing, Failures};
 use crate::gauging::Gauging;
@@ -31,8 +30,8 @@ const RETENTION_INTERVAL_MICROS: u64 = 60 * 1_000_000;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) id: u128,
+pub struct Shard {
+    id: u128,
     pub(crate) log: Log,
     /// Whether nothing is to be committed, nor saved.
     read_only: bool,
@@ -54,21 +53,22 @@ pub(crate) struct Shared {
 
 /// How long what no longer counts is kept, and when it is looked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Retention {
+pub struct Retention {
     /// How long what only tells how things came to be counts still.
-    pub(crate) history_ms: u64,
-    pub(crate) compact_interval_ms: u64,
+    pub history_ms: u64,
+    /// How often segments are checked for records that no longer count.
+    pub compact_interval_ms: u64,
     /// How much of a segment has to be of no use before it is rewritten.
-    pub(crate) compact_percent_min: u8,
+    pub compact_percent_min: u8,
     /// How many keys of compacted topics are known at a time.
-    pub(crate) compact_keys_max: usize,
+    pub compact_keys_max: usize,
     /// How many bytes the log is to take, as far as topics can let go of theirs.
-    pub(crate) log_bytes_max: Option<u64>,
+    pub log_bytes_max: Option<u64>,
 }
 
 /// What any topic asks of those who produce: they need not ask about theirs otherwise.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub struct Asked {
     compresses: AtomicBool,
     compacts: AtomicBool,
 }
@@ -80,12 +80,12 @@ impl Asked {
     }
 
     /// Whether a topic has embedded producers compress.
-    pub(crate) fn compresses(&self) -> bool {
+    pub fn compresses(&self) -> bool {
         self.compresses.load(Ordering::Relaxed)
     }
 
     /// Whether a topic has every record have a key.
-    pub(crate) fn compacts(&self) -> bool {
+    pub fn compacts(&self) -> bool {
         self.compacts.load(Ordering::Relaxed)
     }
 }
@@ -97,7 +97,7 @@ pub(crate) struct Restored {
     pub(crate) checkpoints: Checkpoints,
 }
 
-impl Shared {
+impl Shard {
     pub(crate) fn new(
         id: u128,
         log: Log,
@@ -112,7 +112,7 @@ impl Shared {
         duties.retain_at(log.clock().now());
         let asked = Asked::default();
         asked.note(&restored.state.models.streams);
-        let shared = Shared {
+        let shard = Shard {
             retention,
             keys: KeyLooks::new(seed_of(id), retention.compact_keys_max),
             compressor,
@@ -129,10 +129,27 @@ impl Shared {
             asked,
             gauging: Gauging::default(),
         };
-        shared.schedule_compaction();
+        shard.schedule_compaction();
         // What was appended may not have been delivered before the last one closed.
-        shared.deliveries.ask(shared.log.published());
-        shared
+        shard.deliveries.ask(shard.log.published());
+        shard
+    }
+
+    /// The number that the database is known by.
+    pub fn id(&self) -> u128 {
+        self.id
+    }
+
+    /// The log, for reads, waiting and counts. Only the shard appends to it.
+    #[inline]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// What compresses batches that are produced in this process.
+    #[inline]
+    pub fn compressor(&self) -> &Compressor {
+        &self.compressor
     }
 
     /// The state, to look at. A decision that panicked has changed nothing, and concerns nobody but its caller.
@@ -144,14 +161,14 @@ impl Shared {
         if state.behind { Err(broken()) } else { Ok(state) }
     }
 
-    /// As [`Shared::state`], with all that others have published.
+    /// As [`Shard::state`], with all that others have published.
     pub(crate) fn state_now(&self) -> Result<RwLockReadGuard<'_, State>> {
         self.catch_up()?;
         self.state()
     }
 
     /// Takes in what others have published.
-    pub(crate) fn catch_up(&self) -> Result<()> {
+    pub fn catch_up(&self) -> Result<()> {
         if !self.log.is_behind() {
             return Ok(());
         }
@@ -166,7 +183,7 @@ impl Shared {
     }
 
     /// Waits, at most so long, until a record is published by anyone; says whether it is.
-    pub(crate) fn wait(&self, position: Position, at_most: Duration) -> Result<bool> {
+    pub fn wait(&self, position: Position, at_most: Duration) -> Result<bool> {
         let until = Deadline::after(at_most);
         loop {
             match self.log.sleep(position, until)? {
@@ -199,13 +216,13 @@ impl Shared {
 
     /// See [`State::commit`].
     #[inline]
-    pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
+    pub fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
         let decided = self.commit_within(u64::MAX, now, commands, replies)?;
         Ok(decided.expect("nothing takes more steps"))
     }
 
     /// The same, unless it may have to go through more than so many entries of the history: then nothing was done.
-    pub(crate) fn commit_within(
+    pub fn commit_within(
         &self,
         steps_max: u64,
         now: Timestamp,
@@ -312,26 +329,26 @@ impl Shared {
     }
 
     /// Saves the state, unless the newest checkpoint holds it already.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
+    pub fn checkpoint(&self) -> Result<()> {
         self.check_writable()?;
         self.checkpoints.save(&self.log, || self.state_now())
     }
 
     /// What any topic asks of its producers, as far as this process has seen.
-    pub(crate) fn asked(&self) -> &Asked {
+    pub fn asked(&self) -> &Asked {
         &self.asked
     }
 
     /// How many commits were refused, and how many checkpoints saved.
-    pub(crate) fn counts(&self) -> (u64, u64) {
+    pub fn counts(&self) -> (u64, u64) {
         (self.refusals.load(Ordering::Relaxed), self.checkpoints.saved())
     }
 
-    fn carry_out_prompt_duties(&self) {
+    pub(crate) fn carry_out_prompt_duties(&self) {
         self.carry_out_duties(|| self.duties.next_prompt(|| self.log.clock().now(), || self.log.has_company()));
     }
 
-    fn carry_out_long_duties(&self) {
+    pub(crate) fn carry_out_long_duties(&self) {
         self.carry_out_duties(|| self.duties.next_long(|| self.log.clock().now(), || self.is_gauged()));
     }
 
@@ -339,17 +356,17 @@ impl Shared {
         loop {
             let done = match next() {
                 Next::Stop => return,
-                Next::Checkpoint => self.noted(Duty::Checkpoint, self.for_all(Shared::checkpoint)).map(drop),
+                Next::Checkpoint => self.noted(Duty::Checkpoint, self.for_all(Shard::checkpoint)).map(drop),
                 // Who reads or commits is told.
                 Next::Follow => self.catch_up(),
                 Next::Tick => self.noted(Duty::Tick, self.tick()),
                 Next::Compact => {
                     self.schedule_compaction();
-                    self.noted(Duty::Compact, self.for_all(Shared::compact_in_time)).map(drop)
+                    self.noted(Duty::Compact, self.for_all(Shard::compact_in_time)).map(drop)
                 }
                 Next::Retain => {
                     self.schedule_retention();
-                    self.noted(Duty::Retain, self.for_all(Shared::retain)).map(drop)
+                    self.noted(Duty::Retain, self.for_all(Shard::retain)).map(drop)
                 }
                 // What can't be read is no reason for anything else to wait.
                 Next::Gauge => match self.noted(Duty::Gauge, self.gauge()) {
@@ -372,7 +389,7 @@ impl Shared {
     }
 
     /// The duties that failed when they were last tried.
-    pub(crate) fn failing(&self) -> Vec<Failing> {
+    pub fn failing(&self) -> Vec<Failing> {
         self.failures.all()
     }
 
@@ -382,7 +399,7 @@ impl Shared {
     }
 
     /// Takes in what others publish, whenever somebody here waits for it.
-    fn listen(&self) {
+    pub(crate) fn listen(&self) {
         let mut company = false;
         loop {
             match self.log.listen(company) {
@@ -404,7 +421,7 @@ impl Shared {
     }
 
     /// Does what there is to do of one duty; says whether there was anything.
-    pub(crate) fn carry_out(&self, duty: Duty) -> Result<bool> {
+    pub fn carry_out(&self, duty: Duty) -> Result<bool> {
         let now = self.log.clock().now();
         match duty {
             Duty::Sync => Ok(self.log.carry_out(quire_log::Duty::Sync)?),
@@ -417,7 +434,7 @@ impl Shared {
             Duty::Compact if self.attend()? => Ok(true),
             Duty::Compact if self.duties.take(Next::Compact, now) => {
                 self.schedule_compaction();
-                Ok(self.noted(duty, self.for_all(Shared::compact_in_time))?.is_some())
+                Ok(self.noted(duty, self.for_all(Shard::compact_in_time))?.is_some())
             }
             Duty::Retain if self.duties.take(Next::Retain, now) => {
                 self.schedule_retention();
@@ -509,78 +526,32 @@ fn broken() -> Error {
     Error::new(ErrorKind::Failed, message)
 }
 
-/// The background threads. When this is dropped, with the last handle, they end, and the database is closed: synced and
-/// checkpointed.
-#[derive(Debug)]
-pub(crate) struct Threads {
-    shared: Arc<Shared>,
-    handles: Vec<JoinHandle<()>>,
-}
-
-impl Threads {
-    /// # Errors
-    /// [`ErrorKind::Io`] when the system has no thread left.
-    pub(crate) fn start(shared: Arc<Shared>, background: Background) -> Result<Self> {
-        if background == Background::Caller {
-            return Ok(Threads { shared, handles: Vec::new() });
-        }
-        let mut threads = Threads { shared, handles: Vec::new() };
-        threads.spawn("quire-ticks", Shared::carry_out_prompt_duties)?;
-        threads.spawn("quire-duties", Shared::carry_out_long_duties)?;
-        threads.spawn("quire-listen", Shared::listen)?;
-        threads.spawn("quire-deliver", Shared::deliver_in_background)?;
-        Ok(threads)
-    }
-
-    fn spawn(&mut self, name: &str, run: fn(&Shared)) -> Result<()> {
-        let theirs = Arc::clone(&self.shared);
-        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&theirs));
-        self.handles
-            .push(spawned.map_err(|error| Error::new(ErrorKind::Io, format!("can't start a thread: {error}")))?);
-        Ok(())
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        self.shared.duties.stop();
-        self.shared.deliveries.stop();
-        self.shared.log.stop_listening();
-        let own = std::thread::current().id();
-        // Whoever such a thread woke may have dropped the last handle on it; it then ends by itself.
-        for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != own) {
-            // A thread that panicked has said so already.
-            let _ = handle.join();
-        }
-        // What was told is right while nobody has it open.
-        let _ = self.shared.gauge_at_the_end();
-        // Only the length of the next opening depends on it, and the last one to close does it for all.
-        if !self.shared.log.has_company() {
-            let _ = self.shared.checkpoint();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use quire_log::SystemClock;
 
     use super::*;
     use crate::jobs::NewJob;
-    use crate::{Database, Durability};
+    use crate::testing;
 
-    /// Opens a database, has a commit panic under the lock, and says what the next one is answered.
+    /// Opens a shard, has a commit panic under the lock, and says what the next one is answered.
     fn after_a_panic(within: impl FnOnce(&mut State)) -> Result<()> {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("opened");
+        let shard = testing::open(directory.path(), 50, Arc::new(SystemClock));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let mut state = database.shared.state_mut().expect("not broken");
+            let mut state = shard.state_mut().expect("not broken");
             within(&mut state);
             panic!("of a commit");
         }));
         assert!(panicked.is_err());
-        let next = database.queue("queue").enqueue(NewJob::new(b"")).map(|_| ());
-        assert_eq!(next.is_ok(), database.queue("queue").stats().is_ok());
+        let commands = [jobs::Command::Enqueue { queue: "queue", job: NewJob::new(b"") }];
+        let commands = Commands { jobs: &commands, ..Commands::default() };
+        let next = shard.commit(shard.log.clock().now(), &commands, &mut Replies::default());
+        let next = next.map(|decided| _ = decided.verdict.expect("accepted"));
+        assert_eq!(next.is_ok(), shard.read(|view| view.jobs.queue_stats("queue")).is_ok());
         next
     }
 

@@ -8,12 +8,12 @@
 use quire_log::{Clock, Compaction, CompactionPlan, Compactor, Reader, Run, Share, Survival, Survives};
 use quire_model::{Entry, ModelId, Position, Timestamp};
 
-use crate::database::Duty;
 use crate::decide::{Commands, Replies};
+use crate::duty::Duty;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Superseded;
 use crate::keys::{Keys, Purpose};
-use crate::shared::Shared;
+use crate::shard::Shard;
 
 /// How much an interval's compaction looks at of each segment: enough to tell a half from a quarter.
 const SAMPLES: u32 = 64;
@@ -46,7 +46,7 @@ enum Extent {
     Part(Vec<u32>),
 }
 
-impl Shared {
+impl Shard {
     /// Rewrites the segments of which enough no longer counts, unless that is being done.
     pub(crate) fn compact_in_time(&self) -> Result<()> {
         let Some(_turn) = self.keys.try_turn() else { return Ok(()) };
@@ -64,7 +64,7 @@ impl Shared {
 
     /// Rewrites every segment of which anything no longer counts, as of now: partition by partition and share by share, where there are
     /// more keys than are known at a time, and once more where records went, for then others may be told when they may go.
-    pub(crate) fn compact_whole(&self) -> Result<Compaction> {
+    pub fn compact_whole(&self) -> Result<Compaction> {
         let _turn = self.keys.turn();
         // What is written meanwhile is left to the next time, so this comes to an end.
         let (now, end) = (self.log.clock().now(), self.log.compactable_end()?);
@@ -269,32 +269,43 @@ fn leave_pasts(history: &Reader, superseded: &[(usize, Superseded)], entries: &[
 
 #[cfg(test)]
 mod tests {
-    use crate::events::{EventPosition, NewEvent};
-    use crate::{Background, Database, Durability, Duty};
+    use std::sync::Arc;
+
+    use quire_log::SystemClock;
+
+    use crate::decide::Commands;
+    use crate::events::{Append, Command, EventPosition, NewEvent};
+    use crate::shard::Shard;
+    use crate::testing;
+
+    fn append(shard: &Shard, store: &str) {
+        let events = vec![NewEvent::new("T").data(&[7; 1000])];
+        let append = Command::Append(Append { store, events, conditions: Vec::new() });
+        testing::commit(shard, &Commands { events: &[append], ..Commands::default() });
+    }
 
     #[test]
     fn who_closes_a_database_waits_for_the_run_that_is_rewritten_and_for_no_other() {
         let directory = tempfile::tempdir().expect("a directory");
-        let builder = Database::builder(directory.path().join("data")).durability(Durability::Os);
-        let database = builder.segment_bytes(64 << 10).background(Background::Caller).open().expect("opened");
+        let shard = testing::open(directory.path(), 50, Arc::new(SystemClock));
         for _ in 0..300 {
             for store in ["kept", "gone"] {
-                database.events(store).append([NewEvent::new("T").data(&[7; 1000])]).expect("appended");
+                append(&shard, store);
             }
         }
-        database.events("gone").trim(EventPosition::new(300)).expect("trimmed");
-        database.sync().expect("synced");
-        while database.carry_out(Duty::Seal).expect("sealed") {}
+        let trim = Command::Trim { store: "gone", up_to: EventPosition::new(300) };
+        testing::commit(&shard, &Commands { events: &[trim], ..Commands::default() });
+        testing::seal(&shard);
         for _ in 0..2 {
-            database.events("kept").append([NewEvent::new("T")]).expect("appended");
-            database.checkpoint().expect("saved");
+            append(&shard, "kept");
+            shard.checkpoint().expect("saved");
         }
-        database.shared.duties.stop();
-        let one = database.compact().expect("compacted");
+        shard.duties.stop();
+        let one = shard.compact_whole().expect("compacted");
         assert!((1..4).contains(&one.segments), "{one:?}");
         // What is left is left for the next time.
-        assert!(database.shared.duties.are_stopping());
-        let another = database.compact().expect("compacted");
+        assert!(shard.duties.are_stopping());
+        let another = shard.compact_whole().expect("compacted");
         assert!((1..4).contains(&another.segments), "{another:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quire_model::Timestamp;
 
-use crate::database::Duty;
+use crate::duty::Duty;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A duty that failed when it was last tried. It is tried again; what depends on it waits meanwhile: disk space does not come back, say.

@@ -9,7 +9,7 @@ use crate::{events, graph, jobs, streams};
 
 /// The state of every model.
 #[derive(Debug, Default)]
-pub(crate) struct Models {
+pub struct Models {
     pub(crate) streams: streams::Streams,
     pub(crate) events: events::Events,
     pub(crate) jobs: jobs::Jobs,
@@ -18,26 +18,26 @@ pub(crate) struct Models {
 
 /// An entry of a model that this program does not know.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct UnknownModel(pub(crate) ModelId);
+pub struct UnknownModel(pub ModelId);
 
 /// What every state of a database is made with.
 #[derive(Debug, Clone)]
-pub(crate) struct Ground {
+pub struct Ground {
     /// What hash tables over what users choose are seeded with: see [`seed_of`].
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// What bounds the memory of graphs, for all states together; nothing does when it is absent.
-    pub(crate) graph_memory: Option<Arc<graph::Memory>>,
+    pub graph_memory: Option<Arc<graph::Memory>>,
 }
 
 /// What the hash tables of a database are seeded with: drawn at random when it was created, and told to nobody who may put
 /// blocks.
-pub(crate) fn seed_of(database: u128) -> u64 {
+pub fn seed_of(database: u128) -> u64 {
     (database ^ (database >> 64)) as u64
 }
 
 impl Models {
     /// No state yet.
-    pub(crate) fn new(ground: &Ground) -> Self {
+    pub fn new(ground: &Ground) -> Self {
         Models { graphs: graph::Graphs::new(ground.seed, ground.graph_memory.clone()), ..Models::default() }
     }
 
@@ -49,7 +49,7 @@ impl Models {
     }
 
     /// Takes an entry into the state of its model.
-    pub(crate) fn apply(&mut self, entry: &Entry<'_>) -> Result<(), UnknownModel> {
+    pub fn apply(&mut self, entry: &Entry<'_>) -> Result<(), UnknownModel> {
         self.apply_noted(entry, &mut graph::Looked::default())
     }
 
@@ -84,7 +84,7 @@ impl Models {
     }
 
     /// Whether [`Models::save`] would write exactly these bytes. None of them are copied.
-    pub(crate) fn are_saved_as(&self, bytes: &[u8]) -> bool {
+    pub fn are_saved_as(&self, bytes: &[u8]) -> bool {
         let mut left = Some(bytes);
         self.save_in_parts(self.graphs_bytes(), &mut |part| left = left.and_then(|left| left.strip_prefix(part)));
         left.is_some_and(<[u8]>::is_empty)
@@ -117,7 +117,7 @@ impl Models {
     }
 
     /// Reads what [`Models::save`] wrote.
-    pub(crate) fn load(bytes: &[u8], ground: &Ground) -> Result<Self, CodecError> {
+    pub fn load(bytes: &[u8], ground: &Ground) -> Result<Self, CodecError> {
         let mut from = Decoder::new(bytes);
         let mut models = Models::new(ground);
         while !from.is_empty() {

@@ -14,13 +14,13 @@ use std::time::Duration;
 use quire_log::Clock;
 use quire_model::Position;
 
-use crate::database::Duty;
 use crate::decide::{Commands, Replies};
+use crate::duty::Duty;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{self, Attempts, EventPosition, MoveSubscription, ReadOptions, Subscription};
 use crate::jobs::{self, Backoff, JobState, NewJob};
-use crate::outcome::Reason;
-use crate::shared::Shared;
+use crate::refusal::Reason;
+use crate::shard::Shard;
 
 /// A queue holds at most so many unfinished jobs for delivery to go on, ...
 const AHEAD_JOBS_LOW: u64 = 512;
@@ -167,11 +167,11 @@ impl Matched {
     }
 }
 
-impl Shared {
+impl Shard {
     /// Delivers all there is room for; says whether there was anything.
     ///
     /// # Errors
-    /// As [`Shared::commit`].
+    /// As [`Shard::commit`].
     pub(crate) fn deliver(&self) -> Result<bool> {
         let names: Vec<String> = {
             let state = self.state_now()?;

@@ -14,7 +14,7 @@ pub const OUTSIDE_QUEUE: u32 = 1 << 30;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) enum ReadBy {
+pub enum ReadBy {
     /// A partition of a topic.
     Partition(Partition),
     /// An event store, and the number behind its last event as the state has it.
@@ -25,13 +25,7 @@ pub(crate) enum ReadBy {
 
 impl ReadBy {
     /// What a group has committed in under this id; `None` when it is gone.
-    pub(crate) fn find(
-        streams: &Streams,
-        events: &Events,
-        jobs: &Jobs,
-        topic: TopicId,
-        partition: u32,
-    ) -> Option<Self> {
+    pub fn find(streams: &Streams, events: &Events, jobs: &Jobs, topic: TopicId, partition: u32) -> Option<Self> {
         match topic.as_outside() {
             None => streams.partition(topic, partition).ok().map(ReadBy::Partition),
             Some(number) if number & OUTSIDE_QUEUE != 0 => {
@@ -50,7 +44,7 @@ impl ReadBy {
     ///
     /// # Errors
     /// When the log can't be read.
-    pub(crate) fn bounds(&self, history: &Reader) -> Result<(Sequence, Sequence)> {
+    pub fn bounds(&self, history: &Reader) -> Result<(Sequence, Sequence)> {
         match self {
             ReadBy::Partition(partition) => {
                 let PartitionOffsets { start, next } = partition.offsets(history)?;
@@ -63,6 +57,6 @@ impl ReadBy {
 }
 
 /// How many records there are to read from an offset on, between the first that is there and the next to come.
-pub(crate) fn unread(offset: Sequence, (start, next): (Sequence, Sequence)) -> u64 {
+pub fn unread(offset: Sequence, (start, next): (Sequence, Sequence)) -> u64 {
     next.get().saturating_sub(offset.max(start).get())
 }

@@ -16,18 +16,18 @@ use crate::models::{Ground, Models};
 
 /// When checkpoints are taken, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
+pub struct CheckpointSettings {
     /// After so many bytes of log; after as many as the last one had, when those are more, so that saving a large state again and
     /// again costs no more than the log itself.
-    pub(crate) interval_bytes: u64,
+    pub interval_bytes: u64,
     /// The largest state that is saved while commits wait, in bytes.
-    pub(crate) pause_bytes: u64,
+    pub pause_bytes: u64,
 }
 
 /// The checkpoints of an open database.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    settings: Settings,
+    settings: CheckpointSettings,
     ground: Ground,
     /// The position of the newest. Locked while one is taken, for two of one position are one file.
     newest: Mutex<Position>,
@@ -109,7 +109,13 @@ impl Taken {
 
 impl Checkpoints {
     /// Those of a database that went on from `base` and replayed so much.
-    pub(crate) fn new(settings: Settings, ground: Ground, position: Position, bytes: u64, replayed_bytes: u64) -> Self {
+    pub(crate) fn new(
+        settings: CheckpointSettings,
+        ground: Ground,
+        position: Position,
+        bytes: u64,
+        replayed_bytes: u64,
+    ) -> Self {
         Checkpoints {
             settings,
             ground,

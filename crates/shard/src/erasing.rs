@@ -12,7 +12,7 @@ use quire_model::{Entry, Place};
 
 use crate::error::Result;
 use crate::events::{Forgotten, ForgottenTag};
-use crate::shared::Shared;
+use crate::shard::Shard;
 
 /// Of so many tags it is known that they are to be looked for; of more, all are.
 const NOTED_MAX: usize = 1 << 16;
@@ -51,7 +51,7 @@ impl Erasing {
     }
 }
 
-impl Shared {
+impl Shard {
     /// Marks the segments that hold what was forgotten: they are rewritten in any case.
     pub(crate) fn mark_what_is_erased(&self, shares: &mut [Share]) -> Result<()> {
         let (wanted, stores, rests_on) = {

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use quire_model::{Position, Sequence};
 
 use crate::error::Result;
-use crate::handles::read_by::{ReadBy, unread};
-use crate::shared::Shared;
+use crate::read_by::{ReadBy, unread};
+use crate::shard::Shard;
 use crate::streams::TopicId;
 
 /// How many groups and offsets are looked up under the lock at a time, which takes some 40 µs.
@@ -50,7 +50,7 @@ struct Looked {
     next: Option<Cursor>,
 }
 
-impl Shared {
+impl Shard {
     /// Whether what is published is told already.
     pub(crate) fn is_gauged(&self) -> bool {
         let told = self.log.gauges_told().map(|(position, _)| position);

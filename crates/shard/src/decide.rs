@@ -7,7 +7,7 @@ use quire_model::{At, Denied, Effects, History, Model, Position, Timestamp};
 
 use crate::erasing::Erasing;
 use crate::models::Models;
-use crate::outcome::{Reason, Refused};
+use crate::refusal::{Reason, Refused};
 use crate::{Error, Result, events, graph, jobs, streams};
 
 /// What a writer holds while it decides: the log's end and the state that follows from it.
@@ -29,11 +29,15 @@ pub(crate) struct State {
 
 /// The commands of a commit, by model; in each, in the order of the parts.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Commands<'p, 'c> {
-    pub(crate) streams: &'p [streams::Command<'c>],
-    pub(crate) events: &'p [events::Command<'c>],
-    pub(crate) jobs: &'p [jobs::Command<'c>],
-    pub(crate) graph: &'p [graph::Command<'c>],
+pub struct Commands<'p, 'c> {
+    /// Of topics and consumer groups.
+    pub streams: &'p [streams::Command<'c>],
+    /// Of event stores.
+    pub events: &'p [events::Command<'c>],
+    /// Of queues.
+    pub jobs: &'p [jobs::Command<'c>],
+    /// Of graphs.
+    pub graph: &'p [graph::Command<'c>],
 }
 
 impl Commands<'_, '_> {
@@ -49,28 +53,34 @@ impl Commands<'_, '_> {
 
 /// The answers, by model; in each, in the order of the commands. Whoever commits again and again keeps one, for its capacity.
 #[derive(Debug, Default)]
-pub(crate) struct Replies {
-    pub(crate) streams: Vec<streams::Reply>,
-    pub(crate) events: Vec<events::Appended>,
-    pub(crate) jobs: Vec<jobs::Reply>,
-    pub(crate) graph: Vec<graph::Reply>,
+pub struct Replies {
+    /// Of topics and consumer groups.
+    pub streams: Vec<streams::Reply>,
+    /// Of event stores.
+    pub events: Vec<events::Appended>,
+    /// Of queues.
+    pub jobs: Vec<jobs::Reply>,
+    /// Of graphs.
+    pub graph: Vec<graph::Reply>,
 }
 
 /// A decision, and what it rests on: it may be told once that position is published.
 #[derive(Debug)]
-pub(crate) struct Decided {
-    pub(crate) rests_on: Position,
-    /// A refusal counts the commands of its model; see [`Refused::part`].
-    pub(crate) verdict: Result<At, Box<Refused>>,
+pub struct Decided {
+    /// The position that the verdict rests on.
+    pub rests_on: Position,
+    /// Position and time of the commit, or its refusal, which counts the commands of its model: see [`Refused::part`].
+    pub verdict: Result<At, Box<Refused>>,
 }
 
 impl Replies {
-    pub(crate) const fn new() -> Self {
+    /// No answers, and no memory for any.
+    pub const fn new() -> Self {
         Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() }
     }
 
     /// How many answers there is room for, of the model that has the most.
-    pub(crate) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         let of_log = self.streams.capacity().max(self.events.capacity());
         of_log.max(self.jobs.capacity()).max(self.graph.capacity())
     }

@@ -42,12 +42,12 @@ pub fn open_batch_up_to(batch: &Batch<'_>, bytes_max: usize) -> Result<Vec<u8>> 
 }
 
 /// The records of a batch, decompressed, and borrowed where nothing is compressed.
-pub(crate) fn opened<'b>(batch: &Batch<'b>) -> Result<Cow<'b, [u8]>> {
+pub fn opened<'b>(batch: &Batch<'b>) -> Result<Cow<'b, [u8]>> {
     opened_within(batch, OPENED_BYTES_MAX)
 }
 
 /// The same, of no more than so many bytes.
-pub(crate) fn opened_within<'b>(batch: &Batch<'b>, bytes_max: usize) -> Result<Cow<'b, [u8]>> {
+pub fn opened_within<'b>(batch: &Batch<'b>, bytes_max: usize) -> Result<Cow<'b, [u8]>> {
     let (bytes, codec) = (batch.records_bytes(), batch.codec());
     if codec == Codec::None {
         return Ok(Cow::Borrowed(bytes));

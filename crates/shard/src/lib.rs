@@ -1,0 +1,77 @@
+//! A shard: one totally ordered log, and the state of every model that follows from it.
+//!
+//! # The path of a write
+//! ```text
+//! Commands ─▶ Shard::commit            takes the writer's lock, then the log's turn; applies what other processes appended
+//!                │
+//!                ▼ decide              every model, against the state after the last record ─▶ Refused: nothing was written
+//!                │ all accept
+//!                ▼ append              the effects, as one record of the log
+//!                ▼ apply               each entry, in the state of its model
+//!                │
+//!                └─▶ Decided           the position that the answer rests on: it may be handed out once the log has published it
+//! ```
+//! Everything else that changes a shard is a commit of its own, made in the background: jobs whose time has come ([`Duty::Tick`]), events
+//! delivered to subscriptions ([`Duty::Deliver`]), records beyond their retention ([`Duty::Retain`]). A checkpoint shortens the
+//! next opening, a compaction gives back disk space; neither changes what a read answers.
+//!
+//! # What is not here
+//! Names of shards, handles, builders of commits, wire formats.
+
+use quire_events as events;
+use quire_graph as graph;
+use quire_jobs as jobs;
+use quire_streams as streams;
+
+mod error;
+mod refusal;
+
+mod decide;
+mod giving_way;
+mod models;
+mod opening;
+mod shard;
+mod view;
+
+mod duties;
+mod duty;
+mod failing;
+mod threads;
+
+mod checkpoint;
+
+mod compaction;
+mod erasing;
+mod keys;
+mod pressure;
+
+mod delivery;
+mod gauging;
+mod read_by;
+
+mod compression;
+mod compressor;
+mod snappy;
+
+pub mod graph_memory;
+mod graph_slabs;
+
+#[cfg(test)]
+mod testing;
+
+pub use checkpoint::CheckpointSettings;
+pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to, opened, opened_within};
+pub use compressor::{BYTES_MIN as COMPRESS_BYTES_MIN, Compressor};
+pub use decide::{Commands, Decided, Replies};
+pub use delivery::EventRef;
+pub use duty::Duty;
+pub use error::{Error, ErrorKind, Result};
+pub use failing::Failing;
+pub use keys::KEYS_MAX;
+pub use models::{Ground, Models, UnknownModel, seed_of};
+pub use opening::ShardSettings;
+pub use read_by::{OUTSIDE_QUEUE, ReadBy, unread};
+pub use refusal::{Reason, Refused};
+pub use shard::{Asked, Retention, Shard};
+pub use threads::Threads;
+pub use view::View;
