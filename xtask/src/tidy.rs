@@ -15,6 +15,7 @@ use std::fs;
 
 use crate::workspace::Workspace;
 
+mod circle;
 mod format_page;
 mod graph;
 mod headers;
@@ -70,6 +71,7 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         headers::check,
         unsafety::check,
         purity::check,
+        circle::check,
         leftovers::check,
         format_page::check,
         links::check,
