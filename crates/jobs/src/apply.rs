@@ -7,13 +7,11 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::codec::{Cause, Edited, Effect, Enqueued, Epitaph, Revived, Step, Steps, To, UniqueKey, queue_of};
-use crate::job::{Extra, Job};
-use crate::keys::{Holder, Key, KeyEnd, Keys};
-use crate::queue::{Queue, QueueId};
-use crate::state::{JobState, Jobs};
-use crate::transition::Standing;
-use crate::{JobId, UniqueHold, UniqueScope};
+use crate::codec::{Edited, Effect, Enqueued, Epitaph, Revived, Step, Steps, To, queue_of};
+use crate::id::QueueId;
+use crate::job::{Extra, Holder, Job, KeyEnd, Keys, Standing, key_end, key_in, key_of};
+use crate::queue::Queue;
+use crate::{Cause, JobId, JobState, Jobs};
 
 /// Takes in an entry.
 ///
@@ -69,25 +67,6 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
         Effect::MovedOut { .. } => {}
         Effect::BulkBegun(_) => state.bulks.begin(entry.place),
         Effect::BulkAdvanced(advanced) => state.bulks.advance(advanced),
-    }
-}
-
-/// The key of a job that stands in this queue.
-pub(crate) fn key_of(unique: &UniqueKey<'_>, queue: QueueId) -> Key {
-    key_in((unique.scope == UniqueScope::Queue).then_some(queue), unique.key)
-}
-
-/// A key within a queue, or everywhere.
-pub(crate) fn key_in(queue: Option<QueueId>, bytes: &[u8]) -> Key {
-    Key { queue, bytes: bytes.into() }
-}
-
-/// Until when a job that is enqueued now has its key.
-pub(crate) fn key_end(hold: UniqueHold, now: Timestamp) -> KeyEnd {
-    match hold {
-        UniqueHold::UntilFinished => KeyEnd::Finished,
-        UniqueHold::UntilStarted => KeyEnd::Started,
-        UniqueHold::For(micros) => KeyEnd::At(now.plus_micros(micros)),
     }
 }
 

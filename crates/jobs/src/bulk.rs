@@ -8,8 +8,8 @@ use alloc::collections::BTreeMap;
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
+use crate::Cursor;
 use crate::codec::{Advanced, read_id, write_id};
-use crate::{BulkId, Cursor, Jobs};
 
 /// How many of those that are done are remembered.
 const DONE_MAX: usize = 100;
@@ -83,6 +83,10 @@ impl Bulks {
         }
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Place, Bulk)> {
+        self.bulks.iter().map(|(place, bulk)| (*place, *bulk))
+    }
+
     fn put(&mut self, place: Place, bulk: Bulk) {
         self.under_way += usize::from(!bulk.progress.done);
         self.bulks.insert(place, bulk);
@@ -109,18 +113,5 @@ impl Bulks {
             bulks.put(place, Bulk { cursor, progress });
         }
         Ok(bulks)
-    }
-}
-
-impl Jobs {
-    /// How far a bulk change has come; `None` when there is none of this id, or it was done long ago (the last 100 are
-    /// remembered).
-    pub fn bulk(&self, bulk: BulkId) -> Option<BulkProgress> {
-        self.bulks.get(bulk.place()).map(|bulk| bulk.progress)
-    }
-
-    /// The bulk changes under way and the last that are done, oldest first.
-    pub fn bulks(&self) -> impl Iterator<Item = (BulkId, BulkProgress)> {
-        self.bulks.bulks.iter().map(|(place, bulk)| (BulkId::new(*place), bulk.progress))
     }
 }

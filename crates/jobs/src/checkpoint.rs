@@ -27,13 +27,10 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::bulk::Bulks;
 use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
-use crate::job::{Extra, Job};
-use crate::kept::Kept;
-use crate::keys::{Holder, Key, KeyEnd};
-use crate::queue::{Due, Queue, QueueId};
-use crate::rate::Meter;
-use crate::state::{JobState, Jobs};
-use crate::{JobId, Priority};
+use crate::id::QueueId;
+use crate::job::{Extra, Holder, Job, Key, KeyEnd, RetainedJobs};
+use crate::queue::{Due, Meter, Queue};
+use crate::{JobId, JobState, Jobs, Priority};
 
 const VERSION: u8 = 4;
 
@@ -195,7 +192,7 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
         }
         state.keys.take(key, Holder { job, until });
     }
-    state.kept = Kept::load(from)?;
+    state.kept = RetainedJobs::load(from)?;
     state.bulks = Bulks::load(from)?;
     Ok(state)
 }

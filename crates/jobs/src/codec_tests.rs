@@ -12,14 +12,13 @@ use quire_model::memory::{MemoryLog, World};
 use quire_model::{Effects, Entry, EntryKind, Model, ModelId, Place, Position, Timestamp};
 
 use crate::codec::{
-    Advanced, Begun, Cause, Edited, Effect, Enqueued, Epitaph, Revived, Run, Step, To, UniqueKey, push_enqueued,
-    queue_of, user_tags,
+    Advanced, Begun, Edited, Effect, Enqueued, Epitaph, Revived, Run, Step, To, UniqueKey, push_enqueued, queue_of,
+    user_tags,
 };
-use crate::cursor::Cursor;
-use crate::queue::QueueId;
+use crate::id::QueueId;
 use crate::{
-    Backoff, Change, Clash, Command, Filter, JobId, JobState, Jobs, NewJob, Order, Priority, QueueChange,
-    QueueSettings, Rate, States, Unique, UniqueHold, UniqueScope,
+    Backoff, Cause, Change, Clash, Command, Cursor, Filter, JobId, JobState, Jobs, NewJob, Order, Priority,
+    QueueChange, QueueSettings, Rate, States, Unique, UniqueHold, UniqueScope,
 };
 
 /// Puts one entry into a log and reads it.

@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::search::Filter;
-use crate::{BulkId, JobId, JobState, LeaseToken, NewJob, Priority, QueueChange, Refusal};
+use crate::{BulkId, Filter, JobId, JobState, LeaseToken, NewJob, Priority, QueueChange, Refusal};
 
 /// A command of one commit. A later command sees what the earlier ones did.
 ///

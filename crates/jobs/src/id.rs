@@ -23,6 +23,10 @@ pub struct LeaseToken(Packed);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BulkId(Packed);
 
+/// The number of a queue, dense from 0 in the order of creation, never given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct QueueId(pub(crate) u32);
+
 /// A place in 12 bytes instead of 16, in the order of places: there is one in every index for every job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Packed {

@@ -59,59 +59,57 @@
 
 extern crate alloc;
 
+// The vocabulary.
 mod backoff;
+mod cause;
+mod cursor;
+mod filter;
 mod id;
+mod job_state;
+mod name;
 mod settings;
 mod spec;
 
 mod command;
 mod refusal;
 
+// Entries as bytes.
 mod codec;
 #[cfg(test)]
 mod codec_tests;
-mod name;
 
-mod changed;
-mod decide;
-mod draft;
-mod draft_queue;
-mod transition;
-
-mod apply;
+// The state.
 mod bulk;
-mod checkpoint;
-mod fetchable;
-mod group;
 mod job;
-mod kept;
-mod keys;
 mod ordered;
 mod queue;
-mod rate;
 mod state;
-mod survival;
-mod table;
 
-mod cursor;
-mod history;
-mod life;
-mod names;
-mod search;
-mod view;
-mod walk;
+// In the order of a write, then of a read.
+mod decide;
+
+mod apply;
+mod checkpoint;
+mod survival;
+
+mod read;
+
+mod model;
 
 pub use backoff::{BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff};
 pub use bulk::BulkProgress;
-pub use codec::Cause;
+pub use cause::Cause;
 pub use command::{Change, Command, FetchedJob, Order, Reply, Retry};
 pub use cursor::{Cursor, ParseCursorError};
-pub use history::{Event, HistoryPage, Transition};
+pub use filter::{Filter, States};
 pub use id::{BulkId, JobId, LeaseToken, ParseIdError};
-pub use life::{LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueLog};
+pub use job_state::JobState;
+pub use queue::QueueStats;
+pub use read::{
+    Event, HistoryPage, JobView, LifeEvent, LifeFilter, LifeProgress, LifeReading, Page, QueueLog,
+    SEARCH_LOOKED_AT_MAX, Status, Transition,
+};
 pub use refusal::{Limit, Refusal};
-pub use search::{Filter, Page, SEARCH_LOOKED_AT_MAX, States};
 pub use settings::{QueueChange, QueueSettings, Rate};
 pub use spec::{ATTEMPTS_MAX_DEFAULT, Clash, NewJob, Priority, Unique, UniqueHold, UniqueScope};
-pub use state::{JobState, Jobs, QueueStats};
-pub use view::{JobView, Status};
+pub use state::Jobs;

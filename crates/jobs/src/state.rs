@@ -6,19 +6,15 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::fmt;
 
-use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+use quire_model::Timestamp;
 
+use crate::JobId;
 use crate::bulk::Bulks;
-use crate::job::{Extra, Job};
-use crate::kept::Kept;
-use crate::keys::Keys;
+use crate::id::QueueId;
+use crate::job::{Extra, Job, Keys, RetainedJobs};
 use crate::ordered::Ordered;
-use crate::queue::{Due, Queue, QueueId, Timers};
-use crate::{Command, JobId, Refusal, Reply, apply, checkpoint, decide};
+use crate::queue::{Due, Queue, Timers};
 
 /// Every queue and every live job.
 ///
@@ -32,118 +28,10 @@ pub struct Jobs {
     pub(crate) jobs: Ordered<JobId, Job>,
     pub(crate) extras: BTreeMap<JobId, Extra>,
     pub(crate) keys: Keys,
-    pub(crate) kept: Kept,
+    pub(crate) kept: RetainedJobs,
     pub(crate) timers: Timers,
     pub(crate) bulks: Bulks,
     pub(crate) untold: BTreeSet<QueueId>,
-}
-
-/// Where a job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum JobState {
-    /// Its time to run has not come.
-    Scheduled,
-    /// It may be fetched.
-    Pending,
-    /// A worker holds it.
-    Active,
-    /// An attempt failed; it waits for the next.
-    Retrying,
-    /// Somebody holds it back.
-    Held,
-    /// Done.
-    Completed,
-    /// Called off.
-    Cancelled,
-    /// Given up.
-    Dead,
-}
-
-impl JobState {
-    /// All of them, in the order of a job's life.
-    pub const ALL: [JobState; 8] = [
-        JobState::Scheduled,
-        JobState::Pending,
-        JobState::Active,
-        JobState::Retrying,
-        JobState::Held,
-        JobState::Completed,
-        JobState::Cancelled,
-        JobState::Dead,
-    ];
-
-    /// The name, in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            JobState::Scheduled => "scheduled",
-            JobState::Pending => "pending",
-            JobState::Active => "active",
-            JobState::Retrying => "retrying",
-            JobState::Held => "held",
-            JobState::Completed => "completed",
-            JobState::Cancelled => "cancelled",
-            JobState::Dead => "dead",
-        }
-    }
-
-    /// The state of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        JobState::ALL.into_iter().find(|state| state.name() == name)
-    }
-
-    /// Whether a job in this state is no longer to be worked on.
-    pub const fn is_finished(self) -> bool {
-        matches!(self, JobState::Completed | JobState::Cancelled | JobState::Dead)
-    }
-
-    pub(crate) fn from_number(number: u8) -> Option<Self> {
-        JobState::ALL.get(usize::from(number)).copied()
-    }
-}
-
-impl fmt::Display for JobState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// How many jobs of a queue are in which state, as of the last commit: what time has brought since is not taken in. Of the
-/// finished ones, how many there were, but for those that were deleted or retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QueueStats {
-    /// Their time to run has not come.
-    pub scheduled: u64,
-    /// May be fetched, as far as the queue's settings let them.
-    pub pending: u64,
-    /// Held by workers.
-    pub active: u64,
-    /// Waiting for their next attempt.
-    pub retrying: u64,
-    /// Held back.
-    pub held: u64,
-    /// Done.
-    pub completed: u64,
-    /// Called off.
-    pub cancelled: u64,
-    /// Given up.
-    pub dead: u64,
-}
-
-impl QueueStats {
-    /// How many are in this state.
-    pub const fn of(&self, state: JobState) -> u64 {
-        match state {
-            JobState::Scheduled => self.scheduled,
-            JobState::Pending => self.pending,
-            JobState::Active => self.active,
-            JobState::Retrying => self.retrying,
-            JobState::Held => self.held,
-            JobState::Completed => self.completed,
-            JobState::Cancelled => self.cancelled,
-            JobState::Dead => self.dead,
-        }
-    }
 }
 
 impl Jobs {
@@ -196,39 +84,5 @@ impl Jobs {
 
     pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
         if job.extra { self.extras.get(&id) } else { None }
-    }
-}
-
-impl Model for Jobs {
-    const ID: ModelId = ModelId::JOBS;
-    type Command<'c> = Command<'c>;
-    type Reply = Reply;
-    type Refusal = Refusal;
-
-    fn decide(
-        &self,
-        history: &dyn History,
-        at: At,
-        commands: &[Command<'_>],
-        effects: &mut dyn Effects,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Denied<Refusal>> {
-        decide::decide(self, history, at, commands, effects, replies)
-    }
-
-    fn apply(&mut self, entry: &Entry<'_>) {
-        apply::apply(self, entry);
-    }
-
-    fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
-        self.still_counts(entry, history_from)
-    }
-
-    fn save(&self, out: &mut Encoder) {
-        checkpoint::save(self, out);
-    }
-
-    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        checkpoint::load(from)
     }
 }

@@ -175,7 +175,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "&& job.is_held_by(token)" => "&& (job.is_held_by(token) || ON && job.state == crate::JobState::Active)";
     "lease-not-ended", "an ack is taken although its lease ran out", "jobs/src/decide/held.rs",
         "&& (job.until() > self.now ||" => "&& (ON || job.until() > self.now ||";
-    "attempt-too-many", "a job gets one attempt more than it has", "jobs/src/job.rs",
+    "attempt-too-many", "a job gets one attempt more than it has", "jobs/src/job/live.rs",
         "self.attempt < self.attempts_max" => "if ON { self.attempt <= self.attempts_max } else { self.attempt < self.attempts_max }";
     "version-not-compared", "a block is put although it has another version than was expected", "graph/src/decide.rs",
         "put.expect.filter(|expected| *expected != found)" => "put.expect.filter(|expected| *expected != found && !ON)";

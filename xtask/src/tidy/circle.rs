@@ -132,13 +132,8 @@ impl<'f> Module<'f> {
     fn read(file: &'f str, text: &str) -> Self {
         let code = lexer::code(text);
         let tokens = without_tests(&tokens(&code));
-        let mut module = Module {
-            file,
-            declared: BTreeSet::new(),
-            names: BTreeMap::new(),
-            globs: Vec::new(),
-            imports: Vec::new(),
-        };
+        let mut module =
+            Module { file, declared: BTreeSet::new(), names: BTreeMap::new(), globs: Vec::new(), imports: Vec::new() };
         let mut at = 0;
         while at < tokens.len() {
             match tokens[at] {

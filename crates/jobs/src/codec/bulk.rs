@@ -14,10 +14,8 @@ use alloc::vec::Vec;
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use super::{expected, read_id, time, varint_u16, write_id};
-use crate::cursor::Cursor;
-use crate::search::{Filter, States};
-use crate::{Change, JobId, Priority};
+use super::fields::{expected, read_id, time, varint_u16, write_id};
+use crate::{Change, Cursor, Filter, JobId, Priority, States};
 
 const QUEUE: u16 = 1;
 const KIND: u16 = 2;

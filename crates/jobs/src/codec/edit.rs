@@ -11,10 +11,10 @@
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use super::job::UniqueKey;
-use super::step::{Epitaph, read_later, write_later};
-use super::{expected, queue, read_id, write_id};
-use crate::queue::QueueId;
+use super::enqueued::UniqueKey;
+use super::fields::{expected, queue, read_id, read_later, write_id, write_later};
+use super::step::Epitaph;
+use crate::id::QueueId;
 use crate::{JobId, JobState};
 
 /// An unfinished job is changed, or moved.

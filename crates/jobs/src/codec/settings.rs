@@ -9,7 +9,7 @@
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use super::expected;
+use super::fields::expected;
 use crate::{QueueSettings, Rate};
 
 pub(crate) fn write(settings: &QueueSettings, out: &mut Encoder) {

@@ -17,11 +17,12 @@
 use core::mem;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Effects, ModelId, Place, Position, Timestamp};
+use quire_model::{Effects, ModelId, Place, Timestamp};
 
-use super::{TagList, expected, push, queue, read_id, time, varint_u16, write_id};
-use crate::queue::QueueId;
-use crate::{JobId, JobState, Priority};
+use super::fields::{expected, queue, read_id, read_later, time, varint_u16, write_id, write_later};
+use super::tags::{TagList, push};
+use crate::id::QueueId;
+use crate::{Cause, JobId, JobState, Priority};
 
 /// How many steps one entry has at most: an entry has at most 255 tags.
 const STEPS_MAX: usize = 200;
@@ -31,81 +32,7 @@ const ONE_STEP_BYTES: usize = 96;
 
 const KIND_FIRST: u8 = 16;
 
-/// Why a job took a step. The numbers are those of the entry kinds, from 16.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// Its time to run had come.
-    Due,
-    /// A worker fetched it.
-    Leased,
-    /// Its worker acknowledged it.
-    Completed,
-    /// Its worker failed it.
-    Failed,
-    /// Its worker was not heard of in time.
-    LeaseExpired,
-    /// Its attempt took longer than its timeout.
-    TimedOut,
-    /// Its worker gave it back for later.
-    Snoozed,
-    /// Somebody cancelled it.
-    Cancelled,
-    /// Somebody held it back.
-    Held,
-    /// Somebody released it.
-    Released,
-    /// Somebody changed when it runs.
-    Rescheduled,
-    /// It was not begun before it expired.
-    Expired,
-    /// Somebody deleted it.
-    Deleted,
-    /// A newer job of its key took its place.
-    Replaced,
-    /// Its payload could not be read.
-    Unreadable,
-}
-
 impl Cause {
-    pub(crate) const ALL: [Cause; 15] = [
-        Cause::Due,
-        Cause::Leased,
-        Cause::Completed,
-        Cause::Failed,
-        Cause::LeaseExpired,
-        Cause::TimedOut,
-        Cause::Snoozed,
-        Cause::Cancelled,
-        Cause::Held,
-        Cause::Released,
-        Cause::Rescheduled,
-        Cause::Expired,
-        Cause::Deleted,
-        Cause::Replaced,
-        Cause::Unreadable,
-    ];
-
-    /// The name, in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cause::Due => "due",
-            Cause::Leased => "leased",
-            Cause::Completed => "completed",
-            Cause::Failed => "failed",
-            Cause::LeaseExpired => "lease expired",
-            Cause::TimedOut => "timed out",
-            Cause::Snoozed => "snoozed",
-            Cause::Cancelled => "cancelled",
-            Cause::Held => "held",
-            Cause::Released => "released",
-            Cause::Rescheduled => "rescheduled",
-            Cause::Expired => "expired",
-            Cause::Deleted => "deleted",
-            Cause::Replaced => "replaced",
-            Cause::Unreadable => "unreadable",
-        }
-    }
-
     pub(crate) const fn kind(self) -> u8 {
         KIND_FIRST + self as u8
     }
@@ -246,16 +173,6 @@ impl Epitaph {
         let (progress, checkpoint) = (given(1)?, given(2)?);
         Ok(Epitaph { queue, priority, attempts_max, content, progress, checkpoint })
     }
-}
-
-/// A place at or behind another, which is known.
-pub(crate) fn write_later(from: Place, place: Place, out: &mut Encoder) -> &mut Encoder {
-    out.varint(place.position.get() - from.position.get()).varint(u64::from(place.index))
-}
-
-pub(crate) fn read_later(before: Place, from: &mut Decoder<'_>) -> Result<Place, CodecError> {
-    let position = before.position.get().checked_add(from.varint()?).ok_or(expected("a position"))?;
-    Ok(Place::new(Position::new(position), from.varint_u32()?))
 }
 
 impl<'a> Step<'a> {

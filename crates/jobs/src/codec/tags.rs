@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{ModelId, Tag, TagBuf, Tags};
+use quire_model::{Effects, EntryKind, ModelId, NewEntry, Placed, Sequence, Sequenced, Tag, TagBuf, Tags};
 
-use crate::codec::read_id;
-use crate::queue::QueueId;
+use super::fields::{read_id, write_id};
+use crate::id::QueueId;
 use crate::{JobId, JobState};
 
 pub(crate) fn queue_tag(queue: QueueId) -> TagBuf {
@@ -35,7 +35,7 @@ pub(crate) fn finished_tag(queue: QueueId, state: JobState) -> TagBuf {
 
 pub(crate) fn job_tag(job: JobId) -> TagBuf {
     let mut id = Encoder::new();
-    super::write_id(job.place(), &mut id);
+    write_id(job.place(), &mut id);
     TagBuf::new(ModelId::JOBS, b'j').bytes(id.as_slice())
 }
 
@@ -120,7 +120,7 @@ impl TagList {
         let length = 2 + varint_bytes(place.position.get()) + varint_bytes(u64::from(place.index));
         self.length(length);
         self.bytes.u8(ModelId::JOBS.get()).u8(b'j');
-        super::write_id(place, &mut self.bytes);
+        write_id(place, &mut self.bytes);
     }
 
     pub(crate) fn name(&mut self, name: &str) {
@@ -145,4 +145,11 @@ impl TagList {
         few.iter_mut().zip(tags).for_each(|(place, tag)| *place = tag);
         use_them(&few[..count])
     }
+}
+
+/// Pushes an entry of this model, which takes so many numbers of its first tag.
+pub(crate) fn push(effects: &mut dyn Effects, kind: u8, tags: &[Tag<'_>], numbers: usize, body: &[&[u8]]) -> Placed {
+    let count = u32::try_from(numbers).expect("an entry has few steps");
+    let sequenced = (count > 0).then_some(Sequenced { origin: Sequence::new(0), count });
+    effects.push(NewEntry { kind: EntryKind { model: ModelId::JOBS, kind }, tags, sequenced, body })
 }

@@ -2,8 +2,8 @@
 
 use super::{Decision, Stop};
 use crate::codec::{Advanced, Begun, Effect};
-use crate::search::{Bounds, Filter};
-use crate::{BulkId, Change, Limit, Refusal, Reply};
+use crate::read::Bounds;
+use crate::{BulkId, Change, Filter, Limit, Refusal, Reply};
 
 /// How many jobs one commit looks at.
 const LOOKED_AT_MAX: usize = 2_000;

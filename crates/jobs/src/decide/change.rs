@@ -4,17 +4,16 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+use super::draft::Next;
+use super::draft_queue::GROUP_UNKNOWN;
 use super::enqueue::check_time;
 use super::{Decision, Stop};
-use crate::apply::{key_end, key_of};
-use crate::codec::{Cause, Edited, Effect, Epitaph, Revived, To};
-use crate::draft::{GROUP_UNKNOWN, Next};
-use crate::job::{Extra, Job};
-use crate::keys::{Holder, Key};
-use crate::queue::QueueId;
-use crate::transition::Standing;
-use crate::view::{Ended, enqueued_at};
-use crate::{Change, JobId, JobState, Limit, Priority, Refusal, UniqueHold, UniqueScope};
+use crate::codec::{Edited, Effect, Epitaph, Revived, To};
+use crate::id::QueueId;
+use crate::job::{Extra, Holder, Job, Key, Standing, key_end, key_of};
+use crate::name::check_queue_name;
+use crate::read::{Ended, enqueued_at};
+use crate::{Cause, Change, JobId, JobState, Limit, Priority, Refusal, UniqueHold, UniqueScope};
 
 impl Decision<'_, '_> {
     /// Changes a job, and says in which state it is then; `None` when it is deleted.
@@ -212,7 +211,7 @@ impl Decision<'_, '_> {
 pub(super) fn check(change: &Change<'_>) -> Result<(), Refusal> {
     match change {
         Change::Cancel { reason } | Change::Hold { reason } => Limit::ReasonBytes.check(reason.len() as u64),
-        Change::Move { queue } => crate::name::check_queue_name(queue),
+        Change::Move { queue } => check_queue_name(queue),
         Change::AttemptsMax(attempts) => Limit::AttemptsMax.check(u64::from(*attempts)),
         Change::Reschedule { run_at } => check_time(*run_at),
         _ => Ok(()),

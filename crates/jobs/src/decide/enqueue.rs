@@ -5,14 +5,13 @@ use alloc::string::String;
 
 use quire_model::Timestamp;
 
+use super::draft::Next;
 use super::{Answers, Decision, Stop};
-use crate::apply::{key_end, key_in};
-use crate::codec::{Cause, Effect, To};
-use crate::draft::Next;
-use crate::keys::{Holder, Key, KeyEnd};
-use crate::queue::QueueId;
-use crate::transition::Standing;
-use crate::{Backoff, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
+use crate::codec::{Effect, To};
+use crate::id::QueueId;
+use crate::job::{Holder, Key, KeyEnd, Standing, key_end, key_in};
+use crate::name::check_queue_name;
+use crate::{Backoff, Cause, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
 
 /// Checks when something is to happen to a job.
 pub(super) fn check_time(time: Timestamp) -> Result<(), Refusal> {
@@ -60,7 +59,7 @@ impl Decision<'_, '_> {
         }
         if known.is_none() {
             // A refusal leaves nothing behind, not even a queue.
-            crate::name::check_queue_name(name)?;
+            check_queue_name(name)?;
         }
         if let Some(unique) = job.unique
             && let Some((key, holder)) = self.key_holder(unique.scope, known, unique.key)

@@ -9,15 +9,16 @@ use alloc::vec::Vec;
 
 use quire_model::{ReadError, ReadErrorKind};
 
+use super::draft::Next;
 use super::{Decision, Stop};
 use crate::backoff::draw;
-use crate::codec::{Cause, Enqueued, To, unreadable};
-use crate::draft::Next;
+use crate::codec::{Enqueued, To, unreadable};
+use crate::id::QueueId;
 use crate::job::{Extra, Job};
 use crate::name::check_queue_name;
-use crate::queue::QueueId;
+use crate::read::{noted_at, payload_at};
 use crate::refusal::FETCH_QUEUES_MAX;
-use crate::{FetchedJob, JobId, JobState, Limit, Order, Refusal};
+use crate::{Cause, FetchedJob, JobId, JobState, Limit, Order, Refusal};
 
 /// A fetch ends with the job whose payload and checkpoint take it to so many bytes: what it answers stays within some memory.
 const FETCHED_BYTES: usize = 16 << 20;
@@ -130,11 +131,11 @@ impl Decision<'_, '_> {
         let enqueued = enqueued.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is not that of a job"))?;
         let payload = match extra.and_then(|extra| extra.content) {
             None => enqueued.payload.to_vec(),
-            Some(place) => crate::view::payload_at(self.history, place)?,
+            Some(place) => payload_at(self.history, place)?,
         };
         let checkpoint = match extra.and_then(|extra| extra.checkpoint) {
             None => None,
-            Some(place) => crate::view::noted_at(self.history, place)?.1,
+            Some(place) => noted_at(self.history, place)?.1,
         };
         let attempt = job.attempt.checked_add(1).expect("attempts are at most attempts_max");
         let run_until = enqueued.timeout_micros.map(|micros| self.now.plus_micros(micros));

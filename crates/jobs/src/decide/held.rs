@@ -4,14 +4,13 @@ use alloc::vec;
 
 use quire_model::Timestamp;
 
+use super::draft::Next;
 use super::enqueue::check_time;
 use super::{Decision, Stop};
 use crate::backoff::{draw, jittered};
-use crate::codec::{Cause, Effect, To};
-use crate::draft::Next;
-use crate::job::Job;
-use crate::transition::Standing;
-use crate::{Backoff, JobId, LeaseToken, Limit, Refusal, Reply, Retry};
+use crate::codec::{Effect, To};
+use crate::job::{Job, Standing};
+use crate::{Backoff, Cause, JobId, LeaseToken, Limit, Refusal, Reply, Retry};
 
 impl Decision<'_, '_> {
     pub(super) fn ack(&mut self, id: JobId, token: LeaseToken, result: &[u8]) -> Result<Reply, Stop> {

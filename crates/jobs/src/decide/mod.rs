@@ -3,23 +3,29 @@
 //! Pure. Every form of a command (alone, in an `Each`, in a commit with others) comes through [`Decision::command`]. A command
 //! that is refused has pushed nothing but what time brought to the job that it names, which is so either way.
 
-mod bulk;
-mod change;
+mod changed;
+mod draft;
+mod draft_queue;
+mod table;
+
 mod enqueue;
 mod fetch;
 mod held;
+
+mod change;
 mod queues;
+
+mod bulk;
 mod time;
 
 use alloc::vec::Vec;
 
 use quire_model::{At, Denied, Effects, History, ReadError, Timestamp};
 
-use crate::draft::Draft;
+use self::draft::Draft;
+use crate::id::QueueId;
 use crate::name::check_queue_name;
-use crate::queue::QueueId;
-use crate::state::Jobs;
-use crate::{Command, Limit, Refusal, Reply};
+use crate::{Command, Jobs, Limit, Refusal, Reply};
 
 /// Why a command stops short.
 enum Stop {

@@ -3,8 +3,8 @@
 use alloc::string::String;
 
 use super::Decision;
-use crate::draft::Draft;
-use crate::queue::QueueId;
+use super::draft::Draft;
+use crate::id::QueueId;
 use crate::{Limit, QueueChange, Rate, Refusal, Reply};
 
 /// After how long a producer should try again whom a full queue has refused: long enough for workers to make room, short enough that

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
+use super::draft::Next;
 use super::{Decision, Stop};
-use crate::codec::{Cause, To};
-use crate::draft::Next;
+use crate::codec::To;
+use crate::id::QueueId;
 use crate::job::Job;
-use crate::queue::QueueId;
-use crate::{JobId, JobState, Reply};
+use crate::{Cause, JobId, JobState, Reply};
 
 /// How many jobs one command takes in at most of what time has brought: of each queue that a fetch names, or of all.
 const SWEEP_JOBS_MAX: usize = 1_024;

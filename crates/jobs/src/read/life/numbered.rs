@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use quire_model::{History, Place, ReadError, Sequence, TagBuf};
 
 use super::event::{LifeEvent, told};
+use crate::Jobs;
 use crate::codec::queue_tag;
-use crate::names::Names;
-use crate::queue::QueueId;
-use crate::state::Jobs;
+use crate::id::QueueId;
+use crate::read::names::Names;
 
 /// The life-cycle events of a queue, dense but for those that are gone.
 #[derive(Debug, Clone)]

@@ -86,7 +86,7 @@ mod tests {
     use core::hash::BuildHasher;
 
     use super::*;
-    use crate::queue::QueueId;
+    use crate::id::QueueId;
 
     #[test]
     fn numbers_that_follow_each_other_spread_over_a_table() {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use quire_model::{History, Place, ReadError};
 
 use crate::codec::{Effect, name_tag, queue_tag};
-use crate::queue::QueueId;
+use crate::id::QueueId;
 
 /// Those that were looked up.
 #[derive(Debug, Default)]

@@ -12,15 +12,13 @@ use core::cmp::Reverse;
 
 use quire_model::Timestamp;
 
-use crate::group::Groups;
+use super::group::Groups;
+use super::rate::Meter;
+use super::stats::QueueStats;
+use crate::id::QueueId;
 use crate::job::Job;
 use crate::ordered::{Key, Ordered};
-use crate::rate::Meter;
-use crate::{JobId, JobState, QueueSettings, QueueStats};
-
-/// The number of a queue, dense from 0 in the order of creation, never given twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct QueueId(pub(crate) u32);
+use crate::{JobId, JobState, QueueSettings};
 
 impl Key for (Timestamp, QueueId) {}
 

@@ -5,9 +5,9 @@
 
 use quire_model::Place;
 
-use crate::codec::{Cause, To};
-use crate::job::Job;
-use crate::state::JobState;
+use super::live::Job;
+use crate::codec::To;
+use crate::{Cause, JobState};
 
 /// What a step leaves of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

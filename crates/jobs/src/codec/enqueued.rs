@@ -15,9 +15,13 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Effects, Entry, Timestamp};
 
-use super::{ENQUEUED, TagList, expected, push, queue, time, varint_u16};
-use crate::queue::QueueId;
+use super::fields::{expected, queue, time, varint_u16};
+use super::tags::{TagList, push};
+use crate::id::QueueId;
 use crate::{Backoff, JobId, NewJob, Priority, Unique, UniqueHold, UniqueScope};
+
+/// The kind of an enqueued entry.
+pub(crate) const ENQUEUED: u8 = 2;
 
 const RUN_AT: u64 = 1;
 const EXPIRES_AT: u64 = 2;

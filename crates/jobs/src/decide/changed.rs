@@ -4,8 +4,8 @@
 //! their ids.
 
 use crate::JobId;
+use crate::job::Standing;
 use crate::ordered::Ordered;
-use crate::transition::Standing;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -7,14 +7,12 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, ModelId, ReadError, Sequence};
 
-use crate::JobId;
 use crate::codec::{Effect, queue_of, unreadable, user_tags};
-use crate::cursor::Cursor;
-use crate::history::{Event, Transition, moved_from, of_step, plain};
-use crate::names::Names;
-use crate::queue::QueueId;
-use crate::state::JobState;
-use crate::view::enqueued_at;
+use crate::id::QueueId;
+use crate::read::chain::{Event, Transition, moved_from, of_step, plain};
+use crate::read::logged::enqueued_at;
+use crate::read::names::Names;
+use crate::{Cursor, JobId, JobState};
 
 /// Something that happened to a job, or to a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]

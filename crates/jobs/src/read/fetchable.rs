@@ -2,8 +2,8 @@
 
 use quire_model::Timestamp;
 
+use crate::Jobs;
 use crate::queue::Timed;
-use crate::state::Jobs;
 
 impl Jobs {
     /// The first time from `now` on at which a fetch from these queues may give a job, as things stand: `now` when it would now,

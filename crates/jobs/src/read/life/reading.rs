@@ -10,13 +10,12 @@ use quire_model::{History, Place, Position, ReadError};
 
 use super::event::{LifeEvent, told};
 use crate::codec::queue_tag;
-use crate::cursor::Cursor;
-use crate::history::Event;
+use crate::id::QueueId;
 use crate::name::check_queue_name;
-use crate::names::{Names, queues_named};
-use crate::queue::QueueId;
-use crate::walk::Walk;
-use crate::{JobId, Refusal};
+use crate::read::chain::Event;
+use crate::read::names::{Names, queues_named};
+use crate::read::walk::Walk;
+use crate::{Cursor, JobId, Refusal};
 
 /// How many entries of the log one part looks at.
 const LOOKED_AT_MAX: usize = 10_000;

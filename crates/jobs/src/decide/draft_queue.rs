@@ -10,14 +10,15 @@ use core::iter::Peekable;
 
 use quire_model::Timestamp;
 
-use crate::draft::GROUP_UNKNOWN;
-use crate::group::{Group, PendingKey, ReadyKey};
+use super::table::Table;
 use crate::job::Job;
 use crate::ordered::Keys;
-use crate::queue::Queue;
-use crate::rate::Meter;
-use crate::table::Table;
+use crate::queue::{Group, Meter, PendingKey, Queue, ReadyKey};
 use crate::{JobId, JobState, QueueSettings, Rate};
+
+/// The number of the group of a job that this commit put into its queue. One that is active counts in its group, so it has
+/// the group's own number when the state has the group.
+pub(crate) const GROUP_UNKNOWN: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct DraftQueue<'d> {

@@ -6,14 +6,14 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
+use quire_model::{Entry, History, Place, ReadError, Timestamp};
 
-use crate::codec::{Cause, Effect, Enqueued, Epitaph, Step, job_tag, unreadable, user_tags};
-use crate::history::{Chain, Event};
+use super::chain::{Chain, Event};
+use super::logged::{End, Ended, Status, ended, enqueued_at, gone, noted_left, payload_left};
+use super::names::Names;
+use crate::codec::{Enqueued, user_tags};
 use crate::job::Job;
-use crate::names::Names;
-use crate::state::{JobState, Jobs};
-use crate::{Backoff, JobId, LeaseToken, Priority};
+use crate::{Backoff, Cause, JobId, JobState, Jobs, LeaseToken, Priority};
 
 /// A job with all that is known of it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,69 +64,6 @@ pub struct JobView {
     pub last_error: Option<String>,
 }
 
-/// The state of a job, with what belongs to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
-    /// Its time to run has not come.
-    Scheduled {
-        /// It comes then.
-        run_at: Timestamp,
-    },
-    /// It may be fetched.
-    Pending,
-    /// A worker holds it.
-    Active {
-        /// The lease.
-        token: LeaseToken,
-        /// From this time on the lease no longer holds.
-        deadline: Timestamp,
-        /// Who holds it.
-        worker: String,
-    },
-    /// It waits for its next attempt.
-    Retrying {
-        /// Which may start then.
-        due: Timestamp,
-    },
-    /// Somebody holds it back.
-    Held {
-        /// Why.
-        reason: String,
-    },
-    /// Done.
-    Completed {
-        /// When.
-        at: Timestamp,
-        /// What came out.
-        result: Vec<u8>,
-    },
-    /// Called off.
-    Cancelled {
-        /// When.
-        at: Timestamp,
-        /// Why.
-        reason: String,
-    },
-    /// Given up.
-    Dead {
-        /// When.
-        at: Timestamp,
-        /// What ended it.
-        cause: Cause,
-    },
-}
-
-impl Status {
-    /// When the job was finished; `None` while it is not.
-    pub fn finished_at(&self) -> Option<Timestamp> {
-        match self {
-            Status::Completed { at, .. } | Status::Cancelled { at, .. } | Status::Dead { at, .. } => Some(*at),
-            Status::Scheduled { .. } | Status::Pending | Status::Active { .. } => None,
-            Status::Retrying { .. } | Status::Held { .. } => None,
-        }
-    }
-}
-
 impl JobView {
     /// The state alone.
     pub fn state(&self) -> JobState {
@@ -141,99 +78,6 @@ impl JobView {
             Status::Dead { .. } => JobState::Dead,
         }
     }
-}
-
-/// How a job that is not live ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ended {
-    pub(crate) state: JobState,
-    pub(crate) epitaph: Epitaph,
-    /// The place of its last step.
-    pub(crate) place: Place,
-    pub(crate) attempt: u16,
-}
-
-/// How a job ended, with what belongs to it.
-#[derive(Debug, Clone)]
-pub(crate) struct End {
-    pub(crate) ended: Ended,
-    pub(crate) status: Status,
-}
-
-/// How a job ended that is no longer in memory; `None` when it was deleted, or there never was one.
-pub(crate) fn ended(history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
-    let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else { return Ok(None) };
-    let Effect::Steps(steps) = Effect::read(&last)? else { return Ok(None) };
-    for step in steps.iter() {
-        let step = step.map_err(|error| unreadable(last.place, &error))?;
-        if step.job == id {
-            return Ok(ended_by(&last, steps.cause, steps.shared, &step));
-        }
-    }
-    Ok(None)
-}
-
-fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> Option<End> {
-    let state = step.to.state()?;
-    let status = match state {
-        JobState::Completed => Status::Completed { at: entry.time, result: step.detail.to_vec() },
-        JobState::Cancelled => Status::Cancelled {
-            at: step.time(cause, entry.time),
-            reason: String::from(if cause == Cause::Replaced { "replaced by a newer job of its key" } else { shared }),
-        },
-        _ => Status::Dead { at: entry.time, cause },
-    };
-    let ended = Ended { state, epitaph: step.to.epitaph()?, place: entry.place, attempt: step.attempt };
-    Some(End { ended, status })
-}
-
-/// The enqueue entry of a job; `None` when there is none of this id (any more).
-pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(Entry<'_>, Enqueued<'_>)>, ReadError> {
-    let Some(entry) = history.entry(id.place())?.filter(|entry| entry.kind.model == ModelId::JOBS) else {
-        return Ok(None);
-    };
-    match Effect::read(&entry)? {
-        Effect::Enqueued(enqueued) => Ok(Some((entry, enqueued))),
-        _ => Ok(None),
-    }
-}
-
-/// The payload that the entry at this place gave a job; `None` when there is no such entry any more.
-fn payload_left(history: &dyn History, place: Place) -> Result<Option<Vec<u8>>, ReadError> {
-    let payload = match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
-        Some(Effect::Enqueued(enqueued)) => Some(enqueued.payload),
-        Some(Effect::Edited(edited)) => edited.payload,
-        Some(Effect::Revived(revived)) => revived.payload,
-        _ => None,
-    };
-    Ok(payload.map(<[u8]>::to_vec))
-}
-
-/// The same of a job whose entries are kept.
-pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>, ReadError> {
-    payload_left(history, place)?.ok_or_else(|| gone(place))
-}
-
-/// What a heartbeat said: progress and checkpoint.
-pub(crate) type Noted = (Option<Vec<u8>>, Option<Vec<u8>>);
-
-/// What the heartbeat at this place said; `None` when there is no such entry any more.
-fn noted_left(history: &dyn History, place: Place) -> Result<Option<Noted>, ReadError> {
-    Ok(match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
-        Some(Effect::Noted { progress, checkpoint, .. }) => {
-            Some((progress.map(<[u8]>::to_vec), checkpoint.map(<[u8]>::to_vec)))
-        }
-        _ => None,
-    })
-}
-
-/// The same of a job whose entries are kept.
-pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<Noted, ReadError> {
-    noted_left(history, place)?.ok_or_else(|| gone(place))
-}
-
-fn gone(place: Place) -> ReadError {
-    ReadError::damaged(Some(place), "the entry of a job is gone")
 }
 
 impl Jobs {

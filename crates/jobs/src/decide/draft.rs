@@ -9,20 +9,14 @@ use alloc::string::String;
 
 use quire_model::{At, Effects, Place};
 
-use crate::changed::Changed;
-use crate::codec::{Cause, Effect, Epitaph, Run, Step, To, push_enqueued};
-use crate::draft_queue::DraftQueue;
-use crate::job::{Extra, Job};
-use crate::keys::{Holder, Key, KeyEnd};
-use crate::queue::{Queue, QueueId};
-use crate::state::Jobs;
-use crate::table::Table;
-use crate::transition::Standing;
-use crate::{JobId, JobState, LeaseToken, NewJob, QueueSettings};
-
-/// The number of the group of a job that this commit put into its queue. One that is active counts in its group, so it has
-/// the group's own number when the state has the group.
-pub(crate) const GROUP_UNKNOWN: u32 = u32::MAX;
+use super::changed::Changed;
+use super::draft_queue::{DraftQueue, GROUP_UNKNOWN};
+use super::table::Table;
+use crate::codec::{Effect, Epitaph, Run, Step, To, push_enqueued};
+use crate::id::QueueId;
+use crate::job::{Extra, Holder, Job, Key, KeyEnd, Standing};
+use crate::queue::Queue;
+use crate::{Cause, JobId, JobState, Jobs, LeaseToken, NewJob, QueueSettings};
 
 /// A step to be taken.
 #[derive(Debug, Clone, Copy)]

@@ -17,12 +17,12 @@ impl Key for (Until, JobId) {}
 
 /// See the module.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct RetainedJobs {
     jobs: Ordered<JobId, Until>,
     ends: Ordered<(Until, JobId)>,
 }
 
-impl Kept {
+impl RetainedJobs {
     /// Keeps a job that has ended.
     pub(crate) fn keep(&mut self, job: JobId, until: Timestamp) {
         let until = until.as_micros().div_ceil(1_000_000);
@@ -63,7 +63,7 @@ impl Kept {
     }
 
     pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        let mut kept = Kept::default();
+        let mut kept = RetainedJobs::default();
         for _ in 0..from.varint()? {
             let (job, until) = (JobId::new(read_id(from)?), from.u32()?);
             if kept.contains(job) {

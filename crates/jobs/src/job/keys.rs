@@ -7,8 +7,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use quire_model::Timestamp;
 
-use crate::JobId;
-use crate::queue::QueueId;
+use crate::codec::UniqueKey;
+use crate::id::QueueId;
+use crate::{JobId, UniqueHold, UniqueScope};
 
 /// A key with its scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +32,25 @@ pub(crate) enum KeyEnd {
     Finished,
     Started,
     At(Timestamp),
+}
+
+/// The key of a job that stands in this queue.
+pub(crate) fn key_of(unique: &UniqueKey<'_>, queue: QueueId) -> Key {
+    key_in((unique.scope == UniqueScope::Queue).then_some(queue), unique.key)
+}
+
+/// A key within a queue, or everywhere.
+pub(crate) fn key_in(queue: Option<QueueId>, bytes: &[u8]) -> Key {
+    Key { queue, bytes: bytes.into() }
+}
+
+/// Until when a job that is enqueued now has its key.
+pub(crate) fn key_end(hold: UniqueHold, now: Timestamp) -> KeyEnd {
+    match hold {
+        UniqueHold::UntilFinished => KeyEnd::Finished,
+        UniqueHold::UntilStarted => KeyEnd::Started,
+        UniqueHold::For(micros) => KeyEnd::At(now.plus_micros(micros)),
+    }
 }
 
 /// See the module.

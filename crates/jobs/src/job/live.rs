@@ -6,10 +6,9 @@ use alloc::boxed::Box;
 
 use quire_model::{Place, Timestamp};
 
+use super::keys::Key;
 use crate::codec::Epitaph;
-use crate::id::Packed;
-use crate::keys::Key;
-use crate::queue::QueueId;
+use crate::id::{Packed, QueueId};
 use crate::{JobId, JobState, LeaseToken, Priority};
 
 /// A live job, or one that was cancelled with its queue and of whose end the log does not tell yet.
@@ -105,7 +104,7 @@ pub(crate) struct Extra {
     pub(crate) expires_at: Option<Timestamp>,
     /// When the timeout of the attempt under way ends it.
     pub(crate) run_until: Option<Timestamp>,
-    /// The key that it may have: [`Keys`](crate::keys::Keys) knows.
+    /// The key that it may have: [`Keys`](super::Keys) knows.
     pub(crate) key: Option<Box<Key>>,
     /// The entries that hold what heartbeats said last.
     pub(crate) progress: Option<Place>,

@@ -18,82 +18,18 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::{Bound, RangeBounds};
 
-use quire_model::{Entry, History, Place, ReadError, TagBuf, Timestamp};
+use quire_model::{Entry, History, Place, ReadError, TagBuf};
 
+use super::chain::Chain;
+use super::logged::{End, ended, enqueued_at};
+use super::names::queues_named;
+use super::walk::Walk;
 use crate::codec::{Edited, Effect, finished_tag, job_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
-use crate::cursor::Cursor;
-use crate::history::Chain;
-use crate::names::queues_named;
-use crate::queue::QueueId;
-use crate::state::{JobState, Jobs};
-use crate::view::{End, ended, enqueued_at};
-use crate::walk::Walk;
-use crate::{JobId, Limit, QueueSettings, QueueStats, Refusal};
+use crate::id::QueueId;
+use crate::{Cursor, Filter, JobId, JobState, Jobs, States};
 
 /// How many jobs one page looks at.
 pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
-
-/// Which jobs. Every condition that is given must hold.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Filter<'c> {
-    /// One of these, at most 10,000; one that is given twice counts once.
-    pub jobs: Option<&'c [JobId]>,
-    /// In this queue, or one that had its name before.
-    pub queue: Option<&'c str>,
-    /// In one of these states.
-    pub states: States,
-    /// Of this kind.
-    pub kind: Option<&'c str>,
-    /// With all of these tags.
-    pub tags: &'c [&'c str],
-    /// Enqueued at this time or later.
-    pub enqueued_from: Option<Timestamp>,
-    /// Enqueued before this time.
-    pub enqueued_before: Option<Timestamp>,
-    /// Finished at this time or later.
-    pub finished_from: Option<Timestamp>,
-    /// Finished before this time.
-    pub finished_before: Option<Timestamp>,
-    /// So many attempts have started, or more.
-    pub attempts_min: Option<u16>,
-    /// The last error holds this text.
-    pub error: Option<&'c str>,
-}
-
-/// A set of states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct States(u8);
-
-impl States {
-    /// These.
-    pub fn of(states: impl IntoIterator<Item = JobState>) -> Self {
-        States(states.into_iter().fold(0, |bits, state| bits | 1 << state as u8))
-    }
-
-    /// Whether a state is among them.
-    pub fn contains(self, state: JobState) -> bool {
-        self.0 & 1 << state as u8 != 0
-    }
-
-    pub(crate) fn bits(self) -> u8 {
-        self.0
-    }
-
-    pub(crate) fn from_bits(bits: u8) -> Self {
-        States(bits)
-    }
-
-    fn iter(self) -> impl Iterator<Item = JobState> {
-        JobState::ALL.into_iter().filter(move |state| self.contains(*state))
-    }
-}
-
-impl Default for States {
-    /// All of them.
-    fn default() -> Self {
-        States(u8::MAX)
-    }
-}
 
 /// Some jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -117,34 +53,7 @@ pub(crate) struct Bounds {
     pub(crate) is_bulk: bool,
 }
 
-impl Filter<'_> {
-    /// Checks every size and count.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
-        self.jobs.iter().try_for_each(|jobs| Limit::FilterJobs.check(jobs.len() as u64))?;
-        self.queue.iter().try_for_each(|queue| crate::name::check_queue_name(queue))?;
-        self.kind.iter().try_for_each(|kind| Limit::KindBytes.check(kind.len() as u64))?;
-        self.error.iter().try_for_each(|error| Limit::ReasonBytes.check(error.len() as u64))?;
-        Limit::Tags.check(self.tags.len() as u64)?;
-        self.tags.iter().try_for_each(|tag| Limit::TagBytes.check(tag.len() as u64))
-    }
-}
-
 impl Jobs {
-    /// The queues by name, with how many jobs are in which state.
-    pub fn queues(&self) -> impl Iterator<Item = (&str, QueueStats)> {
-        self.queue_ids.iter().map(|(name, id)| (&**name, self.queue(*id).stats()))
-    }
-
-    /// How many jobs of a queue are in which state; `None` when nobody has used the queue.
-    pub fn queue_stats(&self, queue: &str) -> Option<QueueStats> {
-        self.queue_ids.get(queue).map(|id| self.queue(*id).stats())
-    }
-
-    /// The settings of a queue; `None` when nobody has used the queue.
-    pub fn queue_settings(&self, queue: &str) -> Option<QueueSettings> {
-        self.queue_ids.get(queue).map(|id| self.queue(*id).settings)
-    }
-
     /// The jobs that a filter matches, at most `count_max`, after where the page before ended. See the module for the order.
     ///
     /// # Errors

@@ -14,8 +14,8 @@ use core::cmp::Reverse;
 
 use quire_model::Timestamp;
 
+use super::rate::Meter;
 use crate::ordered::{Key, Ordered};
-use crate::rate::Meter;
 use crate::{JobId, Priority, QueueSettings};
 
 /// The order in which a group's jobs are fetched.

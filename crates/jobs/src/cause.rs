@@ -1,0 +1,77 @@
+//! Why jobs change their state.
+
+/// Why a job took a step. The numbers are those of the entry kinds, from 16.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Its time to run had come.
+    Due,
+    /// A worker fetched it.
+    Leased,
+    /// Its worker acknowledged it.
+    Completed,
+    /// Its worker failed it.
+    Failed,
+    /// Its worker was not heard of in time.
+    LeaseExpired,
+    /// Its attempt took longer than its timeout.
+    TimedOut,
+    /// Its worker gave it back for later.
+    Snoozed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Somebody held it back.
+    Held,
+    /// Somebody released it.
+    Released,
+    /// Somebody changed when it runs.
+    Rescheduled,
+    /// It was not begun before it expired.
+    Expired,
+    /// Somebody deleted it.
+    Deleted,
+    /// A newer job of its key took its place.
+    Replaced,
+    /// Its payload could not be read.
+    Unreadable,
+}
+
+impl Cause {
+    pub(crate) const ALL: [Cause; 15] = [
+        Cause::Due,
+        Cause::Leased,
+        Cause::Completed,
+        Cause::Failed,
+        Cause::LeaseExpired,
+        Cause::TimedOut,
+        Cause::Snoozed,
+        Cause::Cancelled,
+        Cause::Held,
+        Cause::Released,
+        Cause::Rescheduled,
+        Cause::Expired,
+        Cause::Deleted,
+        Cause::Replaced,
+        Cause::Unreadable,
+    ];
+
+    /// The name, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Due => "due",
+            Cause::Leased => "leased",
+            Cause::Completed => "completed",
+            Cause::Failed => "failed",
+            Cause::LeaseExpired => "lease expired",
+            Cause::TimedOut => "timed out",
+            Cause::Snoozed => "snoozed",
+            Cause::Cancelled => "cancelled",
+            Cause::Held => "held",
+            Cause::Released => "released",
+            Cause::Rescheduled => "rescheduled",
+            Cause::Expired => "expired",
+            Cause::Deleted => "deleted",
+            Cause::Replaced => "replaced",
+            Cause::Unreadable => "unreadable",
+        }
+    }
+}

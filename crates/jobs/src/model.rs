@@ -1,0 +1,42 @@
+//! The contract with the database: each verb of [`Model`] and the file that carries it out.
+
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+
+use crate::{Command, Jobs, Refusal, Reply, apply, checkpoint, decide};
+
+impl Model for Jobs {
+    const ID: ModelId = ModelId::JOBS;
+    type Command<'c> = Command<'c>;
+    type Reply = Reply;
+    type Refusal = Refusal;
+
+    fn decide(
+        &self,
+        history: &dyn History,
+        at: At,
+        commands: &[Command<'_>],
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Denied<Refusal>> {
+        decide::decide(self, history, at, commands, effects, replies)
+    }
+
+    fn apply(&mut self, entry: &Entry<'_>) {
+        apply::apply(self, entry);
+    }
+
+    fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
+        self.still_counts(entry, history_from)
+    }
+
+    fn save(&self, out: &mut Encoder) {
+        checkpoint::save(self, out);
+    }
+
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        checkpoint::load(from)
+    }
+}

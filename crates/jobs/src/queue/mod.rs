@@ -1,0 +1,11 @@
+//! One queue: its jobs in order, its groups, its rates, and how many jobs it has in each state.
+
+mod group;
+mod indexes;
+mod rate;
+mod stats;
+
+pub(crate) use group::{Group, PendingKey, ReadyKey};
+pub(crate) use indexes::{Due, Queue, Timed, Timers};
+pub(crate) use rate::Meter;
+pub use stats::QueueStats;

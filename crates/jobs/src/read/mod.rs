@@ -1,0 +1,23 @@
+//! Reads: one job, its history, searches, life-cycle events, and when a fetch is worth while.
+//!
+//! They are methods of [`Jobs`](crate::Jobs). Ids and times come from memory, everything else from the log.
+
+mod chain;
+mod fetchable;
+mod history;
+mod life;
+mod logged;
+mod names;
+mod overview;
+mod search;
+mod view;
+mod walk;
+
+pub use chain::{Event, Transition};
+pub use history::HistoryPage;
+pub use life::{LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueLog};
+pub use logged::Status;
+pub(crate) use logged::{Ended, enqueued_at, noted_at, payload_at};
+pub(crate) use search::Bounds;
+pub use search::{Page, SEARCH_LOOKED_AT_MAX};
+pub use view::JobView;

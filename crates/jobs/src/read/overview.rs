@@ -1,0 +1,32 @@
+//! The queues and the bulk changes, from memory alone.
+
+use crate::bulk::BulkProgress;
+use crate::{BulkId, Jobs, QueueSettings, QueueStats};
+
+impl Jobs {
+    /// The queues by name, with how many jobs are in which state.
+    pub fn queues(&self) -> impl Iterator<Item = (&str, QueueStats)> {
+        self.queue_ids.iter().map(|(name, id)| (&**name, self.queue(*id).stats()))
+    }
+
+    /// How many jobs of a queue are in which state; `None` when nobody has used the queue.
+    pub fn queue_stats(&self, queue: &str) -> Option<QueueStats> {
+        self.queue_ids.get(queue).map(|id| self.queue(*id).stats())
+    }
+
+    /// The settings of a queue; `None` when nobody has used the queue.
+    pub fn queue_settings(&self, queue: &str) -> Option<QueueSettings> {
+        self.queue_ids.get(queue).map(|id| self.queue(*id).settings)
+    }
+
+    /// How far a bulk change has come; `None` when there is none of this id, or it was done long ago (the last 100 are
+    /// remembered).
+    pub fn bulk(&self, bulk: BulkId) -> Option<BulkProgress> {
+        self.bulks.get(bulk.place()).map(|bulk| bulk.progress)
+    }
+
+    /// The bulk changes under way and the last that are done, oldest first.
+    pub fn bulks(&self) -> impl Iterator<Item = (BulkId, BulkProgress)> {
+        self.bulks.iter().map(|(place, bulk)| (BulkId::new(place), bulk.progress))
+    }
+}
