@@ -3,6 +3,8 @@
 use alloc::string::String;
 use core::fmt;
 
+use quire_model::Stop;
+
 use crate::{JobId, JobState};
 
 /// Why a command is refused.
@@ -86,6 +88,12 @@ pub enum Refusal {
         /// What was given.
         given: u64,
     },
+}
+
+impl From<Refusal> for Stop<Refusal> {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
 }
 
 impl fmt::Display for Refusal {

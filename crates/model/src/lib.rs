@@ -8,6 +8,7 @@
 //!
 //! * The words every part of Quire uses: [`Position`], [`Place`], [`Sequence`], [`Timestamp`], [`Tag`], [`Entry`].
 //! * [`Model`]: a state machine over entries. `decide` is pure and may refuse; `apply` cannot fail.
+//! * [`decide_in_order`]: the loop of `decide`, the same in every model.
 //! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads entries back.
 //! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
 //! * [`memory`]: a naive log in memory, the oracle of the models' tests.
@@ -20,6 +21,7 @@
 extern crate alloc;
 
 mod contract;
+mod decide;
 mod effects;
 mod entry;
 mod history;
@@ -31,6 +33,7 @@ pub mod codec;
 pub mod memory;
 
 pub use contract::{At, Denied, Model};
+pub use decide::{Stop, decide_in_order};
 pub use effects::{Covered, Effects, NewEntry, Placed, Sequenced};
 pub use entry::{Entry, EntryKind, ModelId, Tags};
 pub use history::{History, LongReading, ReadError, ReadErrorKind};

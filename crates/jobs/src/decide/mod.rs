@@ -20,30 +20,12 @@ mod time;
 
 use alloc::vec::Vec;
 
-use quire_model::{At, Denied, Effects, History, ReadError, Timestamp};
+use quire_model::{At, Denied, Effects, History, Timestamp, decide_in_order};
 
 use self::draft::Draft;
 use crate::id::QueueId;
 use crate::name::check_queue_name;
 use crate::{Command, Jobs, Limit, Refusal, Reply};
-
-/// Why a command stops short.
-enum Stop {
-    Refused(Refusal),
-    Unreadable(ReadError),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Stop::Refused(refusal)
-    }
-}
-
-impl From<ReadError> for Stop {
-    fn from(error: ReadError) -> Self {
-        Stop::Unreadable(error)
-    }
-}
 
 pub(crate) fn decide(
     state: &Jobs,
@@ -58,6 +40,9 @@ pub(crate) fn decide(
     draft.give_back();
     decided
 }
+
+/// Why a command is not decided.
+type Stop = quire_model::Stop<Refusal>;
 
 struct Decision<'d, 'w> {
     state: &'d Jobs,
@@ -85,13 +70,7 @@ impl Answers<'_> {
 
 impl Decision<'_, '_> {
     fn all(&mut self, commands: &[Command<'_>], replies: &mut Vec<Reply>) -> Result<(), Denied<Refusal>> {
-        for (command, wanted) in commands.iter().enumerate() {
-            match self.command(wanted, &mut Answers::All(replies)) {
-                Ok(()) => {}
-                Err(Stop::Refused(refusal)) => return Err(Denied::Refused { command, refusal }),
-                Err(Stop::Unreadable(error)) => return Err(Denied::Unreadable(error)),
-            }
-        }
+        decide_in_order(commands, |_, command| self.command(command, &mut Answers::All(replies)))?;
         self.draft.flush();
         Ok(())
     }
