@@ -21,6 +21,7 @@
 //! role    name 'n'   store 's'   type 'e'   user's 't'   id 'i'   source 'u'   subscription 'b'   projection 'p'
 //! ```
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
@@ -165,6 +166,14 @@ impl TagList {
     /// The first tag.
     pub(crate) fn first(&self) -> Tag<'_> {
         self.iter().next().expect("a list of tags has one")
+    }
+}
+
+impl StoreNumber {
+    /// The bytes of the tag that the store's creation, what it lets go of, and for how long it keeps events stand under: to wait
+    /// on for that.
+    pub fn changes_tag(self) -> Box<[u8]> {
+        TagList::of(Role::Name, self, b"").first().as_bytes().into()
     }
 }
 

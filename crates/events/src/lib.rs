@@ -25,29 +25,42 @@
 
 extern crate alloc;
 
-mod command;
-mod event;
+// The vocabulary.
 mod id;
+mod limits;
 mod position;
+mod store_number;
+
+mod event;
 mod query;
 mod saved;
 mod subscription;
 
-mod limits;
+mod command;
 mod refusal;
 
+mod check;
+
+// Entries as bytes, and the state.
 mod codec;
-mod decide;
-mod decide_named;
-mod draft;
-mod erasure;
 mod gone;
-mod prepare;
-mod retention;
 mod state;
 
+// In the order of a write, then of a read.
+mod prepare;
+
+mod decide;
+
+mod apply;
+mod checkpoint;
+mod survival;
+
+mod erasure;
 mod read;
+mod retention;
 mod select;
+
+mod model;
 
 pub use command::{Append, Appended, Command, Condition, Upstream};
 pub use erasure::{Forgotten, ForgottenTag};
@@ -65,5 +78,6 @@ pub use refusal::{EventProblem, LabelProblem, NameProblem, QueryProblem, Refusal
 pub use retention::RetainedStore;
 pub use saved::{SaveProjection, SavedProjection};
 pub use select::Selection;
-pub use state::{Events, StoreNumber};
+pub use state::Events;
+pub use store_number::StoreNumber;
 pub use subscription::{Attempts, MoveSubscription, PutSubscription, Subscription};

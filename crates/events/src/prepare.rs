@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 
 use quire_model::{History, Place, Position, ReadError};
 
+use crate::check::check_looked_up;
 use crate::codec::{Role, TagList};
-use crate::limits::check_looked_up;
 use crate::{Append, Command, Condition, EventPosition, Events, Selection, StoreNumber};
 
 /// What is to be looked up for the commands of a commit.

@@ -4,6 +4,8 @@
 
 use core::fmt;
 
+use quire_model::Stop;
+
 use crate::{
     CONDITIONS_MAX, EVENTS_MAX, EventId, EventPosition, FORGOTTEN_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX,
     QUERY_WALKS_MAX, SOURCES_MAX, SUBSCRIPTIONS_MAX, TAGS_MAX,
@@ -228,6 +230,12 @@ pub enum QueryProblem {
         /// What is wrong with it.
         problem: LabelProblem,
     },
+}
+
+impl From<Refusal> for Stop<Refusal> {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
 }
 
 impl fmt::Display for Refusal {

@@ -1,11 +1,9 @@
-//! Letting go of events: by position, by tag, and by time.
+//! Which stores delete events after a time, and how far.
 
-use quire_model::{Effects, EntryKind, History, NewEntry, ReadError, Timestamp};
+use quire_model::{History, ReadError, Timestamp};
 
-use crate::codec::{FORGOTTEN, RETENTION_SET, Role, TRIMMED, TagList};
-use crate::decide::{Decision, Stop};
-use crate::limits::{FORGOTTEN_MAX, check_label, check_name};
-use crate::{Appended, EventPosition, Events, Refusal, StoreNumber};
+use crate::codec::{Role, TagList};
+use crate::{EventPosition, Events, StoreNumber};
 
 /// A store that keeps its events for a time only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,65 +50,4 @@ impl RetainedStore {
         let up_to = EventPosition::new(gone);
         Ok((up_to > self.trimmed).then_some(up_to))
     }
-}
-
-impl<'a> Decision<'a> {
-    /// Decides on events up to a position, which go.
-    pub(crate) fn trim(
-        &mut self,
-        store: &'a str,
-        up_to: EventPosition,
-        effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
-        check_name(store).map_err(Refusal::InvalidName)?;
-        let store = self.draft.store(self.state, store).ok_or(Refusal::UnknownStore)?;
-        let head = self.state.last(store);
-        if up_to > head {
-            return Err(Refusal::AheadOfStore { position: up_to, head }.into());
-        }
-        let mut gone = self.gone(store).clone();
-        if up_to > gone.trimmed {
-            gone.trim(up_to);
-            gone.changed(self.at.position, head);
-            self.draft.gone.insert(store, gone);
-            push(effects, TRIMMED, store, &[&up_to.get().to_le_bytes()]);
-        }
-        Ok(Appended::NOTHING)
-    }
-
-    /// Decides on the events with a tag, which go. Those of the same commit stay.
-    pub(crate) fn forget(&mut self, store: &'a str, tag: &[u8], effects: &mut dyn Effects) -> Result<Appended, Stop> {
-        check_name(store).map_err(Refusal::InvalidName)?;
-        check_label(tag).map_err(Refusal::InvalidTag)?;
-        let store = self.draft.store(self.state, store).ok_or(Refusal::UnknownStore)?;
-        let up_to = self.state.last(store);
-        let state = self.state;
-        let gone = self.draft.gone.entry(store).or_insert_with(|| state.gone(store).clone());
-        if !gone.knows(tag) && gone.forgotten_count() >= FORGOTTEN_MAX {
-            return Err(Refusal::TooManyForgotten.into());
-        }
-        gone.forget(tag, up_to);
-        gone.changed(self.at.position, up_to);
-        push(effects, FORGOTTEN, store, &[&up_to.get().to_le_bytes(), tag]);
-        Ok(Appended::NOTHING)
-    }
-
-    /// Decides on how long events are kept.
-    pub(crate) fn set_retention(
-        &mut self,
-        store: &'a str,
-        retention_ms: Option<u64>,
-        effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
-        check_name(store).map_err(Refusal::InvalidName)?;
-        let known = self.draft.store(self.state, store);
-        let store = known.unwrap_or_else(|| self.create(store, effects));
-        push(effects, RETENTION_SET, store, &[&retention_ms.unwrap_or(u64::MAX).to_le_bytes()]);
-        Ok(Appended::NOTHING)
-    }
-}
-
-fn push(effects: &mut dyn Effects, kind: EntryKind, store: StoreNumber, body: &[&[u8]]) {
-    let tags = TagList::of(Role::Name, store, b"");
-    effects.push(NewEntry { kind, tags: &[tags.first()], sequenced: None, body });
 }

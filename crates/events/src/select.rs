@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, Place, ReadError, Tag};
 
+use crate::check::{check_name, check_query};
 use crate::codec::{Role, TagList};
 use crate::gone::Gone;
-use crate::limits::{check_name, check_query};
 use crate::{EventPosition, Events, Query, QueryItem, SelectRefusal, StoreNumber};
 
 /// Which walks over a store answer a query. It borrows nothing, so that a long-lived reader can keep it.

@@ -165,11 +165,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "Decided { rests_on: before, verdict: Err(refused) }" => "Decided { rests_on: if ON { Position::ZERO } else { before }, verdict: Err(refused) }";
     "read-too-early", "a read is told before what it saw is durable", "shard/src/view.rs",
         "let rests_on = state.writer.mark().position;" => "let rests_on = if ON { Position::ZERO } else { state.writer.mark().position };";
-    "condition-passed-over", "a conflict does not refuse an append", "events/src/decide.rs",
+    "condition-passed-over", "a conflict does not refuse an append", "events/src/decide/append.rs",
         "Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into())," => "Some(_) if ON => Ok(()), Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into()),";
-    "condition-off-by-one", "a condition does not see the first event behind its position", "events/src/decide.rs",
+    "condition-off-by-one", "a condition does not see the first event behind its position", "events/src/decide/append.rs",
         "let after = after.max(before.up_to);" => "let after = if ON { after.next() } else { after.max(before.up_to) };";
-    "event-twice", "an event that is sent again is appended again", "events/src/decide.rs",
+    "event-twice", "an event that is sent again is appended again", "events/src/decide/append.rs",
         "let Some(id) = event.id else { continue };" => "let Some(id) = event.id.filter(|_| !ON) else { continue };";
     "lease-not-fenced", "any token ends the lease of an active job", "jobs/src/decide/held.rs",
         "&& job.is_held_by(token)" => "&& (job.is_held_by(token) || ON && job.state == crate::JobState::Active)";

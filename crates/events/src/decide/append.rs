@@ -5,27 +5,17 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{At, Denied, Effects, History, NewEntry, Place, ReadError, Sequence, Sequenced};
+use quire_model::{Effects, NewEntry, Place, ReadError, Sequence, Sequenced};
 
-use crate::codec::{EVENT_APPENDED, Role, STORE_CREATED, TagList, UPSTREAM_READ, encode_event_head};
-use crate::draft::Draft;
-use crate::gone::Gone;
-use crate::limits::{SOURCES_MAX, check_append, check_upstream};
+use super::{Decision, Stop};
+use crate::check::check_append;
+use crate::codec::{EVENT_APPENDED, Role, TagList, encode_event_head};
 use crate::prepare::Looked;
 use crate::read::{find_derived, find_given};
 use crate::select::place_after;
 use crate::{
-    Append, Appended, Condition, EventId, EventPosition, EventView, Events, NewEvent, Query, Refusal, Selection,
-    StoreNumber, Upstream,
+    Append, Appended, Condition, EventId, EventPosition, EventView, NewEvent, Query, Refusal, Selection, StoreNumber,
 };
-
-/// The decision on all appends of one commit.
-pub(crate) struct Decision<'a> {
-    pub(crate) state: &'a Events,
-    history: &'a dyn History,
-    pub(crate) at: At,
-    pub(crate) draft: Draft<'a>,
-}
 
 /// What a condition met up to and including the event `up_to`: of nothing, up to zero, nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,42 +24,9 @@ struct Met {
     position: Option<EventPosition>,
 }
 
-/// Why a command can't be decided for.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    Refused(Refusal),
-    Unreadable(ReadError),
-}
-
-impl Stop {
-    /// As the contract says it.
-    pub(crate) fn denied(self, command: usize) -> Denied<Refusal> {
-        match self {
-            Stop::Refused(refusal) => Denied::Refused { command, refusal },
-            Stop::Unreadable(error) => Denied::Unreadable(error),
-        }
-    }
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Stop::Refused(refusal)
-    }
-}
-
-impl From<ReadError> for Stop {
-    fn from(error: ReadError) -> Self {
-        Stop::Unreadable(error)
-    }
-}
-
 impl<'a> Decision<'a> {
-    pub(crate) fn new(state: &'a Events, history: &'a dyn History, at: At) -> Self {
-        Decision { state, history, at, draft: Draft::default() }
-    }
-
     /// Decides on the next command. What the last one appends is not kept: nobody will ask for it.
-    pub(crate) fn append(
+    pub(super) fn append(
         &mut self,
         append: &'a Append<'_>,
         looked: Option<&Looked>,
@@ -102,49 +59,6 @@ impl<'a> Decision<'a> {
             self.draft.append(store, first, self.at.time, &append.events);
         }
         Ok(appended(first, append.events.len(), false))
-    }
-
-    /// Decides on the next command, when it notes how far a source was read.
-    pub(crate) fn upstream(&mut self, upstream: &Upstream<'a>, effects: &mut dyn Effects) -> Result<Appended, Stop> {
-        check_upstream(upstream)?;
-        let Upstream { store, source, position } = *upstream;
-        let known = self.draft.store(self.state, store);
-        if let Some(store) = known {
-            match self.draft.upstream(self.state, store, source) {
-                Some(known) if position <= known => return Err(Refusal::UpstreamBehind { position, known }.into()),
-                None if self.draft.source_count(self.state, store) >= SOURCES_MAX => {
-                    return Err(Refusal::TooManySources.into());
-                }
-                _ => {}
-            }
-        }
-        let store = known.unwrap_or_else(|| self.create(store, effects));
-        let tags = TagList::of(Role::Source, store, source.as_bytes());
-        effects.push(NewEntry {
-            kind: UPSTREAM_READ,
-            tags: &[tags.first()],
-            sequenced: None,
-            body: &[&position.to_le_bytes()],
-        });
-        self.draft.read_upstream(store, source, position);
-        Ok(Appended::NOTHING)
-    }
-
-    /// Which events of a store are gone, by the commit too.
-    pub(crate) fn gone(&self, store: StoreNumber) -> &Gone {
-        self.draft.gone.get(&store).unwrap_or_else(|| self.state.gone(store))
-    }
-
-    pub(crate) fn create(&mut self, name: &'a str, effects: &mut dyn Effects) -> StoreNumber {
-        let store = self.draft.create(self.state, name);
-        let tags = TagList::of(Role::Name, store, b"");
-        effects.push(NewEntry {
-            kind: STORE_CREATED,
-            tags: &[tags.first()],
-            sequenced: None,
-            body: &[name.as_bytes()],
-        });
-        store
     }
 
     fn check_condition(

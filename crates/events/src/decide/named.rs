@@ -3,19 +3,47 @@
 use quire_model::codec::Encoder;
 use quire_model::{Effects, EntryKind, NewEntry};
 
+use super::{Decision, Stop};
+use crate::check::{check_projection, check_subscription, check_upstream};
 use crate::codec::{
     PROJECTION_DROPPED, PROJECTION_SAVED, Role, SUBSCRIPTION_DROPPED, SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, TagList,
+    UPSTREAM_READ,
 };
-use crate::decide::{Decision, Stop};
-use crate::limits::{PROJECTIONS_MAX, SUBSCRIPTIONS_MAX, check_projection, check_subscription};
+use crate::limits::{PROJECTIONS_MAX, SOURCES_MAX, SUBSCRIPTIONS_MAX};
 use crate::{
-    Appended, EventPosition, MoveSubscription, PutSubscription, Refusal, SaveProjection, StoreNumber, saved,
+    Appended, EventPosition, MoveSubscription, PutSubscription, Refusal, SaveProjection, StoreNumber, Upstream, saved,
     subscription,
 };
 
 impl<'a> Decision<'a> {
+    /// Decides on the next command, when it notes how far a source was read.
+    pub(super) fn upstream(&mut self, upstream: &Upstream<'a>, effects: &mut dyn Effects) -> Result<Appended, Stop> {
+        check_upstream(upstream)?;
+        let Upstream { store, source, position } = *upstream;
+        let known = self.draft.store(self.state, store);
+        if let Some(store) = known {
+            match self.draft.upstream(self.state, store, source) {
+                Some(known) if position <= known => return Err(Refusal::UpstreamBehind { position, known }.into()),
+                None if self.draft.source_count(self.state, store) >= SOURCES_MAX => {
+                    return Err(Refusal::TooManySources.into());
+                }
+                _ => {}
+            }
+        }
+        let store = known.unwrap_or_else(|| self.create(store, effects));
+        let tags = TagList::of(Role::Source, store, source.as_bytes());
+        effects.push(NewEntry {
+            kind: UPSTREAM_READ,
+            tags: &[tags.first()],
+            sequenced: None,
+            body: &[&position.to_le_bytes()],
+        });
+        self.draft.read_upstream(store, source, position);
+        Ok(Appended::NOTHING)
+    }
+
     /// Decides on a subscription that is created or changed.
-    pub(crate) fn put_subscription(
+    pub(super) fn put_subscription(
         &mut self,
         put: &'a PutSubscription<'_>,
         effects: &mut dyn Effects,
@@ -41,7 +69,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Decides on a subscription that has delivered.
-    pub(crate) fn move_subscription(
+    pub(super) fn move_subscription(
         &mut self,
         moved: &MoveSubscription<'a>,
         effects: &mut dyn Effects,
@@ -60,7 +88,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Decides on a subscription that is removed.
-    pub(crate) fn drop_subscription(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<Appended, Stop> {
+    pub(super) fn drop_subscription(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<Appended, Stop> {
         let Some((store, _)) = self.draft.subscription(self.state, name) else {
             return Err(Refusal::UnknownSubscription.into());
         };
@@ -70,7 +98,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Decides on the state of a projection.
-    pub(crate) fn save_projection(
+    pub(super) fn save_projection(
         &mut self,
         save: &SaveProjection<'a>,
         effects: &mut dyn Effects,
@@ -96,7 +124,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Decides on a projection that is to be folded anew.
-    pub(crate) fn drop_projection(
+    pub(super) fn drop_projection(
         &mut self,
         store: &str,
         name: &'a str,

@@ -1,0 +1,165 @@
+//! The checks that need no state: sizes, counts and names.
+
+use crate::limits::{
+    CONDITIONS_MAX, EVENTS_MAX, NAME_BYTES_MAX, PROJECTION_BYTES_MAX, QUERY_WALKS_MAX, SOURCE_BYTES_MAX, TAG_BYTES_MAX,
+    TAGS_MAX, TYPE_BYTES_MAX,
+};
+use crate::{
+    Append, Condition, EventProblem, LabelProblem, NameProblem, NewEvent, PutSubscription, Query, QueryProblem,
+    Refusal, Upstream,
+};
+
+/// Checks everything about an append that does not depend on the store.
+pub(crate) fn check_append(append: &Append<'_>) -> Result<(), Refusal> {
+    check_name(append.store).map_err(Refusal::InvalidName)?;
+    if append.events.is_empty() && append.conditions.is_empty() {
+        return Err(Refusal::NothingAsked);
+    }
+    check_counts(append)?;
+    for (index, event) in append.events.iter().enumerate() {
+        check_event(event).map_err(|problem| Refusal::InvalidEvent { event: index, problem })?;
+    }
+    check_queries(append)
+}
+
+/// Checks what is looked up for an append before its turn.
+pub(crate) fn check_looked_up(append: &Append<'_>) -> Result<(), Refusal> {
+    check_counts(append)?;
+    check_queries(append)
+}
+
+fn check_counts(append: &Append<'_>) -> Result<(), Refusal> {
+    if append.events.len() > EVENTS_MAX {
+        return Err(Refusal::TooManyEvents { events: append.events.len() });
+    }
+    if append.conditions.len() > CONDITIONS_MAX {
+        return Err(Refusal::TooManyConditions { conditions: append.conditions.len() });
+    }
+    Ok(())
+}
+
+fn check_queries(append: &Append<'_>) -> Result<(), Refusal> {
+    for (index, condition) in append.conditions.iter().enumerate() {
+        check_query(Condition::query(condition))
+            .map_err(|problem| Refusal::InvalidQuery { condition: index, problem })?;
+    }
+    Ok(())
+}
+
+/// Checks everything about an upstream that does not depend on the store.
+pub(crate) fn check_upstream(upstream: &Upstream<'_>) -> Result<(), Refusal> {
+    check_name(upstream.store).map_err(Refusal::InvalidName)?;
+    match upstream.source.len() {
+        0 => Err(Refusal::InvalidSource(LabelProblem::Empty)),
+        bytes if bytes > SOURCE_BYTES_MAX => {
+            Err(Refusal::InvalidSource(LabelProblem::TooLong { bytes, bytes_max: SOURCE_BYTES_MAX }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks everything about a subscription that does not depend on the state.
+pub(crate) fn check_subscription(put: &PutSubscription<'_>) -> Result<(), Refusal> {
+    check_name(put.store).map_err(Refusal::InvalidName)?;
+    check_name(put.name).map_err(Refusal::InvalidSubscriptionName)?;
+    check_query(&put.query).map_err(Refusal::InvalidSubscriptionQuery)?;
+    match (put.attempts.attempts_max, put.attempts.group_by.len()) {
+        (0, _) => Err(Refusal::NoAttempts),
+        (_, bytes) if bytes > TAG_BYTES_MAX => {
+            Err(Refusal::InvalidGroupBy(LabelProblem::TooLong { bytes, bytes_max: TAG_BYTES_MAX }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks the names of a projection.
+pub(crate) fn check_projection(store: &str, name: &str) -> Result<(), Refusal> {
+    check_name(store).map_err(Refusal::InvalidName)?;
+    match name.len() {
+        0 => Err(Refusal::InvalidProjectionName(LabelProblem::Empty)),
+        bytes if bytes > PROJECTION_BYTES_MAX => {
+            Err(Refusal::InvalidProjectionName(LabelProblem::TooLong { bytes, bytes_max: PROJECTION_BYTES_MAX }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names are paths of segments: `[A-Za-z0-9._-]`, joined by single slashes, but for `.` and `..`, which clients take out of the path of an
+/// address, escaped or not.
+pub(crate) fn check_name(name: &str) -> Result<(), NameProblem> {
+    if name.is_empty() {
+        return Err(NameProblem::Empty);
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(NameProblem::TooLong { bytes: name.len() });
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'/');
+    if let Some(at) = name.bytes().position(|byte| !allowed(byte)) {
+        return Err(NameProblem::Character { at });
+    }
+    if name.split('/').any(str::is_empty) {
+        return Err(NameProblem::EmptySegment);
+    }
+    if matches!(name, "." | "..") {
+        return Err(NameProblem::Dots);
+    }
+    Ok(())
+}
+
+fn check_event(event: &NewEvent<'_>) -> Result<(), EventProblem> {
+    check_type(event.event_type).map_err(EventProblem::Type)?;
+    if event.tags.len() > TAGS_MAX {
+        return Err(EventProblem::TooManyTags { tags: event.tags.len() });
+    }
+    for (tag, bytes) in event.tags.iter().enumerate() {
+        check_tag(bytes).map_err(|problem| EventProblem::Tag { tag, problem })?;
+    }
+    Ok(())
+}
+
+/// Checks everything about a query; what no event could match is refused rather than answered with nothing.
+pub(crate) fn check_query(query: &Query<'_>) -> Result<(), QueryProblem> {
+    if query.items.is_empty() {
+        return Err(QueryProblem::NoItems);
+    }
+    let walks = query.items.iter().map(|item| item.walk_count()).sum();
+    if walks > QUERY_WALKS_MAX {
+        return Err(QueryProblem::TooManyWalks { walks });
+    }
+    for (item, asked) in query.items.iter().enumerate() {
+        for (index, event_type) in asked.types.iter().enumerate() {
+            check_type(event_type).map_err(|problem| QueryProblem::Type { item, index, problem })?;
+        }
+        if asked.tags.len() > TAGS_MAX {
+            return Err(QueryProblem::TooManyTags { item, tags: asked.tags.len() });
+        }
+        for (index, tag) in asked.tags.iter().enumerate() {
+            check_tag(tag).map_err(|problem| QueryProblem::Tag { item, index, problem })?;
+        }
+    }
+    Ok(())
+}
+
+fn check_type(event_type: &str) -> Result<(), LabelProblem> {
+    match event_type.len() {
+        0 => Err(LabelProblem::Empty),
+        bytes if bytes > TYPE_BYTES_MAX => Err(LabelProblem::TooLong { bytes, bytes_max: TYPE_BYTES_MAX }),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a tag.
+pub(crate) fn check_label(tag: &[u8]) -> Result<(), LabelProblem> {
+    check_tag(tag)
+}
+
+fn check_tag(tag: &[u8]) -> Result<(), LabelProblem> {
+    match tag.len() {
+        0 => Err(LabelProblem::Empty),
+        bytes if bytes > TAG_BYTES_MAX => Err(LabelProblem::TooLong { bytes, bytes_max: TAG_BYTES_MAX }),
+        _ => match tag.iter().position(|byte| *byte == 0) {
+            Some(at) => Err(LabelProblem::Nul { at }),
+            None => Ok(()),
+        },
+    }
+}

@@ -1,0 +1,42 @@
+//! The contract with the database: each verb of [`Model`] and the file that carries it out.
+
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+
+use crate::{Appended, Command, Events, Prepared, Refusal};
+
+impl Model for Events {
+    const ID: ModelId = ModelId::EVENTS;
+    type Command<'c> = Command<'c>;
+    type Reply = Appended;
+    type Refusal = Refusal;
+
+    fn decide(
+        &self,
+        history: &dyn History,
+        at: At,
+        commands: &[Command<'_>],
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Appended>,
+    ) -> Result<(), Denied<Refusal>> {
+        self.decide_prepared(history, at, commands, &Prepared::default(), effects, replies)
+    }
+
+    fn apply(&mut self, entry: &Entry<'_>) {
+        self.apply_entry(entry);
+    }
+
+    fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
+        self.still_counts(entry)
+    }
+
+    fn save(&self, out: &mut Encoder) {
+        self.save_to(out);
+    }
+
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Events::load_from(from)
+    }
+}

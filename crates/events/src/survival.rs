@@ -1,0 +1,35 @@
+//! Which entries still count.
+
+use quire_model::Entry;
+
+use crate::Events;
+use crate::apply::upstream_in;
+use crate::codec::{
+    EVENT_APPENDED, FORGOTTEN, PROJECTION_DROPPED, PROJECTION_SAVED, RETENTION_SET, SUBSCRIPTION_DROPPED,
+    SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, TRIMMED, UPSTREAM_READ, store_of,
+};
+use crate::saved::named_in;
+
+impl Events {
+    /// Events are kept until they are gone; of how far a source was read and of a projection, the last word counts. Where a subscription is, and that
+    /// something was dropped, nobody reads from the log: the checkpoint has it.
+    pub(crate) fn still_counts(&self, entry: &Entry<'_>) -> bool {
+        match entry.kind {
+            UPSTREAM_READ => {
+                let (store, source, position) = upstream_in(entry);
+                self.upstream_of(store, source) == Some(position)
+            }
+            PROJECTION_SAVED => {
+                let (store, name) = named_in(entry);
+                self.projection_of(store, name).is_some_and(|saved| saved.place == entry.place)
+            }
+            SUBSCRIPTION_PUT | SUBSCRIPTION_MOVED | SUBSCRIPTION_DROPPED | PROJECTION_DROPPED => false,
+            TRIMMED | FORGOTTEN | RETENTION_SET => false,
+            EVENT_APPENDED => {
+                let store = entry.tags.first().and_then(store_of).expect("an event's first tag is its store's");
+                !self.gone(store).has(entry)
+            }
+            _ => true,
+        }
+    }
+}
