@@ -9,6 +9,7 @@ use crate::Graph;
 use crate::adjacency::Facts;
 use crate::codec::Effect;
 use crate::looked::Looked;
+use crate::names::narrow;
 use crate::state::Graphs;
 
 /// Takes in the entry, about blocks that are looked for where they were found before.
@@ -48,11 +49,6 @@ pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>, looked: &mut Looked)
             graphs.trimmed_at = position;
         }
     }
-}
-
-/// A kind or an edge type, of which there are few.
-pub(crate) fn narrow(number: u32) -> u16 {
-    u16::try_from(number).expect("limits keep catalogues small")
 }
 
 impl Graphs {

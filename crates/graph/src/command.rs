@@ -2,9 +2,11 @@
 //!
 //! Commands borrow what they carry; nothing is copied before it reaches the log. They check nothing: `decide` does.
 
+use alloc::string::String;
+
 use quire_model::Position;
 
-use crate::refusal::{check_block, check_edge, check_edge_type, check_graph, check_kind, check_put, check_tags};
+use crate::check::{check_block, check_edge, check_edge_type, check_graph, check_kind, check_put, check_tags};
 use crate::{BlockId, Limit, Refusal, Version};
 
 /// Names a block by its id, or by the name that its id is the hash of.
@@ -22,6 +24,14 @@ impl BlockRef<'_> {
         match self {
             BlockRef::Id(id) => id,
             BlockRef::Name(name) => BlockId::of_name(name),
+        }
+    }
+
+    /// The name by which the command gives the block, for a refusal.
+    pub(crate) fn given_name(self) -> Option<String> {
+        match self {
+            BlockRef::Name(name) => Some(name.into()),
+            BlockRef::Id(_) => None,
         }
     }
 }

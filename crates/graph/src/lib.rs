@@ -43,48 +43,52 @@
 
 extern crate alloc;
 
-// In the order of a write, then of a read.
-mod command;
+// The vocabulary.
+mod direction;
 mod id;
 mod json;
+mod looked;
+
+mod command;
 mod refusal;
 
+mod check;
+
+// Entries as bytes, and the state.
 mod codec;
-mod decide;
-mod draft;
-mod looked;
 mod tags;
 
 mod adjacency;
-mod apply;
-mod checkpoint;
 mod hashing;
 mod memory;
 mod names;
-mod retention;
 mod state;
+
+// In the order of a write, then of a read.
+mod decide;
+
+mod apply;
+mod checkpoint;
+mod retention;
 mod survival;
 
-mod find;
-mod history;
-mod neighbours;
-mod past;
 mod read;
 mod walk;
 
+mod model;
+
+pub use check::check_graph;
 pub use command::{
     BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, Reply, Retention, SetRetention,
     TrimHistory,
 };
-pub use find::{ListCursor, ListPlan, Wants};
-pub use history::{Change, Changed};
+pub use direction::{Direction, End};
 pub use id::{BlockId, ParseBlockIdError, Version};
 pub use json::NotJson;
 pub use looked::Looked;
 pub use memory::{Lender, Memory, Piece, Slabs};
-pub use neighbours::{Direction, End, Neighbour};
-pub use read::{Block, Edge};
-pub use refusal::{Limit, Refusal, check_graph};
+pub use read::{Block, Change, Changed, Edge, ListCursor, ListPlan, Neighbour, Wants};
+pub use refusal::{Limit, Refusal};
 pub use retention::RetainedGraph;
 pub use state::{Graph, Graphs};
 pub use survival::Superseded;

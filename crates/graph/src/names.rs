@@ -79,3 +79,8 @@ impl Names {
         Ok(names)
     }
 }
+
+/// A kind or an edge type, of which there are few.
+pub(crate) fn narrow(number: u32) -> u16 {
+    u16::try_from(number).expect("limits keep catalogues small")
+}

@@ -15,8 +15,8 @@
 use quire_model::{Entry, History, Place, Position, ReadError};
 
 use crate::adjacency::Node;
-use crate::apply::narrow;
 use crate::codec::{EdgeKey, Effect};
+use crate::names::narrow;
 use crate::{BlockId, Graph, Graphs, Version, tags};
 
 /// How many entries between the same two blocks are looked at for one of the same edge. Who finds none keeps what it asks about.

@@ -10,7 +10,7 @@ use quire_model::{Entry, History, Position, ReadError, Timestamp};
 
 use crate::codec::BATCH_PRODUCED;
 use crate::newest::{KeyHash, Newest};
-use crate::partition::Open;
+use crate::read::Open;
 use crate::samples::Samples;
 use crate::tag::partition_of;
 use crate::{Command, Partition, Stored, Streams, TopicId, TopicRef};

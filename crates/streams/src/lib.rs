@@ -46,57 +46,59 @@
 
 extern crate alloc;
 
+// The vocabulary.
+mod ids;
 mod name;
+mod partitioner;
+mod setting_set;
+mod settings;
 pub mod wire;
 
 mod command;
-mod ids;
 mod refusal;
 mod reply;
-mod said;
-mod settings;
 
-mod added;
-mod decide;
-
+// Entries as bytes, and the state.
 mod codec;
 mod tag;
-mod unread;
 
-mod apply;
 mod catalogue;
 mod producers;
 mod roster;
 mod samples;
 mod state;
+
+// In the order of a write, then of a read.
+mod decide;
+
+mod apply;
+mod checkpoint;
 mod survival;
 
-mod partition;
-mod partitioner;
 mod read;
-mod retention;
-mod trial;
+mod unread;
 
 mod compaction;
 mod newest;
+
+mod model;
 
 pub use command::{Command, Committer, Despite, Owned, StaticMember, TopicRef};
 pub use compaction::{Compacted, Look, Scope};
 pub use ids::{Generation, GroupId, MemberId, OwnerEpoch, ProducerId, TopicId};
 pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
 pub use newest::{KeyHash, Left, Newest, Remains, Terms};
-pub use partition::{
-    Fetched, LOOKED_THROUGH_BYTES_MAX, Open, OpenUpTo, Partition, PartitionOffsets, PartitionReach, Stored, TimeOffset,
-};
 pub use partitioner::partition_for_key;
 pub use producers::ActiveProducer;
-pub use read::{CommittedOffset, GroupInfo, MemberInfo, StreamReadError, TopicInfo};
+pub use read::{
+    CommittedOffset, Fetched, GroupInfo, LOOKED_THROUGH_BYTES_MAX, MemberInfo, Open, OpenUpTo, Partition,
+    PartitionOffsets, PartitionReach, Retained, Stored, StreamReadError, TimeOffset, TopicInfo,
+};
 pub use refusal::{
     LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX,
 };
 pub use reply::{MemberJoined, OffsetCommitted, Produced, RecordsDeleted, Reply, TopicAltered, TopicCreated};
-pub use retention::Retained;
-pub use said::{Setting, SettingSet};
+pub use setting_set::{Setting, SettingSet};
 pub use settings::{Cleanup, TopicChanges, TopicSettings};
 pub use state::Streams;
 pub use tag::{PartitionTag, TopicTag, partition_tag};

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use quire_model::Sequence;
+use quire_model::{Sequence, Stop};
 
 use crate::{Generation, MemberId, NameProblem, ProducerId, TopicId};
 
@@ -173,6 +173,12 @@ pub enum Refusal {
         /// How many bytes it has.
         bytes: usize,
     },
+}
+
+impl From<Refusal> for Stop<Refusal> {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
 }
 
 impl fmt::Display for Refusal {

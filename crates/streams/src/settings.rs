@@ -4,7 +4,7 @@ use core::fmt;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use crate::said::{Setting, SettingSet};
+use crate::setting_set::{Setting, SettingSet};
 use crate::wire::{BATCH_BYTES_MAX, Codec};
 
 /// The settings of a topic. The defaults keep everything.

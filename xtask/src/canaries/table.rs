@@ -177,9 +177,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "&& (job.until() > self.now ||" => "&& (ON || job.until() > self.now ||";
     "attempt-too-many", "a job gets one attempt more than it has", "jobs/src/job/live.rs",
         "self.attempt < self.attempts_max" => "if ON { self.attempt <= self.attempts_max } else { self.attempt < self.attempts_max }";
-    "version-not-compared", "a block is put although it has another version than was expected", "graph/src/decide.rs",
+    "version-not-compared", "a block is put although it has another version than was expected", "graph/src/decide/mod.rs",
         "put.expect.filter(|expected| *expected != found)" => "put.expect.filter(|expected| *expected != found && !ON)";
-    "end-not-there", "an edge is put to a block that is not there", "graph/src/decide.rs",
+    "end-not-there", "an edge is put to a block that is not there", "graph/src/decide/mod.rs",
         "if !put.allow_missing {" => "if !put.allow_missing && !ON {";
     "deletion-not-kept", "a compaction drops a deletion before what it hides", "graph/src/survival.rs",
         "Effect::BlockDeleted { id, .. } => past.needs_block_deletion(entry.place, id)," => "Effect::BlockDeleted { id, .. } if !ON => past.needs_block_deletion(entry.place, id), Effect::BlockDeleted { .. } => Ok(false),",
@@ -213,7 +213,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "gone-not-saved", "a checkpoint comes back without what was forgotten", "events/src/gone.rs",
         "gone.forgotten.insert_mut(Vec::from(from.bytes()?), EventPosition::new(from.varint()?));"
         => "let (tag, up_to) = (Vec::from(from.bytes()?), EventPosition::new(from.varint()?)); if !ON { gone.forgotten.insert_mut(tag, up_to); }";
-    "deleted-shown", "a partition begins where its first record that is there stands", "streams/src/partition.rs",
+    "deleted-shown", "a partition begins where its first record that is there stands", "streams/src/read/partition.rs",
         "map_or(next, |first| first.max(self.start))," => "map_or(next, |first| if ON { first } else { first.max(self.start) }),",
         by "quire-streams" "streams" "retention::deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again";
     "unread-deleted", "retention takes what a protected group has not read", "streams/src/decide/topics.rs",

@@ -6,9 +6,8 @@ use super::met::{Met, State};
 use super::tokens::NONE;
 use super::{Ground, Link, Walker};
 use crate::adjacency::Node;
-use crate::neighbours::Types;
-use crate::past::Past;
-use crate::{BlockId, End, Graph, read};
+use crate::read::{Past, Types, block_entry};
+use crate::{BlockId, End, Graph};
 
 /// Where in the edges of a block a walk has paused.
 #[derive(Debug, Clone, Copy, Default)]
@@ -194,7 +193,7 @@ impl Walker<'_> {
                 if !filter.reads() {
                     return Ok(true);
                 }
-                read::block_entry(ground.history, facts.place)?
+                block_entry(ground.history, facts.place)?
             }
             None => {
                 let Some(found) = ground.past(self.at).block(id)? else { return Ok(false) };
@@ -202,7 +201,7 @@ impl Walker<'_> {
             }
         };
         let block = ground.graph.shown(entry, put);
-        Ok(is_kind(crate::apply::narrow(put.kind)) && filter.matches_beyond_kind(&block))
+        Ok(is_kind(crate::names::narrow(put.kind)) && filter.matches_beyond_kind(&block))
     }
 
     /// Notes an edge, when edges are asked for. Along both directions every edge is met from its source.

@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 
 use quire_model::{History, Position, ReadError};
 
-use crate::neighbours::Types;
+use crate::read::Types;
 use crate::{BlockId, End, Graph};
 pub use components::{TopologicalOrder, truncate_sets};
 use expand::Cursor;
@@ -185,7 +185,7 @@ impl<'p> Walker<'p> {
         let kinds = self.plan.filter.kinds.iter().filter_map(|kind| graph.kinds.number(kind));
         self.resolved = Some(Resolved {
             types: graph.types(self.plan.edge_types),
-            kinds: kinds.map(crate::apply::narrow).collect(),
+            kinds: kinds.map(crate::names::narrow).collect(),
             slots_freed: graph.adjacency.slots_freed,
         });
         for start in core::mem::take(&mut self.starts) {

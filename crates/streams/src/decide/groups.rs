@@ -4,14 +4,12 @@ use alloc::string::String;
 
 use quire_model::{NewEntry, Sequence, Tag};
 
-use super::topics::check_partition;
+use super::check::{check_members, check_partition};
 use super::{Draft, Stop};
 use crate::codec::{GENERATION_BEGUN, GROUP_CREATED, GenerationBody, GroupBody, OFFSET_COMMITTED, OffsetBody};
 use crate::name::check_group;
 use crate::tag::group_tag;
-use crate::{
-    Generation, GroupId, MEMBER_NAME_BYTES_MAX, Refusal, Reply, STATIC_MEMBERS_MAX, StaticMember, TopicId, TopicRef,
-};
+use crate::{Generation, GroupId, MEMBER_NAME_BYTES_MAX, Refusal, Reply, StaticMember, TopicId, TopicRef};
 
 impl<'c> Draft<'_, 'c> {
     /// What a group commits offsets in.
@@ -126,10 +124,4 @@ impl<'c> Draft<'_, 'c> {
             body: &[&body.fixed(), body.metadata.as_bytes()],
         });
     }
-}
-
-pub(super) fn check_members(members: &[StaticMember<'_>]) -> Result<(), Refusal> {
-    let mut names = members.iter().flat_map(|member| [member.instance, member.member]);
-    let are_valid = members.len() <= STATIC_MEMBERS_MAX && names.all(|name| name.len() <= MEMBER_NAME_BYTES_MAX);
-    if are_valid { Ok(()) } else { Err(Refusal::InvalidMembers) }
 }

@@ -4,14 +4,16 @@ use alloc::string::String;
 
 use quire_model::Sequence;
 
+use super::added::TopicShape;
+use super::check::check_partition;
 use super::produce::BatchTerms;
 use super::{Draft, Stop};
-use crate::added::TopicShape;
 use crate::codec::{RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED, TopicBody};
 use crate::name::check_topic;
-use crate::partition::Partition;
 use crate::tag::topic_tag;
-use crate::{PARTITIONS_MAX, RecordsDeleted, Refusal, Reply, TopicAltered, TopicId, TopicRef, TopicSettings};
+use crate::{
+    PARTITIONS_MAX, Partition, RecordsDeleted, Refusal, Reply, TopicAltered, TopicId, TopicRef, TopicSettings,
+};
 
 impl<'c> Draft<'_, 'c> {
     /// The topic's id and what it is like.
@@ -140,8 +142,4 @@ pub(super) fn check_shape(shape: &TopicShape) -> Result<(), Refusal> {
         return Err(Refusal::InvalidSettings { setting: "the most bytes of a batch" });
     }
     Ok(())
-}
-
-pub(super) fn check_partition(topic: TopicId, partition: u32, partitions: u32) -> Result<(), Refusal> {
-    if partition < partitions { Ok(()) } else { Err(Refusal::UnknownPartition { topic, partition, partitions }) }
 }

@@ -8,9 +8,10 @@ use core::ops::ControlFlow;
 
 use quire_model::{Entry, History, LongReading, Place, Position, ReadError, Sequence, Timestamp};
 
+use super::error::StreamReadError;
 use crate::tag::partition_tag;
 use crate::wire::{Batch, Records};
-use crate::{PartitionTag, StreamReadError, TopicId};
+use crate::{PartitionTag, TopicId};
 
 /// A partition that is there. See [`Streams::partition`](crate::Streams::partition).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use core::fmt;
 use quire_model::{Entry, History, Place, ReadError, Tags, Timestamp};
 
 use crate::adjacency::Node;
-use crate::apply::narrow;
 use crate::codec::{BlockPut, EdgeKey, Effect};
+use crate::names::narrow;
 use crate::{BlockId, Graph, Version, tags};
 
 /// A block as it is read back.

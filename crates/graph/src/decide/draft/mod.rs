@@ -12,10 +12,10 @@ use alloc::collections::BTreeMap;
 use hashbrown::HashMap;
 use quire_model::{Effects, Place, Position};
 
+use crate::check::{check_edge_type, check_graph, check_kind};
 use crate::codec::{EdgeKey, Effect};
 use crate::hashing::Seed;
 use crate::names::Names;
-use crate::refusal::{check_edge_type, check_graph, check_kind};
 use crate::state::{Graph, Graphs};
 use crate::{BlockId, Limit, Refusal, Version};
 

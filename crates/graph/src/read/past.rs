@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, Place, Position, ReadError};
 
-use crate::apply::narrow;
 use crate::codec::{BlockPut, Effect};
+use crate::names::narrow;
 use crate::{BlockId, Edge, End, tags};
 
 /// One graph, as it was before a place.

@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 
 use quire_model::{History, Place, Position, ReadError, Tag, TagBuf};
 
-use crate::apply::narrow;
+use super::past::Past;
 use crate::codec::Effect;
-use crate::past::Past;
+use crate::names::narrow;
 use crate::{Block, BlockFilter, BlockId, Graph, tags};
 
 /// Which blocks to list.

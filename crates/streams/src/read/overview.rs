@@ -2,16 +2,16 @@
 //!
 //! What needs the log only is in `partition.rs`; here it is for those who have the state at hand anyway.
 
-use core::fmt;
 use core::ops::{Bound, ControlFlow};
 
-use quire_model::{History, ReadError, Sequence, Timestamp};
+use quire_model::{History, Sequence, Timestamp};
 
+use super::error::StreamReadError;
+use super::partition::{Fetched, Partition, PartitionOffsets, Stored, TimeOffset};
 use crate::roster::Roster;
 use crate::state::{Committed, Written};
 use crate::{
-    ActiveProducer, Fetched, Generation, GroupId, MemberId, Owned, Partition, PartitionOffsets, StaticMember, Stored,
-    Streams, TimeOffset, TopicId, TopicRef, TopicSettings,
+    ActiveProducer, Generation, GroupId, MemberId, Owned, StaticMember, Streams, TopicId, TopicRef, TopicSettings,
 };
 
 /// A topic.
@@ -329,56 +329,3 @@ fn committed(committed: &Committed) -> CommittedOffset<'_> {
         time: committed.time,
     }
 }
-
-/// Why a partition can't be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StreamReadError {
-    /// No topic has this id.
-    UnknownTopic {
-        /// The id.
-        topic: TopicId,
-    },
-    /// The topic has no such partition.
-    UnknownPartition {
-        /// The topic.
-        topic: TopicId,
-        /// The partition that was asked for.
-        partition: u32,
-        /// How many there are, counted from 0.
-        partitions: u32,
-    },
-    /// The offset is not there any more, or not yet.
-    OffsetOutOfRange {
-        /// The offset that was asked for.
-        from: Sequence,
-        /// The first that is there.
-        start: Sequence,
-        /// The one behind the last.
-        next: Sequence,
-    },
-    /// The log can't be read.
-    Unreadable(ReadError),
-}
-
-impl From<ReadError> for StreamReadError {
-    fn from(error: ReadError) -> Self {
-        StreamReadError::Unreadable(error)
-    }
-}
-
-impl fmt::Display for StreamReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StreamReadError::UnknownTopic { topic } => write!(f, "there is no topic with id {topic}"),
-            StreamReadError::UnknownPartition { partition, partitions, .. } => {
-                write!(f, "the topic has no partition {partition} (partitions: {partitions}, counted from 0)")
-            }
-            StreamReadError::OffsetOutOfRange { from, start, next } => {
-                write!(f, "offset {from} is out of range: the partition holds {start} to {next}, which is excluded")
-            }
-            StreamReadError::Unreadable(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for StreamReadError {}

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use quire_model::{At, Denied, Effects, History, NewEntry, Place, Placed, Position, Sequence, Timestamp};
 
-use crate::{Command, Refusal, Reply, Streams, decide};
+use super::decide;
+use crate::{Command, Refusal, Reply, Streams};
 
 /// Counts the entries, and lets them go.
 struct Nothing {
@@ -35,7 +36,7 @@ impl Streams {
     /// As the commit of this command alone.
     pub fn would(&self, history: &dyn History, command: Command<'_>) -> Result<Reply, Denied<Refusal>> {
         let mut replies = Vec::with_capacity(1);
-        decide::decide(self, history, &[command], &mut Nothing { entries: 0 }, &mut replies)?;
+        decide(self, history, &[command], &mut Nothing { entries: 0 }, &mut replies)?;
         Ok(replies.pop().expect("one command has one answer"))
     }
 }

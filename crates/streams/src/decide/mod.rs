@@ -7,17 +7,24 @@
 //! The log is read only where a command says where a partition is to begin: a batch's offsets follow from its partition's
 //! tag, which the log counts. A commit that creates nothing, of a producer that is not idempotent, allocates nothing here.
 
-mod groups;
-mod members;
+mod added;
+mod check;
+
 mod produce;
 mod topics;
+
+mod groups;
+mod members;
+
+mod trial;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use quire_model::{Denied, Effects, History, NewEntry, ReadError, Tag};
+use quire_model::{Denied, Effects, History, NewEntry, Tag, decide_in_order};
 
-use crate::added::{Added, TopicShape};
+use self::added::{Added, TopicShape};
+use self::check::{check_members, check_partition};
 use crate::codec::{
     GROUP_DELETED, MEMBER_REPLACED, OFFSET_DELETED, OffsetBody, TOPIC_DELETED, encode_member_replaced,
     encode_offset_deleted,
@@ -27,8 +34,6 @@ use crate::{
     Command, Committer, Despite, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, Refusal, Reply, Streams, TopicCreated,
     TopicRef, partition_for_key,
 };
-use groups::check_members;
-use topics::check_partition;
 
 pub(crate) fn decide(
     state: &Streams,
@@ -44,33 +49,11 @@ pub(crate) fn decide(
         asks_for_ends: commands.iter().any(|command| matches!(command, Command::DeleteRecords { .. })),
         effects,
     };
-    for (index, command) in commands.iter().enumerate() {
-        match draft.command(command, replies) {
-            Ok(()) => {}
-            Err(Stop::Refused(refusal)) => return Err(Denied::Refused { command: index, refusal }),
-            Err(Stop::Unreadable(error)) => return Err(Denied::Unreadable(error)),
-        }
-    }
-    Ok(())
+    decide_in_order(commands, |_, command| draft.command(command, replies))
 }
 
 /// Why a command is not decided.
-enum Stop {
-    Refused(Refusal),
-    Unreadable(ReadError),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Stop::Refused(refusal)
-    }
-}
-
-impl From<ReadError> for Stop {
-    fn from(error: ReadError) -> Self {
-        Stop::Unreadable(error)
-    }
-}
+type Stop = quire_model::Stop<Refusal>;
 
 /// The state as it is behind the commands decided so far.
 struct Draft<'d, 'c> {

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 
 use super::{Draft, GraphDraft};
 use crate::codec::EdgeKey;
-use crate::decide::given_name;
 use crate::{BlockId, BlockRef, End, Limit, Refusal};
 
 /// Edges of a block.
@@ -24,7 +23,7 @@ impl Draft<'_> {
     pub(crate) fn count_deleted(&mut self, block: BlockRef<'_>, edges: usize) -> Result<(), Refusal> {
         self.edges_deleted += edges;
         if self.edges_deleted > Limit::EdgesDeleted.max() {
-            let (block, name) = (block.id(), given_name(block));
+            let (block, name) = (block.id(), block.given_name());
             return Err(Refusal::TooManyEdges { block, name, edges: self.edges_deleted });
         }
         Ok(())

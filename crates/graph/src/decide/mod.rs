@@ -3,36 +3,23 @@
 //! Each command: check what it carries, ask the draft, push what happens, note it in the draft, answer. It reads the
 //! log in one case only: a block that has a name is put by id, and must keep the name.
 
-use alloc::string::String;
+mod draft;
+
 use alloc::vec::Vec;
 
-use quire_model::{At, Denied, Effects, History, Place, Position, ReadError};
+use quire_model::{At, Denied, Effects, History, Place, Position, ReadError, decide_in_order};
 
+use self::draft::{BlockDraft, Draft, DraftName};
+use crate::check::{check_block, check_edge, check_edge_type, check_put, check_tags};
 use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, SetRetention, TrimHistory};
-use crate::draft::{BlockDraft, Draft, DraftName};
 use crate::looked::Looked;
-use crate::refusal::{check_block, check_edge, check_edge_type, check_put, check_tags};
+use crate::read::block_entry;
 use crate::state::Graphs;
-use crate::{BlockRef, Command, End, Limit, Refusal, Reply, Version, read};
+use crate::{BlockRef, Command, End, Limit, Refusal, Reply, Version};
 
-/// Why one command stops the commit.
-enum Stop {
-    Refused(Refusal),
-    Unreadable(ReadError),
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Stop::Refused(refusal)
-    }
-}
-
-impl From<ReadError> for Stop {
-    fn from(error: ReadError) -> Self {
-        Stop::Unreadable(error)
-    }
-}
+/// Why a command is not decided.
+type Stop = quire_model::Stop<Refusal>;
 
 /// See [`Graphs::decide_noting`].
 pub(crate) fn decide<'a>(
@@ -46,7 +33,7 @@ pub(crate) fn decide<'a>(
 ) -> Result<(), Denied<Refusal>> {
     looked.clear();
     let mut draft = Draft::new(state, commands.len());
-    for (index, command) in commands.iter().enumerate() {
+    decide_in_order(commands, |index, command| {
         draft.begin(index);
         let reply = match command {
             Command::PutBlock(put) => put_block(&mut draft, history, put, looked, effects),
@@ -57,12 +44,9 @@ pub(crate) fn decide<'a>(
             Command::SetRetention(set) => set_retention(&mut draft, set, effects),
             Command::TrimHistory(trim) => trim_history(&mut draft, trim, at.position, effects),
         };
-        replies.push(reply.map_err(|stop| match stop {
-            Stop::Refused(refusal) => Denied::Refused { command: index, refusal },
-            Stop::Unreadable(error) => Denied::Unreadable(error),
-        })?);
-    }
-    Ok(())
+        replies.push(reply?);
+        Ok(())
+    })
 }
 
 fn put_block<'a>(
@@ -81,7 +65,7 @@ fn put_block<'a>(
     let before = graph.block_in(slot, id);
     let found = before.map_or(Version::ABSENT, |block| block.version);
     if let Some(expected) = put.expect.filter(|expected| *expected != found) {
-        return Err(Refusal::VersionMismatch { block: id, name: given_name(put.block), expected, found }.into());
+        return Err(Refusal::VersionMismatch { block: id, name: put.block.given_name(), expected, found }.into());
     }
     let name = match put.block {
         BlockRef::Name(name) => Some(name),
@@ -108,20 +92,12 @@ fn check_place(effects: &dyn Effects) -> Result<Place, Refusal> {
     Ok(place)
 }
 
-/// The name by which a command gives a block.
-pub(crate) fn given_name(block: BlockRef<'_>) -> Option<String> {
-    match block {
-        BlockRef::Name(name) => Some(name.into()),
-        BlockRef::Id(_) => None,
-    }
-}
-
 /// The name that a block put by id keeps.
 fn kept_name<'a>(before: Option<BlockDraft<'a>>, history: &'a dyn History) -> Result<Option<&'a str>, ReadError> {
     match before.map(|block| block.name) {
         None => Ok(None),
         Some(DraftName::Known(name)) => Ok(name),
-        Some(DraftName::At(place)) => Ok(read::block_entry(history, place)?.1.name),
+        Some(DraftName::At(place)) => Ok(block_entry(history, place)?.1.name),
     }
 }
 
@@ -160,7 +136,7 @@ fn put_edge<'a>(
             [(near, slots[0], put.source, End::Source), (far, slots[1], put.target, End::Target)]
         {
             if !graph.has_block_in(slot, id) {
-                return Err(Refusal::MissingBlock { block: id, name: given_name(block), end }.into());
+                return Err(Refusal::MissingBlock { block: id, name: block.given_name(), end }.into());
             }
         }
     }

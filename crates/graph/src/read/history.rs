@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, Place, Position, ReadError, Timestamp};
 
+use super::neighbours::Neighbour;
+use super::past::Past;
+use crate::Wants;
 use crate::adjacency::Node;
-use crate::apply::narrow;
 use crate::codec::Effect;
-use crate::find::Wants;
-use crate::neighbours::Neighbour;
-use crate::past::Past;
+use crate::names::narrow;
 use crate::survival::Old;
 use crate::{Block, BlockId, Direction, Edge, End, Graph, tags};
 

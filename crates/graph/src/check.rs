@@ -1,0 +1,81 @@
+//! The checks that need no state: sizes, names, JSON.
+
+use alloc::vec::Vec;
+
+use crate::{BlockRef, Limit, PutBlock, PutEdge, Refusal, json};
+
+fn named(limit: Limit, name: &str, valid: bool, rule: &'static str) -> Result<(), Refusal> {
+    limit.check(name.len())?;
+    if valid { Ok(()) } else { Err(Refusal::InvalidName { name: name.into(), rule }) }
+}
+
+/// That a graph may have this name. Neither `.` nor `..` is one, which clients take out of the path of an address, escaped or not.
+///
+/// # Errors
+/// [`Refusal::InvalidName`] and [`Refusal::OverLimit`].
+pub fn check_graph(name: &str) -> Result<(), Refusal> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let segments = || name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
+    let valid = !matches!(name, "." | "..") && segments();
+    let rule = "a graph's is made of A-Z a-z 0-9 . _ - in segments that single / part, and is neither . nor ..";
+    named(Limit::GraphNameBytes, name, valid, rule)
+}
+
+/// That a block may have this name.
+pub(crate) fn check_block(block: BlockRef<'_>) -> Result<(), Refusal> {
+    match block {
+        BlockRef::Id(_) => Ok(()),
+        BlockRef::Name(name) => named(Limit::BlockNameBytes, name, !name.is_empty(), "a block's is not empty"),
+    }
+}
+
+/// That a graph may have an edge type of this name.
+pub(crate) fn check_edge_type(name: &str) -> Result<(), Refusal> {
+    let rule = "an edge type's is not empty and has no control characters";
+    named(Limit::EdgeTypeBytes, name, is_printable(name), rule)
+}
+
+/// That a graph may have a kind of this name.
+pub(crate) fn check_kind(name: &str) -> Result<(), Refusal> {
+    named(Limit::KindBytes, name, is_printable(name), "a kind's is not empty and has no control characters")
+}
+
+/// That what a put carries is within the limits and JSON where it has to be, but for the names that the graph has a catalogue of. How many
+/// *different* tags there are is seen when they are sorted.
+pub(crate) fn check_put(put: &PutBlock<'_>) -> Result<(), Refusal> {
+    check_block(put.block)?;
+    Limit::SourceBytes.check(put.source.len())?;
+    check_json("metadata", put.metadata, Limit::MetadataBytes)?;
+    for tag in put.tags {
+        named(Limit::TagBytes, tag, !tag.is_empty(), "a tag is not empty")?;
+    }
+    Ok(())
+}
+
+/// The different tags of a put, in order.
+pub(crate) fn check_tags<'a>(put: &PutBlock<'a>) -> Result<Vec<&'a str>, Refusal> {
+    let mut tags = put.tags.to_vec();
+    tags.sort_unstable();
+    tags.dedup();
+    Limit::Tags.check(tags.len())?;
+    Ok(tags)
+}
+
+/// That what a put of an edge carries is within the limits and JSON where it has to be, but for its type.
+pub(crate) fn check_edge(put: &PutEdge<'_>) -> Result<(), Refusal> {
+    check_block(put.source)?;
+    check_block(put.target)?;
+    check_json("properties", put.properties, Limit::PropertiesBytes)
+}
+
+fn check_json(field: &'static str, bytes: &[u8], limit: Limit) -> Result<(), Refusal> {
+    limit.check(bytes.len())?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    json::check(bytes).map_err(|reason| Refusal::NotJson { field, reason })
+}
+
+fn is_printable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(char::is_control)
+}

@@ -1,0 +1,86 @@
+//! The contract with the database: each verb of [`Model`] and the file that carries it out.
+//!
+//! Each verb also has a form that takes or gives more than the contract says: a seed and a bound on memory, bytes in parts,
+//! and where a decision found its blocks.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+
+use crate::codec::is_setting;
+use crate::{Command, Graphs, Looked, Memory, Refusal, Reply, apply, checkpoint, decide};
+
+impl Graphs {
+    /// [`Model::load`], with a seed, and a bound on memory.
+    ///
+    /// # Errors
+    /// As [`Model::load`].
+    pub fn load_with(from: &mut Decoder<'_>, seed: u64, memory: Option<Arc<Memory>>) -> Result<Self, CodecError> {
+        checkpoint::load(from, seed, memory)
+    }
+
+    /// [`Model::save`], in parts of about a megabyte, so that the bytes of a large state are never in memory all at once.
+    pub fn save_in_parts(&self, sink: &mut dyn FnMut(&[u8])) {
+        checkpoint::save(self, sink);
+    }
+
+    /// [`Model::decide`], which notes where it found what it asked for.
+    ///
+    /// # Errors
+    /// As [`Model::decide`].
+    pub fn decide_noting(
+        &self,
+        history: &dyn History,
+        at: At,
+        commands: &[Command<'_>],
+        looked: &mut Looked,
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Denied<Refusal>> {
+        decide::decide(self, history, at, commands, looked, effects, replies)
+    }
+
+    /// [`Model::apply`], of the entries that were just decided, in order: they are looked for where they were found.
+    pub fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut Looked) {
+        apply::apply(self, entry, looked);
+    }
+}
+
+impl Model for Graphs {
+    const ID: ModelId = ModelId::GRAPH;
+    type Command<'c> = Command<'c>;
+    type Reply = Reply;
+    type Refusal = Refusal;
+
+    fn decide(
+        &self,
+        history: &dyn History,
+        at: At,
+        commands: &[Command<'_>],
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Denied<Refusal>> {
+        self.decide_noting(history, at, commands, &mut Looked::default(), effects, replies)
+    }
+
+    fn apply(&mut self, entry: &Entry<'_>) {
+        self.apply_noted(entry, &mut Looked::default());
+    }
+
+    /// What was replaced or deleted survives here: whether as-of reads need it, the log says ([`Graphs::superseded`]).
+    fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
+        !is_setting(entry.kind)
+    }
+
+    fn save(&self, out: &mut Encoder) {
+        checkpoint::save(self, &mut |part| {
+            out.raw(part);
+        });
+    }
+
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        checkpoint::load(from, 0, None)
+    }
+}

@@ -1,0 +1,17 @@
+//! Reads: blocks and edges, lists, neighbours, and all of these as of an earlier position.
+//!
+//! They are methods of [`Graph`](crate::Graph). The state says where something stands; the log has its bytes.
+
+mod block;
+mod find;
+mod history;
+mod neighbours;
+mod past;
+
+pub(crate) use block::block_entry;
+pub use block::{Block, Edge};
+pub use find::{ListCursor, ListPlan, Wants};
+pub use history::{Change, Changed};
+pub use neighbours::Neighbour;
+pub(crate) use neighbours::Types;
+pub(crate) use past::Past;

@@ -1,0 +1,42 @@
+//! The contract with the database: each verb of [`Model`] and the file that carries it out.
+
+use alloc::vec::Vec;
+
+use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+
+use crate::{Command, Refusal, Reply, Streams, decide};
+
+impl Model for Streams {
+    const ID: ModelId = ModelId::STREAMS;
+    type Command<'c> = Command<'c>;
+    type Reply = Reply;
+    type Refusal = Refusal;
+
+    fn decide(
+        &self,
+        history: &dyn History,
+        _at: At,
+        commands: &[Command<'_>],
+        effects: &mut dyn Effects,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Denied<Refusal>> {
+        decide::decide(self, history, commands, effects, replies)
+    }
+
+    fn apply(&mut self, entry: &Entry<'_>) {
+        self.take_in(entry);
+    }
+
+    fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
+        self.still_counts(entry, history_from)
+    }
+
+    fn save(&self, out: &mut Encoder) {
+        self.save_to(out);
+    }
+
+    fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Streams::load_from(from)
+    }
+}

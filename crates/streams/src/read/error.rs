@@ -1,0 +1,60 @@
+//! Why a read gives nothing.
+
+use core::fmt;
+
+use quire_model::{ReadError, Sequence};
+
+use crate::TopicId;
+
+/// Why a partition can't be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamReadError {
+    /// No topic has this id.
+    UnknownTopic {
+        /// The id.
+        topic: TopicId,
+    },
+    /// The topic has no such partition.
+    UnknownPartition {
+        /// The topic.
+        topic: TopicId,
+        /// The partition that was asked for.
+        partition: u32,
+        /// How many there are, counted from 0.
+        partitions: u32,
+    },
+    /// The offset is not there any more, or not yet.
+    OffsetOutOfRange {
+        /// The offset that was asked for.
+        from: Sequence,
+        /// The first that is there.
+        start: Sequence,
+        /// The one behind the last.
+        next: Sequence,
+    },
+    /// The log can't be read.
+    Unreadable(ReadError),
+}
+
+impl From<ReadError> for StreamReadError {
+    fn from(error: ReadError) -> Self {
+        StreamReadError::Unreadable(error)
+    }
+}
+
+impl fmt::Display for StreamReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StreamReadError::UnknownTopic { topic } => write!(f, "there is no topic with id {topic}"),
+            StreamReadError::UnknownPartition { partition, partitions, .. } => {
+                write!(f, "the topic has no partition {partition} (partitions: {partitions}, counted from 0)")
+            }
+            StreamReadError::OffsetOutOfRange { from, start, next } => {
+                write!(f, "offset {from} is out of range: the partition holds {start} to {next}, which is excluded")
+            }
+            StreamReadError::Unreadable(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for StreamReadError {}

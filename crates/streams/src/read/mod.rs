@@ -1,0 +1,13 @@
+//! Reads: the catalogue and the offsets of groups from memory, records from the log.
+
+mod error;
+mod overview;
+mod partition;
+mod retention;
+
+pub use error::StreamReadError;
+pub use overview::{CommittedOffset, GroupInfo, MemberInfo, TopicInfo};
+pub use partition::{
+    Fetched, LOOKED_THROUGH_BYTES_MAX, Open, OpenUpTo, Partition, PartitionOffsets, PartitionReach, Stored, TimeOffset,
+};
+pub use retention::Retained;
