@@ -3,8 +3,8 @@
 //! ```text
 //! cargo metadata ─▶ graph ─────────────────────────────┐
 //! files ─▶ lexer ─▶ headers · unsafety · purity ·      ├─▶ violations, all of them
-//!                   leftovers · format_page · links ·  │
-//!                   proofs · voice ────────────────────┘
+//!                   circle · leftovers · format_page · │
+//!                   links · proofs · voice ────────────┘
 //! ```
 //!
 //! A rule is a pure function from what it looks at to [`Violation`]s, so that its tests can show it failing. Rules

@@ -15,6 +15,9 @@ use crate::workspace::SourceFile;
 
 const CIRCLE_FILES_MAX: usize = 6;
 
+/// Crates whose largest circle is longer for now: as long as this, and not a file longer.
+const LONGER: &[(&str, usize)] = &[("crates/kafka/src/", 10), ("crates/log/src/", 10), ("crates/quire/src/", 16)];
+
 /// The path of a module from the root of its crate.
 type ModulePath = Vec<String>;
 
@@ -28,8 +31,10 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (source, files) in crates {
         let graph = Modules::read(source, &files).imports();
-        for circle in circles(&graph).into_iter().filter(|circle| circle.len() > CIRCLE_FILES_MAX) {
-            let mut message = format!("{} files import each other, at most {CIRCLE_FILES_MAX} may:", circle.len());
+        let longer = LONGER.iter().find(|(name, _)| *name == source).map(|(_, count)| *count);
+        let count_max = longer.unwrap_or(CIRCLE_FILES_MAX);
+        for circle in circles(&graph).into_iter().filter(|circle| circle.len() > count_max) {
+            let mut message = format!("{} files import each other, at most {count_max} may:", circle.len());
             for file in &circle {
                 let inside: Vec<&str> = graph[file].intersection(&circle).copied().collect();
                 message += &format!("\n    {file} imports {}", inside.join(", "));
@@ -253,7 +258,7 @@ fn without_tests<'t>(tokens: &[&'t str]) -> Vec<&'t str> {
     let mut kept = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        if tokens[at..].starts_with(&["#", "[", "cfg", "(", "test", ")", "]"]) {
+        if is_test_only(&tokens[at..]) {
             at += item(&tokens[at..]);
         } else {
             kept.push(tokens[at]);
@@ -261,6 +266,13 @@ fn without_tests<'t>(tokens: &[&'t str]) -> Vec<&'t str> {
         }
     }
     kept
+}
+
+/// Whether an attribute begins here that leaves its item to test builds.
+fn is_test_only(tokens: &[&str]) -> bool {
+    let end = tokens.iter().position(|token| *token == "]").unwrap_or(tokens.len());
+    let attribute = &tokens[..end];
+    attribute.starts_with(&["#", "[", "cfg", "("]) && attribute.contains(&"test") && !attribute.contains(&"not")
 }
 
 /// The length of the item that begins here, attributes included: to its `;`, or to the end of its block.
@@ -387,13 +399,20 @@ mod tests {
             &[
                 ("lib.rs", "mod a; mod b; pub use a::A; pub(crate) use b::B;"),
                 ("a.rs", "use std::b::B; // crate::b\nconst T: &str = \"crate::b::B\";"),
-                ("b.rs", "#[cfg(test)]\nmod tests { use crate::a::A; fn f() {} }\n#[cfg(test)]\nuse crate::a::C;"),
+                (
+                    "b.rs",
+                    "#[cfg(test)]\nmod tests { use crate::a::A; fn f() {} }\n#[cfg(all(test, unix))]\nuse crate::a::C;",
+                ),
             ],
             &[],
         );
         check_imports(
-            &[("b.rs", "#[cfg(test)]\nmod tests { fn f() {} }\nuse crate::a::A;"), ("a.rs", "pub struct A;")],
-            &["b.rs -> a.rs"],
+            &[
+                ("b.rs", "#[cfg(test)]\nmod tests { fn f() {} }\nuse crate::a::A;"),
+                ("a.rs", "pub struct A; #[cfg(not(test))]\nuse crate::c::C;"),
+                ("c.rs", "pub struct C;"),
+            ],
+            &["a.rs -> c.rs", "b.rs -> a.rs"],
         );
     }
 }
