@@ -1,7 +1,7 @@
 //! Course subscriptions: a course has a capacity, a student a number of courses, and no stream holds both.
 
-use quire::events::QueryItem;
-use quire::{EventStore, Fact, Project, Projection};
+use quire::events::{NewEvent, QueryItem};
+use quire::{EventStore, Project, Projection};
 
 use crate::TRIES;
 use crate::scenario::{Answer, number};
@@ -45,7 +45,7 @@ pub(crate) fn define(store: &EventStore<'_>, course: &str, capacity: u64) -> Ans
             if exists {
                 return Err(format!("Course with id \"{course}\" already exists"));
             }
-            Ok(vec![Fact::new("CourseDefined").tag(course_tag(course)).data(format!("capacity={capacity}"))])
+            Ok(vec![NewEvent::new("CourseDefined").tag(course_tag(course)).data(format!("capacity={capacity}"))])
         },
     )
 }
@@ -62,7 +62,7 @@ pub(crate) fn change_capacity(store: &EventStore<'_>, course: &str, wanted: u64)
             if current == wanted {
                 return Err(format!("New capacity {wanted} is the same as the current capacity"));
             }
-            Ok(vec![Fact::new("CourseCapacityChanged").tag(course_tag(course)).data(format!("capacity={wanted}"))])
+            Ok(vec![NewEvent::new("CourseCapacityChanged").tag(course_tag(course)).data(format!("capacity={wanted}"))])
         },
     )
 }
@@ -87,7 +87,7 @@ pub(crate) fn subscribe(store: &EventStore<'_>, student: &str, course: &str) -> 
         if of_student >= COURSES_MAX {
             return Err(format!("Student already subscribed to {COURSES_MAX} courses"));
         }
-        let subscribed = Fact::new("StudentSubscribedToCourse");
+        let subscribed = NewEvent::new("StudentSubscribedToCourse");
         Ok(vec![subscribed.tag(student_tag.as_str()).tag(course_tag(course))])
     })
 }

@@ -1,8 +1,8 @@
 //! The event-sourced aggregate, for those who come from one stream an aggregate: loaded by one tag, saved under the
 //! condition that nothing was appended for it since.
 
-use quire::events::{Condition, EventPosition, Query, QueryItem, ReadOptions};
-use quire::{Error, ErrorKind, EventStore, Fact};
+use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
+use quire::{Error, ErrorKind, EventStore};
 
 use crate::scenario::{Answer, number};
 
@@ -48,9 +48,9 @@ impl Course {
     }
 
     fn save(&mut self, store: &EventStore<'_>, event_type: &str) -> Result<quire::events::Appended, Error> {
-        let fact = Fact::new(event_type).tag(self.tag.as_str()).data(format!("capacity={}", self.capacity));
+        let fact = NewEvent::new(event_type).tag(self.tag.as_str()).data(format!("capacity={}", self.capacity));
         let unchanged = Condition::fail_if_matches_after(self.query(), self.seen);
-        let appended = store.append_if([fact.as_event()], [unchanged])?;
+        let appended = store.append_if([fact], [unchanged])?;
         self.seen = appended.last.unwrap_or(self.seen);
         Ok(appended)
     }

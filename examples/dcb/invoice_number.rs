@@ -1,7 +1,7 @@
 //! Invoice numbers: one after the other without a gap, whoever creates them at the same time.
 
-use quire::events::QueryItem;
-use quire::{EventStore, Fact, Projection};
+use quire::events::{NewEvent, QueryItem};
+use quire::{EventStore, Projection};
 
 use crate::TRIES;
 use crate::scenario::{Answer, number};
@@ -12,7 +12,7 @@ pub(crate) fn create(store: &EventStore<'_>) -> Answer {
         let last = QueryItem::new().event_type("InvoiceCreated").only_last_event();
         Projection::new(last, 1, |next, event| *next = number(event, "number") + 1)
     };
-    store.decide(TRIES, next, |next| Ok(vec![Fact::new("InvoiceCreated").data(format!("number={next}"))]))
+    store.decide(TRIES, next, |next| Ok(vec![NewEvent::new("InvoiceCreated").data(format!("number={next}"))]))
 }
 
 #[cfg(test)]

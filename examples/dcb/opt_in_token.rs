@@ -1,7 +1,7 @@
 //! Opt-in tokens: a one-time password confirms the sign-up that it was made for, once, and within an hour.
 
-use quire::events::QueryItem;
-use quire::{EventStore, Fact, Projection, Timestamp};
+use quire::events::{NewEvent, QueryItem};
+use quire::{EventStore, Projection, Timestamp};
 
 use crate::TRIES;
 use crate::scenario::{Answer, field};
@@ -39,7 +39,7 @@ pub(crate) fn confirm(store: &EventStore<'_>, email: &str, token: &str, now: Tim
         if pending.is_used {
             return Err("OTP was already used".to_owned());
         }
-        let confirmed = Fact::new("SignUpConfirmed").tag(email.as_str()).tag(otp.as_str());
+        let confirmed = NewEvent::new("SignUpConfirmed").tag(email.as_str()).tag(otp.as_str());
         Ok(vec![confirmed.data(format!("name={}", pending.name))])
     })
 }

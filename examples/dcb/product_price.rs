@@ -1,8 +1,8 @@
 //! Dynamic prices: a product is ordered at the price that was shown, which may have changed some minutes ago. An order of
 //! several products is one event, guarded by one condition over one projection a product.
 
-use quire::events::QueryItem;
-use quire::{EventStore, Fact, Project, Projection, Timestamp};
+use quire::events::{NewEvent, QueryItem};
+use quire::{EventStore, Project, Projection, Timestamp};
 
 use crate::TRIES;
 use crate::scenario::{Answer, number};
@@ -32,8 +32,9 @@ pub(crate) fn order(store: &EventStore<'_>, cart: &[(&str, u64)], now: Timestamp
                 return Err(format!("invalid price for product \"{product}\""));
             }
         }
-        let ordered =
-            cart.iter().fold(Fact::new("ProductsOrdered"), |fact, (product, _)| fact.tag(format!("product:{product}")));
+        let ordered = cart
+            .iter()
+            .fold(NewEvent::new("ProductsOrdered"), |fact, (product, _)| fact.tag(format!("product:{product}")));
         let items: Vec<_> = cart.iter().map(|(product, price)| format!("{product}={price}")).collect();
         Ok(vec![ordered.data(items.join(" "))])
     })

@@ -1,7 +1,7 @@
 //! Prevent record duplication: a token that the client drew when it showed the form makes a second submission fail.
 
-use quire::events::QueryItem;
-use quire::{EventStore, Fact, Projection};
+use quire::events::{NewEvent, QueryItem};
+use quire::{EventStore, Projection};
 
 use crate::TRIES;
 use crate::scenario::Answer;
@@ -15,7 +15,7 @@ pub(crate) fn place(store: &EventStore<'_>, order: &str, token: &str) -> Answer 
         if was_used {
             return Err("Re-submission".to_owned());
         }
-        Ok(vec![Fact::new("OrderPlaced").tag(format!("order:{order}")).tag(token.as_str())])
+        Ok(vec![NewEvent::new("OrderPlaced").tag(format!("order:{order}")).tag(token.as_str())])
     })
 }
 

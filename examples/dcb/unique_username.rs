@@ -1,8 +1,8 @@
 //! Unique usernames: claimed by registering or renaming, free again after an account is closed or renamed, but a name that
 //! was given up only after some days.
 
-use quire::events::QueryItem;
-use quire::{EventStore, Fact, Project, Projection, Timestamp};
+use quire::events::{NewEvent, QueryItem};
+use quire::{EventStore, Project, Projection, Timestamp};
 
 use crate::TRIES;
 use crate::scenario::{Answer, field};
@@ -40,7 +40,7 @@ pub(crate) fn register(store: &EventStore<'_>, name: &str, now: Timestamp) -> An
             if claimed {
                 return Err(taken(name));
             }
-            Ok(vec![Fact::new("AccountRegistered").tag(format!("username:{name}"))])
+            Ok(vec![NewEvent::new("AccountRegistered").tag(format!("username:{name}"))])
         },
     )
 }

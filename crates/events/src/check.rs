@@ -107,7 +107,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), NameProblem> {
 }
 
 fn check_event(event: &NewEvent<'_>) -> Result<(), EventProblem> {
-    check_type(event.event_type).map_err(EventProblem::Type)?;
+    check_type(&event.event_type).map_err(EventProblem::Type)?;
     if event.tags.len() > TAGS_MAX {
         return Err(EventProblem::TooManyTags { tags: event.tags.len() });
     }

@@ -140,6 +140,26 @@ impl<'c> Condition<'c> {
         Condition::LastIs { query, position }
     }
 
+    /// Returns the same condition, borrowing from this one.
+    pub fn as_borrowed(&self) -> Condition<'_> {
+        match self {
+            Condition::FailIfMatches { query, after } => {
+                Condition::FailIfMatches { query: query.as_borrowed(), after: *after }
+            }
+            Condition::LastIs { query, position } => {
+                Condition::LastIs { query: query.as_borrowed(), position: *position }
+            }
+        }
+    }
+
+    /// Returns the same condition, owning its text and bytes.
+    pub fn into_owned(self) -> Condition<'static> {
+        match self {
+            Condition::FailIfMatches { query, after } => Condition::FailIfMatches { query: query.into_owned(), after },
+            Condition::LastIs { query, position } => Condition::LastIs { query: query.into_owned(), position },
+        }
+    }
+
     /// The query, whatever is asked of it.
     pub const fn query(&self) -> &Query<'c> {
         match self {

@@ -3,69 +3,97 @@
 //! What was given comes back to the byte: data, metadata and tags are never parsed. Only a tag that was given twice
 //! comes back once.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
 
-use quire_model::{Entry, Place, Tags, Timestamp};
+use quire_model::{CowBytes, Entry, Place, Tags, Timestamp};
 
 use crate::codec::{self, EVENT_APPENDED, Role};
 use crate::{EventId, EventPosition, StoreNumber};
 
-/// An event to be appended.
+/// An event to append. Its text and bytes are borrowed or owned.
 ///
 /// ```
 /// use quire_events::NewEvent;
 ///
-/// let event = NewEvent::new("Departed").tag("plane:N14228").tag("airport:EWR").data(br#"{"delay":2}"#);
+/// let (plane, delay) = ("N14228", 2);
+/// let event = NewEvent::new("Departed")
+///     .tag("airport:EWR")
+///     .tag(format!("plane:{plane}"))
+///     .data(format!("{{\"delay\":{delay}}}"));
 /// assert_eq!(event.tags.len(), 2);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewEvent<'c> {
-    /// The client's id, which makes the append idempotent; without one the event's id is derived.
+    /// The client's id, which makes the append idempotent. Default: derived from the event's position.
     pub id: Option<EventId>,
     /// What happened: 1 to [`TYPE_BYTES_MAX`](crate::TYPE_BYTES_MAX) bytes of text.
-    pub event_type: &'c str,
-    /// Whom it concerns: at most [`TAGS_MAX`](crate::TAGS_MAX) tags of 1 to
-    /// [`TAG_BYTES_MAX`](crate::TAG_BYTES_MAX) bytes, any but NUL. A second copy of a tag is dropped.
-    pub tags: Vec<&'c [u8]>,
-    /// What else the client knows (user, correlation, causation): opaque bytes, maybe none.
-    pub metadata: &'c [u8],
-    /// The payload: opaque bytes, maybe none.
-    pub data: &'c [u8],
+    pub event_type: Cow<'c, str>,
+    /// What the event concerns: at most [`TAGS_MAX`](crate::TAGS_MAX) tags of 1 to
+    /// [`TAG_BYTES_MAX`](crate::TAG_BYTES_MAX) bytes without NUL. A second copy of a tag is dropped.
+    pub tags: Vec<Cow<'c, [u8]>>,
+    /// Further facts, such as user, correlation and causation: opaque bytes. Default: none.
+    pub metadata: Cow<'c, [u8]>,
+    /// The payload: opaque bytes. Default: none.
+    pub data: Cow<'c, [u8]>,
 }
 
 impl<'c> NewEvent<'c> {
-    /// An event of this type without tags, data, metadata and id.
-    pub const fn new(event_type: &'c str) -> Self {
-        NewEvent { id: None, event_type, tags: Vec::new(), metadata: &[], data: &[] }
+    /// Returns an event of this type without tags, data, metadata and id.
+    pub fn new(event_type: impl Into<Cow<'c, str>>) -> Self {
+        NewEvent { event_type: event_type.into(), ..NewEvent::default() }
     }
 
-    /// With this id.
+    /// Sets the id.
     #[must_use]
     pub const fn id(mut self, id: EventId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// With this tag too.
+    /// Adds a tag.
     #[must_use]
-    pub fn tag(mut self, tag: &'c (impl AsRef<[u8]> + ?Sized)) -> Self {
-        self.tags.push(tag.as_ref());
+    pub fn tag(mut self, tag: impl Into<CowBytes<'c>>) -> Self {
+        self.tags.push(tag.into().into_cow());
         self
     }
 
-    /// With this metadata.
+    /// Sets the metadata.
     #[must_use]
-    pub fn metadata(mut self, metadata: &'c (impl AsRef<[u8]> + ?Sized)) -> Self {
-        self.metadata = metadata.as_ref();
+    pub fn metadata(mut self, metadata: impl Into<CowBytes<'c>>) -> Self {
+        self.metadata = metadata.into().into_cow();
         self
     }
 
-    /// With this payload.
+    /// Sets the payload.
     #[must_use]
-    pub fn data(mut self, data: &'c (impl AsRef<[u8]> + ?Sized)) -> Self {
-        self.data = data.as_ref();
+    pub fn data(mut self, data: impl Into<CowBytes<'c>>) -> Self {
+        self.data = data.into().into_cow();
         self
+    }
+
+    /// Returns the same event, borrowing from this one.
+    pub fn as_borrowed(&self) -> NewEvent<'_> {
+        NewEvent {
+            id: self.id,
+            event_type: Cow::Borrowed(&self.event_type),
+            tags: self.tags.iter().map(|tag| Cow::Borrowed(&**tag)).collect(),
+            metadata: Cow::Borrowed(&self.metadata),
+            data: Cow::Borrowed(&self.data),
+        }
+    }
+
+    /// Returns the same event, owning its text and bytes.
+    pub fn into_owned(self) -> NewEvent<'static> {
+        let owned = |bytes: Cow<'c, [u8]>| Cow::Owned(bytes.into_owned());
+        NewEvent {
+            id: self.id,
+            event_type: Cow::Owned(self.event_type.into_owned()),
+            tags: self.tags.into_iter().map(owned).collect(),
+            metadata: owned(self.metadata),
+            data: owned(self.data),
+        }
     }
 }
 

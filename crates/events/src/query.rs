@@ -7,6 +7,8 @@ use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use quire_model::CowBytes;
+
 use crate::{EventView, NewEvent};
 
 /// Events that match at least one of its items.
@@ -55,6 +57,11 @@ impl<'q> Query<'q> {
         Query { items: self.items.into_iter().map(QueryItem::into_owned).collect() }
     }
 
+    /// Returns the same query, borrowing from this one.
+    pub fn as_borrowed(&self) -> Query<'_> {
+        Query { items: self.items.iter().map(QueryItem::as_borrowed).collect() }
+    }
+
     /// Whether an event matches.
     pub fn matches(&self, event: &EventView<'_>) -> bool {
         self.items.iter().any(|item| item.matches(event.event_type, |tag| event.tags().any(|own| own == tag)))
@@ -62,7 +69,7 @@ impl<'q> Query<'q> {
 
     /// Whether an event that is still being appended matches.
     pub(crate) fn matches_new(&self, event: &NewEvent<'_>) -> bool {
-        self.items.iter().any(|item| item.matches(event.event_type, |tag| event.tags.contains(&tag)))
+        self.items.iter().any(|item| item.matches(&event.event_type, |tag| event.tags.iter().any(|own| **own == *tag)))
     }
 }
 
@@ -87,8 +94,8 @@ impl<'q> QueryItem<'q> {
 
     /// Carrying this tag too.
     #[must_use]
-    pub fn tag(mut self, tag: &'q (impl AsRef<[u8]> + ?Sized)) -> Self {
-        self.tags.push(Cow::Borrowed(tag.as_ref()));
+    pub fn tag(mut self, tag: impl Into<CowBytes<'q>>) -> Self {
+        self.tags.push(tag.into().into_cow());
         self
     }
 
@@ -104,6 +111,14 @@ impl<'q> QueryItem<'q> {
         QueryItem {
             types: self.types.into_iter().map(|event_type| Cow::Owned(event_type.into_owned())).collect(),
             tags: self.tags.into_iter().map(|tag| Cow::Owned(tag.into_owned())).collect(),
+            only_last_event: self.only_last_event,
+        }
+    }
+
+    fn as_borrowed(&self) -> QueryItem<'_> {
+        QueryItem {
+            types: self.types.iter().map(|event_type| Cow::Borrowed(&**event_type)).collect(),
+            tags: self.tags.iter().map(|tag| Cow::Borrowed(&**tag)).collect(),
             only_last_event: self.only_last_event,
         }
     }

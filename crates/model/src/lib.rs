@@ -10,6 +10,7 @@
 //! * [`Model`]: a state machine over entries. `decide` is pure and may refuse; `apply` cannot fail.
 //! * [`decide_in_order`]: the loop of `decide`, the same in every model.
 //! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads entries back.
+//! * [`CowBytes`]: what a command carries, owned or borrowed.
 //! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
 //! * [`memory`]: a naive log in memory, the oracle of the models' tests.
 //!
@@ -20,6 +21,7 @@
 
 extern crate alloc;
 
+mod bytes;
 mod contract;
 mod decide;
 mod effects;
@@ -32,6 +34,7 @@ mod time;
 pub mod codec;
 pub mod memory;
 
+pub use bytes::CowBytes;
 pub use contract::{At, Denied, Model};
 pub use decide::{Stop, decide_in_order};
 pub use effects::{Covered, Effects, NewEntry, Placed, Sequenced};

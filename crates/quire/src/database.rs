@@ -16,7 +16,7 @@ use crate::builder::Builder;
 use crate::commit::Commit;
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
 use crate::outcome::{Committed, Outcome};
-use crate::parts::{Encoded, Sorted, in_order, part_of};
+use crate::parts::{Encoded, Sorted, Tags, in_order, part_of};
 use crate::shards::Shards;
 use crate::streams::wire::Codec;
 use crate::ticket::Ticket;
@@ -157,7 +157,8 @@ impl Database {
             Encoded::messages(commit.parts(), now, self.shards.only().compressor(), |topic| self.codec_of(topic))?;
         let mut bytes_left = OPENED_BYTES_MAX;
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
-        let mut sorted = Sorted::by_model(commit.parts(), &mut encoded, note)?;
+        let tags = Tags::of(commit.parts());
+        let mut sorted = Sorted::by_model(commit.parts(), &mut encoded, &tags, note)?;
         let ticket = loop {
             let ticket = self.decide_within(u64::MAX, now, sorted.commands(), |verdict| told(commit, verdict))?;
             let ticket = ticket.expect("nothing takes more steps");
@@ -180,7 +181,8 @@ impl Database {
         let now = self.now();
         let mut encoded =
             Encoded::messages(commit.parts(), now, self.shards.only().compressor(), |topic| self.codec_of(topic))?;
-        let sorted = Sorted::by_model(commit.parts(), &mut encoded, |_| Ok(()))?;
+        let tags = Tags::of(commit.parts());
+        let sorted = Sorted::by_model(commit.parts(), &mut encoded, &tags, |_| Ok(()))?;
         let ticket = self.decide_within(BRIEF_STEPS, now, sorted.commands(), |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };
         let asks_for_keys = ticket.untold().as_ref().err().and_then(Refused::asks_for_keys).is_some();

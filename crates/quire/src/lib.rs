@@ -4,10 +4,8 @@
 //! offset and change a graph: all of it or none.
 //!
 //! ```
-//! use quire::{Commit, Database, Durability, Message};
+//! use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, NewJob};
 //! use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
-//! use quire::graph::{PutBlock, PutEdge};
-//! use quire::jobs::NewJob;
 //!
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("data");
@@ -21,10 +19,10 @@
 //!         [Condition::fail_if_matches(unseen)],
 //!     )
 //!     .produce("departures", Message::new("UA1545 to IAH").key("EWR"))
-//!     .enqueue("air/delays", NewJob::new(b"UA1545 is 42 minutes late"))
-//!     .put_block(PutBlock::new("air/routes", "EWR", "airport"))
-//!     .put_block(PutBlock::new("air/routes", "IAH", "airport"))
-//!     .put_edge(PutEdge::new("air/routes", "EWR", "flies_to", "IAH"));
+//!     .enqueue("air/delays", NewJob::new("UA1545 is 42 minutes late"))
+//!     .put_block("air/routes", NewBlock::new("EWR", "airport"))
+//!     .put_block("air/routes", NewBlock::new("IAH", "airport"))
+//!     .put_edge("air/routes", NewEdge::new("EWR", "flies_to", "IAH"));
 //!
 //! let done = db.commit(&commit)?.committed()?;      // durable as the builder said, in all four models
 //! let refused = db.commit(&commit)?.refused();      // the flight has departed: nothing of the second one happened
@@ -47,7 +45,7 @@
 //! * [`Commit`]: the parts that are to happen together. [`Outcome`]: what became of it, committed or refused.
 //! * [`Ticket`]: an answer that is not to be told before it is durable. Wait for it, or `.await` it; no runtime is needed.
 //! * [`Topic`], [`EventStore`], [`Queue`] and [`Graph`]: handles on the named things of the four models.
-//! * [`Projection`]: what folds events into a state to decide on. [`Fact`]: an event that a decision gives back.
+//! * [`Projection`]: what folds events into a state to decide on.
 //!
 //! # The path of a write
 //! ```text
@@ -64,6 +62,7 @@
 mod commit;
 mod outcome;
 mod ticket;
+mod time;
 
 mod parts;
 mod scratch;
@@ -81,29 +80,32 @@ mod handles;
 pub mod tools;
 
 pub use builder::{Builder, Opening};
-pub use commit::{Commit, Message, Part};
+pub use commit::{BlockKey, Commit, Message, NewBlock, NewEdge, NewJob, Part, UniqueKey};
 pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
 pub use database::{Arrival, Database, Statistics};
 pub use handles::{
-    CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Fact, Graph, GraphChanges, GraphSnapshot,
-    Group, GroupDescription, GroupMember, GroupOffset, LifeEvents, NextEvent, PartitionStatistics, Producer, Progress,
+    CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Graph, GraphChanges, GraphSnapshot, Group,
+    GroupDescription, GroupMember, GroupOffset, LifeEvents, NextEvent, PartitionStatistics, Producer, Progress,
     Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop, StoreStatistics,
     Subscription, Topic, TopicStatistics, Worker,
 };
 #[cfg(feature = "serde")]
-pub use handles::{GraphFilter, typed};
+pub use handles::{GraphFilter, typed, typed_event};
 pub use outcome::{Committed, Outcome, Reply};
 pub use profile::Profile;
 pub use quire_log::{
     Access, Background, Clock, Compaction, Cut, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,
     StoredFile, SystemClock,
 };
-pub use quire_model::{At, Denied, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp};
+pub use quire_model::{
+    At, CowBytes, Denied, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp,
+};
 pub use quire_shard::{
     Duty, Error, ErrorKind, EventRef, Failing, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Reason, Refused, Result, View,
     open_batch, open_batch_up_to,
 };
 pub use ticket::Ticket;
+pub use time::IntoTimestamp;
 
 /// Commands, answers and reads of event stores.
 pub use quire_events as events;

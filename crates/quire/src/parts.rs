@@ -1,20 +1,23 @@
-//! The parts of a commit, sorted by model, and the answers put back into their order.
+//! Sorts the parts of a commit by model, and returns the replies in the order of the parts.
 //!
-//! Messages are encoded here, each as a batch of its own, before anything is locked.
+//! Messages are encoded here, each as a batch of its own, before anything is locked. Commands borrow from the parts.
 
 use quire_shard::{Commands, Compressor, Reason, Refused, Replies};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 
-use crate::commit::{Part, batch_time_ms};
+use crate::commit::{Part, PartModel, Words, batch_time_ms};
+use crate::events::{Append, Condition, NewEvent, Upstream};
+use crate::graph::{DeleteBlock, DeleteEdge};
 use crate::outcome::Reply;
+use crate::streams::{Committer, TopicRef};
 use crate::{Result, Timestamp, events, graph, jobs, scratch, streams};
 
-/// The messages of a commit, in the order of its parts.
+/// The encoded messages of a commit, in the order of its parts.
 pub(crate) struct Encoded {
     batches: Vec<Message>,
 }
 
-/// A message as a batch: as it was built, or compressed.
+/// A message as a batch: built, or compressed.
 enum Message {
     Built(BatchBuilder),
     Compressed(Vec<u8>),
@@ -29,7 +32,7 @@ impl Message {
     }
 }
 
-/// The commands of a commit, by model; in each, in the order of the parts.
+/// The commands of a commit by model, in the order of the parts.
 pub(crate) struct Sorted<'c> {
     streams: Vec<streams::Command<'c>>,
     events: Vec<events::Command<'c>>,
@@ -41,7 +44,7 @@ impl Encoded {
     /// Encodes the messages among the parts.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for one that can't be.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a message that cannot be encoded.
     pub(crate) fn messages(
         parts: &[Part<'_>],
         now: Timestamp,
@@ -73,24 +76,84 @@ impl Drop for Encoded {
     }
 }
 
+/// The tags of jobs and blocks that own or collect theirs, as slices: in the order of the parts.
+pub(crate) struct Tags<'p>(Vec<Vec<&'p str>>);
+
+impl<'p> Tags<'p> {
+    pub(crate) fn of(parts: &'p [Part<'_>]) -> Self {
+        let listed = |part: &'p Part<'_>| match part {
+            Part::Enqueue { job, .. } => job.tags().listed(),
+            Part::PutBlock { block, .. } => block.tags().listed(),
+            _ => None,
+        };
+        Tags(parts.iter().filter_map(listed).collect())
+    }
+}
+
 impl<'c> Sorted<'c> {
-    /// Sorts the parts; `encoded` are their messages, and `note` completes a command of streams.
+    /// Sorts the parts by model. `encoded` are their messages, `tags` their tags; `note` completes a command of streams.
     pub(crate) fn by_model(
-        parts: &[Part<'c>],
+        parts: &'c [Part<'_>],
         encoded: &'c mut Encoded,
+        tags: &'c Tags<'_>,
         note: impl FnMut(&mut streams::Command<'c>) -> Result<()>,
     ) -> Result<Self> {
         let mut batches = encoded.batches.iter_mut();
+        let mut tags = tags.0.iter();
+        let mut slice = |words: &'c Words<'_>| match words {
+            Words::Slice(words) => *words,
+            Words::List(_) => tags.next().expect("every list of tags was made a slice"),
+        };
         let mut sorted = Sorted { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() };
         for part in parts {
             match part {
                 Part::Produce { topic, message } => {
                     let batch = batches.next().expect("every message was encoded").batch();
-                    sorted.streams.push(message.command(streams::TopicRef::Name(topic), batch));
+                    sorted.streams.push(message.command(TopicRef::Name(topic), batch));
+                }
+                Part::CommitOffset { group, topic, partition, offset } => {
+                    sorted.streams.push(streams::Command::CommitOffset {
+                        group,
+                        topic: TopicRef::Name(topic),
+                        partition: *partition,
+                        offset: *offset,
+                        leader_epoch: None,
+                        metadata: "",
+                        by: Committer::Anyone,
+                    });
                 }
                 Part::Streams(command) => sorted.streams.push(*command),
+                Part::Append { store, events, conditions } => {
+                    let events = events.iter().map(NewEvent::as_borrowed).collect();
+                    let conditions = conditions.iter().map(Condition::as_borrowed).collect();
+                    sorted.events.push(events::Command::Append(Append { store, events, conditions }));
+                }
+                Part::Upstream { store, source, position } => {
+                    sorted.events.push(events::Command::Upstream(Upstream { store, source, position: *position }));
+                }
                 Part::Events(command) => sorted.events.push(command.clone()),
+                Part::Enqueue { queue, job } => {
+                    sorted.jobs.push(jobs::Command::Enqueue { queue, job: job.view(slice(job.tags())) });
+                }
+                Part::Ack { job, token, result } => {
+                    sorted.jobs.push(jobs::Command::Ack { job: *job, token: *token, result });
+                }
+                Part::Fail { job, token, error, retry } => {
+                    sorted.jobs.push(jobs::Command::Fail { job: *job, token: *token, error, retry: *retry });
+                }
                 Part::Jobs(command) => sorted.jobs.push(*command),
+                Part::PutBlock { graph, block } => {
+                    sorted.graph.push(graph::Command::PutBlock(block.view(graph, slice(block.tags()))));
+                }
+                Part::DeleteBlock { graph, block } => {
+                    let block = block.view();
+                    sorted.graph.push(graph::Command::DeleteBlock(DeleteBlock { graph, block }));
+                }
+                Part::PutEdge { graph, edge } => sorted.graph.push(graph::Command::PutEdge(edge.view(graph))),
+                Part::DeleteEdge { graph, source, edge_type, target } => {
+                    let (source, target) = (source.view(), target.view());
+                    sorted.graph.push(graph::Command::DeleteEdge(DeleteEdge { graph, source, edge_type, target }));
+                }
                 Part::Graph(command) => sorted.graph.push(*command),
             }
         }
@@ -98,7 +161,7 @@ impl<'c> Sorted<'c> {
         Ok(sorted)
     }
 
-    /// A command of streams, by its number among them.
+    /// Returns the command of streams at an index.
     pub(crate) fn streams_mut(&mut self, number: usize) -> &mut streams::Command<'c> {
         &mut self.streams[number]
     }
@@ -108,29 +171,29 @@ impl<'c> Sorted<'c> {
     }
 }
 
-/// The replies, in the order of the parts.
+/// Returns the replies in the order of the parts.
 pub(crate) fn in_order(parts: &[Part<'_>], replies: &mut Replies) -> Vec<Reply> {
     let mut streams = replies.streams.drain(..).map(Reply::Streams);
     let mut events = replies.events.drain(..).map(Reply::Events);
     let mut jobs = replies.jobs.drain(..).map(Reply::Jobs);
     let mut graph = replies.graph.drain(..).map(Reply::Graph);
-    let mut reply = |part: &Part<'_>| match part {
-        Part::Produce { .. } | Part::Streams(_) => streams.next(),
-        Part::Events(_) => events.next(),
-        Part::Jobs(_) => jobs.next(),
-        Part::Graph(_) => graph.next(),
+    let mut reply = |part: &Part<'_>| match part.model() {
+        PartModel::Streams => streams.next(),
+        PartModel::Events => events.next(),
+        PartModel::Jobs => jobs.next(),
+        PartModel::Graph => graph.next(),
     };
-    parts.iter().map(|part| reply(part).expect("every part was answered")).collect()
+    parts.iter().map(|part| reply(part).expect("every part has a reply")).collect()
 }
 
-/// The part that the refused command of a model was.
+/// Returns the index of the part whose command was refused. The refusal counts the commands of its model.
 pub(crate) fn part_of(parts: &[Part<'_>], refused: &Refused) -> usize {
-    let same_model = |part: &Part<'_>| match refused.reason {
-        Reason::Streams(_) => matches!(part, Part::Produce { .. } | Part::Streams(_)),
-        Reason::Events(_) => matches!(part, Part::Events(_)),
-        Reason::Jobs(_) => matches!(part, Part::Jobs(_)),
-        Reason::Graph(_) => matches!(part, Part::Graph(_)),
+    let model = match refused.reason {
+        Reason::Streams(_) => PartModel::Streams,
+        Reason::Events(_) => PartModel::Events,
+        Reason::Jobs(_) => PartModel::Jobs,
+        Reason::Graph(_) => PartModel::Graph,
     };
-    let mut of_model = parts.iter().enumerate().filter(|(_, part)| same_model(part));
+    let mut of_model = parts.iter().enumerate().filter(|(_, part)| part.model() == model);
     of_model.nth(refused.part).expect("a refused command is a part").0
 }

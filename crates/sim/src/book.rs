@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use quire::events::{self, EventId, EventPosition, NewEvent, PutSubscription, Query, QueryItem};
-use quire::graph::{self, PutBlock, PutEdge, SetRetention, TrimHistory, Version};
+use quire::graph::{self, PutBlock, SetRetention, TrimHistory, Version};
 use quire::jobs::{self, JobId, LeaseToken, NewJob, Priority};
 use quire::streams::{self, Cleanup, Committer, MemberId, OwnerEpoch, TopicChanges, TopicRef};
-use quire::{Commit, Message, Position, Sequence, Timestamp};
+use quire::{Commit, Message, NewEdge, Position, Sequence, Timestamp};
 
 use crate::naive::{Carries, Condition, Naive, Part, Phase, Retry};
 
@@ -314,14 +314,14 @@ impl Book {
                     checkpoint: None,
                 }))
             }
-            Part::PutBlock { block, must_be_new, .. } => commit.put_block(PutBlock {
+            Part::PutBlock { block, must_be_new, .. } => commit.part(graph::Command::PutBlock(PutBlock {
                 content: text.as_bytes(),
                 expect: must_be_new.then_some(Version::ABSENT),
                 ..PutBlock::new(GRAPH, BLOCKS[block], "thing")
-            }),
+            })),
             Part::DeleteBlock { block } => commit.delete_block(GRAPH, BLOCKS[block]),
             Part::PutEdge { source, target } => {
-                commit.put_edge(PutEdge::new(GRAPH, BLOCKS[source], "knows", BLOCKS[target]))
+                commit.put_edge(GRAPH, NewEdge::new(BLOCKS[source], "knows", BLOCKS[target]))
             }
             Part::DeleteEdge { source, target } => commit.delete_edge(GRAPH, BLOCKS[source], "knows", BLOCKS[target]),
             Part::KeepGraph { kept_ms: history_ms, versions } => {

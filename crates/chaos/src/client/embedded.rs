@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use quire::events::{Condition, NewEvent, Query, QueryItem};
-use quire::graph::{PutBlock, PutEdge, Version};
+use quire::graph::Version;
 use quire::jobs::{self, JobId, LeaseToken, NewJob};
 use quire::{
-    Builder, Commit, Durability, ErrorKind, Message, Outcome, Part, Profile, Reason, Reply, events, graph, streams,
+    Builder, Commit, Durability, ErrorKind, Message, NewBlock, NewEdge, Outcome, Part, Profile, Reason, Reply, events,
+    graph, streams,
 };
 
 use super::{Ask, DONE, Database, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, Told, Trouble};
@@ -74,9 +75,9 @@ fn commit<'a>(ask: Ask<'a>, queues: &'a [&'a str]) -> Commit<'a> {
                 .append_if(STORE, [NewEvent::new("Made").tag(name).data(id)], [last])
                 .produce(TOPIC, Message::new(id))
                 .enqueue(QUEUE, NewJob { attempts_max: u16::MAX, ..NewJob::new(id.as_bytes()) })
-                .put_block(PutBlock::new(GRAPH, name, MAKER))
-                .put_block(PutBlock { expect: Some(Version::ABSENT), ..PutBlock::new(GRAPH, id, MADE) })
-                .put_edge(PutEdge::new(GRAPH, name, MADE, id))
+                .put_block(GRAPH, NewBlock::new(name, MAKER))
+                .put_block(GRAPH, NewBlock::new(id, MADE).expect_version(Version::ABSENT))
+                .put_edge(GRAPH, NewEdge::new(name, MADE, id))
         }
         Ask::Claim { claim, name } => {
             let taken = Query::from(QueryItem::new().event_type("Claimed").tag(claim));
@@ -96,7 +97,7 @@ fn commit<'a>(ask: Ask<'a>, queues: &'a [&'a str]) -> Commit<'a> {
             Commit::new()
                 .ack(job, token, &RESULT)
                 .append(STORE, [NewEvent::new("Done").data(id)])
-                .put_block(PutBlock::new(GRAPH, id, DONE))
+                .put_block(GRAPH, NewBlock::new(id, DONE))
         }
     }
 }

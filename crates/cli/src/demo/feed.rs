@@ -12,9 +12,8 @@
 use std::collections::HashSet;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions, Refusal};
-use quire::graph::{PutBlock, PutEdge};
 use quire::jobs::NewJob;
-use quire::{Commit, Committed, Database, Message, Outcome, Reason, Refused, Reply};
+use quire::{Commit, Committed, Database, Message, NewBlock, NewEdge, Outcome, Reason, Refused, Reply};
 use serde_json::json;
 
 use super::flight::{Departure, Flight};
@@ -86,10 +85,10 @@ impl<'f> Feed<'f> {
         let new_airports: Vec<&str> = self.airports_not_put(flight);
         let contents: Vec<Vec<u8>> = new_airports.iter().map(|code| self.airport_content(code)).collect();
         for (code, content) in new_airports.iter().zip(&contents) {
-            commit = commit.put_block(PutBlock { content, ..PutBlock::new(ROUTES, *code, AIRPORT) });
+            commit = commit.put_block(ROUTES, NewBlock::new(*code, AIRPORT).content(content));
         }
-        let edge = PutEdge::new(ROUTES, flight.origin.as_str(), FLIES_TO, flight.dest.as_str());
-        commit = commit.put_edge(PutEdge { properties: route.as_bytes(), ..edge });
+        let edge = NewEdge::new(flight.origin.as_str(), FLIES_TO, flight.dest.as_str());
+        commit = commit.put_edge(ROUTES, edge.properties(&*route));
 
         match self.commit(&commit)? {
             Outcome::Committed(committed) => {

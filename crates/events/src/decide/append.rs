@@ -197,12 +197,12 @@ impl<'a> Decision<'a> {
             stored.next().is_some_and(|(position, stored)| match event.id {
                 Some(id) => {
                     self.draft.position_of(store, id) == Some(position)
-                        && is_same(event, stored.event_type, stored.tags.iter().copied(), stored.data)
+                        && is_same(event, &stored.event_type, stored.tags.iter().map(|tag| &**tag), &stored.data)
                 }
                 None => {
                     stored.id.is_none()
                         && stored.metadata == event.metadata
-                        && is_same(event, stored.event_type, stored.tags.iter().copied(), stored.data)
+                        && is_same(event, &stored.event_type, stored.tags.iter().map(|tag| &**tag), &stored.data)
                 }
             })
         })
@@ -226,7 +226,7 @@ impl<'a> Decision<'a> {
             let stored = EventView::of(&entry).expect("only events carry a store's tag");
             let is_known = match event.id {
                 Some(id) => stored.id() == id,
-                None => stored.given_id.is_none() && stored.metadata == event.metadata,
+                None => stored.given_id.is_none() && *stored.metadata == *event.metadata,
             };
             let same = is_known && is_same(event, stored.event_type, stored.tags(), stored.data);
             if !same || stored.position != first.plus(index) || stored.place.position != record {
@@ -245,10 +245,11 @@ fn is_same<'t>(event: &NewEvent<'_>, event_type: &str, tags: impl Iterator<Item 
         tags.sort_unstable();
         tags.dedup();
     };
-    let (mut own, mut others) = (event.tags.clone(), tags.collect::<Vec<_>>());
+    let mut own: Vec<&[u8]> = event.tags.iter().map(|tag| &**tag).collect();
+    let mut others: Vec<&[u8]> = tags.collect();
     distinct(&mut own);
     distinct(&mut others);
-    event.event_type == event_type && event.data == data && own == others
+    event.event_type == event_type && *event.data == *data && own == others
 }
 
 fn appended(first: EventPosition, count: usize, duplicate: bool) -> Appended {
@@ -284,13 +285,13 @@ fn push_events(store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>]
         if let Some(id) = event.id {
             list.push(Role::Id, store, id.as_bytes());
         }
-        let head = encode_event_head(event.id, event.metadata);
+        let head = encode_event_head(event.id, &event.metadata);
         let placed = list.with_slice(|tags| {
             effects.push(NewEntry {
                 kind: EVENT_APPENDED,
                 tags,
                 sequenced: Some(Sequenced { origin: Sequence::new(1), count: 1 }),
-                body: &[head.as_slice(), event.metadata, event.data],
+                body: &[head.as_slice(), &event.metadata, &event.data],
             })
         });
         let expected = first.plus(index).sequence();

@@ -231,7 +231,12 @@ fn command(request: &Request) -> Command<'_> {
     let event = |event: &'static str| NewEvent::new(event);
     let events = events.iter().map(|happened| {
         let new = happened.tags.iter().fold(event(happened.event_type), |new, tag| new.tag(*tag));
-        NewEvent { id: happened.id.map(id), data: &happened.data, metadata: &happened.metadata, ..new }
+        NewEvent {
+            id: happened.id.map(id),
+            data: (&happened.data).into(),
+            metadata: (&happened.metadata).into(),
+            ..new
+        }
     });
     let conditions = conditions.iter().map(|asked| match asked {
         Asked::FailIfMatches(items, after) => {

@@ -178,7 +178,7 @@ fn what_was_given_comes_back_to_the_byte() {
     school.read(&Query::all(), ReadOptions::default(), |event| {
         read.push((event.event_type.to_string(), event.data.to_vec(), event.metadata.to_vec()));
     });
-    let given = events.iter().map(|event| (event.event_type.into(), event.data.into(), event.metadata.into()));
+    let given = events.iter().map(|event| ((*event.event_type).into(), (*event.data).into(), (*event.metadata).into()));
     assert_eq!(read, given.collect::<Vec<_>>());
 }
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use quire::events::{Condition, EventId, EventPosition, NewEvent, Query, QueryItem};
 use tonic::Status;
 
@@ -16,10 +15,10 @@ pub(super) fn events(events: &[proto::NewEvent]) -> Result<Vec<NewEvent<'_>>, St
     for (index, given) in events.iter().enumerate() {
         all.push(NewEvent {
             id: id(index, &given.id)?,
-            event_type: &given.r#type,
-            tags: given.tags.iter().map(Bytes::as_ref).collect(),
-            metadata: &given.metadata,
-            data: &given.data,
+            event_type: given.r#type.as_str().into(),
+            tags: given.tags.iter().map(|tag| Cow::Borrowed(&**tag)).collect(),
+            metadata: Cow::Borrowed(&given.metadata),
+            data: Cow::Borrowed(&given.data),
         });
     }
     Ok(all)

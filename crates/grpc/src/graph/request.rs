@@ -28,7 +28,7 @@ pub(super) fn commit<'c>(request: &'c CommitGraphRequest, tags: &'c [Vec<&'c str
         let at = |field: &str| format!("command {index}: {field}");
         let kind = command.kind.as_ref().ok_or_else(|| invalid(at("it has no kind")))?;
         commit = match kind {
-            Kind::PutBlock(put) => commit.put_block(graph::PutBlock {
+            Kind::PutBlock(put) => commit.part(graph::Command::PutBlock(graph::PutBlock {
                 graph,
                 block: block(&at("block"), put.block.as_ref())?,
                 kind: &put.kind,
@@ -37,16 +37,16 @@ pub(super) fn commit<'c>(request: &'c CommitGraphRequest, tags: &'c [Vec<&'c str
                 metadata: &put.metadata,
                 content: &put.content,
                 expect: put.expect_version.map(Version::new),
-            }),
+            })),
             Kind::DeleteBlock(delete) => commit.delete_block(graph, block(&at("block"), delete.block.as_ref())?),
-            Kind::PutEdge(put) => commit.put_edge(graph::PutEdge {
+            Kind::PutEdge(put) => commit.part(graph::Command::PutEdge(graph::PutEdge {
                 graph,
                 source: block(&at("source"), put.source.as_ref())?,
                 edge_type: &put.r#type,
                 target: block(&at("target"), put.target.as_ref())?,
                 properties: &put.properties,
                 allow_missing: put.allow_missing,
-            }),
+            })),
             Kind::DeleteEdge(delete) => {
                 let source = block(&at("source"), delete.source.as_ref())?;
                 let target = block(&at("target"), delete.target.as_ref())?;

@@ -23,13 +23,13 @@ impl Consumer<'_> {
         &mut self,
         look: Duration,
         mut stop: impl FnMut() -> bool,
-        mut handle: impl for<'c> FnMut(&'c Delivery, Commit<'c>) -> std::result::Result<Commit<'c>, E>,
+        mut handle: impl for<'c> FnMut(&'c Delivery) -> std::result::Result<Commit<'c>, E>,
     ) -> Result<()> {
         while !stop() {
             let Some(delivery) = self.wait(look)? else { continue };
             let mut tries = 0;
             loop {
-                let error = match handle(&delivery, Commit::new()) {
+                let error = match handle(&delivery) {
                     Ok(commit) => {
                         let commit = commit.part(self.note(delivery.partition, delivery.next, delivery.by));
                         match self.database.commit(&commit).and_then(Outcome::committed) {
@@ -129,8 +129,8 @@ impl Consumer<'_> {
             if let Some(key) = record.key {
                 message = message.key(key);
             }
-            message.headers.extend(record.headers.iter());
             let message = message
+                .record_headers(record.headers.iter())
                 .header("error", error)
                 .header("topic", self.topic)
                 .header("partition", &partition)

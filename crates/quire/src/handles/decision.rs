@@ -2,78 +2,10 @@
 
 use quire_shard::{Reason, Refused};
 
-use crate::events::{Appended, EventId, NewEvent, Refusal};
+use crate::events::{Appended, NewEvent, Refusal};
 use crate::handles::events::EventStore;
 use crate::handles::projection::{Project, Projected};
 use crate::{Error, ErrorKind, Result};
-
-/// An event to be appended, owning its bytes: what a handler gives back.
-///
-/// ```
-/// use quire::Fact;
-///
-/// let fact = Fact::new("CourseDefined").tag("course:c1").data(r#"{"capacity": 15}"#);
-/// assert_eq!(fact.event_type, "CourseDefined");
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fact {
-    /// The client's id, which makes the append idempotent.
-    pub id: Option<EventId>,
-    /// What happened.
-    pub event_type: String,
-    /// Whom it concerns.
-    pub tags: Vec<Vec<u8>>,
-    /// What else the client knows.
-    pub metadata: Vec<u8>,
-    /// The payload.
-    pub data: Vec<u8>,
-}
-
-impl Fact {
-    /// An event of this type, without anything else.
-    pub fn new(event_type: impl Into<String>) -> Self {
-        Fact { event_type: event_type.into(), ..Fact::default() }
-    }
-
-    /// With this id.
-    #[must_use]
-    pub fn id(mut self, id: EventId) -> Self {
-        self.id = Some(id);
-        self
-    }
-
-    /// With this tag too.
-    #[must_use]
-    pub fn tag(mut self, tag: impl Into<Vec<u8>>) -> Self {
-        self.tags.push(tag.into());
-        self
-    }
-
-    /// With this metadata.
-    #[must_use]
-    pub fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Self {
-        self.metadata = metadata.into();
-        self
-    }
-
-    /// With this payload.
-    #[must_use]
-    pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
-        self.data = data.into();
-        self
-    }
-
-    /// The same, borrowed.
-    pub fn as_event(&self) -> NewEvent<'_> {
-        NewEvent {
-            id: self.id,
-            event_type: &self.event_type,
-            tags: self.tags.iter().map(Vec::as_slice).collect(),
-            metadata: &self.metadata,
-            data: &self.data,
-        }
-    }
-}
 
 impl EventStore<'_> {
     /// Decides on what has happened: folds it into a state, has `handler` decide, and appends what it gives back under the
@@ -89,8 +21,8 @@ impl EventStore<'_> {
     ///
     /// # Example
     /// ```
-    /// use quire::events::QueryItem;
-    /// use quire::{Database, Durability, Fact, Projection};
+    /// use quire::events::{NewEvent, QueryItem};
+    /// use quire::{Database, Durability, Projection};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
@@ -99,18 +31,18 @@ impl EventStore<'_> {
     ///     let claimed = || Projection::new(QueryItem::new().tag(&tag), false, |claimed, _| *claimed = true);
     ///     db.events("accounts").decide(10, claimed, |claimed| match claimed {
     ///         true => Err("the name is taken"),
-    ///         false => Ok(vec![Fact::new("AccountRegistered").tag(tag.as_str())]),
+    ///         false => Ok(vec![NewEvent::new("AccountRegistered").tag(tag.as_str())]),
     ///     })
     /// };
     /// assert!(claim("ada")?.is_ok());
     /// assert_eq!(claim("ada")?, Err("the name is taken"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn decide<P: Project, E>(
+    pub fn decide<'e, P: Project, E>(
         &self,
         tries: u32,
         projection: impl Fn() -> P,
-        handler: impl FnMut(P::State) -> Result<Vec<Fact>, E>,
+        handler: impl FnMut(P::State) -> Result<Vec<NewEvent<'e>>, E>,
     ) -> Result<Result<Appended, E>> {
         self.decide_on(tries, || self.project(projection()), handler)
     }
@@ -120,23 +52,23 @@ impl EventStore<'_> {
     ///
     /// # Errors
     /// As [`EventStore::decide`], and those of `project`.
-    pub fn decide_on<S, E>(
+    pub fn decide_on<'e, S, E>(
         &self,
         tries: u32,
         mut project: impl FnMut() -> Result<Projected<S>>,
-        mut handler: impl FnMut(S) -> Result<Vec<Fact>, E>,
+        mut handler: impl FnMut(S) -> Result<Vec<NewEvent<'e>>, E>,
     ) -> Result<Result<Appended, E>> {
         let mut left = Tries::new(tries);
         loop {
             let projected = project()?;
-            let facts = match handler(projected.state) {
-                Ok(facts) => facts,
+            let events = match handler(projected.state) {
+                Ok(events) => events,
                 Err(rejected) => return Ok(Err(rejected)),
             };
-            if facts.is_empty() {
+            if events.is_empty() {
                 return Ok(Ok(Appended::NOTHING));
             }
-            match self.submit_if(facts.iter().map(Fact::as_event), [projected.condition])?.wait()? {
+            match self.submit_if(events, [projected.condition])?.wait()? {
                 Ok(mut appended) => return Ok(Ok(appended.pop().expect("one command has one answer"))),
                 Err(refused) => left.again_after(refused)?,
             }

@@ -8,10 +8,10 @@ use quire_shard::Commands;
 use crate::Position;
 use crate::Result;
 use crate::View;
+use crate::commit::{BlockKey, NewBlock, NewEdge};
 use crate::database::Database;
 use crate::graph::{
-    BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Graph as State, PutBlock, PutEdge, Reply, Retention,
-    SetRetention, TrimHistory,
+    Command, DeleteBlock, DeleteEdge, DeleteEdges, Graph as State, Reply, Retention, SetRetention, TrimHistory,
 };
 use crate::handles::{GraphChanges, GraphSnapshot, commit_one};
 
@@ -27,20 +27,22 @@ impl<'a> Graph<'a> {
         Graph { database, name }
     }
 
-    /// Puts a block into this graph, whatever graph it names, and waits until it is durable.
+    /// Puts a block into this graph, and waits until it is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
-    pub fn put_block(&self, block: PutBlock<'_>) -> Result<Reply> {
-        self.commit(Command::PutBlock(PutBlock { graph: self.name, ..block }))
+    pub fn put_block<'c>(&self, block: impl Into<NewBlock<'c>>) -> Result<Reply> {
+        let block = block.into();
+        let tags = block.tags().listed();
+        self.commit(Command::PutBlock(block.view(self.name, block.tags().slice(tags.as_deref()))))
     }
 
-    /// Puts an edge into this graph, whatever graph it names, and waits until it is durable.
+    /// Puts an edge into this graph, and waits until it is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
-    pub fn put_edge(&self, edge: PutEdge<'_>) -> Result<Reply> {
-        self.commit(Command::PutEdge(PutEdge { graph: self.name, ..edge }))
+    pub fn put_edge<'c>(&self, edge: impl Into<NewEdge<'c>>) -> Result<Reply> {
+        self.commit(Command::PutEdge(edge.into().view(self.name)))
     }
 
     /// Deletes a block and its edges, and waits until that is durable. One with more than a hundred thousand edges is refused: delete
@@ -48,8 +50,9 @@ impl<'a> Graph<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
-    pub fn delete_block<'c>(&self, block: impl Into<BlockRef<'c>>) -> Result<Reply> {
-        self.commit(Command::DeleteBlock(DeleteBlock { graph: self.name, block: block.into() }))
+    pub fn delete_block<'c>(&self, block: impl Into<BlockKey<'c>>) -> Result<Reply> {
+        let block = block.into();
+        self.commit(Command::DeleteBlock(DeleteBlock { graph: self.name, block: block.view() }))
     }
 
     /// Deletes an edge, and waits until that is durable.
@@ -58,11 +61,12 @@ impl<'a> Graph<'a> {
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
     pub fn delete_edge<'c>(
         &self,
-        source: impl Into<BlockRef<'c>>,
-        edge_type: &'c str,
-        target: impl Into<BlockRef<'c>>,
+        source: impl Into<BlockKey<'c>>,
+        edge_type: &str,
+        target: impl Into<BlockKey<'c>>,
     ) -> Result<Reply> {
         let (source, target) = (source.into(), target.into());
+        let (source, target) = (source.view(), target.view());
         self.commit(Command::DeleteEdge(DeleteEdge { graph: self.name, source, edge_type, target }))
     }
 
@@ -73,22 +77,23 @@ impl<'a> Graph<'a> {
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
     ///
     /// ```
-    /// use quire::Database;
-    /// use quire::graph::{PutBlock, PutEdge, Reply};
+    /// use quire::graph::Reply;
+    /// use quire::{Database, NewBlock, NewEdge};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// let database = Database::builder(folder.path()).create(true).open()?;
     /// let air = database.graph("air");
     /// for name in ["hub", "a", "b", "c"] {
-    ///     air.put_block(PutBlock::new("air", name, "airport"))?;
-    ///     air.put_edge(PutEdge::new("air", "hub", "flies_to", name))?;
+    ///     air.put_block(NewBlock::new(name, "airport"))?;
+    ///     air.put_edge(NewEdge::new("hub", "flies_to", name))?;
     /// }
     /// while let Reply::EdgesDeleted { is_more: true, .. } = air.delete_edges("hub", 3)? {}
     /// assert!(matches!(air.delete_block("hub")?, Reply::BlockDeleted { .. }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn delete_edges<'c>(&self, block: impl Into<BlockRef<'c>>, count_max: usize) -> Result<Reply> {
-        self.commit(Command::DeleteEdges(DeleteEdges { graph: self.name, block: block.into(), count_max }))
+    pub fn delete_edges<'c>(&self, block: impl Into<BlockKey<'c>>, count_max: usize) -> Result<Reply> {
+        let block = block.into();
+        self.commit(Command::DeleteEdges(DeleteEdges { graph: self.name, block: block.view(), count_max }))
     }
 
     /// Sets how much of its past the graph keeps, and waits until that is durable. A thread in the background lets go of the rest in time, and
@@ -106,14 +111,13 @@ impl<'a> Graph<'a> {
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the log has not come to that position, and the errors of [`Database::commit`].
     ///
     /// ```
-    /// use quire::graph::PutBlock;
-    /// use quire::{Database, ErrorKind, Position};
+    /// use quire::{Database, ErrorKind, NewBlock, Position};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// let database = Database::builder(folder.path()).create(true).open()?;
     /// let code = database.graph("code");
-    /// for content in [b"one", b"two"] {
-    ///     code.put_block(PutBlock { content, ..PutBlock::new("code", "main", "function") })?;
+    /// for content in ["one", "two"] {
+    ///     code.put_block(NewBlock::new("main", "function").content(content))?;
     /// }
     /// code.trim_history(Position::new(2))?;
     /// assert_eq!(code.snapshot_at(Position::new(1)).unwrap_err().kind(), ErrorKind::Gone);

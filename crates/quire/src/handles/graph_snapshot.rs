@@ -105,16 +105,16 @@ impl<'a> GraphSnapshot<'a> {
     /// As [`GraphSnapshot::neighbours`].
     ///
     /// ```
-    /// use quire::Database;
-    /// use quire::graph::{BlockId, Direction, PutBlock, PutEdge};
+    /// use quire::graph::{BlockId, Direction};
+    /// use quire::{Database, NewBlock, NewEdge};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// let database = Database::builder(folder.path()).create(true).open()?;
     /// let air = database.graph("air");
     /// for name in ["EWR", "IAH"] {
-    ///     air.put_block(PutBlock::new("air", name, "airport"))?;
+    ///     air.put_block(NewBlock::new(name, "airport"))?;
     /// }
-    /// air.put_edge(PutEdge { properties: br#"{"miles": 1400}"#, ..PutEdge::new("air", "EWR", "flies_to", "IAH") })?;
+    /// air.put_edge(NewEdge::new("EWR", "flies_to", "IAH").properties(r#"{"miles": 1400}"#))?;
     ///
     /// let snapshot = air.snapshot()?.expect("it was just made");
     /// let [ewr, iah] = ["EWR", "IAH"].map(BlockId::of_name);

@@ -21,7 +21,6 @@ mod topic;
 mod typed;
 mod worker;
 
-pub use decision::Fact;
 pub use events::{Event, EventStore, Events};
 pub use graph::Graph;
 pub use graph_changes::GraphChanges;
@@ -40,7 +39,7 @@ pub use subscription::{Progress, Subscription};
 pub(crate) use topic::unreadable;
 pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};
 #[cfg(feature = "serde")]
-pub use typed::typed;
+pub use typed::{typed, typed_event};
 pub use worker::{Done, Stop, Worker};
 
 use quire_shard::{Commands, Replies};

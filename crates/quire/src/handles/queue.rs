@@ -7,12 +7,13 @@ use quire_shard::{Commands, EventRef};
 
 use crate::Result;
 use crate::Timestamp;
+use crate::commit::NewJob;
 use crate::database::Database;
 use crate::handles::commit_one;
 use crate::handles::{Event, Worker};
 use crate::jobs::{
-    Change, Command, Cursor, FetchedJob, Filter, JobId, JobState, JobView, LeaseToken, NewJob, Order, Page,
-    QueueChange, QueueStats, Refusal, Reply, Retry, States,
+    Change, Command, Cursor, FetchedJob, Filter, JobId, JobState, JobView, LeaseToken, Order, Page, QueueChange,
+    QueueStats, Refusal, Reply, Retry, States,
 };
 
 /// A queue. See [`Database::queue`].
@@ -39,7 +40,10 @@ impl<'a> Queue<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
-    pub fn enqueue(&self, job: NewJob<'_>) -> Result<JobId> {
+    pub fn enqueue<'c>(&self, job: impl Into<NewJob<'c>>) -> Result<JobId> {
+        let job = job.into();
+        let tags = job.tags().listed();
+        let job = job.view(job.tags().slice(tags.as_deref()));
         match self.commit(Command::Enqueue { queue: self.name, job })? {
             Reply::Enqueued { job, .. } => Ok(job),
             other => unreachable!("an enqueue is answered by the job, not by {other:?}"),

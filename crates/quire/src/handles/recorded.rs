@@ -3,10 +3,12 @@
 //! A command has an id, so it is decided once: sent again, it is answered with what it caused the first time, whatever has happened
 //! since. The events carry it in their metadata, as JSON: `{"causation":"<command>","correlation":"<what it belongs to>"}`.
 
+use std::borrow::Cow;
+
 use crate::Result;
 use crate::commit::Commit;
 use crate::events::{Appended, Condition, EventId, NewEvent, QueryItem};
-use crate::handles::decision::{Fact, Tries};
+use crate::handles::decision::Tries;
 use crate::handles::events::EventStore;
 use crate::handles::projection::Projected;
 use crate::outcome::{Outcome, Reply};
@@ -14,8 +16,8 @@ use crate::outcome::{Outcome, Reply};
 /// A command, as it is recorded.
 ///
 /// ```
-/// use quire::events::QueryItem;
-/// use quire::{CommandRecord, Database, Decided, Durability, Fact, Projection};
+/// use quire::events::{NewEvent, QueryItem};
+/// use quire::{CommandRecord, Database, Decided, Durability, Projection};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
@@ -23,7 +25,7 @@ use crate::outcome::{Outcome, Reply};
 /// let id = "7f1c3a52-8f5e-4c0e-9d0a-5b8f6a3e1c11".parse()?;
 /// let enrol = CommandRecord::new("school/commands", id, "Enrol").data(r#"{"student":1}"#);
 /// let enrolled = || store.project(Projection::new(QueryItem::new().tag("student:1"), 0, |count, _| *count += 1));
-/// let once = |count: u32| if count == 0 { Ok(vec![Fact::new("Enrolled").tag("student:1")]) } else { Err("enrolled already") };
+/// let once = |count: u32| if count == 0 { Ok(vec![NewEvent::new("Enrolled").tag("student:1")]) } else { Err("enrolled already") };
 ///
 /// assert!(matches!(store.decide_recorded(5, &enrol, enrolled, once)?, Ok(Decided::Now(_))));
 /// assert_eq!(store.decide_recorded(5, &enrol, enrolled, once)?, Ok(Decided::Before));
@@ -89,12 +91,12 @@ impl EventStore<'_> {
     ///
     /// # Errors
     /// As [`EventStore::decide_on`].
-    pub fn decide_recorded<S, E>(
+    pub fn decide_recorded<'e, S, E>(
         &self,
         tries: u32,
         command: &CommandRecord<'_>,
         mut project: impl FnMut() -> Result<Projected<S>>,
-        mut handler: impl FnMut(S) -> Result<Vec<Fact>, E>,
+        mut handler: impl FnMut(S) -> Result<Vec<NewEvent<'e>>, E>,
     ) -> Result<Result<Decided, E>> {
         let (tag, metadata) = (command.tag(), command.metadata());
         let correlation = command.correlation.map(|id| format!("{{\"correlation\":\"{id}\"}}")).unwrap_or_default();
@@ -106,18 +108,18 @@ impl EventStore<'_> {
                 return Ok(Ok(Decided::Before));
             }
             let projected = project()?;
-            let mut facts = match handler(projected.state) {
-                Ok(facts) => facts,
+            let mut events = match handler(projected.state) {
+                Ok(events) => events,
                 Err(rejected) => return Ok(Err(rejected)),
             };
-            for fact in facts.iter_mut().filter(|fact| fact.metadata.is_empty()) {
-                fact.metadata = metadata.clone().into_bytes();
+            for event in events.iter_mut().filter(|event| event.metadata.is_empty()) {
+                event.metadata = Cow::Borrowed(metadata.as_bytes());
             }
             let record = NewEvent::new(command.command_type).id(command.id).tag(&tag);
             let record = record.metadata(&correlation).data(&command.data);
             // The events first: when both stores are one, the record is not in the way of their condition.
             let mut commit = Commit::new();
-            commit = commit.append_if(self.name(), facts.iter().map(Fact::as_event), [projected.condition]);
+            commit = commit.append_if(self.name(), events.iter().map(NewEvent::as_borrowed), [projected.condition]);
             commit = commit.append_if(command.store, [], [Condition::fail_if_matches(recorded().into())]);
             commit = commit.append(command.store, [record]);
             match self.database().commit(&commit)? {

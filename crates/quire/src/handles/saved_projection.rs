@@ -19,7 +19,7 @@ const SAVE_AFTER_EVENTS: u64 = 1_000;
 ///
 /// ```
 /// use quire::events::{NewEvent, QueryItem};
-/// use quire::{Database, Durability, Fact};
+/// use quire::{Database, Durability};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
@@ -35,7 +35,7 @@ const SAVE_AFTER_EVENTS: u64 = 1_000;
 /// };
 /// store.append([NewEvent::new("Deposited").tag("account:1").data(&[7])])?;
 /// let done = store.decide_on(5, balance, |balance| match balance {
-///     0..100 => Ok(vec![Fact::new("Deposited").tag("account:1").data([9])]),
+///     0..100 => Ok(vec![NewEvent::new("Deposited").tag("account:1").data([9])]),
 ///     _ => Err("the account is full"),
 /// })?;
 /// assert!(done.is_ok());

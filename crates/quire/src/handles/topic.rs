@@ -257,7 +257,7 @@ impl<'a> Topic<'a> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use quire::{Commit, ConsumerSettings, Database, Delivery, Message};
+    /// use quire::{Commit, ConsumerSettings, Database, Message};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// # let db = Database::builder(directory.path().join("data")).durability(quire::Durability::Os).open()?;
@@ -267,12 +267,14 @@ impl<'a> Topic<'a> {
     ///     Duration::from_millis(100),
     ///     || left.get() == 0,
     ///     // An invoice is written for each order, exactly once.
-    ///     |orders: &Delivery, mut commit| {
+    ///     |orders| {
+    ///         let mut commit = Commit::new();
     ///         for order in orders.records() {
     ///             left.set(left.get() - 1);
-    ///             commit = commit.produce("invoices", Message::new(order.value.unwrap_or_default()));
+    ///             let text = std::str::from_utf8(order.value.unwrap_or_default())?;
+    ///             commit = commit.produce("invoices", Message::new(format!("invoice for {text}")));
     ///         }
-    ///         Ok::<_, String>(commit)
+    ///         Ok::<_, std::str::Utf8Error>(commit)
     ///     },
     /// )?;
     /// assert_eq!(db.topic("invoices").offsets(0)?.next.get(), 1);

@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use quire::events::{Query, QueryItem};
-//! use quire::{Database, Durability, Fact, Projection};
+//! use quire::{Database, Durability, typed_event};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -17,9 +17,9 @@
 //! # let directory = tempfile::tempdir()?;
 //! let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
 //! let store = db.events("school");
-//! let defined = Fact::typed(&Course::CourseDefined { capacity: 15 })?.tag("course:c1");
-//! assert_eq!((defined.event_type.as_str(), defined.data.as_slice()), ("CourseDefined", &b"{\"capacity\":15}"[..]));
-//! store.append([defined.as_event(), Fact::typed(&Course::CourseClosed)?.tag("course:c1").as_event()])?;
+//! let defined = typed_event(&Course::CourseDefined { capacity: 15 })?.tag("course:c1");
+//! assert_eq!((&*defined.event_type, &*defined.data), ("CourseDefined", &b"{\"capacity\":15}"[..]));
+//! store.append([defined, typed_event(&Course::CourseClosed)?.tag("course:c1")])?;
 //!
 //! let events = store.read(&Query::all(), Default::default())?.events;
 //! assert_eq!(events[0].typed::<Course>()?, Course::CourseDefined { capacity: 15 });
@@ -39,31 +39,39 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::events::{EventView, Query};
-use crate::handles::decision::Fact;
+use crate::events::{EventView, NewEvent, Query};
 use crate::handles::events::Event;
 use crate::handles::projection::Projected;
 use crate::handles::saved_projection::SavedProjection;
 use crate::{Error, ErrorKind, Result};
 
-impl Fact {
-    /// An event from a variant of an enum that is tagged adjacently by `type` and `data`: see the example of [`typed`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] for what is no JSON, or not tagged so.
-    pub fn typed<E: Serialize>(event: &E) -> Result<Self> {
-        let Value::Object(mut tagged) = serde_json::to_value(event).map_err(odd)? else { return Err(untagged()) };
-        let Some(Value::String(event_type)) = tagged.remove("type") else { return Err(untagged()) };
-        let data = tagged.remove("data");
-        if !tagged.is_empty() {
-            return Err(untagged());
-        }
-        let fact = Fact::new(event_type);
-        Ok(match data {
-            Some(data) => fact.data(serde_json::to_vec(&data).map_err(odd)?),
-            None => fact,
-        })
+/// Returns an event from a variant of an enum that is tagged adjacently by `type` and `data`: see the [module](self).
+///
+/// ```
+/// #[derive(serde::Serialize)]
+/// #[serde(tag = "type", content = "data")]
+/// enum Account {
+///     Registered { name: String },
+/// }
+/// let event = quire::typed_event(&Account::Registered { name: "ada".to_owned() })?.tag("account:ada");
+/// assert_eq!(event.event_type, "Registered");
+/// # Ok::<(), quire::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] for a value that is not JSON, or not tagged so.
+pub fn typed_event<E: Serialize>(event: &E) -> Result<NewEvent<'static>> {
+    let Value::Object(mut tagged) = serde_json::to_value(event).map_err(odd)? else { return Err(untagged()) };
+    let Some(Value::String(event_type)) = tagged.remove("type") else { return Err(untagged()) };
+    let data = tagged.remove("data");
+    if !tagged.is_empty() {
+        return Err(untagged());
     }
+    let event = NewEvent::new(event_type);
+    Ok(match data {
+        Some(data) => event.data(serde_json::to_vec(&data).map_err(odd)?),
+        None => event,
+    })
 }
 
 impl Event {
@@ -79,15 +87,26 @@ impl Event {
 /// The variant of an enum, tagged adjacently by `type` and `data`, that an event is.
 ///
 /// ```
-/// # use quire::Fact;
-/// #[derive(serde::Serialize)]
+/// use quire::events::{NewEvent, QueryItem};
+/// use quire::{Database, Durability, Projection};
+///
+/// #[derive(serde::Deserialize)]
 /// #[serde(tag = "type", content = "data")]
 /// enum Account {
-///     Registered { name: String },
+///     Deposited { amount: u64 },
 /// }
-/// let fact = Fact::typed(&Account::Registered { name: "ada".to_owned() })?;
-/// assert_eq!(fact.event_type, "Registered");
-/// # Ok::<(), quire::Error>(())
+///
+/// # let directory = tempfile::tempdir()?;
+/// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+/// let store = db.events("accounts");
+/// store.append([NewEvent::new("Deposited").data(r#"{"amount":7}"#)])?;
+/// let balance = store.project(Projection::new(QueryItem::new(), 0, |balance, event| {
+///     if let Ok(Account::Deposited { amount }) = quire::typed(event) {
+///         *balance += amount;
+///     }
+/// }))?;
+/// assert_eq!(balance.state, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors

@@ -5,7 +5,8 @@ use quire::graph::{PutBlock, PutEdge};
 use quire::jobs::{JobId, LeaseToken, NewJob};
 use quire::streams::partition_for_key;
 use quire::{
-    Commit, Database, ErrorKind, Message, Part, Place, Position, Reason, Reply, Sequence, graph, jobs, streams,
+    Commit, Database, ErrorKind, Message, NewBlock, NewEdge, Part, Place, Position, Reason, Reply, Sequence, graph,
+    jobs, streams,
 };
 
 use crate::support::{check, everything, refusal};
@@ -16,7 +17,7 @@ fn first(database: &Database) {
         .append("store", [NewEvent::new("Made").tag("id:1").data("one")])
         .produce("topic", Message::new("one").key("1"))
         .enqueue("queue", NewJob::new(b"one"))
-        .put_block(PutBlock { content: b"one", ..PutBlock::new("graph", "a", "thing") });
+        .put_block("graph", NewBlock::new("a", "thing").content(b"one"));
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
@@ -24,7 +25,7 @@ fn first(database: &Database) {
 fn good() -> Vec<Part<'static>> {
     let job = NewJob::new(b"two");
     vec![
-        Part::Produce { topic: "topic", message: Message::new("two") },
+        Part::Produce { topic: "topic".into(), message: Message::new("two") },
         append(NewEvent::new("Made").tag("id:2"), vec![]),
         Part::Jobs(jobs::Command::Enqueue { queue: "queue", job }),
         Part::Graph(graph::Command::PutBlock(PutBlock::new("graph", "b", "thing"))),
@@ -116,7 +117,7 @@ fn the_commit_after_a_refused_one_is_not_touched_by_it() {
 #[test]
 fn the_answers_come_in_the_order_of_the_parts_however_the_models_are_mixed() {
     let part = |model: usize| match model {
-        0 => Part::Produce { topic: "topic", message: Message::new("m") },
+        0 => Part::Produce { topic: "topic".into(), message: Message::new("m") },
         1 => good().swap_remove(1),
         2 => good().swap_remove(2),
         _ => good().swap_remove(3),
@@ -165,9 +166,9 @@ fn a_later_part_sees_what_an_earlier_part_of_its_model_does() {
     let made = Condition::fail_if_matches(Query::from(QueryItem::new().tag("id:9")));
     let scenario = |database: &Database| {
         let commit = Commit::new()
-            .put_block(PutBlock::new("graph", "a", "thing"))
-            .put_block(PutBlock::new("graph", "b", "thing"))
-            .put_edge(PutEdge::new("graph", "a", "knows", "b"))
+            .put_block("graph", NewBlock::new("a", "thing"))
+            .put_block("graph", NewBlock::new("b", "thing"))
+            .put_edge("graph", NewEdge::new("a", "knows", "b"))
             .part(Part::Streams(streams::Command::CreateTopic {
                 name: "topic",
                 partitions: 3,
@@ -180,7 +181,7 @@ fn a_later_part_sees_what_an_earlier_part_of_its_model_does() {
 
         let twice = Commit::new()
             .append("other", [NewEvent::new("Made").tag("id:9")])
-            .put_block(PutBlock::new("graph", "c", "thing"))
+            .put_block("graph", NewBlock::new("c", "thing"))
             .append_if("other", [NewEvent::new("Made").tag("id:9")], [made.clone()]);
         assert_eq!(refusal(database.commit(&twice).expect("answered")).part, 2);
     };
@@ -241,7 +242,7 @@ fn a_commit_that_is_too_large_does_nothing_and_the_next_one_works() {
             .append("store", [NewEvent::new("Made")])
             .produce("topic", Message::new("m"))
             .enqueue("queue", NewJob::new(b"j"))
-            .put_block(PutBlock { content: &large, ..PutBlock::new("graph", "a", "thing") });
+            .put_block("graph", NewBlock::new("a", "thing").content(&large));
         let error = database.commit(&commit).expect_err("too large");
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
         assert!(error.to_string().contains(&most.to_string()), "it names the limit: {error}");

@@ -7,9 +7,10 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use quire::events::NewEvent;
-use quire::graph::{PutBlock, PutEdge};
 use quire::jobs::{NewJob, Retry};
-use quire::{Commit, Database, Durability, ErrorKind, ManualClock, Message, Position, Sequence, Timestamp};
+use quire::{
+    Commit, Database, Durability, ErrorKind, ManualClock, Message, NewBlock, NewEdge, Position, Sequence, Timestamp,
+};
 
 use crate::support::{BLOCKS, Place, everything};
 
@@ -22,9 +23,9 @@ pub(crate) fn step(database: &Database, number: usize) {
         .produce("topic", Message::new(&text).key(&text))
         .commit_offset("group", "topic", 0, Sequence::new(number as u64))
         .enqueue("queue", NewJob { attempts_max: 2, ..NewJob::new(text.as_bytes()) })
-        .put_block(PutBlock { content: text.as_bytes(), ..PutBlock::new("graph", name, "thing") })
-        .put_block(PutBlock::new("graph", other, "thing"))
-        .put_edge(PutEdge::new("graph", name, "follows", other));
+        .put_block("graph", NewBlock::new(name, "thing").content(text.as_bytes()))
+        .put_block("graph", NewBlock::new(other, "thing"))
+        .put_edge("graph", NewEdge::new(name, "follows", other));
     database.commit(&commit).expect("durable").committed().expect("accepted");
     for job in database.queue("queue").fetch("worker", 1).expect("accepted") {
         match number % 4 {

@@ -47,7 +47,8 @@ fn what_follows_from_a_record_is_committed_with_its_offset_once() {
     let handled = consumer.process(
         PATIENCE,
         || taken.get() == 2,
-        |delivery: &Delivery, mut commit| {
+        |delivery: &Delivery| {
+            let mut commit = Commit::new();
             taken.set(taken.get() + 1);
             for record in delivery.records() {
                 commit = commit.produce("out", Message::new(record.value.expect("a value")));
@@ -77,7 +78,8 @@ fn a_commit_that_is_refused_is_tried_again_and_leaves_the_offset_where_it_was() 
     let refused = consumer.process(
         PATIENCE,
         || false,
-        |_: &Delivery, commit| {
+        |_: &Delivery| {
+            let commit = Commit::new();
             tries += 1;
             let nowhere = Command::DeleteTopic { topic: TopicRef::Name("nowhere") };
             Ok::<_, String>(commit.part(Part::Streams(nowhere)))
@@ -105,7 +107,8 @@ fn a_failure_is_tried_again_and_then_put_away_with_why() {
     let mut tries = Vec::new();
     let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
     let is_done = || database.topic("t").committed_offset("g", 0).expect("a topic") == Some(Sequence::new(2));
-    let handled = consumer.process(PATIENCE, is_done, |delivery: &Delivery, commit| {
+    let handled = consumer.process(PATIENCE, is_done, |delivery: &Delivery| {
+        let commit = Commit::new();
         tries.push(values(delivery)[0].clone());
         if values(delivery) == ["bad"] { Err("it can't be read") } else { Ok(commit) }
     });
@@ -130,7 +133,7 @@ fn without_a_dead_letter_topic_a_failure_ends_the_reading_and_nothing_is_noted()
     let database = with_topic(&place, 1, &["bad"]);
     let settings = ConsumerSettings { retries: 0, ..ConsumerSettings::default() };
     let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
-    let failed = consumer.process(PATIENCE, || false, |_: &Delivery, _| Err::<Commit<'_>, _>("no"));
+    let failed = consumer.process(PATIENCE, || false, |_: &Delivery| Err::<Commit<'_>, _>("no"));
     let failed = failed.expect_err("a failure");
     assert_eq!(failed.kind(), ErrorKind::Handler);
     assert!(failed.to_string().contains("offsets 0 to 0 of partition 0 of t: no"), "{failed}");
@@ -221,7 +224,7 @@ fn a_stop_during_a_wait_between_two_tries_leaves_the_records_to_whoever_goes_on(
         asked > 2
     };
     let look = Duration::from_millis(1);
-    consumer.process(look, stop, |_: &Delivery, _| Err::<Commit<'_>, _>("no")).expect("a quiet end");
+    consumer.process(look, stop, |_: &Delivery| Err::<Commit<'_>, _>("no")).expect("a quiet end");
     assert_eq!(drain(&mut consumer), ["a"]);
 }
 
@@ -242,7 +245,8 @@ fn a_consumer_takes_as_many_records_as_it_is_to_and_is_told_of_every_failure() {
     let handled = consumer.process(
         PATIENCE,
         || database.topic("t").committed_offset("g", 0).expect("a topic") == Some(Sequence::new(5)),
-        |delivery: &Delivery, commit| {
+        |delivery: &Delivery| {
+            let commit = Commit::new();
             seen.push(values(delivery));
             if seen.len() == 2 { Err("once") } else { Ok(commit) }
         },

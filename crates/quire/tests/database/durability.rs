@@ -6,9 +6,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
-use quire::graph::PutBlock;
 use quire::jobs::NewJob;
-use quire::{Background, Commit, Database, Durability, Message, Position, Sequence};
+use quire::{Background, Commit, Database, Durability, Message, NewBlock, Position, Sequence};
 
 use crate::support::{Place, block_on, everything};
 
@@ -18,7 +17,7 @@ fn commit(database: &Database) -> quire::Ticket<quire::Outcome> {
         .append("store", [NewEvent::new("Made").tag("id:1")])
         .produce("topic", Message::new("m"))
         .enqueue("queue", NewJob::new(b"j"))
-        .put_block(PutBlock::new("graph", "a", "thing"));
+        .put_block("graph", NewBlock::new("a", "thing"));
     database.submit(&commit).expect("submitted")
 }
 

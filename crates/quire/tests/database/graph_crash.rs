@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire::graph::{BlockId, Direction, PutBlock, PutEdge, Retention, Wants};
+use quire::graph::{BlockId, Direction, PutEdge, Retention, Wants};
 use quire::{
-    Background, Builder, Database, Durability, Duty, ErrorKind, ManualClock, Place as LogPlace, Position, Timestamp,
+    Background, Builder, Database, Durability, Duty, ErrorKind, ManualClock, NewBlock, NewEdge, Place as LogPlace,
+    Position, Timestamp,
 };
 
 use crate::dying::Dying;
@@ -30,14 +31,14 @@ fn fill(database: &Database, clock: &ManualClock) {
     let graph = database.graph("g");
     let put = |name: &str, round: u64| {
         let content = [u8::try_from(round).expect("few"); 900];
-        graph.put_block(PutBlock { content: &content, ..PutBlock::new("g", name, "kind") }).expect("accepted");
+        graph.put_block(NewBlock::new(name, "kind").content(&content)).expect("accepted");
     };
     put("old", 0);
     for round in 1..=ROUNDS {
         clock.set(Timestamp::from_millis(HOUR_MS * round));
         put("hot", round);
         put(&passing(round), round);
-        graph.put_edge(PutEdge::new("g", "hot", "to", &*passing(round))).expect("accepted");
+        graph.put_edge(NewEdge::new("hot", "to", &*passing(round))).expect("accepted");
         let properties = format!("{round:300}");
         let edge = PutEdge { properties: properties.as_bytes(), ..PutEdge::new("g", "old", "to", "hot") };
         graph.put_edge(edge).expect("accepted");

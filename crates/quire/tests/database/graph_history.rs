@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quire::graph::{BlockId, Changed, Direction, PutBlock, PutEdge, Reply, Retention};
 use quire::{
-    Background, Builder, Commit, Database, Durability, Duty, ErrorKind, GraphSnapshot, ManualClock, Outcome,
+    Background, Builder, Commit, Database, Durability, Duty, ErrorKind, GraphSnapshot, ManualClock, NewEdge, Outcome,
     Place as LogPlace, Position, Timestamp,
 };
 
@@ -127,7 +127,7 @@ fn the_disk_space_of_what_was_replaced_and_deleted_comes_back_and_all_else_stays
                 ..PutEdge::new("g", "old", "to", "hot")
             })
             .expect("accepted");
-        graph.put_edge(PutEdge::new("g", "hot", "to", &*name)).expect("accepted");
+        graph.put_edge(NewEdge::new("hot", "to", &*name)).expect("accepted");
         if round >= 10 {
             graph.delete_block(&*format!("passing {}", round - 10)).expect("accepted");
         }
@@ -181,7 +181,7 @@ fn a_past_that_one_of_two_lets_go_of_is_refused_by_both_and_the_other_compacts_i
         put(&first, "hot", round, 500);
         let name = format!("passing {round}");
         put(&second, &name, round, 500);
-        second.graph("g").put_edge(PutEdge::new("g", "hot", "to", &*name)).expect("accepted");
+        second.graph("g").put_edge(NewEdge::new("hot", "to", &*name)).expect("accepted");
         if round >= 10 {
             first.graph("g").delete_block(&*format!("passing {}", round - 10)).expect("accepted");
         }
@@ -237,7 +237,7 @@ fn a_star_is_deleted_in_parts_and_stays_deleted() {
     put(&database, "hub", 1, 9);
     for first in (0..RAYS).step_by(10_000) {
         let edges = (first..RAYS.min(first + 10_000)).fold(Commit::new(), |commit, number| {
-            commit.put_edge(PutEdge { allow_missing: true, ..PutEdge::new("g", "hub", "ray", ray(number)) })
+            commit.put_edge("g", NewEdge::new("hub", "ray", ray(number)).allow_missing(true))
         });
         assert!(matches!(database.commit(&edges).expect("committed"), Outcome::Committed(_)));
     }

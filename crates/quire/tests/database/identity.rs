@@ -1,9 +1,9 @@
 //! What is read at the place that an answer names is what was given in its part.
 
 use quire::events::{EventPosition, NewEvent, Query, ReadOptions};
-use quire::graph::{BlockId, PutBlock};
+use quire::graph::BlockId;
 use quire::jobs::{self, JobId, NewJob};
-use quire::{Commit, Database, Durability, Message, Position, Reply, Sequence, graph, streams};
+use quire::{Commit, Database, Durability, Message, NewBlock, Position, Reply, Sequence, graph, streams};
 
 use crate::support::Place;
 
@@ -22,7 +22,7 @@ struct Answer {
 
 fn commit(database: &Database, id: &str) -> Answer {
     let commit = Commit::new()
-        .put_block(PutBlock { content: id.as_bytes(), ..PutBlock::new("graph", id, "thing") })
+        .put_block("graph", NewBlock::new(id, "thing").content(id.as_bytes()))
         .append("store", [NewEvent::new("Made").tag(id).data(id), NewEvent::new("Counted").tag(id).data(id)])
         .enqueue("queue", NewJob::new(id.as_bytes()))
         .produce("topic", Message::new(id).key(id));

@@ -6,7 +6,9 @@ use std::time::Duration;
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::graph::{BlockId, PutBlock, PutEdge};
 use quire::jobs::{Backoff, JobId, JobState, LeaseToken, NewJob, Retry};
-use quire::{Commit, Database, Durability, Message, Part, Place, Position, Sequence, Timestamp, jobs, streams};
+use quire::{
+    Commit, Database, Durability, Message, NewBlock, NewEdge, Part, Place, Position, Sequence, Timestamp, jobs, streams,
+};
 
 use crate::support::{self, check};
 
@@ -112,11 +114,14 @@ fn graph_commands(database: &Database) {
     let (name, kind) = ("n".repeat(1_024), "k".repeat(255));
     for count in [200, 201] {
         let block = PutBlock { tags: &tags[..count], ..PutBlock::new("limits", name.as_str(), &kind) };
-        survive(database, &Commit::new().put_block(block));
+        survive(database, &Commit::new().part(quire::graph::Command::PutBlock(block)));
     }
-    survive(database, &Commit::new().put_edge(PutEdge::new("limits", BlockId::MIN, &kind, BlockId::MAX)));
+    survive(database, &Commit::new().put_edge("limits", NewEdge::new(BlockId::MIN, &kind, BlockId::MAX)));
     let missing = PutEdge { allow_missing: true, ..PutEdge::new("limits", BlockId::MIN, &kind, BlockId::MAX) };
-    survive(database, &Commit::new().put_edge(missing).delete_block("limits", BlockId::MIN));
+    survive(
+        database,
+        &Commit::new().part(quire::graph::Command::PutEdge(missing)).delete_block("limits", BlockId::MIN),
+    );
 }
 
 fn names(database: &Database) {
@@ -127,9 +132,9 @@ fn names(database: &Database) {
         survive(database, &Commit::new().produce(name, Message::new("m")));
         survive(database, &Commit::new().commit_offset(name, "topic", 0, Sequence::new(0)));
         survive(database, &Commit::new().enqueue(name, NewJob { kind: name, tags: &[name], ..NewJob::new(b"") }));
-        survive(database, &Commit::new().put_block(PutBlock::new(name, "a", "thing")));
-        survive(database, &Commit::new().put_block(PutBlock::new("graph", name, name)));
-        survive(database, &Commit::new().put_edge(PutEdge::new("graph", "a", name, "a")));
+        survive(database, &Commit::new().put_block(name, NewBlock::new("a", "thing")));
+        survive(database, &Commit::new().put_block("graph", NewBlock::new(name, name)));
+        survive(database, &Commit::new().put_edge("graph", NewEdge::new("a", name, "a")));
     }
 }
 

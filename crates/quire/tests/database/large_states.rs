@@ -6,8 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use quire::events::NewEvent;
-use quire::graph::PutBlock;
-use quire::{Background, Builder, Commit, Database, Durability, Duty, ManualClock, Timestamp};
+use quire::{Background, Builder, Commit, Database, Durability, Duty, ManualClock, NewBlock, Timestamp};
 
 use crate::checkpoints::step;
 use crate::support::{Place, Telling, everything};
@@ -94,7 +93,7 @@ fn the_next_checkpoint_comes_after_as_much_log_as_the_last_one_had() {
     let names: Vec<_> = (0..500).map(|number| format!("block {number}")).collect();
     let blocks = names
         .iter()
-        .fold(Commit::new(), |commit, name| commit.put_block(PutBlock::new("graph", name.as_str(), "thing")));
+        .fold(Commit::new(), |commit, name| commit.put_block("graph", NewBlock::new(name.as_str(), "thing")));
     database.commit(&blocks).expect("durable").committed().expect("accepted");
     assert!(due(&database), "there is enough log");
     let saved = fs::metadata(place.checkpoints().last().expect("a checkpoint")).expect("there").len();

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quire::events::{self, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
-use quire::graph::{BlockId, Direction, PutBlock, PutEdge, Version};
+use quire::graph::{BlockId, Direction, Version};
 use quire::jobs::{JobId, LeaseToken, NewJob, Priority};
-use quire::{Commit, Database, Durability, ManualClock, Message, Outcome, Position, Reply, Sequence};
+use quire::{
+    Commit, Database, Durability, ManualClock, Message, NewBlock, NewEdge, Outcome, Position, Reply, Sequence,
+};
 use quire::{graph, jobs, streams};
 
 use crate::naive::{Answer, Condition, Naive, Part, Standing};
@@ -116,14 +118,13 @@ fn commit(database: &Database, naive: &Naive, parts: &[Part]) -> Outcome {
             let token = known.and_then(|job| job.token).unwrap_or(LeaseToken::new(nowhere));
             commit.ack(id, token, b"")
         }
-        Part::PutBlock { block, must_be_new, .. } => commit.put_block(PutBlock {
-            content: text.as_bytes(),
-            expect: must_be_new.then_some(Version::ABSENT),
-            ..PutBlock::new("graph", BLOCKS[block], "thing")
-        }),
+        Part::PutBlock { block, must_be_new, .. } => {
+            let block = NewBlock::new(BLOCKS[block], "thing").content(text);
+            commit.put_block("graph", if must_be_new { block.expect_version(Version::ABSENT) } else { block })
+        }
         Part::DeleteBlock { block } => commit.delete_block("graph", BLOCKS[block]),
         Part::PutEdge { source, target } => {
-            commit.put_edge(PutEdge::new("graph", BLOCKS[source], "knows", BLOCKS[target]))
+            commit.put_edge("graph", NewEdge::new(BLOCKS[source], "knows", BLOCKS[target]))
         }
         Part::DeleteEdge { source, target } => commit.delete_edge("graph", BLOCKS[source], "knows", BLOCKS[target]),
     });

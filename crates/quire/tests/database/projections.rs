@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use quire::events::{EventId, NewEvent, Query, QueryItem};
-use quire::{CommandRecord, Database, Decided, Durability, Fact, Projected, Projection};
+use quire::{CommandRecord, Database, Decided, Durability, Projected, Projection};
 
 use crate::support::Place;
 
@@ -91,7 +91,7 @@ fn a_decision_on_a_saved_state_is_as_safe_as_one_on_all_events() {
             others -= 1;
             store.append([NewEvent::new("Taken")]).expect("appended");
         }
-        if taken < 3 { Ok(vec![Fact::new("Taken")]) } else { Err("full") }
+        if taken < 3 { Ok(vec![NewEvent::new("Taken")]) } else { Err("full") }
     });
     assert_eq!(decided.expect("no error"), Err("full"));
     assert_eq!(store.head().expect("readable").get(), 3);
@@ -109,7 +109,7 @@ fn a_recorded_command_is_decided_once_and_its_events_say_what_caused_them() {
         let store = database.events(events);
         let command = CommandRecord { id: if events == "s" { id } else { belongs }, ..command.clone() };
         let all = || store.project(Projection::new(Query::all(), 0, |count, _| *count += 1));
-        let decided = store.decide_recorded(5, &command, all, |_: i32| Ok::<_, ()>(vec![Fact::new("Enrolled")]));
+        let decided = store.decide_recorded(5, &command, all, |_: i32| Ok::<_, ()>(vec![NewEvent::new("Enrolled")]));
         assert!(matches!(decided, Ok(Ok(Decided::Now(appended))) if appended.first.is_some()));
         let again = store.decide_recorded(5, &command, all, |_| Err("never asked"));
         assert_eq!(again.expect("no error"), Ok(Decided::Before));
@@ -138,7 +138,7 @@ fn of_eight_threads_that_send_the_same_command_one_causes_its_events() {
         let command = CommandRecord::new("commands", EventId::from_bytes(round.to_be_bytes()), "Do");
         let one = || {
             let all = || store.project(Projection::new(QueryItem::new().event_type("X"), (), |(), _| ()));
-            let decided = store.decide_recorded(100, &command, all, |()| Ok::<_, ()>(vec![Fact::new("Done")]));
+            let decided = store.decide_recorded(100, &command, all, |()| Ok::<_, ()>(vec![NewEvent::new("Done")]));
             usize::from(matches!(decided, Ok(Ok(Decided::Now(_)))))
         };
         let now: usize = std::thread::scope(|scope| {

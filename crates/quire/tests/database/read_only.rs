@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use quire::events::NewEvent;
-use quire::graph::{PutBlock, PutEdge};
 use quire::jobs::NewJob;
-use quire::{Background, Commit, Database, Durability, Duty, ErrorKind, Message, Sequence};
+use quire::{Background, Commit, Database, Durability, Duty, ErrorKind, Message, NewBlock, NewEdge, Sequence};
 
 use crate::support::{Place, everything, files};
 
@@ -48,9 +47,9 @@ fn commit(database: &Database, number: u64) {
         .append("store", [NewEvent::new("Counted").data(text.as_bytes())])
         .produce("topic", Message::new(&text).key("key"))
         .enqueue("queue", NewJob::new(text.as_bytes()))
-        .put_block(PutBlock { content: text.as_bytes(), ..PutBlock::new("graph", "a", "kind") })
-        .put_block(PutBlock::new("graph", "b", "kind"))
-        .put_edge(PutEdge::new("graph", "a", "next", "b"));
+        .put_block("graph", NewBlock::new("a", "kind").content(text.as_bytes()))
+        .put_block("graph", NewBlock::new("b", "kind"))
+        .put_edge("graph", NewEdge::new("a", "next", "b"));
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 

@@ -1,7 +1,7 @@
 //! What a child does: a function of its number and of how often it did something, and of nothing else.
 
 use quire::Commit;
-use quire::graph::{PutBlock, PutEdge, Version};
+use quire::graph::{Command, PutBlock, PutEdge, Version};
 
 use crate::random::Random;
 use crate::{GRAPH, TOPIC};
@@ -43,15 +43,15 @@ pub(crate) fn steps(run: u64, number: u64) -> Vec<Step> {
 pub(crate) fn commit<'c>(steps: &'c [Step], names: &'c [String]) -> Commit<'c> {
     let commit = Commit::new().produce(TOPIC, quire::Message::new(&[7; 200]));
     steps.iter().fold(commit, |commit, step| match step {
-        Step::PutBlock { block, expect, content } => commit.put_block(PutBlock {
+        Step::PutBlock { block, expect, content } => commit.part(Command::PutBlock(PutBlock {
             content: content.as_bytes(),
             expect: expect.map(Version::new),
             ..PutBlock::new(GRAPH, &*names[*block], "thing")
-        }),
+        })),
         Step::DeleteBlock { block } => commit.delete_block(GRAPH, &*names[*block]),
         Step::PutEdge { source, edge_type, target, allow_missing } => {
             let edge = PutEdge::new(GRAPH, &*names[*source], TYPES[*edge_type], &*names[*target]);
-            commit.put_edge(PutEdge { allow_missing: *allow_missing, ..edge })
+            commit.part(Command::PutEdge(PutEdge { allow_missing: *allow_missing, ..edge }))
         }
         Step::DeleteEdge { source, edge_type, target } => {
             commit.delete_edge(GRAPH, &*names[*source], TYPES[*edge_type], &*names[*target])

@@ -5,9 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
-use quire::graph::{PutBlock, PutEdge};
 use quire::jobs::{self, FetchedJob, NewJob};
-use quire::{Commit, Database, Durability, Message, Reply, Sequence, streams};
+use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, Reply, Sequence, streams};
 
 use crate::ledger::{Made, tell_acked, tell_made};
 use crate::limit::Limit;
@@ -120,8 +119,8 @@ impl<'d> Worker<'d> {
             )
             .produce(TOPIC, Message::new(id).key(&self.name))
             .enqueue(QUEUE, NewJob::new(id.as_bytes()))
-            .put_block(PutBlock { content: id.as_bytes(), ..PutBlock::new(GRAPH, id, "thing") })
-            .put_edge(PutEdge::new(GRAPH, id, "follows", before));
+            .put_block(GRAPH, NewBlock::new(id, "thing").content(id.as_bytes()))
+            .put_edge(GRAPH, NewEdge::new(id, "follows", before));
         let committed = self.database.commit(&commit).expect("durable").committed().expect("accepted");
         let [
             Reply::Events(appended),
@@ -149,7 +148,7 @@ impl<'d> Worker<'d> {
             .ack(job.job, job.token, id.as_bytes())
             .append_if(STORE, [NewEvent::new("Acked").tag(id).metadata(&self.name).data(&offset_text)], [once])
             .commit_offset(&self.name, TOPIC, 0, Sequence::new(offset))
-            .put_edge(PutEdge::new(GRAPH, id, "acked", id));
+            .put_edge(GRAPH, NewEdge::new(id, "acked", id));
         let committed = self.database.commit(&commit).expect("durable").committed().expect("accepted");
         tell_acked(id, committed.at.position);
     }

@@ -89,12 +89,12 @@ fn asks_for_large_pages() -> Option<bool> {
 fn fill(database: &Database) {
     for first in (0..BLOCKS).step_by(1_000) {
         let blocks = (first..first + 1_000).map(|block| PutBlock::new(GRAPH, id(block), "thing"));
-        commit(database, blocks.fold(Commit::new(), Commit::put_block));
+        commit(database, blocks.fold(Commit::new(), |commit, block| commit.put_block(GRAPH, block)));
     }
     for first in (0..BLOCKS).step_by(500) {
         let edges = (first..first + 500).flat_map(|block| (0..DEGREE).map(move |edge| (block, target(block, edge))));
         let edges = edges.map(|(block, target)| PutEdge::new(GRAPH, id(block), "follows", id(target)));
-        commit(database, edges.fold(Commit::new(), Commit::put_edge));
+        commit(database, edges.fold(Commit::new(), |commit, edge| commit.put_edge(GRAPH, edge)));
     }
 }
 

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use quire::events::NewEvent;
-use quire::graph::{PutBlock, PutEdge};
 use quire::jobs::NewJob;
-use quire::{Commit, Database, Durability, Message, Sequence};
+use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, Sequence};
 use tempfile::TempDir;
 
 /// A directory for a database, removed at the end of the test.
@@ -148,9 +147,9 @@ pub(crate) fn step(database: &Database, number: usize) {
         .produce("topic", Message::new(&text).key(&text))
         .commit_offset("group", "topic", 0, Sequence::new(number as u64))
         .enqueue("queue", NewJob::new(text.as_bytes()))
-        .put_block(PutBlock { content: text.as_bytes(), ..PutBlock::new("graph", name, "thing") })
-        .put_block(PutBlock::new("graph", other, "thing"))
-        .put_edge(PutEdge::new("graph", name, "follows", other));
+        .put_block("graph", NewBlock::new(name, "thing").content(text.as_bytes()))
+        .put_block("graph", NewBlock::new(other, "thing"))
+        .put_edge("graph", NewEdge::new(name, "follows", other));
     database.commit(&commit).expect("durable").committed().expect("accepted");
     if number % 2 == 1 {
         database.queue("queue").fetch("worker", 1).expect("accepted");

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::thread;
 
-use quire::graph::{Graph, PutBlock};
-use quire::{Background, Database, Duty, View};
+use quire::graph::Graph;
+use quire::{Background, Database, Duty, NewBlock, View};
 
 use super::made::{GRAPH, KIND, builder, create, id, put_blocks, spread};
 use crate::bench::case::Run;
@@ -59,7 +59,7 @@ fn puts(run: &Run<'_>, database: &Database, blocks: std::ops::Range<u64>) -> Res
     let mut recorder = Recorder::start_among_others();
     for (op, block) in (0..).zip(blocks) {
         run.go_on(op)?;
-        graph.put_block(PutBlock { content: &content, ..PutBlock::new(GRAPH, id(block), KIND) })?;
+        graph.put_block(NewBlock::new(id(block), KIND).content(&content))?;
         recorder.lap();
     }
     Ok(recorder.into_latencies())
@@ -162,7 +162,7 @@ pub(super) fn seal(run: &Run<'_>) -> Result<Measured> {
         let segments = database.statistics().segments;
         let first = block;
         while database.statistics().segments == segments {
-            graph.put_block(PutBlock { content: &content, ..PutBlock::new(GRAPH, id(block), KIND) })?;
+            graph.put_block(NewBlock::new(id(block), KIND).content(&content))?;
             block += 1;
             database.carry_out(Duty::Prepare)?;
         }

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use quire::graph::{BlockId, PutBlock, PutEdge};
-use quire::{Builder, Commit, Database, Outcome};
+use quire::graph::BlockId;
+use quire::{Builder, Commit, Database, NewBlock, NewEdge, Outcome};
 
 use crate::bench::case::Run;
 use crate::failure::{Failure, Result};
@@ -51,7 +51,7 @@ pub(super) fn create(run: &Run<'_>) -> Result<Database> {
 pub(super) fn put_blocks(run: &Run<'_>, database: &Database, blocks: u64, bytes: usize) -> Result {
     let content = vec![b'q'; bytes];
     batches(run, database, blocks, |commit, block| {
-        commit.put_block(PutBlock { content: &content, ..PutBlock::new(GRAPH, id(block), KIND) })
+        commit.put_block(GRAPH, NewBlock::new(id(block), KIND).content(&content))
     })
 }
 
@@ -59,13 +59,13 @@ pub(super) fn put_blocks(run: &Run<'_>, database: &Database, blocks: u64, bytes:
 pub(super) fn put_edges(run: &Run<'_>, database: &Database, blocks: u64) -> Result {
     batches(run, database, blocks * DEGREE, |commit, number| {
         let (block, edge) = (number / DEGREE, number % DEGREE);
-        commit.put_edge(PutEdge::new(GRAPH, id(block), EDGE_TYPE, id(target(block, edge, blocks))))
+        commit.put_edge(GRAPH, NewEdge::new(id(block), EDGE_TYPE, id(target(block, edge, blocks))))
     })
 }
 
 /// Puts edges from the first block to so many others that are there.
 pub(super) fn put_star(run: &Run<'_>, database: &Database, rays: u64) -> Result {
-    batches(run, database, rays, |commit, ray| commit.put_edge(PutEdge::new(GRAPH, id(0), EDGE_TYPE, id(ray + 1))))
+    batches(run, database, rays, |commit, ray| commit.put_edge(GRAPH, NewEdge::new(id(0), EDGE_TYPE, id(ray + 1))))
 }
 
 /// A graph of so many blocks of so many bytes, with edges.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use quire::{ConsumerSettings, Database, Delivery, Durability, Message, Position};
+use quire::{Commit, ConsumerSettings, Database, Durability, Message, Position};
 
 use super::TOPIC;
 use crate::bench::case::Run;
@@ -52,11 +52,11 @@ impl Handler {
         consumer.process(
             LOOK,
             || took.borrow().len() >= self.messages,
-            |delivery: &Delivery, commit| {
+            |delivery| {
                 let now = database.now().as_micros();
                 let sent = delivery.records().filter_map(|record| record.value?.first_chunk().copied());
                 took.borrow_mut().extend(sent.map(|sent| now.saturating_sub(u64::from_le_bytes(sent))));
-                Ok::<_, String>(commit)
+                Ok::<_, String>(Commit::new())
             },
         )?;
         took.into_inner().into_iter().try_for_each(|micros| writeln!(out, "{micros}"))?;

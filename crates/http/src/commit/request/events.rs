@@ -150,10 +150,10 @@ impl EventRequest<'_> {
         let metadata = given("metadata", self.metadata, self.metadata_text.as_ref(), self.metadata_base64.as_ref())?;
         Ok(NewEvent {
             id: self.id.map(|id| id.0),
-            event_type: &self.event_type,
-            tags: self.tags.iter().map(|tag| tag.as_bytes()).collect(),
-            metadata: metadata.unwrap_or_default(),
-            data: data.unwrap_or_default(),
+            event_type: Cow::Borrowed(&self.event_type),
+            tags: self.tags.iter().map(|tag| Cow::Borrowed(tag.as_bytes())).collect(),
+            metadata: Cow::Borrowed(metadata.unwrap_or_default()),
+            data: Cow::Borrowed(data.unwrap_or_default()),
         })
     }
 }

@@ -187,8 +187,8 @@ impl Produce<'_> {
         for header in &self.headers {
             let value = given("value", None, header.value.as_ref(), header.value_base64.as_ref())?;
             message = match value {
-                Some(value) => message.header(&header.key, value),
-                None => message.header_without_value(&header.key),
+                Some(value) => message.header(&*header.key, value),
+                None => message.header_without_value(&*header.key),
             };
         }
         if let Some(partition) = self.partition {
@@ -197,7 +197,7 @@ impl Produce<'_> {
         if let Some(timestamp_ms) = self.timestamp_ms {
             message = message.timestamp_ms(timestamp_ms);
         }
-        Ok(Part::Produce { topic: &self.topic, message })
+        Ok(Part::Produce { topic: (&*self.topic).into(), message })
     }
 }
 

@@ -12,14 +12,13 @@ use metadata::Asked;
 /// Blocks that match all that is said; of a filter that says nothing, all.
 ///
 /// ```
-/// use quire::graph::{ListCursor, ListPlan, PutBlock, Wants};
-/// use quire::{Database, GraphFilter};
+/// use quire::graph::{ListCursor, ListPlan, Wants};
+/// use quire::{Database, GraphFilter, NewBlock};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// let database = Database::builder(folder.path()).create(true).open()?;
 /// let airports = database.graph("air/routes");
-/// let newark = PutBlock::new("air/routes", "EWR", "airport");
-/// airports.put_block(PutBlock { metadata: br#"{"city": "Newark"}"#, ..newark })?;
+/// airports.put_block(NewBlock::new("EWR", "airport").metadata(r#"{"city": "Newark"}"#))?;
 ///
 /// let filter = GraphFilter { metadata: vec![("city".into(), "Newark".into())], ..GraphFilter::default() };
 /// let mut names = Vec::new();

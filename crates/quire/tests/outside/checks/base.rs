@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use quire::events::{Condition, NewEvent, Query, QueryItem};
-use quire::graph::{PutBlock, PutEdge};
 use quire::jobs::{NewJob, Retry};
-use quire::{Background, Commit, Database, Durability, ManualClock, Message, Sequence};
+use quire::{Background, Commit, Database, Durability, ManualClock, Message, NewBlock, NewEdge, Sequence};
 
 /// Its files, by their paths in its folder.
 pub(crate) static FILES: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(made);
@@ -37,9 +36,9 @@ fn made() -> BTreeMap<String, Vec<u8>> {
             .produce("topic", Message::new(&text).key(&text))
             .commit_offset("group", "topic", 0, Sequence::new(number as u64))
             .enqueue("queue", NewJob { attempts_max: 2, ..NewJob::new(text.as_bytes()) })
-            .put_block(PutBlock { content: text.as_bytes(), ..PutBlock::new("graph", name, "thing") })
-            .put_block(PutBlock::new("graph", "e", "thing"))
-            .put_edge(PutEdge::new("graph", name, "follows", "e"));
+            .put_block("graph", NewBlock::new(name, "thing").content(text.as_bytes()))
+            .put_block("graph", NewBlock::new("e", "thing"))
+            .put_edge("graph", NewEdge::new(name, "follows", "e"));
         database.commit(&commit).expect("durable").committed().expect("accepted");
         for job in database.queue("queue").fetch("worker", 1).expect("accepted") {
             match number % 4 {
