@@ -49,15 +49,10 @@ const NOT_YET: &[&str] = &[
     "crates/streams",
     "crates/threads",
     "docs/benchmarks.md",
-    "docs/events.md",
     "docs/file-format.md",
-    "docs/grpc.md",
-    "docs/http.md",
-    "docs/jobs.md",
     "examples",
     "fuzz",
     "fuzz/README.md",
-    "proto",
     "xtask",
 ];
 
