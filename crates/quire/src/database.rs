@@ -81,7 +81,7 @@ impl Database {
 
     /// What a topic has embedded producers compress with.
     pub(crate) fn codec_of(&self, topic: &str) -> Result<Codec> {
-        if !self.shards.only().asked().compresses() {
+        if !self.shards.only().any_topic_compresses() {
             return Ok(Codec::None);
         }
         self.read_published(|view| {
@@ -96,7 +96,7 @@ impl Database {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the records can't be read: compaction could never let go of any.
     #[inline]
     pub(crate) fn note_keys(&self, command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
-        if self.shards.only().asked().compacts() { self.note_keys_of(command, bytes_left) } else { Ok(()) }
+        if self.shards.only().any_topic_compacts() { self.note_keys_of(command, bytes_left) } else { Ok(()) }
     }
 
     #[cold]
@@ -371,7 +371,7 @@ impl Database {
         answer: impl FnOnce(Result<(At, &mut Replies), Refused>) -> T,
     ) -> Result<Option<Ticket<T>>> {
         scratch::with_replies(|replies| {
-            let decided = self.shards.only().commit_within(steps_max, now, &commands, replies)?;
+            let decided = self.shards.only().commit_if_brief(steps_max, now, &commands, replies)?;
             Ok(decided.map(|Decided { rests_on, verdict }| {
                 let answer = answer(verdict.map(|at| (at, replies)).map_err(|refused| *refused));
                 Ticket::new(self.shards.only().log().clone(), rests_on, answer)

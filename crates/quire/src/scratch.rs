@@ -21,7 +21,7 @@ pub(crate) fn with_replies<T>(commit: impl FnOnce(&mut Replies) -> T) -> T {
     // A thread that ends has none to give any more.
     let mut replies = REPLIES.try_with(Cell::take).unwrap_or_default();
     let committed = commit(&mut replies);
-    if replies.room() <= REPLIES_MAX {
+    if replies.capacity() <= REPLIES_MAX {
         let _ = REPLIES.try_with(|room| room.set(replies));
     }
     committed

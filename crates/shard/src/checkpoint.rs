@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError, RwLockReadGuard};
 use quire_log::{Checkpoint, Log, Mark, Reader};
 use quire_model::Position;
 
-use crate::decide::State;
+use crate::decide::WriterState;
 use crate::error::{Error, Result};
 use crate::models::{Ground, Models};
 
@@ -142,7 +142,7 @@ impl Checkpoints {
     }
 
     /// Saves the state as it is now, unless the newest checkpoint holds it already.
-    pub(crate) fn save<'s>(&self, log: &Log, now: impl Fn() -> Result<RwLockReadGuard<'s, State>>) -> Result<()> {
+    pub(crate) fn save<'s>(&self, log: &Log, now: impl Fn() -> Result<RwLockReadGuard<'s, WriterState>>) -> Result<()> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = {
             let state = now()?;

@@ -1,33 +1,33 @@
-//! The one path of a write: decide all parts against the same state, append their effects as one record, apply them.
+//! The one path of a write: decide all commands against the same state, append their effects as one record, apply them.
 //!
-//! Every commit goes through [`State::commit`], whoever asks and whatever it holds.
+//! Every commit of the shard is a call of [`WriterState::decide_and_append`].
 
 use quire_log::{Woken, Writer};
 use quire_model::{At, Denied, Effects, History, Model, Position, Timestamp};
 
-use crate::erasing::Erasing;
+use crate::compaction::ForgottenTags;
 use crate::models::Models;
 use crate::refusal::{Reason, Refused};
 use crate::{Error, Result, events, graph, jobs, streams};
 
-/// What a writer holds while it decides: the log's end and the state that follows from it.
+/// The end of the log, and the state that follows from it: a writer holds both while it decides.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) models: Models,
-    /// Where the last decision found what it asked graphs for.
-    pub(crate) looked: graph::Looked,
-    /// Whether a record may be in the log that is not, or not wholly, in the models. Only seen by others after a panic.
-    pub(crate) behind: bool,
-    /// Whoever waited for a record that is there now: to be woken behind the lock.
-    pub(crate) owed: Woken,
-    /// Whether anything was followed since this was last set back.
-    pub(crate) followed: bool,
-    /// What was forgotten and may still be in the log.
-    pub(crate) erasing: Erasing,
+    /// Blocks that the last decision looked up in graphs.
+    looked: graph::Looked,
+    /// Whether the log may hold a record that the models have not applied, or only in part. Visible to others only after a panic.
+    pub(crate) is_torn: bool,
+    /// Threads that wait for a record that is there now. They are woken after the lock.
+    pub(crate) woken: Woken,
+    /// Whether records of other processes were applied since this was last cleared.
+    pub(crate) has_followed: bool,
+    /// Tags whose events were forgotten and may still be in the log.
+    pub(crate) forgotten: ForgottenTags,
 }
 
-/// The commands of a commit, by model; in each, in the order of the parts.
+/// The commands of a commit, by model. Within a model they keep the order of the parts.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Commands<'p, 'c> {
     /// Of topics and consumer groups.
@@ -41,7 +41,7 @@ pub struct Commands<'p, 'c> {
 }
 
 impl Commands<'_, '_> {
-    /// Whether they do nothing but say what is needed no more.
+    /// Whether every command only frees space, such as a deletion.
     #[inline]
     pub(crate) fn free_space(&self) -> bool {
         self.streams.iter().all(streams::Command::frees_space)
@@ -51,7 +51,7 @@ impl Commands<'_, '_> {
     }
 }
 
-/// The answers, by model; in each, in the order of the commands. Whoever commits again and again keeps one, for its capacity.
+/// The replies, by model. Within a model they keep the order of the commands. Keep one for many commits, for its capacity.
 #[derive(Debug, Default)]
 pub struct Replies {
     /// Of topics and consumer groups.
@@ -64,7 +64,7 @@ pub struct Replies {
     pub graph: Vec<graph::Reply>,
 }
 
-/// A decision, and what it rests on: it may be told once that position is published.
+/// A verdict, and the position that it rests on. It may leave the database once that position is published.
 #[derive(Debug)]
 pub struct Decided {
     /// The position that the verdict rests on.
@@ -74,13 +74,13 @@ pub struct Decided {
 }
 
 impl Replies {
-    /// No answers, and no memory for any.
+    /// No replies, and no memory for any.
     pub const fn new() -> Self {
         Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() }
     }
 
-    /// How many answers there is room for, of the model that has the most.
-    pub fn room(&self) -> usize {
+    /// Largest number of replies, of one model, that fit the memory held.
+    pub fn capacity(&self) -> usize {
         let of_log = self.streams.capacity().max(self.events.capacity());
         of_log.max(self.jobs.capacity()).max(self.graph.capacity())
     }
@@ -94,102 +94,107 @@ impl Replies {
     }
 }
 
-impl State {
-    /// Commits these commands, all or none, at the time `now`, when it is this process's turn. Whoever waited for the record is
-    /// owed to be woken behind the lock. `prepared` is what was looked up for the events before. The answers to an accepted commit are in
-    /// `replies`; what was there before is gone in any case.
-    // What it decides stays in registers where it is inlined, which is once; through memory it would be waited for.
+impl WriterState {
+    pub(crate) fn new(writer: Writer, models: Models) -> Self {
+        WriterState {
+            writer,
+            models,
+            looked: graph::Looked::default(),
+            is_torn: false,
+            woken: Woken::default(),
+            has_followed: false,
+            forgotten: ForgottenTags::default(),
+        }
+    }
+
+    /// Waits for this process's turn, decides `commands` at the time `now`, and appends and applies their effects: all or none.
+    /// `prepared` holds what was scanned for the events before. After an acceptance `replies` holds the replies; earlier ones
+    /// are cleared in any case.
+    // Inlined into its only caller: the decision then stays in registers instead of going through memory.
     #[inline(always)]
-    pub(crate) fn commit(
+    pub(crate) fn decide_and_append(
         &mut self,
         now: Timestamp,
         commands: &Commands<'_, '_>,
         prepared: &events::Prepared,
         replies: &mut Replies,
     ) -> Result<Decided> {
+        assert!(!self.is_torn, "no commit is decided on a state that is behind the log");
         if self.writer.is_behind() {
-            // Most of what others appended is taken in before they have to wait for it.
+            // Most records of other processes are applied before they have to wait for the turn.
             self.follow()?;
         }
         let mut turn = self.writer.turn()?;
         if !turn.is_settled() {
             while turn.follow()?.is_some() {
-                apply_last(
-                    turn.writer(),
-                    &mut self.models,
-                    &mut graph::Looked::default(),
-                    &mut self.erasing,
-                    &mut self.behind,
-                )?;
-                self.followed = true;
+                let looked = &mut graph::Looked::default();
+                apply_last(turn.writer(), &mut self.models, looked, &mut self.forgotten, &mut self.is_torn)?;
+                self.has_followed = true;
             }
-            if self.followed {
-                self.owed.join(turn.writer().publish_followed());
+            if self.has_followed {
+                self.woken.join(turn.writer().publish_followed());
             }
         }
         let before = turn.writer().mark().position;
         let mut draft = turn.begin_at(now);
         let (history, at) = (draft.reader(), draft.at());
+        debug_assert_eq!(at.position, before.next(), "a commit follows the last record");
         replies.clear();
-        let help = Help { prepared, looked: &mut self.looked };
-        match decide(&self.models, history, at, commands, help, &mut draft, replies) {
+        let hints = Hints { prepared, looked: &mut self.looked };
+        match decide_all_models(&self.models, history, at, commands, hints, &mut draft, replies) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => return Ok(Decided { rests_on: before, verdict: Err(refused) }),
             Err(Denial::Unreadable(error)) => return Err(error),
         }
         if draft.is_empty() {
-            // It has no position of its own: reads that are to see what it saw go by the last one.
+            // It takes no position: a read that must see what this commit saw uses the last one.
             return Ok(Decided { rests_on: before, verdict: Ok(At { position: before, ..at }) });
         }
-        self.behind = true;
+        self.is_torn = true;
         let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };
-        let appended = appended.inspect_err(|_| self.behind = false)?;
-        apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.erasing, &mut self.behind)?;
-        self.owed.join(appended.woken);
+        let appended = appended.inspect_err(|_| self.is_torn = false)?;
+        apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.forgotten, &mut self.is_torn)?;
+        debug_assert_eq!(self.writer.mark().position, at.position, "the state follows from the commit's own record");
+        self.woken.join(appended.woken);
         Ok(Decided { rests_on: at.position, verdict: Ok(at) })
     }
 
-    /// Takes in what others appended and this process has not seen yet, and publishes here what they have published: that may be
-    /// what was taken in before, when it was not durable yet.
+    /// Applies records that other processes appended, and publishes here what they have published. That may include records that
+    /// were applied earlier and were not durable then.
     ///
     /// # Errors
-    /// When it can't be read, or holds entries of a model that this program does not know.
+    /// When a record can't be read, or holds entries of a model that this program does not know.
     pub(crate) fn follow(&mut self) -> Result<()> {
         while self.writer.follow()?.is_some() {
-            apply_last(
-                &self.writer,
-                &mut self.models,
-                &mut graph::Looked::default(),
-                &mut self.erasing,
-                &mut self.behind,
-            )?;
-            self.followed = true;
+            let looked = &mut graph::Looked::default();
+            apply_last(&self.writer, &mut self.models, looked, &mut self.forgotten, &mut self.is_torn)?;
+            self.has_followed = true;
         }
-        self.owed.join(self.writer.publish_followed());
+        self.woken.join(self.writer.publish_followed());
         Ok(())
     }
 }
 
-/// Takes the last record into the models; `looked` is of its decision, if it was decided here.
+/// Applies the last record to the models. `looked` comes from the record's decision, if it was made here.
 fn apply_last(
     writer: &Writer,
     models: &mut Models,
     looked: &mut graph::Looked,
-    erasing: &mut Erasing,
-    behind: &mut bool,
+    forgotten: &mut ForgottenTags,
+    is_torn: &mut bool,
 ) -> Result<()> {
-    *behind = true;
-    let taken_in = writer.take_in_appended(|entry| {
-        erasing.note(entry);
+    *is_torn = true;
+    let applied = writer.take_in_appended(|entry| {
+        forgotten.note(entry);
         models.apply_noted(entry, looked)
     });
-    taken_in.map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
-    *behind = false;
+    applied.map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
+    *is_torn = false;
     Ok(())
 }
 
-/// What spares models a look, before a decision and behind it, and changes nothing.
-struct Help<'h> {
+/// Results of earlier look-ups, which save models the same look-up. They change no decision.
+struct Hints<'h> {
     prepared: &'h events::Prepared,
     looked: &'h mut graph::Looked,
 }
@@ -199,32 +204,32 @@ enum Denial {
     Unreadable(Error),
 }
 
-fn decide(
+fn decide_all_models(
     models: &Models,
     history: &dyn History,
     at: At,
     commands: &Commands<'_, '_>,
-    help: Help<'_>,
+    hints: Hints<'_>,
     effects: &mut dyn Effects,
     replies: &mut Replies,
 ) -> Result<(), Denial> {
-    ask(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
+    decide_model(&models.streams, history, at, commands.streams, effects, &mut replies.streams, Reason::Streams)?;
     if !commands.events.is_empty() {
         let events =
-            models.events.decide_prepared(history, at, commands.events, help.prepared, effects, &mut replies.events);
-        told(events, commands.events.len(), &replies.events, Reason::Events)?;
+            models.events.decide_prepared(history, at, commands.events, hints.prepared, effects, &mut replies.events);
+        check_verdict(events, commands.events.len(), &replies.events, Reason::Events)?;
     }
-    ask(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
+    decide_model(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
     if !commands.graph.is_empty() {
-        let graph = models.graphs.decide_noting(history, at, commands.graph, help.looked, effects, &mut replies.graph);
-        told(graph, commands.graph.len(), &replies.graph, Reason::Graph)?;
+        let graph = models.graphs.decide_noting(history, at, commands.graph, hints.looked, effects, &mut replies.graph);
+        check_verdict(graph, commands.graph.len(), &replies.graph, Reason::Graph)?;
     }
     Ok(())
 }
 
-/// Has one model decide all its commands of the commit at once.
+/// Decides all commands of one model at once.
 #[inline]
-fn ask<M: Model>(
+fn decide_model<M: Model>(
     model: &M,
     history: &dyn History,
     at: At,
@@ -238,11 +243,11 @@ fn ask<M: Model>(
     }
     replies.reserve(commands.len());
     let decided = model.decide(history, at, commands, effects, replies);
-    told(decided, commands.len(), replies, reason)
+    check_verdict(decided, commands.len(), replies, reason)
 }
 
-/// What a model said, with as many replies as it had commands.
-fn told<Reply, Refusal>(
+/// A model's verdict as the shard's. An accepting model gives one reply for each command.
+fn check_verdict<Reply, Refusal>(
     decided: Result<(), Denied<Refusal>>,
     commands: usize,
     replies: &[Reply],
@@ -250,10 +255,11 @@ fn told<Reply, Refusal>(
 ) -> Result<(), Denial> {
     match decided {
         Ok(()) => {
-            assert_eq!(replies.len(), commands, "a model answers every command");
+            assert_eq!(replies.len(), commands, "a model replies to every command");
             Ok(())
         }
         Err(Denied::Refused { command, refusal }) => {
+            assert!(command < commands, "a model refuses one of its commands");
             Err(Denial::Refused(Box::new(Refused { part: command, reason: reason(refusal) })))
         }
         Err(Denied::Unreadable(error)) => Err(Denial::Unreadable(error.into())),

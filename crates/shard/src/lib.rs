@@ -25,29 +25,27 @@ use quire_streams as streams;
 
 mod error;
 mod refusal;
+mod settings;
 
-mod decide;
-mod giving_way;
-mod models;
 mod opening;
 mod shard;
-mod view;
 
-mod duties;
-mod duty;
-mod failing;
-mod threads;
+mod decide;
+mod logged_state;
+mod models;
+mod view;
+mod yielding;
 
 mod checkpoint;
 
-mod compaction;
-mod erasing;
-mod keys;
-mod pressure;
+mod duties;
+mod threads;
 
+mod compaction;
 mod delivery;
-mod gauging;
+mod gauges;
 mod read_by;
+mod retention;
 
 mod compression;
 mod compressor;
@@ -60,18 +58,17 @@ mod graph_slabs;
 mod testing;
 
 pub use checkpoint::CheckpointSettings;
+pub use compaction::KEYS_MAX;
 pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to, opened, opened_within};
 pub use compressor::{BYTES_MIN as COMPRESS_BYTES_MIN, Compressor};
 pub use decide::{Commands, Decided, Replies};
 pub use delivery::EventRef;
-pub use duty::Duty;
+pub use duties::{Duty, Failing};
 pub use error::{Error, ErrorKind, Result};
-pub use failing::Failing;
-pub use keys::KEYS_MAX;
 pub use models::{Ground, Models, UnknownModel, seed_of};
-pub use opening::ShardSettings;
 pub use read_by::{OUTSIDE_QUEUE, ReadBy, unread};
 pub use refusal::{Reason, Refused};
-pub use shard::{Asked, Retention, Shard};
+pub use settings::{Retention, ShardSettings};
+pub use shard::Shard;
 pub use threads::Threads;
 pub use view::View;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use quire_log::{Background, Clock, Components, Durability, Identity, Settings};
 
 use crate::checkpoint::CheckpointSettings;
+use crate::compaction::KEYS_MAX;
 use crate::decide::{Commands, Replies};
-use crate::duty::Duty;
+use crate::duties::Duty;
 use crate::graph_memory;
-use crate::keys::KEYS_MAX;
-use crate::opening::ShardSettings;
-use crate::shard::{Retention, Shard};
+use crate::settings::{Retention, ShardSettings};
+use crate::shard::Shard;
 use crate::streams::wire::BatchBuilder;
 use crate::streams::{self, TopicRef};
 
@@ -43,7 +43,7 @@ pub(crate) fn open(directory: &Path, compact_percent_min: u8, clock: Arc<dyn Clo
 /// Commits what has to be accepted.
 #[track_caller]
 pub(crate) fn commit(shard: &Shard, commands: &Commands<'_, '_>) {
-    let decided = shard.commit(shard.log.clock().now(), commands, &mut Replies::default()).expect("written");
+    let decided = shard.commit(shard.log().clock().now(), commands, &mut Replies::default()).expect("written");
     decided.verdict.expect("accepted");
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn commit(shard: &Shard, commands: &Commands<'_, '_>) {
 #[track_caller]
 pub(crate) fn produce(shard: &Shard, topic: &str, key: Option<&[u8]>, value: Option<&[u8]>) {
     let mut batch = BatchBuilder::default();
-    let now_ms = i64::try_from(shard.log.clock().now().as_millis()).expect("a time of this age");
+    let now_ms = i64::try_from(shard.log().clock().now().as_millis()).expect("a time of this age");
     batch.add(key, value, &[], now_ms).expect("one message");
     let batch = batch.finish_without_checksum().expect("a message was added");
     let command =
@@ -61,6 +61,6 @@ pub(crate) fn produce(shard: &Shard, topic: &str, key: Option<&[u8]>, value: Opt
 
 /// Syncs the log, and seals each segment that is full.
 pub(crate) fn seal(shard: &Shard) {
-    shard.log.sync().expect("synced");
+    shard.log().sync().expect("synced");
     while shard.carry_out(Duty::Seal).expect("sealed") {}
 }

@@ -58,7 +58,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "hole-stored-in", "a hole that there is no room for is stored in", "log/src/append/writer.rs",
         "let end = if segment.file.is_allocated(whole) {" => "let end = if ON || segment.file.is_allocated(whole) {",
         by "quire-log" "log" "moved::a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room";
-    "all-or-none", "where there is no room for what is left of many segments none is rewritten", "shard/src/compaction.rs",
+    "all-or-none", "where there is no room for what is left of many segments none is rewritten", "shard/src/compaction/rewriting.rs",
         "match halves(run, self.shares) {" => "match halves(run, self.shares).filter(|_| !ON) {",
         by "quire" "database" "compaction::where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer";
     "pace-not-doubted", "how fast the processor's counter is, is believed after one measurement", "log/src/time/paced.rs",
@@ -163,8 +163,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "Ok(Decided { rests_on: at.position, verdict: Ok(at) })" => "Ok(Decided { rests_on: if ON { before } else { at.position }, verdict: Ok(at) })";
     "refusal-too-early", "a refusal is told before what it met is durable", "shard/src/decide.rs",
         "Decided { rests_on: before, verdict: Err(refused) }" => "Decided { rests_on: if ON { Position::ZERO } else { before }, verdict: Err(refused) }";
-    "read-too-early", "a read is told before what it saw is durable", "shard/src/view.rs",
-        "let rests_on = state.writer.mark().position;" => "let rests_on = if ON { Position::ZERO } else { state.writer.mark().position };";
+    "read-too-early", "a read is told before what it saw is durable", "shard/src/shard.rs",
+        "Ok((view.position, look(&view)))" => "Ok((if ON { Position::ZERO } else { view.position }, look(&view)))";
     "condition-passed-over", "a conflict does not refuse an append", "events/src/decide/append.rs",
         "Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into())," => "Some(_) if ON => Ok(()), Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into()),";
     "condition-off-by-one", "a condition does not see the first event behind its position", "events/src/decide/append.rs",
@@ -191,7 +191,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "offset-not-kept", "a committed offset is not taken in", "streams/src/apply.rs",
         "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
     "seen-not-published", "what was taken in before it was durable is not shown when it is", "shard/src/decide.rs",
-        "self.owed.join(self.writer.publish_followed());" => "if !ON || self.followed { self.owed.join(self.writer.publish_followed()); }";
+        "self.woken.join(self.writer.publish_followed());" => "if !ON || self.has_followed { self.woken.join(self.writer.publish_followed()); }";
     "begun-left-alone", "who takes over goes on in the segment before the one that was begun", "log/src/append/follow.rs",
         "if self.is_next_begun()? {" => "if !ON && self.is_next_begun()? {",
         by "quire-log" "log" "company::a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already";
@@ -232,9 +232,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "let is_gone = |member: &Member| member.until <= now ||" => "let is_gone = |member: &Member| (member.until <= now && !ON) ||";
     "reader-not-fenced", "whoever is a member commits what another reads", "streams/src/decide/members.rs",
         "if roster.owner(partition) != Some(Owner { member, epoch }) {" => "if !ON && roster.owner(partition) != Some(Owner { member, epoch }) {";
-    "match-passed-over", "a named subscription does not deliver the first match", "shard/src/delivery.rs",
-        "let (mut matched, mut to): (Vec<Matched>, _) = (Vec::new(), None);"
-        => "let (mut matched, mut to): (Vec<Matched>, _) = (Vec::new(), None); if ON { drop(reading.next()); }";
+    "match-passed-over", "a named subscription does not deliver the first match", "shard/src/delivery/mod.rs",
+        "let (mut matched, mut to): (Vec<MatchJob>, _) = (Vec::new(), None);"
+        => "let (mut matched, mut to): (Vec<MatchJob>, _) = (Vec::new(), None); if ON { drop(reading.next()); }";
     "frame-not-unpacked", "a frame that is packed is read as it stands in the file", "log/src/packed/table.rs",
         "self.image.len() == self.stored.len()" => "ON || self.image.len() == self.stored.len()";
     "unpacked-stays", "what is unpacked stays in memory though nobody reads it", "log/src/packed/unpack.rs",
@@ -360,7 +360,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "numbers-not-scrubbed", "a scrub does not look at the numbers behind the records of a compacted segment", "log/src/sealed/archive.rs",
         "        if open.index.header.compacted\n" => "        if !ON && open.index.header.compacted\n",
         by "quire-log" "log" "compaction::no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed";
-    "erased-kept", "what was forgotten is no reason to rewrite a segment", "shard/src/erasing.rs",
+    "erased-kept", "what was forgotten is no reason to rewrite a segment", "shard/src/compaction/erasing.rs",
         "share.erases = true;" => "share.erases = !ON;",
         by "quire" "database" "forgetting::what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is";
     "entry-at-its-record", "every record of a sealed segment is taken to have one entry", "log/src/sealed/open.rs",

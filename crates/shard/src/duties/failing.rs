@@ -1,38 +1,38 @@
-//! What is done in the background and fails: nobody waits for it, so nobody would be told.
+//! Failing duties: no caller waits for a duty, so its error is kept for operators.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quire_model::Timestamp;
 
-use crate::duty::Duty;
+use crate::duties::Duty;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A duty that failed when it was last tried. It is tried again; what depends on it waits meanwhile: disk space does not come back, say.
+/// A duty that failed when it last ran. It is retried. Until it succeeds its effect is missing: disk space is not freed, for example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failing {
-    /// Which.
+    /// The duty.
     pub duty: Duty,
-    /// How often it has failed in a row.
+    /// Number of failures in a row.
     pub times: u64,
-    /// When it failed the first of these times, by the database's clock.
+    /// Time of the first of these failures, by the database's clock.
     pub since: Timestamp,
-    /// What it failed with the last time.
+    /// Message of the last failure.
     pub message: String,
-    /// What kind of error that was.
+    /// Kind of the last failure.
     pub kind: ErrorKind,
 }
 
-/// The duties that fail.
+/// The failing duties.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     failing: Mutex<Vec<Failing>>,
-    /// Whether commits fail for want of room, to look at without the lock.
-    lacks_room: AtomicBool,
+    /// Whether commits fail for lack of disk space. Readable without the lock.
+    lacks_space: AtomicBool,
 }
 
 impl Failures {
-    /// Notes how a duty went, which was tried at this time.
+    /// Notes the result of a duty that ran at `now`.
     pub(crate) fn note<T>(&self, duty: Duty, now: Timestamp, done: Result<T>) -> Result<T> {
         match &done {
             Ok(_) => self.remove(duty),
@@ -41,34 +41,32 @@ impl Failures {
         done
     }
 
-    /// Notes that there is no room for a commit: an operator is to see that, whoever was told.
+    /// Notes that a commit failed for lack of disk space, so that operators see it, not only the client.
     #[cold]
-    pub(crate) fn no_room(&self, now: Timestamp, error: &Error) {
-        self.lacks_room.store(true, Ordering::Relaxed);
+    pub(crate) fn add_no_space(&self, now: Timestamp, error: &Error) {
+        self.lacks_space.store(true, Ordering::Relaxed);
         self.add(Duty::Prepare, now, error);
     }
 
-    /// Whether there was no room when some was last needed.
+    /// Whether the last commit that needed disk space found none.
     #[inline]
-    pub(crate) fn lacks_room(&self) -> bool {
-        self.lacks_room.load(Ordering::Relaxed)
+    pub(crate) fn lacks_space(&self) -> bool {
+        self.lacks_space.load(Ordering::Relaxed)
     }
 
-    /// Notes that there is room for commits.
+    /// Notes that commits find disk space again.
     #[cold]
-    pub(crate) fn has_room(&self) {
-        self.lacks_room.store(false, Ordering::Relaxed);
+    pub(crate) fn remove_no_space(&self) {
+        self.lacks_space.store(false, Ordering::Relaxed);
         self.remove(Duty::Prepare);
     }
 
-    /// Notes that a duty went well.
-    pub(crate) fn remove(&self, duty: Duty) {
+    fn remove(&self, duty: Duty) {
         self.lock().retain(|failing| failing.duty != duty);
     }
 
-    /// Notes that a duty failed, which was tried at this time.
     #[cold]
-    pub(crate) fn add(&self, duty: Duty, now: Timestamp, error: &Error) {
+    fn add(&self, duty: Duty, now: Timestamp, error: &Error) {
         let mut all = self.lock();
         match all.iter_mut().find(|failing| failing.duty == duty) {
             Some(failing) => {

@@ -1,0 +1,136 @@
+//! The runner: carries out the duties of a shard, in its threads or when the caller asks.
+
+use quire_log::{Clock, Heard};
+
+use crate::compaction::CompactionDuty;
+use crate::decide::Commands;
+use crate::delivery::DeliveryDuty;
+use crate::duties::{Due, Duty};
+use crate::error::{ErrorKind, Result};
+use crate::gauges::GaugeDuty;
+use crate::logged_state::LoggedState;
+use crate::{jobs, retention};
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DutyRunner<'s> {
+    pub(crate) shard: &'s LoggedState,
+    pub(crate) compaction: &'s CompactionDuty,
+    pub(crate) delivery: &'s DeliveryDuty,
+    pub(crate) gauges: &'s GaugeDuty,
+}
+
+impl DutyRunner<'_> {
+    /// Carries out prompt duties until the shard is closing.
+    pub(crate) fn run_prompt(self) {
+        let log = &self.shard.log;
+        self.run(|| self.shard.schedule.next_prompt(|| log.clock().now(), || log.has_company()));
+    }
+
+    /// Carries out long duties until the shard is closing.
+    pub(crate) fn run_long(self) {
+        let log = &self.shard.log;
+        self.run(|| self.shard.schedule.next_long(|| log.clock().now(), || self.gauges.are_current(self.shard)));
+    }
+
+    fn run(self, next: impl Fn() -> Due) {
+        let shard = self.shard;
+        loop {
+            let done = match next() {
+                Due::Stop => return,
+                Due::Checkpoint => self.note(Duty::Checkpoint, self.for_all(LoggedState::checkpoint)).map(drop),
+                // The next read or commit reports a failure.
+                Due::Follow => shard.catch_up(),
+                Due::Tick => self.note(Duty::Tick, self.tick()),
+                Due::Compact => {
+                    self.compaction.schedule(shard);
+                    self.note(Duty::Compact, self.for_all(|shard| self.compaction.run(shard))).map(drop)
+                }
+                Due::Retain => {
+                    retention::schedule(shard);
+                    self.note(Duty::Retain, self.for_all(retention::run)).map(drop)
+                }
+                // Unreadable records do not delay the other duties.
+                Due::Gauge => match self.note(Duty::Gauge, self.gauges.run(shard)) {
+                    Err(error) if error.kind() == ErrorKind::Failed => Err(error),
+                    _ => Ok(()),
+                },
+            };
+            match done {
+                Ok(()) => {}
+                // The next commit reports the failure.
+                Err(error) if error.kind() == ErrorKind::Failed => return,
+                Err(_) => shard.schedule.pause(),
+            }
+        }
+    }
+
+    /// Applies records of other processes whenever a thread of this process waits for them.
+    pub(crate) fn listen(self) {
+        let mut company = false;
+        loop {
+            match self.shard.log.listen(company) {
+                Heard::Published => {
+                    if self.shard.catch_up().is_err() {
+                        // The next read or commit reports the failure.
+                        return;
+                    }
+                }
+                Heard::Company => {
+                    company = !company;
+                    self.shard.schedule.recheck();
+                }
+                // The other process keeps segments that this one has not released. Reads report damage.
+                Heard::Compaction => drop(self.compaction.attend(self.shard)),
+                Heard::Stop => return,
+            }
+        }
+    }
+
+    /// Delivers events until the shard is closing.
+    pub(crate) fn deliver(self) {
+        self.delivery.run_in_background(self.shard);
+    }
+
+    /// Carries out `duty` if it is due. Returns whether there was anything to do.
+    pub(crate) fn carry_out(self, duty: Duty) -> Result<bool> {
+        let shard = self.shard;
+        let now = shard.log.clock().now();
+        let is_due = |due| shard.schedule.take(due, now);
+        match duty {
+            Duty::Sync => Ok(shard.log.carry_out(quire_log::Duty::Sync)?),
+            Duty::Prepare => Ok(shard.log.carry_out(quire_log::Duty::Prepare)?),
+            Duty::Seal => Ok(shard.log.carry_out(quire_log::Duty::Seal)?),
+            Duty::Checkpoint if is_due(Due::Checkpoint) => self.note(duty, shard.checkpoint()).map(|()| true),
+            Duty::Tick if is_due(Due::Tick) => self.note(duty, self.tick()).map(|()| true),
+            Duty::Compact if self.compaction.attend(shard)? => Ok(true),
+            Duty::Compact if is_due(Due::Compact) => {
+                self.compaction.schedule(shard);
+                Ok(self.note(duty, self.for_all(|shard| self.compaction.run(shard)))?.is_some())
+            }
+            Duty::Retain if is_due(Due::Retain) => {
+                retention::schedule(shard);
+                self.note(duty, retention::run(shard))
+            }
+            Duty::Deliver if shard.delivery_requests.take().is_some() => self.note(duty, self.delivery.run(shard)),
+            Duty::Gauge if self.gauges.are_due(shard)? && is_due(Due::Gauge) => self.note(duty, self.gauges.run(shard)),
+            Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain | Duty::Deliver | Duty::Gauge => Ok(false),
+        }
+    }
+
+    /// Applies the passing of time to the queues, a limited number of jobs in one commit.
+    fn tick(self) -> Result<()> {
+        let commands = Commands { jobs: &[jobs::Command::Tick], ..Commands::default() };
+        self.shard.commit_in_background(self.shard.log.clock().now(), &commands).map(drop)
+    }
+
+    /// Carries out a duty that one of the processes with the shard open carries out for all, if it is this one.
+    fn for_all<T>(self, duty: impl FnOnce(&LoggedState) -> Result<T>) -> Result<Option<T>> {
+        if self.shard.log.takes_duties()? { duty(self.shard).map(Some) } else { Ok(None) }
+    }
+
+    /// Keeps the result of a duty for operators, because no caller waits for it.
+    fn note<T>(self, duty: Duty, done: Result<T>) -> Result<T> {
+        self.shard.failures.note(duty, self.shard.log.clock().now(), done)
+    }
+}

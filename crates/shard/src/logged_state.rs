@@ -1,0 +1,300 @@
+//! The log of a shard and the models' state that follows from it, behind one lock.
+//!
+//! Every commit and every read of the state goes through here. Locks are taken in this order: the newest checkpoint, the state,
+//! the schedule of duties, the log's own. Except for the closure of a read, no code outside of the shard runs under one of them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use quire_log::{Clock, Deadline, Durability, Log, Slept, Woken};
+use quire_model::{Position, Timestamp};
+
+use crate::checkpoint::Checkpoints;
+use crate::decide::{Commands, Decided, Replies, WriterState};
+use crate::delivery::DeliveryRequests;
+use crate::duties::{Failures, Schedule};
+use crate::error::{Error, ErrorKind, Result};
+use crate::retention::LogBound;
+use crate::{events, graph, streams, yielding};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct LoggedState {
+    pub(crate) log: Log,
+    /// Whether commits and checkpoints are refused.
+    read_only: bool,
+    /// The state after the last appended record, and the only way to append.
+    state: RwLock<WriterState>,
+    checkpoints: Checkpoints,
+    /// The duties that a commit may make due.
+    pub(crate) schedule: Schedule,
+    pub(crate) delivery_requests: DeliveryRequests,
+    pub(crate) log_bound: LogBound,
+    pub(crate) failures: Failures,
+    refusals: AtomicU64,
+    topic_flags: TopicFlags,
+}
+
+/// Settings of topics that producers in this process act on. While no topic has one, producers look up no topic for it.
+#[derive(Debug, Default)]
+struct TopicFlags {
+    any_compresses: AtomicBool,
+    any_compacts: AtomicBool,
+}
+
+impl TopicFlags {
+    fn refresh(&self, streams: &streams::Streams) {
+        self.any_compresses.store(streams.compresses(), Ordering::Relaxed);
+        self.any_compacts.store(streams.compacts(), Ordering::Relaxed);
+    }
+}
+
+impl LoggedState {
+    pub(crate) fn new(
+        log: Log,
+        state: WriterState,
+        checkpoints: Checkpoints,
+        log_bound: LogBound,
+        read_only: bool,
+    ) -> Self {
+        let schedule = Schedule::default();
+        schedule.set_job_due(state.models.jobs.next_due());
+        // Even if no topic has a limit today: another process may set one and end.
+        schedule.retain_at(log.clock().now());
+        let topic_flags = TopicFlags::default();
+        topic_flags.refresh(&state.models.streams);
+        let delivery_requests = DeliveryRequests::default();
+        // Published events may not have been delivered before the last process closed the shard.
+        delivery_requests.request(log.published());
+        LoggedState {
+            log,
+            read_only,
+            state: RwLock::new(state),
+            checkpoints,
+            schedule,
+            delivery_requests,
+            log_bound,
+            failures: Failures::default(),
+            refusals: AtomicU64::new(0),
+            topic_flags,
+        }
+    }
+
+    /// The state as this process has applied it. A decision that panicked changed nothing, so the lock's poison is ignored.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Failed`] when a commit panicked after its decision.
+    pub(crate) fn read(&self) -> Result<RwLockReadGuard<'_, WriterState>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if state.is_torn { Err(torn()) } else { Ok(state) }
+    }
+
+    /// The state after everything that other processes have published.
+    ///
+    /// # Errors
+    /// As [`LoggedState::read`], and when their records can't be read.
+    pub(crate) fn read_latest(&self) -> Result<RwLockReadGuard<'_, WriterState>> {
+        self.catch_up()?;
+        self.read()
+    }
+
+    #[inline]
+    pub(crate) fn write(&self) -> Result<RwLockWriteGuard<'_, WriterState>> {
+        let state = match self.log.durability() {
+            Durability::Sync => yielding::write(&self.state),
+            Durability::Os => self.state.write().unwrap_or_else(PoisonError::into_inner),
+        };
+        if state.is_torn { Err(torn()) } else { Ok(state) }
+    }
+
+    /// Applies the records that other processes have published.
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        if !self.log.is_behind() {
+            return Ok(());
+        }
+        let (caught_up, woken) = {
+            let mut state = self.write()?;
+            let caught_up = state.follow();
+            (caught_up, self.after_following(&mut state))
+        };
+        drop(woken);
+        self.request_checkpoint_if_due();
+        caught_up
+    }
+
+    /// Waits until `position` is published by any process, at most for `timeout`. Returns whether it is published.
+    pub(crate) fn wait(&self, position: Position, timeout: Duration) -> Result<bool> {
+        let until = Deadline::after(timeout);
+        loop {
+            match self.log.sleep(position, until)? {
+                Slept::Published => return Ok(true),
+                Slept::Behind => self.catch_up()?,
+                Slept::TimedOut => return Ok(false),
+            }
+        }
+    }
+
+    /// Requests the duties that followed records make due. The caller drops the returned wake-ups after the lock: they wake the
+    /// threads that wait for the followed records and for the commit's own.
+    #[inline]
+    fn after_following(&self, state: &mut WriterState) -> Woken {
+        if std::mem::take(&mut state.has_followed) {
+            self.schedule.set_job_due(state.models.jobs.next_due());
+            self.topic_flags.refresh(&state.models.streams);
+            self.request_delivery(state);
+        }
+        std::mem::take(&mut state.woken)
+    }
+
+    /// Commits `commands`, all or none. See [`WriterState::decide_and_append`].
+    #[inline]
+    pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
+        let decided = self.commit_if_brief(u64::MAX, now, commands, replies)?;
+        Ok(decided.expect("no decision scans more than u64::MAX entries"))
+    }
+
+    /// Commits `commands`, all or none, in the background: the log makes the record durable soon, and no thread waits for it.
+    pub(crate) fn commit_in_background(&self, now: Timestamp, commands: &Commands<'_, '_>) -> Result<Decided> {
+        let decided = self.commit(now, commands, &mut Replies::default())?;
+        self.log.request(decided.rests_on);
+        Ok(decided)
+    }
+
+    /// Commits `commands`, all or none. Returns `None`, having done nothing, if the decision could scan more than `steps_max`
+    /// entries of the history.
+    pub(crate) fn commit_if_brief(
+        &self,
+        steps_max: u64,
+        now: Timestamp,
+        commands: &Commands<'_, '_>,
+        replies: &mut Replies,
+    ) -> Result<Option<Decided>> {
+        self.check_writable()?;
+        let Some(prepared) = self.prepare(steps_max, commands)? else { return Ok(None) };
+        let decided;
+        let woken = {
+            let mut state = self.write()?;
+            decided = state.decide_and_append(now, commands, &prepared, replies);
+            if !commands.jobs.is_empty() {
+                // Under the lock, so that the times arrive in the order of the commits.
+                self.schedule.set_job_due(state.models.jobs.next_due());
+            }
+            if !commands.events.is_empty() || !commands.jobs.is_empty() {
+                self.request_delivery(&state);
+            }
+            if changes_retention(commands) {
+                // At once: a topic, an event store or a graph may keep less than before.
+                self.schedule.retain_at(now);
+                self.topic_flags.refresh(&state.models.streams);
+            }
+            self.after_following(&mut state)
+        };
+        drop(woken);
+        self.note_space(now, commands, &decided);
+        let decided = decided?;
+        // A producer that is asked for keys sends the commit again with them: that is no refusal.
+        if decided.verdict.as_ref().is_err_and(|refused| refused.asks_for_keys().is_none()) {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+            self.log.note_refusal();
+        }
+        self.request_checkpoint_if_due();
+        if self.log_bound.is_check_due(self.log.appended_bytes()) {
+            self.schedule.retain_at(now);
+        }
+        Ok(Some(decided))
+    }
+
+    /// Scans the published log for the conditions of these commands before the decision, so that other writers do not wait for
+    /// the scan. Returns `None` if it could scan more than `steps_max` entries.
+    fn prepare(&self, steps_max: u64, commands: &Commands<'_, '_>) -> Result<Option<events::Prepared>> {
+        if !events::Events::is_worth_preparing(commands.events) {
+            return Ok(Some(events::Prepared::default()));
+        }
+        let preparation = self.read()?.models.events.prepare(commands.events);
+        if preparation.is_empty() {
+            return Ok(Some(events::Prepared::default()));
+        }
+        if preparation.steps() > steps_max {
+            return Ok(None);
+        }
+        Ok(Some(preparation.look(&self.log.reader())?))
+    }
+
+    /// Notes whether the disk has space for commits.
+    fn note_space(&self, now: Timestamp, commands: &Commands<'_, '_>, decided: &Result<Decided>) {
+        match decided {
+            Err(error) => {
+                let lacks_segment = error.kind() == ErrorKind::Io && self.log.lacks_segment();
+                if lacks_segment || error.kind() == ErrorKind::NoSpace {
+                    self.failures.add_no_space(now, error);
+                }
+            }
+            // Commits that free space may use the reserve, and a refusal takes no space: neither shows that there is space.
+            Ok(decided) if self.failures.lacks_space() && decided.verdict.is_ok() && !commands.free_space() => {
+                self.failures.remove_no_space();
+            }
+            Ok(_) => {}
+        }
+    }
+
+    /// Requests a delivery once the last record is published: it may hold events for subscriptions, or free a queue.
+    fn request_delivery(&self, state: &WriterState) {
+        if state.models.events.subscriptions().len() > 0 {
+            self.delivery_requests.request(state.writer.mark().position);
+        }
+    }
+
+    fn request_checkpoint_if_due(&self) {
+        if self.checkpoints.are_due(self.log.appended_bytes()) {
+            self.schedule.request_checkpoint();
+        }
+    }
+
+    /// Saves the state, unless the newest checkpoint holds it already.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.check_writable()?;
+        self.checkpoints.save(&self.log, || self.read_latest())
+    }
+
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`] when the shard was opened read-only.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only { Err(read_only()) } else { Ok(()) }
+    }
+
+    /// Whether any topic compresses batches of producers in this process, as far as this process has applied the log.
+    pub(crate) fn any_topic_compresses(&self) -> bool {
+        self.topic_flags.any_compresses.load(Ordering::Relaxed)
+    }
+
+    /// Whether any topic is compacted by key, as far as this process has applied the log.
+    pub(crate) fn any_topic_compacts(&self) -> bool {
+        self.topic_flags.any_compacts.load(Ordering::Relaxed)
+    }
+
+    /// Commits refused, and checkpoints saved.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.refusals.load(Ordering::Relaxed), self.checkpoints.saved())
+    }
+}
+
+/// Whether a topic, an event store or a graph may keep less after these commands.
+fn changes_retention(commands: &Commands<'_, '_>) -> bool {
+    let of_store = |command: &events::Command<'_>| matches!(command, events::Command::SetRetention { .. });
+    let of_graph = |command: &graph::Command<'_>| matches!(command, graph::Command::SetRetention(_));
+    commands.streams.iter().any(streams::Command::changes_limits)
+        || commands.events.iter().any(of_store)
+        || commands.graph.iter().any(of_graph)
+}
+
+#[cold]
+fn read_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the database was opened read-only; open it for writing to commit")
+}
+
+#[cold]
+fn torn() -> Error {
+    let message = "a commit panicked, so the state in memory may be wrong; open the database again";
+    Error::new(ErrorKind::Failed, message)
+}
