@@ -1,8 +1,8 @@
 //! Checkpoints of the models' state: when one is due, and how it is taken.
 //!
-//! A small state is saved while commits wait, which takes about a millisecond a MiB. A large one is made once more beside it,
-//! as a restart would: from the checkpoint before and the log behind that. Commits then wait for nothing, and the state takes
-//! its memory twice for that time.
+//! A small state is encoded while commits wait, which takes about a millisecond a MiB. A large one
+//! is built again next to it, as a restart would: from the checkpoint before and the log after
+//! that. Commits then do not wait, and the state takes its memory twice for that time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLockReadGuard};
@@ -17,42 +17,44 @@ use crate::models::{Ground, Models};
 /// When checkpoints are taken, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckpointSettings {
-    /// After so many bytes of log; after as many as the last one had, when those are more, so that saving a large state again and
-    /// again costs no more than the log itself.
+    /// Bytes of log between two checkpoints. After a checkpoint with more bytes than that, its size
+    /// is the interval, so that saving a large state again and again writes at most as many bytes
+    /// as the log.
     pub interval_bytes: u64,
-    /// The largest state that is saved while commits wait, in bytes.
+    /// Largest state, in bytes, that is encoded while commits wait.
     pub pause_bytes: u64,
 }
 
-/// The checkpoints of an open database.
+/// The checkpoints of an open shard.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     settings: CheckpointSettings,
     ground: Ground,
-    /// The position of the newest. Locked while one is taken, for two of one position are one file.
+    /// Position of the newest checkpoint. Locked while one is taken, because two of one position
+    /// would be one file.
     newest: Mutex<Position>,
-    /// How many bytes the newest has.
+    /// Bytes of the newest checkpoint.
     newest_bytes: AtomicU64,
-    /// How many bytes of log behind the newest checkpoint opening went through.
+    /// Bytes of log that opening replayed after the newest checkpoint.
     replayed_bytes: u64,
-    /// How much had been replayed and appended when the last one was asked for.
-    asked_at: AtomicU64,
+    /// Bytes replayed and appended when the last checkpoint was requested.
+    requested_at: AtomicU64,
     saved: AtomicU64,
 }
 
-/// What a database goes on from.
+/// The state from which a shard replays its log.
 #[derive(Debug)]
 pub(crate) struct Base {
     pub(crate) models: Models,
-    /// The record that the state belongs to; [`Position::ZERO`] before the first.
+    /// The last record of the state; [`Position::ZERO`] before the first.
     pub(crate) position: Position,
-    /// How many bytes it has as a checkpoint; 0 without one.
+    /// Bytes of its checkpoint; 0 without one.
     pub(crate) bytes: u64,
 }
 
 impl Base {
-    /// The state that was saved, or an older one, or an empty one. `None`: the log that would have to be replayed on it was
-    /// compacted.
+    /// The state of `saved`, or of an older checkpoint, or the empty state. Returns `None` if the
+    /// log that would have to be replayed on it was compacted.
     pub(crate) fn of(saved: Option<Checkpoint>, log: &Log, ground: &Ground) -> Result<Option<Base>> {
         let mut saved = saved;
         let base = loop {
@@ -61,7 +63,7 @@ impl Base {
             };
             match Models::load(&payload, ground) {
                 Ok(models) => break Base { models, position: mark.position, bytes: payload.len() as u64 },
-                // One that an older or newer program wrote in another way is passed over.
+                // A checkpoint in another format, of an older or newer program, is skipped.
                 Err(_) => saved = log.checkpoint_before(mark.position)?,
             }
         };
@@ -69,35 +71,40 @@ impl Base {
     }
 }
 
-/// A state that was looked at to be saved.
-enum Seen {
-    Saved(Taken),
-    /// It is large: where it is to be made again.
-    Large(Mark, Reader),
+/// How a checkpoint of the state is made.
+enum CheckpointSource {
+    /// From the encoded state.
+    Encoded(NewCheckpoint),
+    /// By a replay up to this mark, because the state is large.
+    Replay(Mark, Reader),
 }
 
 /// The models' state after a record.
-struct Taken {
+struct NewCheckpoint {
     mark: Mark,
-    state: Saving,
+    state: StateToSave,
 }
 
-enum Saving {
-    /// As bytes, for it goes on changing.
+enum StateToSave {
+    /// Encoded, because the original changes meanwhile.
     Bytes(Vec<u8>),
-    /// Made again, and written as it is encoded: its bytes are never in memory as a whole.
+    /// A replayed state, written while it is encoded: its bytes are never in memory as a whole.
     Models(Box<Models>),
 }
 
-impl Taken {
-    /// Writes it; says how many bytes it has.
+impl NewCheckpoint {
+    fn encode(state: &WriterState) -> Self {
+        NewCheckpoint { mark: state.writer.mark(), state: StateToSave::Bytes(state.models.save()) }
+    }
+
+    /// Writes the checkpoint. Returns its bytes.
     fn save(&self, log: &Log) -> Result<u64> {
         let bytes = match &self.state {
-            Saving::Bytes(bytes) => {
+            StateToSave::Bytes(bytes) => {
                 log.save_checkpoint(self.mark, bytes)?;
                 bytes.len() as u64
             }
-            Saving::Models(models) => {
+            StateToSave::Models(models) => {
                 let (graphs, bytes) = models.saved_bytes();
                 log.save_checkpoint_in_pieces(self.mark, bytes, &|sink| models.save_in_parts(graphs, sink))?;
                 bytes
@@ -108,7 +115,8 @@ impl Taken {
 }
 
 impl Checkpoints {
-    /// Those of a database that went on from `base` and replayed so much.
+    /// The checkpoints of a shard whose base is at `position` and has `bytes`, after a replay of
+    /// `replayed_bytes`.
     pub(crate) fn new(
         settings: CheckpointSettings,
         ground: Ground,
@@ -122,73 +130,75 @@ impl Checkpoints {
             newest: Mutex::new(position),
             newest_bytes: AtomicU64::new(bytes),
             replayed_bytes,
-            asked_at: AtomicU64::new(0),
+            requested_at: AtomicU64::new(0),
             saved: AtomicU64::new(0),
         }
     }
 
-    /// Whether there is enough log behind the last one. Says so once for each.
+    /// Whether enough log follows the last checkpoint. Returns true once for each checkpoint.
     pub(crate) fn are_due(&self, appended_bytes: u64) -> bool {
         let bytes = self.replayed_bytes + appended_bytes;
-        let asked_at = self.asked_at.load(Ordering::Relaxed);
-        bytes.saturating_sub(asked_at) >= self.settings.interval_bytes
-            && bytes.saturating_sub(asked_at) >= self.newest_bytes.load(Ordering::Relaxed)
-            && self.asked_at.compare_exchange(asked_at, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let requested_at = self.requested_at.load(Ordering::Relaxed);
+        bytes.saturating_sub(requested_at) >= self.settings.interval_bytes
+            && bytes.saturating_sub(requested_at) >= self.newest_bytes.load(Ordering::Relaxed)
+            && self.requested_at.compare_exchange(requested_at, bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// How many were saved.
+    /// Number of checkpoints saved.
     pub(crate) fn saved(&self) -> u64 {
         self.saved.load(Ordering::Relaxed)
     }
 
-    /// Saves the state as it is now, unless the newest checkpoint holds it already.
-    pub(crate) fn save<'s>(&self, log: &Log, now: impl Fn() -> Result<RwLockReadGuard<'s, WriterState>>) -> Result<()> {
+    /// Saves the state that `latest` returns, unless the newest checkpoint holds it already.
+    pub(crate) fn save<'s>(
+        &self,
+        log: &Log,
+        latest: impl Fn() -> Result<RwLockReadGuard<'s, WriterState>>,
+    ) -> Result<()> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = {
-            let state = now()?;
+        let source = {
+            let state = latest()?;
             let mark = state.writer.mark();
-            if mark.position == *newest {
+            if mark.position <= *newest {
                 return Ok(());
             }
             if state.models.weight() <= self.settings.pause_bytes {
-                Seen::Saved(Taken { mark, state: Saving::Bytes(state.models.save()) })
+                CheckpointSource::Encoded(NewCheckpoint::encode(&state))
             } else {
-                Seen::Large(mark, state.writer.reader())
+                CheckpointSource::Replay(mark, state.writer.reader())
             }
         };
-        let taken = match seen {
-            Seen::Saved(taken) => taken,
-            Seen::Large(mark, reader) => match log.newest_checkpoint()? {
-                // Somebody else, who has the database open, too, was faster.
+        let checkpoint = match source {
+            CheckpointSource::Encoded(checkpoint) => checkpoint,
+            CheckpointSource::Replay(mark, reader) => match log.newest_checkpoint()? {
+                // Another process with the shard open was faster.
                 Some(saved) if saved.mark.position >= mark.position => {
                     *newest = saved.mark.position;
                     return Ok(());
                 }
                 saved => match Base::of(saved, log, &self.ground)? {
-                    Some(base) => again(base, mark, &reader)?,
-                    None => {
-                        let state = now()?;
-                        Taken { mark: state.writer.mark(), state: Saving::Bytes(state.models.save()) }
-                    }
+                    Some(base) => replay_to(base, mark, &reader)?,
+                    None => NewCheckpoint::encode(&*latest()?),
                 },
             },
         };
-        let bytes = taken.save(log)?;
-        *newest = taken.mark.position;
+        assert!(checkpoint.mark.position > *newest, "a checkpoint is newer than the one before");
+        let bytes = checkpoint.save(log)?;
+        *newest = checkpoint.mark.position;
         self.newest_bytes.store(bytes, Ordering::Relaxed);
         self.saved.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// Makes the state after a record once more.
-fn again(mut base: Base, mark: Mark, reader: &Reader) -> Result<Taken> {
+/// Builds the state after the record of `mark` again.
+fn replay_to(mut base: Base, mark: Mark, reader: &Reader) -> Result<NewCheckpoint> {
     replay(&mut base.models, base.position, mark.position, reader)?;
-    Ok(Taken { mark, state: Saving::Models(Box::new(base.models)) })
+    Ok(NewCheckpoint { mark, state: StateToSave::Models(Box::new(base.models)) })
 }
 
-/// Takes in every record behind `from` up to `to`: what a restart does with the log behind its checkpoint. Says how many bytes of
-/// entries there were.
+/// Applies every record after `from` up to `to`, as a restart does with the log after its
+/// checkpoint. Returns the bytes of the entries.
 ///
 /// # Errors
 /// `ErrorKind::NewerFormat` when a record holds entries of a model that this program does not know.

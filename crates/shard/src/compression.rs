@@ -1,7 +1,8 @@
-//! Compressed record batches, opened again: the four codecs of Kafka, in the framings that its clients write.
+//! Decompression of record batches: the four codecs of Kafka, in the framings that its clients
+//! write.
 //!
-//! A batch is stored closed. Only readers that hand out records, not batches, open it, and never to more than
-//! [`OPENED_BYTES_MAX`]: a few bytes can stand for very many.
+//! A batch is stored compressed. Only readers that return records, not batches, decompress it, and
+//! never to more than [`OPENED_BYTES_MAX`], because a few bytes can expand to very many.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -11,27 +12,29 @@ use quire_streams::wire::{Batch, Codec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::snappy;
 
-/// The most bytes that the records of a batch may have when they are opened.
+/// Largest number of decompressed bytes of a batch's records.
 pub const OPENED_BYTES_MAX: usize = 256 << 20;
 
-/// What Snappy's framing for Java begins with; Kafka's clients write it, and some write Snappy without it.
+/// The first bytes of Snappy's framing for Java. Most of Kafka's clients write it, and some write
+/// Snappy without it.
 pub(crate) const SNAPPY_JAVA: &[u8] = b"\x82SNAPPY\x00";
 
-/// The bytes behind that: a version, and the oldest version that can read it.
+/// The bytes after [`SNAPPY_JAVA`]: a version, and the oldest version that can read it.
 const SNAPPY_JAVA_VERSIONS_BYTES: usize = 8;
 
-/// The records of a batch, decompressed. See [`Batch::records_from`].
+/// Decompresses the records of a batch. See [`Batch::records_from`].
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] when they can't be decompressed, or have more than [`OPENED_BYTES_MAX`] bytes.
+/// [`ErrorKind::Invalid`] when they can't be decompressed, or have more than [`OPENED_BYTES_MAX`]
+/// bytes.
 pub fn open_batch(batch: &Batch<'_>) -> Result<Vec<u8>> {
     opened(batch).map(Cow::into_owned)
 }
 
-/// The records of a batch, decompressed to no more than the first `bytes_max` bytes. What is not asked for is not decompressed.
+/// Decompresses the first `bytes_max` bytes of a batch's records, and nothing beyond.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] when so many can't be decompressed.
+/// [`ErrorKind::Invalid`] when they can't be decompressed.
 pub fn open_batch_up_to(batch: &Batch<'_>, bytes_max: usize) -> Result<Vec<u8>> {
     let (bytes, codec) = (batch.records_bytes(), batch.codec());
     let opened = match codec {
@@ -41,12 +44,18 @@ pub fn open_batch_up_to(batch: &Batch<'_>, bytes_max: usize) -> Result<Vec<u8>> 
     opened.map_err(|error| unopened(codec, error))
 }
 
-/// The records of a batch, decompressed, and borrowed where nothing is compressed.
+/// Decompresses the records of a batch. Borrows them if the batch is not compressed.
+///
+/// # Errors
+/// As [`open_batch`].
 pub fn opened<'b>(batch: &Batch<'b>) -> Result<Cow<'b, [u8]>> {
     opened_within(batch, OPENED_BYTES_MAX)
 }
 
-/// The same, of no more than so many bytes.
+/// Like [`opened`], with `bytes_max` as the limit.
+///
+/// # Errors
+/// As [`open_batch`].
 pub fn opened_within<'b>(batch: &Batch<'b>, bytes_max: usize) -> Result<Cow<'b, [u8]>> {
     let (bytes, codec) = (batch.records_bytes(), batch.codec());
     if codec == Codec::None {
@@ -62,7 +71,7 @@ fn unopened(codec: Codec, error: std::io::Error) -> Error {
 
 fn decompress(bytes: &[u8], codec: Codec, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     match codec {
-        Codec::None => unreachable!("what is not compressed is borrowed"),
+        Codec::None => unreachable!("uncompressed records are borrowed"),
         Codec::Gzip => read(flate2::read::MultiGzDecoder::new(bytes), bytes_max),
         Codec::Snappy => snappy(bytes, bytes_max),
         Codec::Lz4 => read(lz4_flex::frame::FrameDecoder::new(bytes), bytes_max),
@@ -77,7 +86,7 @@ fn read(from: impl Read, bytes_max: usize) -> std::io::Result<Vec<u8>> {
 }
 
 fn too_many(bytes_max: usize) -> std::io::Error {
-    std::io::Error::other(format!("they have more than {bytes_max} bytes"))
+    std::io::Error::other(format!("they exceed {bytes_max} bytes"))
 }
 
 fn snappy(bytes: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
@@ -98,7 +107,7 @@ fn snappy(bytes: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
     Ok(opened)
 }
 
-/// One block. What it comes to is said in front of it.
+/// Decompresses one block, whose decompressed length stands before it.
 fn raw_snappy(block: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
     if snap::raw::decompress_len(block)? > OPENED_BYTES_MAX {
         return Err(too_many(OPENED_BYTES_MAX));

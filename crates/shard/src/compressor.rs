@@ -1,4 +1,4 @@
-//! Compressing record batches: the four codecs of Kafka, in the framings that its clients read.
+//! Compression of record batches: the four codecs of Kafka, in the framings that its clients read.
 
 use std::fmt;
 use std::io::Write;
@@ -9,23 +9,25 @@ use quire_streams::wire::{Batch, Codec};
 use crate::compression::SNAPPY_JAVA;
 use crate::error::{Error, ErrorKind, Result};
 
-/// From how many bytes of records on a batch is compressed where it is produced, unless it is said.
+/// Default of the smallest batch, in bytes of records, that is compressed by the process that
+/// produces it.
 pub const BYTES_MIN: usize = 4 << 10;
 
-/// What each block of Snappy's framing for Java holds at most before it is compressed.
+/// Largest block of Snappy's framing for Java, before compression.
 const SNAPPY_BLOCK_BYTES: usize = 32 << 10;
 
-/// How hard gzip and Zstandard try: what Kafka's clients do when nothing is said.
+/// Levels of gzip and Zstandard: the defaults of Kafka's clients.
 const GZIP_LEVEL: u32 = 6;
 const ZSTD_LEVEL: i32 = 3;
 
-/// How many contexts of Zstandard are kept while nobody compresses. Making one takes 8 to 20 µs, as long as compressing a few kilobytes; one
-/// that compressed 16 MiB takes 2.8 MiB of memory, one of small batches less.
+/// Largest number of idle Zstandard contexts. Creating one takes 8 to 20 µs, as long as compressing
+/// a few kilobytes. A context that compressed 16 MiB takes 2.8 MiB of memory; after small batches
+/// it takes less.
 const ZSTD_KEPT_MAX: usize = 4;
 
 /// Compresses batches.
 pub struct Compressor {
-    /// From how many bytes of records on what is produced is compressed.
+    /// Smallest batch, in bytes of records, that is compressed when it is produced.
     bytes_min: usize,
     zstd: Mutex<Vec<zstd::bulk::Compressor<'static>>>,
 }
@@ -35,7 +37,8 @@ impl Compressor {
         Compressor { bytes_min, zstd: Mutex::new(Vec::new()) }
     }
 
-    /// A batch that is produced to a topic with this codec, compressed; `None` when it is too short for it, or would not get smaller.
+    /// Compresses a batch that is produced to a topic with `codec`. Returns `None` if the batch is
+    /// below the smallest size, or would not get smaller.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] when the codec refuses.
@@ -48,7 +51,7 @@ impl Compressor {
         }
     }
 
-    /// The batch, compressed, however short it is; `None` when it would not get smaller by it.
+    /// Compresses a batch of any size. Returns `None` if it would not get smaller.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] when the codec refuses.
@@ -63,7 +66,7 @@ impl Compressor {
             }
             Codec::Snappy => snappy_java(bytes),
             Codec::Lz4 => {
-                // Kafka's clients read blocks that stand alone, and no others.
+                // Kafka's clients read independent blocks only.
                 let frame = lz4_flex::frame::FrameInfo::new().block_mode(lz4_flex::frame::BlockMode::Independent);
                 let mut out = lz4_flex::frame::FrameEncoder::with_frame_info(frame, Vec::new());
                 out.write_all(bytes).and_then(|()| out.finish().map_err(std::io::Error::from))
@@ -75,7 +78,7 @@ impl Compressor {
         Ok((compressed.len() < bytes.len()).then(|| batch.with_records(codec, &compressed)))
     }
 
-    /// With a context that was used before, where one is free.
+    /// Compresses with an idle context, if there is one.
     fn zstd(&self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         let kept = || self.zstd.lock().unwrap_or_else(PoisonError::into_inner);
         let free = kept().pop();
@@ -98,7 +101,8 @@ impl fmt::Debug for Compressor {
     }
 }
 
-/// Blocks behind Snappy's header for Java, each with its length: what Kafka's Java client reads and writes.
+/// Compresses to blocks after Snappy's header for Java, each with its length, as Kafka's Java
+/// client reads and writes.
 fn snappy_java(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut out = [SNAPPY_JAVA, &1u32.to_be_bytes(), &1u32.to_be_bytes()].concat();
     for block in bytes.chunks(SNAPPY_BLOCK_BYTES) {

@@ -1,4 +1,5 @@
-//! The one path of a write: decide all commands against the same state, append their effects as one record, apply them.
+//! The one path of a write: decide all commands against the same state, append their effects as one
+//! record, apply them.
 //!
 //! Every commit of the shard is a call of [`WriterState::decide_and_append`].
 
@@ -17,7 +18,8 @@ pub(crate) struct WriterState {
     pub(crate) models: Models,
     /// Blocks that the last decision looked up in graphs.
     looked: graph::Looked,
-    /// Whether the log may hold a record that the models have not applied, or only in part. Visible to others only after a panic.
+    /// Whether the log may hold a record that the models have not applied, or only in part. Visible
+    /// to others only after a panic.
     pub(crate) is_torn: bool,
     /// Threads that wait for a record that is there now. They are woken after the lock.
     pub(crate) woken: Woken,
@@ -51,7 +53,8 @@ impl Commands<'_, '_> {
     }
 }
 
-/// The replies, by model. Within a model they keep the order of the commands. Keep one for many commits, for its capacity.
+/// The replies, by model. Within a model they keep the order of the commands. Keep one for many
+/// commits, for its capacity.
 #[derive(Debug, Default)]
 pub struct Replies {
     /// Of topics and consumer groups.
@@ -64,12 +67,14 @@ pub struct Replies {
     pub graph: Vec<graph::Reply>,
 }
 
-/// A verdict, and the position that it rests on. It may leave the database once that position is published.
+/// A verdict, and the position that it rests on. It may leave the database once that position is
+/// published.
 #[derive(Debug)]
 pub struct Decided {
     /// The position that the verdict rests on.
     pub rests_on: Position,
-    /// Position and time of the commit, or its refusal, which counts the commands of its model: see [`Refused::part`].
+    /// Position and time of the commit, or its refusal, which counts the commands of its model: see
+    /// [`Refused::part`].
     pub verdict: Result<At, Box<Refused>>,
 }
 
@@ -107,10 +112,11 @@ impl WriterState {
         }
     }
 
-    /// Waits for this process's turn, decides `commands` at the time `now`, and appends and applies their effects: all or none.
-    /// `prepared` holds what was scanned for the events before. After an acceptance `replies` holds the replies; earlier ones
-    /// are cleared in any case.
-    // Inlined into its only caller: the decision then stays in registers instead of going through memory.
+    /// Waits for this process's turn, decides `commands` at the time `now`, and appends and applies
+    /// their effects: all or none. `prepared` holds what was scanned for the events before. After
+    /// an acceptance `replies` holds the replies; earlier ones are cleared in any case.
+    // Inlined into its only caller: the decision then stays in registers instead of going through
+    // memory.
     #[inline(always)]
     pub(crate) fn decide_and_append(
         &mut self,
@@ -159,8 +165,8 @@ impl WriterState {
         Ok(Decided { rests_on: at.position, verdict: Ok(at) })
     }
 
-    /// Applies records that other processes appended, and publishes here what they have published. That may include records that
-    /// were applied earlier and were not durable then.
+    /// Applies records that other processes appended, and publishes here what they have published.
+    /// That may include records that were applied earlier and were not durable then.
     ///
     /// # Errors
     /// When a record can't be read, or holds entries of a model that this program does not know.
@@ -175,7 +181,8 @@ impl WriterState {
     }
 }
 
-/// Applies the last record to the models. `looked` comes from the record's decision, if it was made here.
+/// Applies the last record to the models. `looked` comes from the record's decision, if it was made
+/// here.
 fn apply_last(
     writer: &Writer,
     models: &mut Models,

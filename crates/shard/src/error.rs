@@ -1,4 +1,4 @@
-//! The public error: a kind that says what the caller should do, and a message that says what was met.
+//! The public error: a kind that says what the caller should do, and a message with the facts.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use crate::refusal::{Reason, Refused};
 /// The result of an operation on a database.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the caller should do about an error.
+/// The kind of an error: each kind says what the caller should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Open another directory: this one holds something that is not a database.
+    /// Open another directory: this one holds no database.
     NotADatabase,
     /// Stop the process that has the database open, or use its server.
     InUse,
@@ -23,36 +23,39 @@ pub enum ErrorKind {
     NewerFormat,
     /// Restore from a backup: files are damaged. The message names file and byte.
     Damaged,
-    /// Correct the call: a setting, a name or an argument can't be.
+    /// Correct the call: a setting, a name or an argument is invalid.
     Invalid,
-    /// Correct the call: what it names is not there.
+    /// Correct the call: the named thing does not exist.
     NotFound,
-    /// Ask for what is later: what was so then was let go of. The message says from where on it is kept.
+    /// Ask for a later position: older history was trimmed. The message names the first position
+    /// that is left.
     Gone,
-    /// Split the commit: it takes more bytes than a record may have.
+    /// Split the commit: it exceeds the bytes of a record.
     TooLarge,
-    /// Decide again: a part of the commit was refused, and nothing was done. Only from `Outcome::committed`.
+    /// Decide again: a part of the commit was refused, and nothing was done. Only
+    /// `Outcome::committed` returns it.
     Refused,
-    /// Wait a moment, as long as the message says, and do it again: a queue has as many jobs as it may.
+    /// Wait for the time that the message names, and retry: a queue has as many jobs as it may.
     Overloaded,
-    /// Mend the handler, or give the consumer a dead-letter topic: records could not be handled, and were not noted as read.
+    /// Correct the handler, or give the consumer a dead-letter topic: the handler failed, and its
+    /// records were not committed as read.
     Handler,
-    /// Open the database to be written: it was opened to be read only.
+    /// Open the database for writing: it was opened read-only.
     ReadOnly,
     /// Free disk space; reads work, and writes work again when there is space.
     NoSpace,
-    /// Open the database anew: after a failure it can't keep its promises in this process any more.
+    /// Open the database again: after a failure this process can no longer keep its promises.
     Failed,
-    /// Look at the system: it refused an operation on a file.
+    /// Check the operating system: it refused an operation on a file.
     Io,
 }
 
-/// What went wrong.
-// Behind a pointer: every call hands a result on, and most hold no error.
-pub struct Error(Box<Met>);
+/// An error of the database.
+// Behind a pointer: most results hold no error, and every call returns one.
+pub struct Error(Box<ErrorInner>);
 
 #[derive(Debug)]
-struct Met {
+struct ErrorInner {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -62,13 +65,13 @@ impl Error {
     /// For the crates of the database.
     #[doc(hidden)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Box::new(Met { kind, message: message.into(), source: None }))
+        Error(Box::new(ErrorInner { kind, message: message.into(), source: None }))
     }
 
-    /// What came of another error, which it says more of.
+    /// An error with `source` as its cause and message.
     fn of(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         let message = source.to_string();
-        Error(Box::new(Met { kind, message, source: Some(Box::new(source)) }))
+        Error(Box::new(ErrorInner { kind, message, source: Some(Box::new(source)) }))
     }
 
     /// For the crates of the database.
@@ -89,10 +92,10 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let message = format!("can't {attempt} {}: {error}", path.display());
-        Error(Box::new(Met { kind, message, source: Some(Box::new(error)) }))
+        Error(Box::new(ErrorInner { kind, message, source: Some(Box::new(error)) }))
     }
 
-    /// What to do about it.
+    /// The kind, which says what to do.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -100,7 +103,7 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Met { kind, message, source } = &*self.0;
+        let ErrorInner { kind, message, source } = &*self.0;
         f.debug_struct("Error").field("kind", kind).field("message", message).field("source", source).finish()
     }
 }

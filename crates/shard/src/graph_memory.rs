@@ -1,9 +1,9 @@
-//! The memory of graphs beyond what they may have on the heap: mapped files that have no name.
+//! The memory of graphs beyond their bound on the heap: mapped files without a name.
 //!
-//! The kernel keeps of a mapped file what is used, as it has room, and takes it back when others need it: so a graph that is
-//! larger than memory works, at the speed of the disk for what is not there. Such a file is no part of the database. It loses its
-//! name before anything is written to it, so whatever becomes of the process, nothing is left of it but, at worst, the empty file
-//! that the next one to open the database removes.
+//! The kernel keeps the used pages of a mapped file while it has memory, and takes them back for
+//! others. So a graph larger than memory works, at the speed of the disk for missing pages. Such a
+//! file is no part of the database. It loses its name before anything is written to it. After a
+//! crash at most an empty file is left, which the next process to open the database removes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,71 +16,74 @@ use quire_mapped::Appender;
 
 use crate::graph_slabs::LargePages;
 
-/// What bounds the memory of graphs where nothing of the database's folder is to change.
+/// Bound of the memory of graphs for operations that must not change the database's directory.
 #[derive(Debug, Clone)]
 pub struct GraphMemory {
-    /// How many bytes of blocks and edges are kept on the heap, of all graphs together.
+    /// Bytes of blocks and edges on the heap, of all graphs together.
     pub heap_bytes_max: u64,
-    /// Where the rest is kept, in mapped files without a name: a folder of the machine's file system that may be written to. When no file can
-    /// be made there the heap is gone on with.
+    /// Directory of the machine's file system for the rest, in mapped files without a name. Must be
+    /// writable. If no file can be created there, graphs stay on the heap.
     pub folder: PathBuf,
 }
 
-/// How the files' names begin, for as long as they have some.
+/// Prefix of the files' names, until the names are removed.
 const PREFIX: &str = "graph-memory-";
 
-/// How many zeros are written at once.
+/// Zeros that are written at once.
 const ZEROS: usize = 256 << 10;
 
-/// From which bound on graphs take slabs, which are mapped whole: a graph that may have little takes what it needs from the heap.
+/// Smallest bound for which graphs use slabs, which are mapped whole. With a smaller bound they use
+/// the heap.
 const SLABS_FROM: u64 = 256 << 20;
 
-/// Graphs keep everything in memory.
+/// No bound: graphs keep everything in memory.
 pub fn unbounded() -> Memory {
     Memory::bounded(usize::MAX, Box::new(|_| None)).with_slabs(Box::new(LargePages::new()))
 }
 
-/// Graphs keep so many bytes on the heap, and what is beyond in files that are made in this folder.
+/// Graphs keep `heap_bytes_max` bytes on the heap, and the rest in files that are created in
+/// `folder`.
 pub fn bounded(storage: Arc<dyn Storage>, folder: &Path, heap_bytes_max: u64) -> Memory {
     remove_left_over(&*storage, folder);
     lent(storage, folder.join(format!("{PREFIX}{}", std::process::id())), heap_bytes_max)
 }
 
-/// The same in a folder that is shared with programs that know nothing of Quire: no file in it is removed but one's own.
+/// Like [`bounded`], in a directory that is shared with other programs: only own files are removed
+/// from it.
 pub fn bounded_elsewhere(bound: &GraphMemory) -> Memory {
-    // As processes in containers may have the same number and share a folder.
+    // Random, because processes in containers may share a process id and a directory.
     let stem = format!("quire-{PREFIX}{}", uuid::Uuid::new_v4());
     lent(Arc::new(Disk), bound.folder.join(stem), bound.heap_bytes_max)
 }
 
-/// As bounded, with files whose names begin with `stem`.
+/// Like [`bounded`], with files whose names begin with `stem`.
 fn lent(storage: Arc<dyn Storage>, stem: PathBuf, heap_bytes_max: u64) -> Memory {
     let made = AtomicU64::new(0);
     let lend = move |words: usize| {
         let number = made.fetch_add(1, Ordering::Relaxed);
-        // Without a piece the heap is gone on with: what was appended has to be taken in.
-        let piece = Mapped::new(&*storage, &stem, number, words).ok()?;
+        // Without a piece the graph grows on the heap: appended records must be applied.
+        let piece = MappedPiece::new(&*storage, &stem, number, words).ok()?;
         Some(Box::new(piece) as Box<dyn Piece>)
     };
     let memory = Memory::bounded(usize::try_from(heap_bytes_max).unwrap_or(usize::MAX), Box::new(lend));
     if heap_bytes_max < SLABS_FROM { memory } else { memory.with_slabs(Box::new(LargePages::new())) }
 }
 
-/// Removes what a process has left that ended between making a file and removing its name. One that does so just now finds its file
-/// without a name, as it would have it.
+/// Removes files of processes that died between creating a file and removing its name. A living
+/// process between the two finds its file without a name, as it wants it.
 fn remove_left_over(storage: &dyn Storage, folder: &Path) {
     for name in storage.list(folder).unwrap_or_default() {
         if name.to_str().is_some_and(|name| name.starts_with(PREFIX)) {
-            // It takes no space; whoever opens the database next tries again.
+            // The file takes no space, and the next opening tries again.
             let _ = storage.remove(&folder.join(name));
         }
     }
 }
 
 /// A mapped file of words.
-struct Mapped(Appender);
+struct MappedPiece(Appender);
 
-impl Mapped {
+impl MappedPiece {
     fn new(storage: &dyn Storage, stem: &Path, number: u64, words: usize) -> io::Result<Self> {
         let path = PathBuf::from(format!("{}-{number}", stem.display()));
         let file = storage.open(&path, Access::CreateNew)?;
@@ -89,16 +92,17 @@ impl Mapped {
             _ => {}
         }
         let bytes = words * size_of::<u32>();
-        // Its space is its own from here on: no later store finds the disk full, which would end the process.
+        // This reserves the space: a later store can't find the disk full, which would end the
+        // process.
         let zeros = vec![0; ZEROS.min(bytes)];
         for at in (0..bytes).step_by(ZEROS) {
             file.write_at(&zeros[..ZEROS.min(bytes - at)], at as u64)?;
         }
-        Ok(Mapped(file.map(bytes, 0)?))
+        Ok(MappedPiece(file.map(bytes, 0)?))
     }
 }
 
-impl Piece for Mapped {
+impl Piece for MappedPiece {
     fn words(&self) -> &[u32] {
         self.0.words()
     }
@@ -113,13 +117,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lent_is_zero_is_kept_and_leaves_no_file() {
+    fn pieces_are_zeroed_keep_their_words_and_leave_no_file() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("graph-memory-1-0"), "").unwrap();
         let _ = bounded(Arc::new(Disk), folder.path(), 0);
         let stem = folder.path().join("memory");
-        let mut pieces: Vec<Mapped> =
-            (0..3).map(|number| Mapped::new(&Disk, &stem, number, 300_000).unwrap()).collect();
+        let mut pieces: Vec<MappedPiece> =
+            (0..3).map(|number| MappedPiece::new(&Disk, &stem, number, 300_000).unwrap()).collect();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         for (number, piece) in (0..).zip(&mut pieces) {
             assert_eq!(piece.words().len(), 300_000);

@@ -1,17 +1,19 @@
 //! The memory of large graphs within their bound: parts of slabs in large pages.
 //!
-//! A walk, or a look-up among millions of blocks, goes all over the pages of a graph, and with pages of the usual size the processor
-//! waits nearly as long for where each is as for what is there.
+//! A walk, or a look-up among millions of blocks, reads all over the pages of a graph. With pages
+//! of the usual size the processor waits nearly as long for the address of each page as for its
+//! bytes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quire_mapped::Slabs;
 
-/// Arrays of so many bytes are parts of slabs: the pages of a graph that is about to fill its first, and the index of millions of
-/// blocks. What is smaller stays on the heap, so that small graphs have no slab.
+/// Smallest array, in bytes, that is part of a slab: the pages of a graph that is about to fill its
+/// first, and the index of millions of blocks. Smaller arrays stay on the heap, so small graphs
+/// have no slab.
 const PART_BYTES_MIN: usize = 128 << 10;
 
-/// How much of the address space a slab takes.
+/// Bytes of address space of a slab.
 const SLAB_BYTES: usize = 32 << 20;
 
 /// Slabs for all graphs of a database.
@@ -29,7 +31,7 @@ impl LargePages {
 
 impl quire_graph::Slabs for LargePages {
     fn take(&self, words: usize) -> Option<&'static mut [u32]> {
-        // What the system has no slab for may yet fit the heap.
+        // An array that the system has no slab for may still fit the heap.
         if words < PART_BYTES_MIN / size_of::<u32>() { None } else { self.slabs().take(words) }
     }
 

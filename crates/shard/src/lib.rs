@@ -2,18 +2,20 @@
 //!
 //! # The path of a write
 //! ```text
-//! Commands ─▶ Shard::commit            takes the writer's lock, then the log's turn; applies what other processes appended
+//! Commands ─▶ Shard::commit    takes the state's lock, then the log's turn;
+//!                │             applies records that other processes appended
+//!                ▼ decide      every model, against the state after the last record
+//!                │             ─▶ Refused: nothing was written
+//!                ▼ append      the effects, as one record of the log
+//!                ▼ apply       each entry, in the state of its model
 //!                │
-//!                ▼ decide              every model, against the state after the last record ─▶ Refused: nothing was written
-//!                │ all accept
-//!                ▼ append              the effects, as one record of the log
-//!                ▼ apply               each entry, in the state of its model
-//!                │
-//!                └─▶ Decided           the position that the answer rests on: it may be handed out once the log has published it
+//!                └─▶ Decided   the position that the reply rests on: the reply may leave
+//!                              the database once the log has published that position
 //! ```
-//! Everything else that changes a shard is a commit of its own, made in the background: jobs whose time has come ([`Duty::Tick`]), events
-//! delivered to subscriptions ([`Duty::Deliver`]), records beyond their retention ([`Duty::Retain`]). A checkpoint shortens the
-//! next opening, a compaction gives back disk space; neither changes what a read answers.
+//! Everything else that changes a shard is a commit of its own, made in the background: jobs whose
+//! time has come ([`Duty::Tick`]), events delivered to subscriptions ([`Duty::Deliver`]), records
+//! beyond their retention ([`Duty::Retain`]). A checkpoint shortens the next opening, a compaction
+//! gives back disk space; neither changes what a read answers.
 //!
 //! # What is not here
 //! Names of shards, handles, builders of commits, wire formats.

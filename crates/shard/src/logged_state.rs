@@ -1,7 +1,8 @@
 //! The log of a shard and the models' state that follows from it, behind one lock.
 //!
-//! Every commit and every read of the state goes through here. Locks are taken in this order: the newest checkpoint, the state,
-//! the schedule of duties, the log's own. Except for the closure of a read, no code outside of the shard runs under one of them.
+//! It is the only path to the state, for commits and for reads. The order of locks is: the newest
+//! checkpoint, the state, the schedule of duties, the log's own. Except for the closure of a read,
+//! no code outside of the shard runs under one of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -36,7 +37,8 @@ pub(crate) struct LoggedState {
     topic_flags: TopicFlags,
 }
 
-/// Settings of topics that producers in this process act on. While no topic has one, producers look up no topic for it.
+/// Settings of topics that producers in this process act on. While no topic has one, producers look
+/// up no topic for it.
 #[derive(Debug, Default)]
 struct TopicFlags {
     any_compresses: AtomicBool,
@@ -81,7 +83,8 @@ impl LoggedState {
         }
     }
 
-    /// The state as this process has applied it. A decision that panicked changed nothing, so the lock's poison is ignored.
+    /// The state as this process has applied it. A decision that panicked changed nothing, so the
+    /// lock's poison is ignored.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`] when a commit panicked after its decision.
@@ -123,7 +126,8 @@ impl LoggedState {
         caught_up
     }
 
-    /// Waits until `position` is published by any process, at most for `timeout`. Returns whether it is published.
+    /// Waits until `position` is published by any process, at most for `timeout`. Returns whether
+    /// it is published.
     pub(crate) fn wait(&self, position: Position, timeout: Duration) -> Result<bool> {
         let until = Deadline::after(timeout);
         loop {
@@ -135,8 +139,9 @@ impl LoggedState {
         }
     }
 
-    /// Requests the duties that followed records make due. The caller drops the returned wake-ups after the lock: they wake the
-    /// threads that wait for the followed records and for the commit's own.
+    /// Requests the duties that followed records make due. The caller drops the returned wake-ups
+    /// after the lock: they wake the threads that wait for the followed records and for the
+    /// commit's own.
     #[inline]
     fn after_following(&self, state: &mut WriterState) -> Woken {
         if std::mem::take(&mut state.has_followed) {
@@ -154,15 +159,16 @@ impl LoggedState {
         Ok(decided.expect("no decision scans more than u64::MAX entries"))
     }
 
-    /// Commits `commands`, all or none, in the background: the log makes the record durable soon, and no thread waits for it.
+    /// Commits `commands`, all or none, in the background: the log makes the record durable soon,
+    /// and no thread waits for it.
     pub(crate) fn commit_in_background(&self, now: Timestamp, commands: &Commands<'_, '_>) -> Result<Decided> {
         let decided = self.commit(now, commands, &mut Replies::default())?;
         self.log.request(decided.rests_on);
         Ok(decided)
     }
 
-    /// Commits `commands`, all or none. Returns `None`, having done nothing, if the decision could scan more than `steps_max`
-    /// entries of the history.
+    /// Commits `commands`, all or none. Returns `None`, having done nothing, if the decision could
+    /// scan more than `steps_max` entries of the history.
     pub(crate) fn commit_if_brief(
         &self,
         steps_max: u64,
@@ -205,8 +211,9 @@ impl LoggedState {
         Ok(Some(decided))
     }
 
-    /// Scans the published log for the conditions of these commands before the decision, so that other writers do not wait for
-    /// the scan. Returns `None` if it could scan more than `steps_max` entries.
+    /// Scans the published log for the conditions of these commands before the decision, so that
+    /// other writers do not wait for the scan. Returns `None` if it could scan more than
+    /// `steps_max` entries.
     fn prepare(&self, steps_max: u64, commands: &Commands<'_, '_>) -> Result<Option<events::Prepared>> {
         if !events::Events::is_worth_preparing(commands.events) {
             return Ok(Some(events::Prepared::default()));
@@ -230,7 +237,8 @@ impl LoggedState {
                     self.failures.add_no_space(now, error);
                 }
             }
-            // Commits that free space may use the reserve, and a refusal takes no space: neither shows that there is space.
+            // Commits that free space may use the reserve, and a refusal takes no space: neither
+            // shows that there is space.
             Ok(decided) if self.failures.lacks_space() && decided.verdict.is_ok() && !commands.free_space() => {
                 self.failures.remove_no_space();
             }
@@ -238,7 +246,8 @@ impl LoggedState {
         }
     }
 
-    /// Requests a delivery once the last record is published: it may hold events for subscriptions, or free a queue.
+    /// Requests a delivery once the last record is published: it may hold events for subscriptions,
+    /// or free a queue.
     fn request_delivery(&self, state: &WriterState) {
         if state.models.events.subscriptions().len() > 0 {
             self.delivery_requests.request(state.writer.mark().position);
@@ -263,7 +272,8 @@ impl LoggedState {
         if self.read_only { Err(read_only()) } else { Ok(()) }
     }
 
-    /// Whether any topic compresses batches of producers in this process, as far as this process has applied the log.
+    /// Whether any topic compresses batches of producers in this process, as far as this process
+    /// has applied the log.
     pub(crate) fn any_topic_compresses(&self) -> bool {
         self.topic_flags.any_compresses.load(Ordering::Relaxed)
     }

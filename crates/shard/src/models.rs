@@ -20,40 +20,41 @@ pub struct Models {
 #[derive(Debug, Clone, Copy)]
 pub struct UnknownModel(pub ModelId);
 
-/// What every state of a database is made with.
+/// The inputs of every state of a database.
 #[derive(Debug, Clone)]
 pub struct Ground {
-    /// What hash tables over what users choose are seeded with: see [`seed_of`].
+    /// Seed of hash tables over values that users choose: see [`seed_of`].
     pub seed: u64,
-    /// What bounds the memory of graphs, for all states together; nothing does when it is absent.
+    /// Bounds the memory of graphs, for all states together. `None` sets no bound.
     pub graph_memory: Option<Arc<graph::Memory>>,
 }
 
-/// What the hash tables of a database are seeded with: drawn at random when it was created, and told to nobody who may put
-/// blocks.
+/// The seed of a database's hash tables. It comes from a number drawn at random when the database
+/// was created, and is shown to no client that can put blocks.
 pub fn seed_of(database: u128) -> u64 {
     (database ^ (database >> 64)) as u64
 }
 
 impl Models {
-    /// No state yet.
+    /// The state before the first record.
     pub fn new(ground: &Ground) -> Self {
         Models { graphs: graph::Graphs::new(ground.seed, ground.graph_memory.clone()), ..Models::default() }
     }
 
-    /// About how many bytes it takes to save the state, from counts alone.
+    /// Estimates the bytes of the saved state, from counts alone.
     pub(crate) fn weight(&self) -> u64 {
         let graphs = self.graphs.iter().map(|(_, graph)| 48 * graph.block_count() + 24 * graph.edge_count());
         let partitions: u64 = self.streams.topics().map(|topic| u64::from(topic.partitions)).sum();
         (64 * self.jobs.job_count() + graphs.sum::<usize>()) as u64 + 512 * partitions
     }
 
-    /// Takes an entry into the state of its model.
+    /// Applies an entry to the state of its model.
     pub fn apply(&mut self, entry: &Entry<'_>) -> Result<(), UnknownModel> {
         self.apply_noted(entry, &mut graph::Looked::default())
     }
 
-    /// The same, of the entries of a record that was just decided, with what the decision of graphs noted.
+    /// Applies an entry of a record that was just decided. `looked` holds the look-ups of the
+    /// decision of graphs.
     pub(crate) fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut graph::Looked) -> Result<(), UnknownModel> {
         match entry.kind.model {
             ModelId::STREAMS => self.streams.apply(entry),
@@ -65,7 +66,7 @@ impl Models {
         Ok(())
     }
 
-    /// Whether an entry still counts. One of a model that is not known does.
+    /// Whether an entry still counts. An entry of an unknown model does.
     pub(crate) fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
         match entry.kind.model {
             ModelId::STREAMS => self.streams.survives(entry, history_from),
@@ -83,21 +84,21 @@ impl Models {
         bytes
     }
 
-    /// Whether [`Models::save`] would write exactly these bytes. None of them are copied.
+    /// Whether [`Models::save`] would write exactly these bytes. Copies none of them.
     pub fn are_saved_as(&self, bytes: &[u8]) -> bool {
         let mut left = Some(bytes);
         self.save_in_parts(self.graphs_bytes(), &mut |part| left = left.and_then(|left| left.strip_prefix(part)));
         left.is_some_and(<[u8]>::is_empty)
     }
 
-    /// How many bytes [`Models::save`] writes of the graphs, and the whole of it.
+    /// The bytes that [`Models::save`] writes for graphs, and in all.
     pub(crate) fn saved_bytes(&self) -> (u64, u64) {
         let (graphs, mut bytes) = (self.graphs_bytes(), 0);
         self.save_others(&mut |part| bytes += part.len() as u64);
         (graphs, bytes + SECTION_BYTES + graphs)
     }
 
-    /// [`Models::save`], a part at a time, with as many bytes of the graphs as were counted.
+    /// Like [`Models::save`], a part at a time. `graphs` is the number of bytes of the graphs.
     pub(crate) fn save_in_parts(&self, graphs: u64, sink: &mut dyn FnMut(&[u8])) {
         self.save_others(sink);
         begin_section(ModelId::GRAPH, graphs, sink);
@@ -116,7 +117,7 @@ impl Models {
         section(&self.jobs, sink);
     }
 
-    /// Reads what [`Models::save`] wrote.
+    /// Reads the bytes that [`Models::save`] wrote.
     pub fn load(bytes: &[u8], ground: &Ground) -> Result<Self, CodecError> {
         let mut from = Decoder::new(bytes);
         let mut models = Models::new(ground);
@@ -141,7 +142,7 @@ impl Models {
     }
 }
 
-/// How many bytes stand before a section: its model, and how many bytes it has.
+/// Bytes before a section: its model, and its length.
 const SECTION_BYTES: u64 = 9;
 
 fn section<M: Model>(model: &M, sink: &mut dyn FnMut(&[u8])) {

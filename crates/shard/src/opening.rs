@@ -1,4 +1,5 @@
-//! Opening a shard: the log is recovered, the newest usable checkpoint is loaded, and the log after it is replayed.
+//! Opening a shard: the log is recovered, the newest usable checkpoint is loaded, and the log after
+//! it is replayed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::graph;
 use crate::models::{Ground, seed_of};
 
 /// A log with the state that follows from it.
-pub(crate) struct Restored {
+pub(crate) struct RestoredShard {
     pub(crate) log: Log,
     pub(crate) state: WriterState,
     pub(crate) checkpoints: Checkpoints,
@@ -26,7 +27,7 @@ pub(crate) fn restore(
     checkpoints: CheckpointSettings,
     components: Components,
     graph_memory: impl FnOnce() -> graph::Memory,
-) -> Result<Restored> {
+) -> Result<RestoredShard> {
     let opened = Log::open_with(directory, identity, log, components)?;
     let ground = Ground { seed: seed_of(identity.database), graph_memory: Some(Arc::new(graph_memory())) };
     let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground)? else {
@@ -42,5 +43,5 @@ pub(crate) fn restore(
     let replayed_bytes = replay(&mut base.models, base.position, last, &opened.writer.reader())?;
     let checkpoints = Checkpoints::new(checkpoints, ground, base.position, base.bytes, replayed_bytes);
     let state = WriterState::new(opened.writer, base.models);
-    Ok(Restored { log: opened.log, state, checkpoints, recovery: opened.recovery })
+    Ok(RestoredShard { log: opened.log, state, checkpoints, recovery: opened.recovery })
 }

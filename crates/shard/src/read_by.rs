@@ -1,4 +1,4 @@
-//! What a group has committed in: looked up in the state, and how much of it is unread, by the log alone.
+//! The virtual logs in which a group commits offsets, and how much of them the group has not read.
 
 use quire_log::Reader;
 use quire_model::Sequence;
@@ -8,23 +8,24 @@ use crate::events::{Events, StoreNumber};
 use crate::jobs::{Jobs, QueueLog};
 use crate::streams::{Partition, PartitionOffsets, Streams, TopicId};
 
-/// The bit that tells the numbers of queues from those of event stores, where a group commits in what is no topic
+/// The bit that distinguishes the numbers of queues from those of event stores. A group uses such a
+/// number to commit an offset outside of topics
 /// ([`TopicRef::Outside`](crate::streams::TopicRef::Outside)).
 pub const OUTSIDE_QUEUE: u32 = 1 << 30;
 
-/// See the module.
+/// A virtual log in which a group commits.
 #[derive(Debug)]
 pub enum ReadBy {
     /// A partition of a topic.
     Partition(Partition),
-    /// An event store, and the number behind its last event as the state has it.
+    /// An event store, and the number after its last event in the state.
     Store(StoreNumber, Sequence),
-    /// What happens to the jobs of a queue.
+    /// The life-cycle events of a queue.
     Queue(QueueLog),
 }
 
 impl ReadBy {
-    /// What a group has committed in under this id; `None` when it is gone.
+    /// The virtual log of an id under which a group commits; `None` if it was deleted.
     pub fn find(streams: &Streams, events: &Events, jobs: &Jobs, topic: TopicId, partition: u32) -> Option<Self> {
         match topic.as_outside() {
             None => streams.partition(topic, partition).ok().map(ReadBy::Partition),
@@ -39,8 +40,9 @@ impl ReadBy {
         }
     }
 
-    /// The first offset that is there, and the one that the next record gets. Of a store they may be told when what they were looked up in
-    /// is published.
+    /// The first offset of the virtual log, and the offset of its next record. For an event store
+    /// they rest on the state that they were found in: they may leave the database once it is
+    /// published.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -56,7 +58,7 @@ impl ReadBy {
     }
 }
 
-/// How many records there are to read from an offset on, between the first that is there and the next to come.
+/// Number of records between an offset and the next record, without deleted ones.
 pub fn unread(offset: Sequence, (start, next): (Sequence, Sequence)) -> u64 {
     next.get().saturating_sub(offset.max(start).get())
 }

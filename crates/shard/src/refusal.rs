@@ -1,4 +1,4 @@
-//! The refusal of a commit: the command that was refused, and why.
+//! The refusal of a commit: the refused command, and the reason.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use crate::{events, graph, jobs, streams};
 pub struct Refused {
     /// The index of the part that was refused, in the order of the parts.
     pub part: usize,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
 impl Refused {
-    /// The command whose keys are to be read before it can be decided: its topic came to be compacted since that was looked at, or comes to
-    /// be in this very commit.
+    /// The command whose record keys must be read before it can be decided. Its topic became
+    /// compacted after the producer looked the topic up, or becomes compacted in this commit.
     #[doc(hidden)]
     pub fn asks_for_keys(&self) -> Option<usize> {
         matches!(self.reason, Reason::Streams(streams::Refusal::UnreadKeys)).then_some(self.part)
     }
 }
 
-/// Why a part was refused.
+/// The reason of a refusal, by model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// By a topic.

@@ -24,10 +24,12 @@ pub struct Retention {
     pub history_ms: u64,
     /// The interval between two periodic compactions, in milliseconds.
     pub compact_interval_ms: u64,
-    /// Smallest percentage of a segment's bytes that no longer counts for the segment to be rewritten.
+    /// Smallest percentage of a segment's bytes that no longer counts for the segment to be
+    /// rewritten.
     pub compact_percent_min: u8,
     /// Largest number of keys of compacted topics in memory.
     pub compact_keys_max: usize,
-    /// Bytes of disk that the log may take, as far as topics can give up records; `None` for any number.
+    /// Bytes of disk that the log may take, as far as topics can give up records; `None` for any
+    /// number.
     pub log_bytes_max: Option<u64>,
 }

@@ -17,7 +17,7 @@ use crate::gauges::GaugeDuty;
 use crate::graph;
 use crate::logged_state::LoggedState;
 use crate::models::seed_of;
-use crate::opening::{self, Restored};
+use crate::opening::{self, RestoredShard};
 use crate::retention::LogBound;
 use crate::settings::ShardSettings;
 use crate::view::View;
@@ -35,12 +35,16 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Opens the shard in `directory`, and creates its log when there is none. `graph_memory` is called once the log is open.
+    /// Opens the shard in `directory`, and creates its log when there is none. `graph_memory` is
+    /// called once the log is open.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`](crate::ErrorKind::InUse), [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat),
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for settings,
-    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace) and [`ErrorKind::Io`](crate::ErrorKind::Io).
+    /// [`ErrorKind::InUse`](crate::ErrorKind::InUse),
+    /// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat),
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for settings,
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace) and
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io).
     pub fn open(
         directory: &Path,
         identity: Identity,
@@ -49,7 +53,7 @@ impl Shard {
         graph_memory: impl FnOnce() -> graph::Memory,
     ) -> Result<(Self, Recovery)> {
         let ShardSettings { log, checkpoints, retention, compress_bytes_min, read_only } = settings;
-        let Restored { log, state, checkpoints, recovery } =
+        let RestoredShard { log, state, checkpoints, recovery } =
             opening::restore(directory, identity, log, checkpoints, components, graph_memory)?;
         let compressor = Arc::new(Compressor::new(compress_bytes_min));
         let compaction = CompactionSettings {
@@ -87,12 +91,15 @@ impl Shard {
         &self.compressor
     }
 
-    /// Decides `commands` against everything appended so far, and appends and applies their effects: all or none. `now` is the time of
-    /// the commit. After an acceptance `replies` holds the replies; earlier ones are cleared in any case.
+    /// Decides `commands` against everything appended so far, and appends and applies their
+    /// effects: all or none. `now` is the time of the commit. After an acceptance `replies` holds
+    /// the replies; earlier ones are cleared in any case.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace),
-    /// [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly): nothing was done. [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge),
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace),
+    /// [`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly): nothing was done.
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the decision needs history that can't be read.
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     #[inline]
@@ -100,8 +107,8 @@ impl Shard {
         self.logged.commit(now, commands, replies)
     }
 
-    /// Like [`Shard::commit`], but returns `None`, having done nothing, if the decision could scan more than `steps_max` entries of the
-    /// history.
+    /// Like [`Shard::commit`], but returns `None`, having done nothing, if the decision could scan
+    /// more than `steps_max` entries of the history.
     ///
     /// # Errors
     /// As [`Shard::commit`].
@@ -115,8 +122,8 @@ impl Shard {
         self.logged.commit_if_brief(steps_max, now, commands, replies)
     }
 
-    /// Reads the state after the last commit. Returns the answer with the position that it rests on: the answer may leave the database
-    /// once that position is published.
+    /// Reads the state after the last commit. Returns the answer with the position that it rests
+    /// on: the answer may leave the database once that position is published.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -127,10 +134,11 @@ impl Shard {
         Ok((view.position, look(&view)))
     }
 
-    /// Reads the published log. The view's state of queues, graphs and groups may be ahead of it by commits that are not durable yet.
+    /// Reads the published log. The view's state of queues, graphs and groups may be ahead of it by
+    /// commits that are not durable yet.
     ///
-    /// Trims of event stores and graphs are part of that state, and a read must not leave out records that could come back. So it
-    /// waits until the last trim is published.
+    /// Trims of event stores and graphs are part of that state, and a read must not leave out
+    /// records that could come back. So it waits until the last trim is published.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -156,7 +164,8 @@ impl Shard {
         self.logged.catch_up()
     }
 
-    /// Waits until `position` is published by any process, at most for `timeout`. Returns whether it is published.
+    /// Waits until `position` is published by any process, at most for `timeout`. Returns whether
+    /// it is published.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -176,8 +185,9 @@ impl Shard {
     /// Rewrites every segment with anything that no longer counts.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace),
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io),
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn compact_whole(&self) -> Result<Compaction> {
         self.compaction.run_whole(&self.logged)
     }
@@ -195,7 +205,8 @@ impl Shard {
         self.logged.failures.all()
     }
 
-    /// Whether any topic compresses batches of producers in this process, as far as this process has applied the log.
+    /// Whether any topic compresses batches of producers in this process, as far as this process
+    /// has applied the log.
     pub fn any_topic_compresses(&self) -> bool {
         self.logged.any_topic_compresses()
     }
@@ -251,7 +262,8 @@ mod tests {
     use crate::jobs::{self, NewJob};
     use crate::testing;
 
-    /// Opens a shard, panics under the lock as a commit could, and returns the result of the next commit.
+    /// Opens a shard, panics under the lock as a commit could, and returns the result of the next
+    /// commit.
     fn after_a_panic(within: impl FnOnce(&mut WriterState)) -> Result<()> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let shard = testing::open(directory.path(), 50, Arc::new(SystemClock));

@@ -1,20 +1,21 @@
-//! The beginning of a block of Snappy, for who needs no more than that: a block may stand for very many bytes, and its decoder makes all
-//! of them.
+//! Decompression of the beginning of a Snappy block. A block may expand to very many bytes, and the
+//! library's decoder writes all of them.
 //!
 //! ```text
-//! length, a varint │ elements: tag, whose low 2 bits say what follows
-//!   0: literal bytes, their count less 1 in the tag, or from 60 on in the 1 to 4 bytes behind it
-//!   1, 2, 3: a copy of what came out before, so far back as the 1 (with 3 bits of the tag), 2 or 4 bytes behind it say
+//! length, a varint │ elements: tag, whose low 2 bits say the kind
+//!   0: literal bytes; their count less 1 is in the tag, or, from 60, in the next 1 to 4 bytes
+//!   1, 2, 3: a copy of earlier output; its distance is in the next 1 (with 3 bits of the tag),
+//!            2 or 4 bytes
 //! ```
 //!
 //! The format: <https://github.com/google/snappy/blob/main/format_description.txt>.
 
 use std::io;
 
-/// What a block decompresses to, up to so many bytes.
+/// Decompresses the first `bytes_max` bytes of a block.
 ///
 /// # Errors
-/// When it is cut off or was never one. What lies behind those bytes is not looked at.
+/// When the block is cut off or is no block. The bytes after the beginning are not read.
 pub(crate) fn beginning(block: &[u8], bytes_max: usize) -> io::Result<Vec<u8>> {
     let whole_bytes = snap::raw::decompress_len(block)?;
     if whole_bytes <= bytes_max {
@@ -34,7 +35,7 @@ struct Elements<'b> {
 }
 
 impl Elements<'_> {
-    /// Carries out an element, as far as there are to be so many bytes.
+    /// Appends the output of the next element, up to `bytes_max` bytes in all.
     fn next(&mut self, bytes_max: usize) -> Option<()> {
         let tag = self.number(1)?;
         let (count, back) = match tag & 3 {
@@ -53,14 +54,14 @@ impl Elements<'_> {
             _ => (1 + (tag >> 2), self.number(4)?),
         };
         let from = self.out.len().checked_sub(back).filter(|_| back > 0)?;
-        // What is copied may overlap what the copy makes.
+        // The source of a copy may overlap its output.
         for at in from..from + count.min(bytes_max - self.out.len()) {
             self.out.push(self.out[at]);
         }
         Some(())
     }
 
-    /// A number of so many bytes, the least significant first.
+    /// Reads a number of `bytes` bytes, the least significant first.
     fn number(&mut self, bytes: usize) -> Option<usize> {
         let (number, rest) = self.rest.split_at_checked(bytes)?;
         self.rest = rest;
@@ -72,7 +73,7 @@ impl Elements<'_> {
 mod tests {
     use super::*;
 
-    /// Bytes in which some come again, near and far.
+    /// Random bytes with repetitions, near and far.
     fn some(random: &mut fastrand::Rng) -> Vec<u8> {
         let mut bytes = Vec::new();
         while bytes.len() < random.usize(1..200_000) {
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_is_that_of_the_whole_and_garbage_is_an_error() {
+    fn the_beginning_equals_that_of_the_whole_block_and_garbage_is_an_error() {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..200 {
             let whole = some(&mut random);

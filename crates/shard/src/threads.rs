@@ -9,8 +9,8 @@ use crate::duties::DutyRunner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::shard::Shard;
 
-/// The background threads of a shard. Dropping it, with the last handle, ends the threads and closes the shard: it is synced and a
-/// checkpoint is saved.
+/// The background threads of a shard. Dropping it, with the last handle, ends the threads and
+/// closes the shard: it is synced and a checkpoint is saved.
 #[derive(Debug)]
 pub struct Threads {
     shard: Arc<Shard>,
@@ -46,7 +46,8 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.shard.stop_duties();
         let own = std::thread::current().id();
-        // Code that such a thread woke may have dropped the last handle on that thread. The thread then ends by itself.
+        // Code that such a thread woke may have dropped the last handle on that thread. The thread
+        // then ends by itself.
         for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != own) {
             // A thread that panicked has already printed the panic.
             let _ = handle.join();

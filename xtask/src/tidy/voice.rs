@@ -45,6 +45,7 @@ const NOT_YET: &[&str] = &[
     "crates/mapped",
     "crates/model",
     "crates/quire",
+    "crates/shard",
     "crates/sim",
     "crates/streams",
     "crates/threads",

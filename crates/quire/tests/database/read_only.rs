@@ -120,7 +120,7 @@ fn nothing_is_written() {
     commit(&place.open(Durability::Os), 0);
     look(&place, Durability::Os, |database| {
         let before = everything(database);
-        let kind = |error: quire::Error| (error.kind(), error.to_string().contains("read only"));
+        let kind = |error: quire::Error| (error.kind(), error.to_string().contains("read-only"));
         let refused = (ErrorKind::ReadOnly, true);
         assert_eq!(
             kind(database.commit(&Commit::new().produce("topic", Message::new("2"))).expect_err("refused")),

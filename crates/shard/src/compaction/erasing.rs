@@ -1,10 +1,13 @@
-//! Erasure of forgotten events: the next compaction that reaches their bytes rewrites the segment, however few they are.
+//! Erasure of forgotten events: the next compaction that reaches their bytes rewrites the segment,
+//! however few they are.
 //!
 //! ```text
-//! a commit forgets a tag ─▶ ForgottenTags::note ─▶ mark, before a compaction is planned ─▶ segments with such an event are rewritten
+//! a commit forgets a tag ─▶ ForgottenTags::note ─▶ mark, before a compaction is planned
+//!                                               ─▶ segments with such an event are rewritten
 //! ```
-//! The indexes of the segments say where such events are; a tag without any is dropped from the list. No file holds the list: a
-//! process that opens the shard searches once for every tag that its stores ever forgot.
+//! The indexes of the segments say where such events are; a tag without any is dropped from the
+//! list. No file holds the list: a process that opens the shard searches once for every tag that
+//! its stores ever forgot.
 
 use quire_log::Share;
 use quire_model::{Entry, Place};
@@ -82,8 +85,9 @@ pub(super) fn mark(shard: &LoggedState, shares: &mut [Share]) -> Result<()> {
     Ok(())
 }
 
-/// Marks the segments with events of a forgotten tag that can be rewritten now. Returns whether the tag stays on the list: the log
-/// holds such an event, or the search failed, or the shard is closing.
+/// Marks the segments with events of a forgotten tag that can be rewritten now. Returns whether the
+/// tag stays on the list: the log holds such an event, or the search failed, or the shard is
+/// closing.
 fn mark_tag(shard: &LoggedState, store: &Forgotten, tag: &ForgottenTag, shares: &mut [Share]) -> bool {
     if shard.schedule.is_stopping() {
         return true;

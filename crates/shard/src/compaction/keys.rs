@@ -1,7 +1,9 @@
-//! Scans of topics that are compacted by key: which partitions are due, and what survives of their batches.
+//! Scans of topics that are compacted by key: which partitions are due, and what survives of their
+//! batches.
 //!
-//! A partition is due once as many bytes were written to it as it holds, so the cost of scans is in proportion to the bytes written.
-//! It is also due when records without a value may be removed. No file holds any of this: a process that opens the shard scans once.
+//! A partition is due once as many bytes were written to it as it holds, so the cost of scans is in
+//! proportion to the bytes written. It is also due when records without a value may be removed. No
+//! file holds any of this: a process that opens the shard scans once.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +19,8 @@ use crate::compression::opened;
 use crate::compressor::Compressor;
 use crate::error::Error;
 
-/// Default of the largest number of keys in memory, of all partitions together: they take at most 52 MiB.
+/// Default of the largest number of keys in memory, of all partitions together: they take at most
+/// 52 MiB.
 pub const KEYS_MAX: usize = (1 << 21) / 8 * 7;
 
 /// A partition of a topic.
@@ -30,7 +33,8 @@ pub(crate) struct KeyScans {
     seed: u64,
     keys_max: usize,
     partitions: Mutex<BTreeMap<PartitionKey, PartitionScan>>,
-    /// Held during a scan and the compaction that follows: shares of keys and the memory for keys belong to one compaction.
+    /// Held during a scan and the compaction that follows: shares of keys and the memory for keys
+    /// belong to one compaction.
     turn: Mutex<()>,
 }
 
@@ -57,7 +61,7 @@ struct PartitionScan {
 
 /// Result of a scan of all due partitions.
 #[derive(Debug)]
-pub(super) struct Scanned {
+pub(super) struct KeyScanResult {
     pub(super) keys: NewestKeys,
     /// Deletions of the records beyond the limits of their topics.
     pub(super) beyond_limits: Vec<Command<'static>>,
@@ -113,8 +117,9 @@ impl KeyScans {
         compacted.iter().any(|compacted| is_due(partitions.get(&key_of(compacted)), compacted, end, now))
     }
 
-    /// Scans the due partitions for their newest keys, while memory for keys is left. The log can be compacted up to `end`.
-    pub(super) fn scan(&self, log: &Log, compacted: &[Compacted], end: Position, now: Timestamp) -> Scanned {
+    /// Scans the due partitions for their newest keys, while memory for keys is left. The log can
+    /// be compacted up to `end`.
+    pub(super) fn scan(&self, log: &Log, compacted: &[Compacted], end: Position, now: Timestamp) -> KeyScanResult {
         let mut partitions = self.lock();
         let existing: BTreeSet<PartitionKey> = compacted.iter().map(key_of).collect();
         partitions.retain(|key, _| existing.contains(key));
@@ -126,7 +131,7 @@ impl KeyScans {
         due.sort_by_key(|compacted| partitions.get(&key_of(compacted)).map(|scan| scan.number));
         let mut next_number = partitions.values().map(|scan| scan.number + 1).max().unwrap_or(0);
         let keys = NewestKeys { seed: self.seed, partitions: BTreeMap::new(), changed: BTreeSet::new() };
-        let mut scanned = Scanned { keys, beyond_limits: Vec::new(), failed: None };
+        let mut scanned = KeyScanResult { keys, beyond_limits: Vec::new(), failed: None };
         let mut keys_left = self.keys_max;
         for compacted in due {
             if keys_left == 0 {
@@ -138,7 +143,8 @@ impl KeyScans {
             let scope = Scope { end, keys_max: keys_left, turn: share, now };
             let hash = |key: &[u8]| hash(self.seed, key);
             let open = &mut |batch: &Batch<'_>| opened(batch).ok().map(Cow::into_owned);
-            // One reader for each partition, so that only one partition's packed segments are unpacked at a time.
+            // One reader for each partition, so that only one partition's packed segments are
+            // unpacked at a time.
             let look = match compacted.look(&log.reader(), scope, open, &hash) {
                 Ok(look) => look,
                 Err(error) => {
@@ -172,7 +178,8 @@ impl KeyScans {
         scanned
     }
 
-    /// Notes that the compaction by these keys was not carried out, or only in part: each share is scanned again.
+    /// Notes that the compaction by these keys was not carried out, or only in part: each share is
+    /// scanned again.
     pub(super) fn not_done(&self, keys: &NewestKeys) {
         let mut partitions = self.lock();
         for key in keys.partitions.keys() {
@@ -182,8 +189,8 @@ impl KeyScans {
         }
     }
 
-    /// Notes that the compaction by these keys was carried out. A record without a value may now be the only one of its key: the
-    /// partition is scanned again to date the record's removal.
+    /// Notes that the compaction by these keys was carried out. A record without a value may now be
+    /// the only one of its key: the partition is scanned again to date the record's removal.
     pub(super) fn done(&self, keys: &NewestKeys) {
         let mut partitions = self.lock();
         let deleting = |key: &&PartitionKey| keys.partitions.get(key).is_some_and(|(newest, _)| newest.has_deletions());
@@ -217,7 +224,8 @@ fn is_due(scan: Option<&PartitionScan>, compacted: &Compacted, end: Position, no
     is_dirty || scan.shares_left > 0 || scan.horizon_ms.is_some_and(|horizon| horizon <= now_ms)
 }
 
-/// The number of shares of a partition's keys, and of those still to be scanned, after a scan that divided them into `shares`.
+/// The number of shares of a partition's keys, and of those still to be scanned, after a scan that
+/// divided them into `shares`.
 fn shares_after(before: Option<PartitionScan>, shares: u64) -> (u64, u64) {
     let (all, left) = match before {
         // A share that is too large is divided further, and the rest of it is scanned later, too.
@@ -253,7 +261,8 @@ impl NewestKeys {
         }
     }
 
-    /// Replaces the answers for batches of these partitions that survive so far by what survives of each batch.
+    /// Replaces the answers for batches of these partitions that survive so far by what survives of
+    /// each batch.
     pub(super) fn leave(&mut self, entries: &[Entry<'_>], answers: &mut [Survival], purpose: Purpose<'_>) {
         if self.partitions.is_empty() {
             return;
@@ -289,7 +298,8 @@ fn left(newest: &Newest, terms: Terms, seed: u64, stored: &Stored<'_>, purpose: 
     }
 }
 
-/// Estimates the bytes that will survive: the share of the records that stay, compressed as well as the batch was.
+/// Estimates the bytes that will survive: the share of the records that stay, compressed as well as
+/// the batch was.
 fn planned(batch: &Batch<'_>, opened_bytes: usize, remains: Remains) -> Survival {
     let Remains { mut bytes, records, waiting } = remains;
     if waiting == records {
@@ -361,7 +371,8 @@ mod tests {
         testing::produce(&shard, "t", Some(b"gone"), None);
         testing::produce(&shard, "t", Some(b"last"), Some(b"stays"));
         fill(&shard);
-        // Everything that no longer counts is removed; the record without a value gets its removal time.
+        // Everything that no longer counts is removed; the record without a value gets its removal
+        // time.
         shard.compact_whole().expect("compacted");
         let compact_in_time = |after_ms: u64| {
             clock.set(Timestamp::from_millis(1_000_000 + after_ms));

@@ -1,8 +1,10 @@
-//! Compaction: sealed segments are rewritten without records that no longer count, which frees disk space.
+//! Compaction: sealed segments are rewritten without records that no longer count, which frees disk
+//! space.
 //!
 //! ```text
 //! compacted topics: scan due partitions ─▶ the newest record of each key (keys.rs)
-//! each segment, by samples ─▶ CompactionPlan ─▶ each run, entry by entry: models, graph histories and keys say what survives
+//! each segment, by samples ─▶ CompactionPlan ─▶ each run, entry by entry: models, graph histories
+//!                                               and keys say what survives
 //! ```
 //! Commits continue meanwhile. They wait only while the models judge a batch of entries.
 
@@ -24,9 +26,10 @@ use crate::logged_state::LoggedState;
 pub(crate) use erasing::ForgottenTags;
 pub use keys::KEYS_MAX;
 use keys::{KeyScans, NewestKeys, Purpose};
-use rewriting::{Extent, Rewriting};
+use rewriting::{Extent, RunRewriter};
 
-/// Entries of each segment that a periodic compaction samples: enough to tell a half from a quarter.
+/// Entries of each segment that a periodic compaction samples: enough to distinguish a half from a
+/// quarter.
 const SAMPLES: u32 = 64;
 
 /// Smallest percentage of a segment that is worth rewriting while the log exceeds its bound.
@@ -39,7 +42,8 @@ pub(crate) struct CompactionSettings {
     pub(crate) history_ms: u64,
     /// The interval between two periodic compactions.
     pub(crate) interval_ms: u64,
-    /// Smallest percentage of a segment's bytes that no longer counts for the segment to be rewritten.
+    /// Smallest percentage of a segment's bytes that no longer counts for the segment to be
+    /// rewritten.
     pub(crate) percent_min: u8,
     /// Largest number of keys of compacted topics in memory.
     pub(crate) keys_max: usize,
@@ -67,7 +71,7 @@ impl Thoroughness {
     const FULL: Self = Thoroughness { samples_max: u32::MAX, percent_min: 0 };
 }
 
-/// What one compaction goes by, so that it ends although commits continue.
+/// The bounds of one compaction. They are fixed, so that it ends although commits continue.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
     now: Timestamp,
@@ -87,7 +91,8 @@ impl CompactionDuty {
         shard.schedule.compact_at(Timestamp::from_micros(now_micros.saturating_add(interval_micros)));
     }
 
-    /// Rewrites the segments of which enough no longer counts. Does nothing while another thread compacts.
+    /// Rewrites the segments of which enough no longer counts. Does nothing while another thread
+    /// compacts.
     pub(crate) fn run(&self, shard: &LoggedState) -> Result<()> {
         let Some(_turn) = self.scans.try_turn() else { return Ok(()) };
         let mut percent_min = self.settings.percent_min;
@@ -104,8 +109,9 @@ impl CompactionDuty {
 
     /// Rewrites every segment with anything that no longer counts as of now.
     ///
-    /// Where there are more keys than fit in memory, it compacts one share of the keys after another. Where records went,
-    /// records without a value may now be the only ones of their key, so it compacts once more to date their removal.
+    /// Where there are more keys than fit in memory, it compacts one share of the keys after
+    /// another. Where records went, records without a value may now be the only ones of their key,
+    /// so it compacts once more to date their removal.
     pub(crate) fn run_whole(&self, shard: &LoggedState) -> Result<Compaction> {
         let _turn = self.scans.turn();
         // Later records are left to the next compaction, so this one ends.
@@ -129,7 +135,8 @@ impl CompactionDuty {
     /// Answers the compaction of another process. Returns whether there was one to answer.
     pub(crate) fn attend(&self, shard: &LoggedState) -> Result<bool> {
         let Some(round) = shard.log.round_to_attend() else { return Ok(false) };
-        // Entries that the new segments lack did not count in the other process's state; this state must have come as far.
+        // Entries that the new segments lack did not count in the other process's state; this state
+        // must have come as far.
         shard.catch_up()?;
         shard.log.attend(round)?;
         shard.write()?.writer.refresh();
@@ -153,7 +160,8 @@ impl CompactionDuty {
         failed.map_or(Ok(done), Err)
     }
 
-    /// Rewrites the segments that are worth it, as far as other processes let it. Damage is reported in `failed`.
+    /// Rewrites the segments that are worth it, as far as other processes let it. Damage is
+    /// reported in `failed`.
     ///
     /// The log asks which entries survive while no other thread or process seals or compacts.
     fn rewrite(
@@ -183,7 +191,7 @@ impl CompactionDuty {
             shard.write()?.writer.refresh();
             Ok(!shard.schedule.is_stopping())
         };
-        Rewriting {
+        RunRewriter {
             compactor: &mut compactor,
             shares: &shares,
             survives: &mut survives,
@@ -198,7 +206,8 @@ impl CompactionDuty {
     }
 }
 
-/// Says what survives of entries: the models judge first, by their state as it is now, then graph histories, then the keys.
+/// Says what survives of entries: the models judge first, by their state as it is now, then graph
+/// histories, then the keys.
 fn survives<'s>(
     shard: &'s LoggedState,
     keys: &'s mut NewestKeys,

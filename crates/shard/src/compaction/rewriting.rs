@@ -11,14 +11,15 @@ const NO_SPACE_MAX: u32 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Extent {
     Whole,
-    /// The rest is left to the next compaction. `unanswered` processes have not released the segments to be removed.
+    /// The rest is left to the next compaction. `unanswered` processes have not released the
+    /// segments to be removed.
     Part {
         unanswered: Vec<u32>,
     },
 }
 
 /// The parts that rewrite runs.
-pub(super) struct Rewriting<'r, 'l> {
+pub(super) struct RunRewriter<'r, 'l> {
     pub(super) compactor: &'r mut Compactor<'l>,
     pub(super) shares: &'r [Share],
     pub(super) survives: &'r mut Survives<'r>,
@@ -26,9 +27,10 @@ pub(super) struct Rewriting<'r, 'l> {
     pub(super) release_and_continue: &'r mut dyn FnMut() -> Result<bool>,
 }
 
-impl Rewriting<'_, '_> {
-    /// Rewrites runs as far as other processes let it. A run that is damaged, or that the disk has no space for, does not keep
-    /// the others from being rewritten: another run may free space. The first such problem is reported in `failed`.
+impl RunRewriter<'_, '_> {
+    /// Rewrites runs as far as other processes let it. A run that is damaged, or that the disk has
+    /// no space for, does not keep the others from being rewritten: another run may free space. The
+    /// first such problem is reported in `failed`.
     pub(super) fn rewrite_all(&mut self, runs: &[Run], failed: &mut Option<Error>) -> Result<(Compaction, Extent)> {
         let (mut done, mut runs, mut no_space) = (Compaction::default(), runs, 0);
         while !runs.is_empty() {

@@ -1,8 +1,10 @@
-//! Delivery: each event that matches a named subscription becomes a job of the queue of the same name.
+//! Delivery: each event that matches a named subscription becomes a job of the queue of the same
+//! name.
 //!
-//! A subscription is a query and a position. Leases, attempts, dead letters and limits are those of queues. One thread reads after
-//! each position. One commit enqueues a job for each match and moves the position. So each match becomes exactly one job, in the order
-//! of the events, also when other processes deliver or a process dies. No writer waits for a delivery. A delivery stops while its
+//! A subscription is a query and a position. Leases, attempts, dead letters and limits are those of
+//! queues. One thread reads after each position. One commit enqueues a job for each match and moves
+//! the position. So each match becomes exactly one job, in the order of the events, also when other
+//! processes deliver or a process dies. No writer waits for a delivery. A delivery stops while its
 //! queue has many jobs, so a slow subscriber has a queue of limited length.
 
 mod event_ref;
@@ -122,7 +124,8 @@ impl DeliveryDuty {
         let mut bytes_left = shard.log.settings().record_bytes_max / 2;
         while matched.len() < matches_max && bytes_left > 0 {
             let Some(event) = reading.next().transpose()? else {
-                // A trim that is not published yet may end beyond events that are not published either: those come later.
+                // A trim that is not published yet may end beyond events that are not published
+                // either: those come later.
                 let last = to.unwrap_or(after);
                 to = Some(if is_published { reading.head().max(last) } else { last });
                 break;
@@ -147,7 +150,8 @@ impl DeliveryDuty {
         enqueue_and_move(shard, name, &subscription, &matched, to)
     }
 
-    /// Plans the next read for a subscription. Returns `None` if no event follows its position, or its queue takes no job.
+    /// Plans the next read for a subscription. Returns `None` if no event follows its position, or
+    /// its queue takes no job.
     fn plan(&self, state: &WriterState, shard: &LoggedState, name: &str) -> Option<DeliveryRead> {
         let (events, jobs) = (&state.models.events, &state.models.jobs);
         let subscription = events.subscription(name)?;
@@ -179,7 +183,8 @@ impl DeliveryDuty {
     }
 }
 
-/// Enqueues a job for each match, and moves the subscription past them. Returns whether there may be more to deliver.
+/// Enqueues a job for each match, and moves the subscription past them. Returns whether there may
+/// be more to deliver.
 fn enqueue_and_move(
     shard: &LoggedState,
     name: &str,

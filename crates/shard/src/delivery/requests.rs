@@ -11,12 +11,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct DeliveryRequests {
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingDelivery>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingDelivery {
     /// There may be events to deliver once this position is published.
     requested: Option<Position>,
     stop: bool,
@@ -44,7 +44,7 @@ impl DeliveryRequests {
 
     /// Waits for a request. Returns `None` when the shard is closing.
     pub(super) fn next(&self) -> Option<Position> {
-        let is_idle = |pending: &mut Pending| pending.requested.is_none() && !pending.stop;
+        let is_idle = |pending: &mut PendingDelivery| pending.requested.is_none() && !pending.stop;
         let waited = self.changed.wait_while(self.lock(), is_idle);
         let mut pending = waited.unwrap_or_else(PoisonError::into_inner);
         if pending.stop { None } else { pending.requested.take() }
@@ -56,7 +56,7 @@ impl DeliveryRequests {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pending> {
+    fn lock(&self) -> MutexGuard<'_, PendingDelivery> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

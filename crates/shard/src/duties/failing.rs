@@ -8,7 +8,8 @@ use quire_model::Timestamp;
 use crate::duties::Duty;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A duty that failed when it last ran. It is retried. Until it succeeds its effect is missing: disk space is not freed, for example.
+/// A duty that failed when it last ran. It is retried. Until it succeeds its effect is missing:
+/// disk space is not freed, for example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failing {
     /// The duty.
@@ -41,7 +42,8 @@ impl Failures {
         done
     }
 
-    /// Notes that a commit failed for lack of disk space, so that operators see it, not only the client.
+    /// Notes that a commit failed for lack of disk space, so that operators see it, not only the
+    /// client.
     #[cold]
     pub(crate) fn add_no_space(&self, now: Timestamp, error: &Error) {
         self.lacks_space.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The duties of a shard: what runs in the background, when it is due, which thread runs it, and which duties fail.
+//! The duties of a shard: what runs in the background, when it is due, which thread runs it, and
+//! which duties fail.
 
 mod failing;
 mod runner;
@@ -9,12 +10,13 @@ use std::fmt;
 pub use failing::Failing;
 pub(crate) use failing::Failures;
 pub(crate) use runner::DutyRunner;
-pub(crate) use schedule::{Due, Schedule};
+pub(crate) use schedule::{DueDuty, Schedule};
 
 /// A task that a database runs in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duty {
-    /// Sync requested commits; with [`Durability::Os`](quire_log::Durability::Os) every commit since the last sync.
+    /// Sync requested commits; with [`Durability::Os`](quire_log::Durability::Os) every commit
+    /// since the last sync.
     Sync,
     /// Prepare the next segment of the log.
     Prepare,
@@ -24,13 +26,15 @@ pub enum Duty {
     Checkpoint,
     /// Apply the passing of time to the queues: jobs whose delay or lease ended.
     Tick,
-    /// Answer the compaction of another process; when due, rewrite segments of which enough no longer counts.
+    /// Answer the compaction of another process; when due, rewrite segments of which enough no
+    /// longer counts.
     Compact,
     /// Trim what topics, event stores and graphs no longer keep, when due.
     Retain,
     /// Enqueue a job for each event that matches a named subscription.
     Deliver,
-    /// Write the lags of consumer groups to the statistics page, at most once a second, and only after new commits.
+    /// Write the lags of consumer groups to the statistics page, at most once a second, and only
+    /// after new commits.
     Gauge,
 }
 

@@ -5,7 +5,7 @@ use quire_log::{Clock, Heard};
 use crate::compaction::CompactionDuty;
 use crate::decide::Commands;
 use crate::delivery::DeliveryDuty;
-use crate::duties::{Due, Duty};
+use crate::duties::{DueDuty, Duty};
 use crate::error::{ErrorKind, Result};
 use crate::gauges::GaugeDuty;
 use crate::logged_state::LoggedState;
@@ -33,25 +33,25 @@ impl DutyRunner<'_> {
         self.run(|| self.shard.schedule.next_long(|| log.clock().now(), || self.gauges.are_current(self.shard)));
     }
 
-    fn run(self, next: impl Fn() -> Due) {
+    fn run(self, next: impl Fn() -> DueDuty) {
         let shard = self.shard;
         loop {
             let done = match next() {
-                Due::Stop => return,
-                Due::Checkpoint => self.note(Duty::Checkpoint, self.for_all(LoggedState::checkpoint)).map(drop),
+                DueDuty::Stop => return,
+                DueDuty::Checkpoint => self.note(Duty::Checkpoint, self.for_all(LoggedState::checkpoint)).map(drop),
                 // The next read or commit reports a failure.
-                Due::Follow => shard.catch_up(),
-                Due::Tick => self.note(Duty::Tick, self.tick()),
-                Due::Compact => {
+                DueDuty::Follow => shard.catch_up(),
+                DueDuty::Tick => self.note(Duty::Tick, self.tick()),
+                DueDuty::Compact => {
                     self.compaction.schedule(shard);
                     self.note(Duty::Compact, self.for_all(|shard| self.compaction.run(shard))).map(drop)
                 }
-                Due::Retain => {
+                DueDuty::Retain => {
                     retention::schedule(shard);
                     self.note(Duty::Retain, self.for_all(retention::run)).map(drop)
                 }
                 // Unreadable records do not delay the other duties.
-                Due::Gauge => match self.note(Duty::Gauge, self.gauges.run(shard)) {
+                DueDuty::Gauge => match self.note(Duty::Gauge, self.gauges.run(shard)) {
                     Err(error) if error.kind() == ErrorKind::Failed => Err(error),
                     _ => Ok(()),
                 },
@@ -80,7 +80,8 @@ impl DutyRunner<'_> {
                     company = !company;
                     self.shard.schedule.recheck();
                 }
-                // The other process keeps segments that this one has not released. Reads report damage.
+                // The other process keeps segments that this one has not released. Reads report
+                // damage.
                 Heard::Compaction => drop(self.compaction.attend(self.shard)),
                 Heard::Stop => return,
             }
@@ -101,19 +102,21 @@ impl DutyRunner<'_> {
             Duty::Sync => Ok(shard.log.carry_out(quire_log::Duty::Sync)?),
             Duty::Prepare => Ok(shard.log.carry_out(quire_log::Duty::Prepare)?),
             Duty::Seal => Ok(shard.log.carry_out(quire_log::Duty::Seal)?),
-            Duty::Checkpoint if is_due(Due::Checkpoint) => self.note(duty, shard.checkpoint()).map(|()| true),
-            Duty::Tick if is_due(Due::Tick) => self.note(duty, self.tick()).map(|()| true),
+            Duty::Checkpoint if is_due(DueDuty::Checkpoint) => self.note(duty, shard.checkpoint()).map(|()| true),
+            Duty::Tick if is_due(DueDuty::Tick) => self.note(duty, self.tick()).map(|()| true),
             Duty::Compact if self.compaction.attend(shard)? => Ok(true),
-            Duty::Compact if is_due(Due::Compact) => {
+            Duty::Compact if is_due(DueDuty::Compact) => {
                 self.compaction.schedule(shard);
                 Ok(self.note(duty, self.for_all(|shard| self.compaction.run(shard)))?.is_some())
             }
-            Duty::Retain if is_due(Due::Retain) => {
+            Duty::Retain if is_due(DueDuty::Retain) => {
                 retention::schedule(shard);
                 self.note(duty, retention::run(shard))
             }
             Duty::Deliver if shard.delivery_requests.take().is_some() => self.note(duty, self.delivery.run(shard)),
-            Duty::Gauge if self.gauges.are_due(shard)? && is_due(Due::Gauge) => self.note(duty, self.gauges.run(shard)),
+            Duty::Gauge if self.gauges.are_due(shard)? && is_due(DueDuty::Gauge) => {
+                self.note(duty, self.gauges.run(shard))
+            }
             Duty::Checkpoint | Duty::Tick | Duty::Compact | Duty::Retain | Duty::Deliver | Duty::Gauge => Ok(false),
         }
     }
@@ -124,7 +127,8 @@ impl DutyRunner<'_> {
         self.shard.commit_in_background(self.shard.log.clock().now(), &commands).map(drop)
     }
 
-    /// Carries out a duty that one of the processes with the shard open carries out for all, if it is this one.
+    /// Carries out a duty that one of the processes with the shard open carries out for all, if it
+    /// is this one.
     fn for_all<T>(self, duty: impl FnOnce(&LoggedState) -> Result<T>) -> Result<Option<T>> {
         if self.shard.log.takes_duties()? { duty(self.shard).map(Some) } else { Ok(None) }
     }

@@ -1,17 +1,19 @@
 //! The schedule: which duty is due, and what the threads that carry duties out sleep for.
 //!
-//! One thread carries out prompt duties: the passing of time in the queues, and following other processes. Another carries out long
-//! duties, such as checkpoints, so that no job waits for them. The threads sleep until a duty is requested or due. Time is the
-//! database's clock, which may be set: a thread wakes at least once a second while anything is scheduled, and so notices a step of the
-//! clock. It also notices published records that the gauges lack, so no commit wakes a thread for gauges. A shard without threads
-//! asks [`Schedule::take`].
+//! One thread carries out prompt duties: the passing of time in the queues, and following other
+//! processes. Another carries out long duties, such as checkpoints, so that no job waits for them.
+//! The threads sleep until a duty is requested or due. Time is the database's clock, which may be
+//! set: a thread wakes at least once a second while anything is scheduled, and so notices a step of
+//! the clock. It also notices published records that the gauges lack, so no commit wakes a thread
+//! for gauges. A shard without threads asks [`Schedule::take`].
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quire_model::Timestamp;
 
-/// Longest sleep while anything is scheduled, because the clock may step. Also how far an idle process falls behind others.
+/// Longest sleep while anything is scheduled, because the clock may step. Also how far an idle
+/// process falls behind others.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// The pause after a failure, such as a full disk.
@@ -22,7 +24,7 @@ const GAUGE_INTERVAL_MICROS: u64 = 1_000_000;
 
 /// A duty that is due for a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum DueDuty {
     /// Save the models' state.
     Checkpoint,
     /// Apply the passing of time to the queues.
@@ -42,12 +44,12 @@ pub(crate) enum Due {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingDuties>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingDuties {
     checkpoint: bool,
     /// Next time at which a job's state changes by itself.
     job_due: Option<Timestamp>,
@@ -55,9 +57,11 @@ struct Pending {
     compact: Option<Timestamp>,
     /// Next time to trim.
     retain: Option<Timestamp>,
-    /// Gauges are not written before this time. No thread is woken for them: it checks for published records when it wakes.
+    /// Gauges are not written before this time. No thread is woken for them: it checks for
+    /// published records when it wakes.
     gauge_from: Timestamp,
-    /// Until when the thread of prompt duties sleeps at most. `None` while it is awake: it then checks `job_due` before it sleeps.
+    /// Until when the thread of prompt duties sleeps at most. `None` while it is awake: it then
+    /// checks `job_due` before it sleeps.
     sleeps_until: Option<Timestamp>,
     stop: bool,
 }
@@ -107,17 +111,17 @@ impl Schedule {
     }
 
     /// Whether a duty is due at `now`. It is then no longer due.
-    pub(crate) fn take(&self, duty: Due, now: Timestamp) -> bool {
+    pub(crate) fn take(&self, duty: DueDuty, now: Timestamp) -> bool {
         let mut pending = self.lock();
         match duty {
-            Due::Checkpoint => std::mem::take(&mut pending.checkpoint),
+            DueDuty::Checkpoint => std::mem::take(&mut pending.checkpoint),
             // Stays due until the tick's commit sets the next time.
-            Due::Tick => pending.job_due.is_some_and(|due| due <= now),
-            Due::Compact => pending.compact.take_if(|time| *time <= now).is_some(),
-            Due::Follow => true,
-            Due::Retain => pending.retain.take_if(|time| *time <= now).is_some(),
-            Due::Gauge => pending.take_gauge(now),
-            Due::Stop => pending.stop,
+            DueDuty::Tick => pending.job_due.is_some_and(|due| due <= now),
+            DueDuty::Compact => pending.compact.take_if(|time| *time <= now).is_some(),
+            DueDuty::Follow => true,
+            DueDuty::Retain => pending.retain.take_if(|time| *time <= now).is_some(),
+            DueDuty::Gauge => pending.take_gauge(now),
+            DueDuty::Stop => pending.stop,
         }
     }
 
@@ -127,18 +131,19 @@ impl Schedule {
         self.changed.notify_all();
     }
 
-    /// Waits for the next prompt duty. `now` reads the clock, and `has_company` returns whether other processes have the log open.
-    pub(crate) fn next_prompt(&self, now: impl Fn() -> Timestamp, has_company: impl Fn() -> bool) -> Due {
+    /// Waits for the next prompt duty. `now` reads the clock, and `has_company` returns whether
+    /// other processes have the log open.
+    pub(crate) fn next_prompt(&self, now: impl Fn() -> Timestamp, has_company: impl Fn() -> bool) -> DueDuty {
         let mut pending = self.lock();
         loop {
             if pending.stop {
-                return Due::Stop;
+                return DueDuty::Stop;
             }
             let time = now();
             let due = pending.job_due.map(|due| until(due, time));
             if due == Some(Duration::ZERO) {
                 // The tick's commit sets the next time.
-                return Due::Tick;
+                return DueDuty::Tick;
             }
             let company = has_company();
             if due.is_none() && !company {
@@ -153,30 +158,31 @@ impl Schedule {
             pending = guard;
             pending.sleeps_until = None;
             if company && waited.timed_out() && wait == SLEEP_MAX {
-                return Due::Follow;
+                return DueDuty::Follow;
             }
         }
     }
 
-    /// Waits for the next long duty. `now` reads the clock, and `is_gauged` returns whether the gauges cover the published log.
-    pub(crate) fn next_long(&self, now: impl Fn() -> Timestamp, is_gauged: impl Fn() -> bool) -> Due {
+    /// Waits for the next long duty. `now` reads the clock, and `is_gauged` returns whether the
+    /// gauges cover the published log.
+    pub(crate) fn next_long(&self, now: impl Fn() -> Timestamp, is_gauged: impl Fn() -> bool) -> DueDuty {
         let mut pending = self.lock();
         loop {
             if pending.stop {
-                return Due::Stop;
+                return DueDuty::Stop;
             }
             if std::mem::take(&mut pending.checkpoint) {
-                return Due::Checkpoint;
+                return DueDuty::Checkpoint;
             }
             let time = now();
             if !is_gauged() && pending.take_gauge(time) {
-                return Due::Gauge;
+                return DueDuty::Gauge;
             }
             if pending.retain.take_if(|due| *due <= time).is_some() {
-                return Due::Retain;
+                return DueDuty::Retain;
             }
             if pending.compact.take_if(|due| *due <= time).is_some() {
-                return Due::Compact;
+                return DueDuty::Compact;
             }
             let due = pending.retain.into_iter().chain(pending.compact).min();
             let wait = due.map_or(SLEEP_MAX, |due| until(due, time).min(SLEEP_MAX));
@@ -185,14 +191,14 @@ impl Schedule {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pending> {
+    fn lock(&self) -> MutexGuard<'_, PendingDuties> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pending {
-    /// Sets when a job's state changes next. Returns whether the thread must be woken: clients that lease jobs all the time, with
-    /// deadlines far away, do not wake it each time.
+impl PendingDuties {
+    /// Sets when a job's state changes next. Returns whether the thread must be woken: clients that
+    /// lease jobs all the time, with deadlines far away, do not wake it each time.
     fn set_job_due(&mut self, due: Option<Timestamp>) -> bool {
         self.job_due = due;
         due.zip(self.sleeps_until).is_some_and(|(due, until)| due < until)
@@ -220,7 +226,7 @@ mod tests {
     #[test]
     fn the_thread_is_woken_only_for_a_time_before_its_sleep_ends() {
         let at = |micros| Some(Timestamp::from_micros(micros));
-        let wakes = |sleeps_until, due| Pending { sleeps_until, ..Pending::default() }.set_job_due(due);
+        let wakes = |sleeps_until, due| PendingDuties { sleeps_until, ..PendingDuties::default() }.set_job_due(due);
         assert!(wakes(at(10), at(9)));
         assert!(wakes(at(u64::MAX), at(9)), "no timeout ends this sleep");
         assert!(!wakes(at(10), at(10)) && !wakes(at(10), None));
@@ -237,7 +243,7 @@ mod tests {
                 std::thread::yield_now();
             }
             schedule.set_job_due(Some(Timestamp::from_micros(4)));
-            assert_eq!(thread.join().expect("no panic"), Due::Tick);
+            assert_eq!(thread.join().expect("no panic"), DueDuty::Tick);
         });
     }
 }

@@ -1,7 +1,9 @@
-//! The bound of the log's disk space: topics give up their oldest records so that the log keeps to it.
+//! The bound of the log's disk space: topics give up their oldest records so that the log keeps to
+//! it.
 //!
-//! Segments are given up from the oldest on. From then on a segment does not count towards the bound until a compaction has
-//! rewritten it. The bytes that the compaction leaves count again: no topic can give them up.
+//! Segments are given up from the oldest on. From then on a segment does not count towards the
+//! bound until a compaction has rewritten it. The bytes that the compaction leaves count again: no
+//! topic can give them up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,8 +30,8 @@ impl LogBound {
         LogBound { bytes_max, keep_from: Mutex::default(), checked_at_bytes: AtomicU64::new(0) }
     }
 
-    /// Gives up segments until the log keeps to its bound. Returns the commit from which on topics keep their records; `None` while
-    /// they keep all.
+    /// Gives up segments until the log keeps to its bound. Returns the commit from which on topics
+    /// keep their records; `None` while they keep all.
     ///
     /// # Errors
     /// Those of `sizes`, which returns the sizes of the log's segments.
@@ -59,7 +61,8 @@ impl LogBound {
         (*keep_from > Position::ZERO).then_some(*keep_from)
     }
 
-    /// Whether to check the log's size, now that this process has appended `appended_bytes`. Of several callers, one gets true.
+    /// Whether to check the log's size, now that this process has appended `appended_bytes`. Of
+    /// several callers, one gets true.
     pub(crate) fn is_check_due(&self, appended_bytes: u64) -> bool {
         let Some(bytes_max) = self.bytes_max else { return false };
         let before = self.checked_at_bytes.load(Ordering::Relaxed);
@@ -85,7 +88,8 @@ impl LogBound {
 mod tests {
     use super::*;
 
-    /// Segments of ten commits each, by their bytes; a negative number is that of a compacted segment.
+    /// Segments of ten commits each, by their bytes; a negative number is that of a compacted
+    /// segment.
     fn sizes(bytes: &[i64]) -> Vec<SegmentSize> {
         let size = |(number, bytes): (usize, &i64)| SegmentSize {
             first: Position::new(number as u64 * 10 + 1),

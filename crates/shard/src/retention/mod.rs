@@ -1,6 +1,7 @@
 //! Retention: topics, event stores and graphs trim what their settings no longer keep.
 //!
-//! The positions to trim at are found in the published log while commits continue. Only the trimming itself is a commit.
+//! The positions to trim at are found in the published log while commits continue. Only the
+//! trimming itself is a commit.
 
 mod log_bound;
 
@@ -16,13 +17,14 @@ pub(crate) use log_bound::LogBound;
 /// The interval between two searches for records beyond their retention. Kafka's is five minutes.
 const INTERVAL_MICROS: u64 = 60 * 1_000_000;
 
-/// Schedules the next search after an interval. Called before a search, so that a failed one is repeated in time, and a request
-/// for an immediate search that arrives meanwhile is kept.
+/// Schedules the next search after an interval. Called before a search, so that a failed one is
+/// repeated in time, and a request for an immediate search that arrives meanwhile is kept.
 pub(crate) fn schedule(shard: &LoggedState) {
     shard.schedule.retain_at(shard.log.clock().now().plus_micros(INTERVAL_MICROS));
 }
 
-/// Trims everything beyond its retention. Returns whether any topic, event store or graph has a limit.
+/// Trims everything beyond its retention. Returns whether any topic, event store or graph has a
+/// limit.
 pub(crate) fn run(shard: &LoggedState) -> Result<bool> {
     let now = shard.log.clock().now();
     let kept_from = shard.log_bound.kept_from();
@@ -33,8 +35,8 @@ pub(crate) fn run(shard: &LoggedState) -> Result<bool> {
         let graphs: Vec<_> = graphs.map(|graph| (graph.name.to_owned(), graph.nameless())).collect();
         (state.models.streams.retained(now, keep_from), limited_stores(&state, now), graphs)
     };
-    // One reader for each partition, store and graph, so that none keeps many packed segments unpacked. One commit for each, because
-    // a topic that was deleted meanwhile refuses its own.
+    // One reader for each partition, store and graph, so that none keeps many packed segments
+    // unpacked. One commit for each, because a topic that was deleted meanwhile refuses its own.
     for partition in &topics {
         if let Some(command) = partition.plan(&shard.log.reader())? {
             shard.commit_in_background(now, &Commands { streams: &[command], ..Commands::default() })?;
