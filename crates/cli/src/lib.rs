@@ -24,6 +24,7 @@ mod text;
 mod threads;
 mod tools;
 mod verbs;
+mod with_parent;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -39,7 +40,7 @@ const HELP: &str = "\
 
 Run it:
   serve    Serve a database over the Kafka protocol, HTTP and gRPC
-  demo     See it work: a week of real flights through all four models
+  demo     See it work: an order, a race, two crashes, a week of real flights
   bench    Measure how fast it is here
 
 Use a database, in a folder (--data DIR) or behind a server (--http ADDR):
@@ -86,7 +87,7 @@ struct Quire {
 enum Command {
     /// Serve a database over the Kafka protocol, HTTP and gRPC
     Serve(serve::Serve),
-    /// See it work: a week of real flights through all four models
+    /// See it work: an order, a race, two crashes, a week of real flights
     Demo(demo::Demo),
     /// Measure how fast it is here
     Bench(bench::Bench),
@@ -125,6 +126,9 @@ enum Command {
     /// Put blocks and edges, walk along them, import and export
     #[command(subcommand)]
     Graph(verbs::Graph),
+    /// Run this program as a child that ends when its parent does
+    #[command(hide = true)]
+    WithParent(with_parent::WithParent),
 }
 
 /// The command: what it was started with, and the status that it ends with.
@@ -163,6 +167,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result {
         Command::Produce(produce) => produce.run(out),
         Command::Jobs(jobs) => jobs.run(out),
         Command::Graph(graph) => graph.run(out),
+        Command::WithParent(child) => child.run(),
     }
 }
 
@@ -180,7 +185,7 @@ mod tests {
     #[test]
     fn every_command_stands_in_the_help_once() {
         let help = Quire::command().render_help().to_string();
-        for command in Quire::command().get_subcommands() {
+        for command in Quire::command().get_subcommands().filter(|command| !command.is_hide_set()) {
             let name = command.get_name();
             let lines = help.lines().filter(|line| line.starts_with(&format!("  {name} ")));
             assert_eq!(lines.count(), 1, "{name} in\n{help}");

@@ -1,15 +1,11 @@
 //! A second process of a case: this program, which says when it is ready, and what it measured when it is done.
 
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use clap::Args;
 use quire::Durability;
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::case::Run;
 use super::measurement::{Measured, Recorder};
@@ -19,40 +15,6 @@ use crate::stopwatch::Stopwatch;
 
 /// What it says when it waits for its work.
 const READY: &str = "ready";
-
-/// What a process of a case is started through that does not listen to this one: it ends when this one does, however that ends.
-#[derive(Debug, Args)]
-pub(crate) struct Along {
-    /// The number of the process that it ends with
-    with: u32,
-    /// What this program is to do then
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-    arguments: Vec<OsString>,
-}
-
-impl Along {
-    /// This program, which does what it is told behind these arguments.
-    ///
-    /// # Errors
-    /// When it is nowhere.
-    pub(super) fn command() -> std::io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["bench", "along"]).arg(std::process::id().to_string());
-        Ok(command)
-    }
-
-    /// Returns when it can't, and says why.
-    pub(super) fn run(self) -> Result {
-        let failed = |error| Failure::at("end with the run", error);
-        // It outlasts the change of the program: prctl(2), PR_SET_PDEATHSIG.
-        set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
-        if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != self.with) {
-            return Err(Failure::new("the run has ended"));
-        }
-        let program = std::env::current_exe().map_err(failed)?;
-        Err(Failure::at("start this program", Command::new(program).args(self.arguments).exec()))
-    }
-}
 
 /// A process that was started; it is killed when this is dropped.
 #[derive(Debug)]

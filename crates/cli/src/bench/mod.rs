@@ -114,9 +114,6 @@ enum Other {
     /// The other process of the cases `seen-spinning` and `seen-sleeping`
     #[command(hide = true)]
     Watcher(log::Watcher),
-    /// What the server of a case is started through
-    #[command(hide = true)]
-    Along(child::Along),
 }
 
 impl Bench {
@@ -129,7 +126,6 @@ impl Bench {
             Some(Other::EntryAppender(appender)) => return appender.run(out),
             Some(Other::EntryWatcher(watcher)) => return watcher.run(out),
             Some(Other::Watcher(watcher)) => return watcher.run(out),
-            Some(Other::Along(along)) => return along.run(),
             None => {}
         }
         let selected: Vec<&Case> = SUITES.iter().copied().flatten().filter(|case| self.selects(case)).collect();

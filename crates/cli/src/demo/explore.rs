@@ -1,48 +1,86 @@
-//! Commands to look at what the demo made, to be pasted as they are.
+//! Commands to look at the demo's database, ready to paste.
 //!
-//! While the demo serves, the database is its own, and the commands ask its server; afterwards they open the database
-//! themselves, and a server has to be started for those that speak a protocol.
+//! While the demo serves, the commands ask its server. Afterwards they open the database themselves, and a server has to
+//! be started for the commands that speak a protocol.
 
 use std::io::Write;
 use std::path::Path;
 
-use super::names::{DELAYS, DEPARTURES, FLIGHTS, ROUTES};
+use super::{flights, story};
 use crate::failure::Result;
 use crate::servers::Addresses;
 
-/// What the commands need to know.
+/// What the commands look at: a thing of each model.
+#[derive(Debug)]
+pub(super) struct Example {
+    store: &'static str,
+    topic: &'static str,
+    queue: &'static str,
+    graph: &'static str,
+    /// A tag of some events.
+    tag: String,
+    /// A block that has neighbours.
+    block: &'static str,
+}
+
+impl Example {
+    /// The shop of the story.
+    pub(super) fn shop() -> Self {
+        Example {
+            store: story::ORDERS_STORE,
+            topic: story::ORDERS_TOPIC,
+            queue: story::PAYMENTS,
+            graph: story::CATALOGUE,
+            tag: "order:1".to_owned(),
+            block: "ada",
+        }
+    }
+
+    /// The flights, and of them those of the aircraft with this tail number.
+    pub(super) fn flights(plane: &str) -> Self {
+        Example {
+            store: flights::FLIGHTS,
+            topic: flights::DEPARTURES,
+            queue: flights::DELAYS,
+            graph: flights::ROUTES,
+            tag: format!("plane:{plane}"),
+            block: "LGA",
+        }
+    }
+}
+
+/// The commands, and the facts that they depend on.
 #[derive(Debug)]
 pub(super) struct Explore<'e> {
     pub(super) data: &'e Path,
-    /// Where the servers are, or were.
+    /// The addresses of the servers, which may have stopped.
     pub(super) addresses: Addresses,
     pub(super) is_serving: bool,
-    /// The tail number of an aircraft to look at.
-    pub(super) plane: &'e str,
+    pub(super) example: &'e Example,
 }
 
 impl Explore<'_> {
-    /// Writes them.
+    /// Writes the commands.
+    ///
+    /// # Errors
+    /// When the output can't be written.
     pub(super) fn write(&self, out: &mut dyn Write) -> Result {
         let quire = program();
         let data = quoted(&self.data.display().to_string());
         let Addresses { kafka, http, grpc } = self.addresses;
+        let Example { store, topic, queue, graph, tag, block } = self.example;
         let place = if self.is_serving { format!("--http {http}") } else { format!("--data {data}") };
         writeln!(out, "\nexplore it:")?;
-        writeln!(
-            out,
-            "  {quire} events read {FLIGHTS} {place} --tag {} --limit 5",
-            quoted(&format!("plane:{}", self.plane))
-        )?;
-        writeln!(out, "  {quire} consume {DEPARTURES} {place} --limit 5")?;
-        writeln!(out, "  {quire} jobs list {DELAYS} {place} --state completed --limit 5")?;
-        writeln!(out, "  {quire} graph neighbours {ROUTES} LGA {place}")?;
+        writeln!(out, "  {quire} events read {store} {place} --tag {} --limit 5", quoted(tag))?;
+        writeln!(out, "  {quire} consume {topic} {place} --limit 5")?;
+        writeln!(out, "  {quire} jobs list {queue} {place} --state completed --limit 5")?;
+        writeln!(out, "  {quire} graph neighbours {graph} {block} {place}")?;
         if !self.is_serving {
             writeln!(out, "serve it, and from another terminal:")?;
             writeln!(out, "  {quire} serve --data {data} --kafka {kafka} --http {http} --grpc {grpc}")?;
         }
-        writeln!(out, "  curl -s 'http://{http}/v1/events/{}?tag=flight:UA1545&limit=5'", FLIGHTS.replace('/', "%2F"))?;
-        Ok(writeln!(out, "  kcat -C -e -b {kafka} -t {DEPARTURES} -f '%k %s\\n'")?)
+        writeln!(out, "  curl -s 'http://{http}/v1/events/{}?tag={tag}&limit=5'", store.replace('/', "%2F"))?;
+        Ok(writeln!(out, "  kcat -C -e -b {kafka} -t {topic} -f '%k %s\\n'")?)
     }
 }
 

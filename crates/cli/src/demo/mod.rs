@@ -1,138 +1,141 @@
-//! `quire demo`: a week of flights out of New York, through all four models, while the servers run beside it.
+//! `quire demo`: a story about what Quire promises, then a week of flights as the bulk load.
 //!
 //! ```text
-//! input (flights, airports) ─▶ timeline (what happened, minute by minute) ─▶ feed: one atomic commit a step
-//!                                                                             │ late flights
-//!                                                                             ▼
-//!                              report ◀─ made (read back) ◀──────────── worker: ack + event, one commit
+//! place (an empty directory) ─▶ story (processes are killed) ─▶ servers ─▶ flights ─▶ explore (commands to look around)
 //! ```
 
-mod airports;
 mod explore;
-mod feed;
-mod flight;
-mod input;
-mod made;
-mod minute;
-mod names;
+mod flights;
 mod place;
-mod report;
-mod tally;
-mod timeline;
-mod worker;
+mod story;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use quire::{Database, Position};
 
 use crate::failure::{Failure, Result};
 use crate::opening::open;
-use crate::progress::Progress;
 use crate::promise::Promise;
 use crate::serve::tell_addresses;
 use crate::servers::{Addresses, Servers};
 use crate::stop::Stop;
-use crate::stopwatch::Stopwatch;
-use explore::Explore;
-use feed::Feed;
-use input::Input;
-use made::Made;
-use report::Report;
-use tally::Tally;
+use crate::threads;
+use explore::{Example, Explore};
+use flights::Input;
 
-/// How many partitions the topic gets, so that keys mean something.
-const PARTITIONS: u32 = 3;
-
-/// What `quire demo` takes.
+/// The arguments of `quire demo`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Demo {
-    /// Go on serving when everything is fed, until Ctrl-C
+    #[command(subcommand)]
+    child: Option<ChildProcess>,
+    /// Tell the story only; skip the bulk load of flights
+    #[arg(long)]
+    fast: bool,
+    /// Keep serving after the demo, until Ctrl-C
     #[arg(long)]
     keep: bool,
-    /// Where the database goes, a new or empty folder [default: quire-demo in the system's folder for temporary files, made
-    /// anew each time]
+    /// Directory for the database, new or empty [default: quire-demo in the system's temporary directory, replaced each time]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// When a commit counts as kept
+    /// Durability of commits
     #[arg(long, value_enum, default_value = "sync")]
     durability: Promise,
     #[command(flatten)]
     addresses: Addresses,
-    /// A folder with other tables of the same form: flights*.csv and airports.csv [default: a week that is built in]
-    #[arg(long, value_name = "DIR")]
+    /// Directory with flights*.csv and airports.csv of your own [default: the built-in week of flights]
+    #[arg(long, value_name = "DIR", conflicts_with = "fast")]
     flights: Option<PathBuf>,
 }
 
+/// The child processes of the demo.
+#[derive(Debug, Subcommand)]
+enum ChildProcess {
+    /// Take payments
+    #[command(hide = true)]
+    Worker(story::Worker),
+}
+
 impl Demo {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let input = Input::read(self.flights.as_deref())?;
-        self.addresses.check()?;
-        let data = place::prepare(self.data)?;
+    pub(crate) fn run(mut self, out: &mut dyn Write) -> Result {
+        if let Some(ChildProcess::Worker(worker)) = self.child {
+            return worker.run(out);
+        }
+        let input = if self.fast { None } else { Some(Input::read(self.flights.as_deref())?) };
+        if self.serves() {
+            self.addresses.check()?;
+        }
+        let data = place::prepare(self.data.take())?;
         let database = open(Database::builder(&data).durability(self.durability.into()))?.database;
         if database.published() > Position::ZERO {
-            let message = format!("{} holds a database already; the demo wants a new or empty folder", data.display());
+            let message =
+                format!("{} already holds a database; the demo needs a new or empty directory", data.display());
             return Err(Failure::new(message));
         }
-        let servers = Servers::start(
-            &database,
-            self.addresses,
-            quire_kafka::Settings::default(),
-            quire_http::Settings::default(),
-        )?;
+        let runtime = threads::start(1)?;
+        let stop = Stop::on_signals(&runtime)?;
         writeln!(out, "data        {}", data.display())?;
-        tell_addresses(out, servers.addresses())?;
-        out.flush()?;
-
-        let mut tally = Tally::new(&input);
-        let watch = Stopwatch::start();
-        if !play(&database, &input, &mut tally, &servers.stop_signal())? {
-            servers.stop()?;
-            writeln!(out, "stopped before the end; what was committed is in {}", data.display())?;
-            return Err(Failure::Interrupted);
+        match self.play(database, &data, input.as_ref(), &stop, out) {
+            // Child processes get the signal too: an error of theirs is then its consequence.
+            Err(_) if stop.is_asked() => {
+                writeln!(out, "stopped before the end; what was committed is in {}", data.display())?;
+                Err(Failure::Interrupted)
+            }
+            played => played,
         }
-        let elapsed = watch.elapsed();
-        let made = Made::read(&database)?;
-        made.check(&tally)?;
-        Report { tally: &tally, made: &made, elapsed, durability: database.durability() }.write(out)?;
-        let addresses = servers.addresses();
-        // The aircraft that was refused has a story to tell.
-        let plane = tally.refusal_example.as_ref().map_or("N14228", |example| &example.plane);
-        Explore { data: &data, addresses, is_serving: self.keep, plane }.write(out)?;
+    }
+
+    /// Whether the demo serves its database, while it loads the flights or afterwards.
+    fn serves(&self) -> bool {
+        self.keep || !self.fast
+    }
+
+    fn play(&self, database: Database, data: &Path, input: Option<&Input>, stop: &Stop, out: &mut dyn Write) -> Result {
+        let durability = database.durability();
+        story::tell(database, data, stop, out)?;
+        if !self.serves() {
+            return self.explore(data, self.addresses, &Example::shop()).write(out);
+        }
+        let database = open(Database::builder(data).durability(durability))?.database;
+        let (kafka, http) = (quire_kafka::Settings::default(), quire_http::Settings::default());
+        let servers = Servers::start(&database, self.addresses, kafka, http)?;
+        let served = self.serve(&database, &servers, data, input, out);
+        servers.stop()?;
+        served
+    }
+
+    /// Loads the flights while the servers run, and keeps them running where the user said so.
+    fn serve(
+        &self,
+        database: &Database,
+        servers: &Servers,
+        data: &Path,
+        input: Option<&Input>,
+        out: &mut dyn Write,
+    ) -> Result {
+        let mut example = Example::shop();
+        if let Some(input) = input {
+            writeln!(out, "\n5. A week of flights out of New York, loaded in bulk while the servers run")?;
+            tell_addresses(out, servers.addresses())?;
+            out.flush()?;
+            let plane = flights::load(database, input, &servers.stop_signal(), out)?;
+            example = Example::flights(&plane);
+        } else {
+            writeln!(out)?;
+            tell_addresses(out, servers.addresses())?;
+        }
+        self.explore(data, servers.addresses(), &example).write(out)?;
         if self.keep {
             writeln!(out, "\nserving until Ctrl-C")?;
             out.flush()?;
-            servers.wait(&database, 0);
+            servers.wait(database, 0);
         }
-        servers.stop()
+        Ok(())
     }
-}
 
-/// Feeds the flights and works the queue off; says whether it came to the end before it was to stop.
-fn play(database: &Database, input: &Input, tally: &mut Tally, stop: &Stop) -> Result<bool> {
-    database.topic(names::DEPARTURES).create(PARTITIONS)?;
-    let steps = timeline::timeline(&input.flights);
-    let mut progress = Progress::new("feeding flights", steps.len() as u64);
-    let mut feed = Feed::new(database, input, tally);
-    for step in steps {
-        if stop.is_asked() {
-            return Ok(false);
-        }
-        feed.step(step)?;
-        progress.add(1);
+    fn explore<'e>(&self, data: &'e Path, addresses: Addresses, example: &'e Example) -> Explore<'e> {
+        Explore { data, addresses, is_serving: self.keep, example }
     }
-    progress.finish();
-    let mut progress = Progress::new("working the queue off", tally.late);
-    loop {
-        let done = worker::work(database, tally)?;
-        progress.add(done);
-        match done {
-            0 => break,
-            _ if stop.is_asked() => return Ok(false),
-            _ => {}
-        }
-    }
-    progress.finish();
-    Ok(true)
 }

@@ -29,7 +29,7 @@ impl Client {
     ///
     /// # Errors
     /// When the server can't be asked, or answers with an error, which is then the message.
-    pub(super) fn get(&self, path: &Path) -> Result<Value> {
+    pub(crate) fn get(&self, path: &Path) -> Result<Value> {
         self.get_bytes(path).and_then(|body| self.json(&body))
     }
 
@@ -223,7 +223,7 @@ impl Path {
 
     /// With a query parameter.
     #[must_use]
-    pub(super) fn with(mut self, name: &str, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
         let separator = if self.0.contains('?') { '&' } else { '?' };
         self.0.push(separator);
         self.0.push_str(&format!("{name}={}", encoded(&value.to_string())));

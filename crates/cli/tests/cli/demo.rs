@@ -1,4 +1,4 @@
-//! The demo: every row is accounted for, what it reports is what there is, and the commands it prints work.
+//! The demo: the story and the load report what the database holds, and the commands it prints work.
 
 use std::fs;
 use std::process::Command;
@@ -35,14 +35,53 @@ fn the_demo_accounts_for_every_row_and_what_it_reports_is_there_afterwards() {
     let routes = origins.map(|origin| count(&["graph", "neighbours", "air/routes", origin, "--direction", "outgoing"]));
     assert_eq!(routes.iter().sum::<u64>(), number(&report, "routes"));
 
-    run_on(&data, &["demo"]).failed_with("holds a database already");
+    run_on(&data, &["demo"]).failed_with("already holds a database");
+}
+
+#[test]
+fn the_story_reports_what_the_database_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let story = run_on(&data, &["demo", "--fast", "--durability", "os"]).succeeded();
+    let lines: Vec<&str> = story.lines().map(str::trim).collect();
+    let parts = lines.iter().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).count();
+    assert_eq!(parts, 4, "{story}");
+
+    let count = |arguments: &[&str]| run_on(&data, arguments).succeeded().lines().count() as u64;
+    let events = |more: &[&str]| count(&[&["events", "read", "shop/orders"][..], more].concat());
+    assert_eq!(events(&["--tag", "order:1"]), 2, "the order and its payment");
+    assert!(story.contains("globes sold: 1."), "{story}");
+    assert_eq!(events(&["--tag", "item:globe"]), 1);
+    assert!(story.contains("condition 0 does not hold"), "the refusal has a reason: {story}");
+    assert!(story.contains("charges for order:1: 1; jobs completed: 2; left: 0"), "{story}");
+    assert_eq!(events(&["--tag", "order:1", "--type", "PaymentTaken"]), 1);
+    assert_eq!(count(&["jobs", "list", "shop/payments", "--state", "completed"]), 2);
+
+    let acknowledged = lines.iter().find_map(|line| line.strip_prefix("acknowledged orders lost: 0 of "));
+    let acknowledged: u64 = acknowledged.expect("none is lost").replace(',', "").parse().expect("a count");
+    let read_back = number(&story, "read back:");
+    assert!(acknowledged > 0 && (acknowledged..=acknowledged + 8).contains(&read_back), "{story}");
+    assert_eq!(count(&["events", "read", "sale/orders"]), read_back);
+    assert_eq!(count(&["jobs", "list", "sale/payments"]), read_back);
+    assert_eq!(count(&["consume", "sale"]), read_back);
 }
 
 #[test]
 fn the_commands_that_the_demo_prints_work_as_they_are_printed() {
+    the_commands_work(&[], "departures");
+}
+
+#[test]
+fn the_commands_that_the_story_prints_work_as_they_are_printed() {
+    the_commands_work(&["--fast"], "orders");
+}
+
+#[track_caller]
+fn the_commands_work(flags: &[&str], topic: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("my data");
-    let server = Server::spawn(quire().args(["demo", "--keep", "--durability", "os", "--data"]).arg(&data));
+    let demo = ["demo", "--keep", "--durability", "os", "--data"];
+    let server = Server::spawn(quire().args(demo).arg(&data).args(flags));
     let program = env!("CARGO_BIN_EXE_quire");
     let commands: Vec<&str> = server.report.lines().map(str::trim).filter(|line| line.starts_with(program)).collect();
     assert_eq!(commands.len(), 4, "one for each model: {}", server.report);
@@ -56,11 +95,11 @@ fn the_commands_that_the_demo_prints_work_as_they_are_printed() {
     let (status, answer) = server.ask("GET", path, "");
     assert_eq!(status, 200, "{answer}");
     assert!(!answer["events"].as_array().expect("events").is_empty());
-    assert!(server.report.contains(&format!("kcat -C -e -b {} -t departures", server.kafka)), "{}", server.report);
+    assert!(server.report.contains(&format!("kcat -C -e -b {} -t {topic}", server.kafka)), "{}", server.report);
     let (status, _) = server.stop_by("INT");
     assert_eq!(status, Some(0));
 
-    run_on(&data, &["events", "read", "air/flights", "--limit", "1"]).succeeded();
+    run_on(&data, &["consume", topic, "--limit", "1"]).succeeded();
 }
 
 #[test]

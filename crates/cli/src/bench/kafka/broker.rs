@@ -6,8 +6,8 @@ use std::process::{Child, Stdio};
 use quire::Durability;
 
 use crate::bench::case::Run;
-use crate::bench::child::Along;
 use crate::failure::{Failure, Result};
+use crate::with_parent::WithParent;
 
 /// A broker.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Broker {
             Durability::Sync => "sync",
             Durability::Os => "os",
         };
-        let mut command = Along::command().map_err(failed)?;
+        let mut command = WithParent::command().map_err(failed)?;
         command.arg("serve").arg("--data").arg(&run.path).args(["--durability", durability]);
         for server in ["--kafka", "--http", "--grpc"] {
             command.args([server, "127.0.0.1:0"]);

@@ -1,13 +1,13 @@
 //! What the demo calls things.
 
 /// The event store.
-pub(super) const FLIGHTS: &str = "air/flights";
+pub(in crate::demo) const FLIGHTS: &str = "air/flights";
 /// The topic, keyed by origin.
-pub(super) const DEPARTURES: &str = "departures";
+pub(in crate::demo) const DEPARTURES: &str = "departures";
 /// The queue of flights that left late.
-pub(super) const DELAYS: &str = "air/delays";
+pub(in crate::demo) const DELAYS: &str = "air/delays";
 /// The graph.
-pub(super) const ROUTES: &str = "air/routes";
+pub(in crate::demo) const ROUTES: &str = "air/routes";
 /// The kind of its blocks.
 pub(super) const AIRPORT: &str = "airport";
 /// The type of its edges.

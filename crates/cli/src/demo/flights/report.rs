@@ -70,12 +70,15 @@ impl Report<'_> {
     }
 
     fn write_made(&self, out: &mut dyn Write) -> Result {
-        let Made { events, messages, notified, airports, routes, .. } = self.made;
-        let arrived = grouped(self.tally.arrived);
+        let Made { messages, airports, routes, .. } = self.made;
         let mut line = |name: &str, count: u64, note: &str| writeln!(out, "{name:<12}{:>7}  {note}", grouped(count));
-        line("events", *events, &format!("in air/flights, {arrived} of them `Arrived`"))?;
+        line("events", self.made.events(), &format!("in air/flights: {}", self.made.sum_of_types()))?;
         line("messages", *messages, "in departures, keyed by origin")?;
-        line("jobs", *notified, "of air/delays done, each in one commit with an event `PassengersNotified`")?;
+        line(
+            "jobs",
+            self.made.notified(),
+            "of air/delays done, each in one commit with an event `PassengersNotified`",
+        )?;
         line("routes", *routes, "edges in air/routes")?;
         Ok(line("airports", *airports, "blocks in air/routes")?)
     }
@@ -86,7 +89,7 @@ impl Report<'_> {
         let per_second = commits as f64 / self.elapsed.as_secs_f64().max(1e-9);
         writeln!(
             out,
-            "{:<12}{:>7}  in {:.1} s, one after the other",
+            "{:<12}{:>7}  in {:.1} s, one after another: one for each event above",
             "commits",
             grouped(commits),
             self.elapsed.as_secs_f64()

@@ -7,12 +7,12 @@ use super::airports::Airports;
 use super::flight::{COLUMNS, Flight, Row};
 use crate::failure::{Failure, Result};
 
-const FLIGHTS: &str = include_str!("../../../../examples/data/flights/flights-2013-01-01_07.csv");
-const AIRPORTS: &str = include_str!("../../../../examples/data/flights/airports.csv");
+const FLIGHTS: &str = include_str!("../../../../../examples/data/flights/flights-2013-01-01_07.csv");
+const AIRPORTS: &str = include_str!("../../../../../examples/data/flights/airports.csv");
 
 /// What there is to feed.
 #[derive(Debug)]
-pub(super) struct Input {
+pub(in crate::demo) struct Input {
     pub(super) flights: Vec<Flight>,
     pub(super) airports: Airports,
     /// Rows that make no sense: the line, and what is wrong with it.
@@ -24,7 +24,7 @@ impl Input {
     ///
     /// # Errors
     /// When a table can't be read at all. A row that can't is noted.
-    pub(super) fn read(folder: Option<&Path>) -> Result<Self> {
+    pub(in crate::demo) fn read(folder: Option<&Path>) -> Result<Self> {
         let Some(folder) = folder else { return Input::parse(FLIGHTS.as_bytes(), AIRPORTS.as_bytes()) };
         let bytes =
             |path: &Path| fs::read(path).map_err(|error| Failure::at(format_args!("read {}", path.display()), error));

@@ -1,0 +1,89 @@
+//! The bulk load of the demo: a week of flights out of New York, through all four models, while the servers run.
+//!
+//! ```text
+//! input (flights, airports) ─▶ timeline (what happened, minute by minute) ─▶ feed: one atomic commit a step
+//!                                                                             │ late flights
+//!                                                                             ▼
+//!                              report ◀─ made (read back) ◀──────────── worker: ack + event, one commit
+//! ```
+
+mod airports;
+mod feed;
+mod flight;
+mod input;
+mod made;
+mod minute;
+mod names;
+mod report;
+mod tally;
+mod timeline;
+mod worker;
+
+use std::io::Write;
+
+use quire::Database;
+
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+use crate::stop::Stop;
+use crate::stopwatch::Stopwatch;
+use feed::Feed;
+use made::Made;
+use report::Report;
+use tally::Tally;
+
+pub(super) use input::Input;
+pub(super) use names::{DELAYS, DEPARTURES, FLIGHTS, ROUTES};
+
+/// The number of partitions of the topic, so that keys matter.
+const PARTITIONS: u32 = 3;
+/// An aircraft of the built-in week.
+const SOME_PLANE: &str = "N14228";
+
+/// Loads the flights, checks what the database holds then, and writes the report. Returns the tail number of an aircraft
+/// to look at.
+///
+/// # Errors
+/// When the database fails, a count is wrong, or `stop` is requested.
+pub(super) fn load(database: &Database, input: &Input, stop: &Stop, out: &mut dyn Write) -> Result<String> {
+    let mut tally = Tally::new(input);
+    let watch = Stopwatch::start();
+    play(database, input, &mut tally, stop)?;
+    let elapsed = watch.elapsed();
+    let made = Made::read(database)?;
+    made.check(&tally)?;
+    Report { tally: &tally, made: &made, elapsed, durability: database.durability() }.write(out)?;
+    // The aircraft that was refused has the most to show.
+    Ok(tally.refusal_example.map_or_else(|| SOME_PLANE.to_owned(), |example| example.plane))
+}
+
+/// Feeds the flights and works the queue off.
+///
+/// # Errors
+/// When the database fails, or `stop` is requested before the end.
+fn play(database: &Database, input: &Input, tally: &mut Tally, stop: &Stop) -> Result {
+    database.topic(DEPARTURES).create(PARTITIONS)?;
+    let steps = timeline::timeline(&input.flights);
+    let mut progress = Progress::new("feeding flights", steps.len() as u64);
+    let mut feed = Feed::new(database, input, tally);
+    for step in steps {
+        if stop.is_asked() {
+            return Err(Failure::Interrupted);
+        }
+        feed.step(step)?;
+        progress.add(1);
+    }
+    progress.finish();
+    let mut progress = Progress::new("working the queue off", tally.late);
+    loop {
+        let done = worker::work(database, tally)?;
+        progress.add(done);
+        match done {
+            0 => break,
+            _ if stop.is_asked() => return Err(Failure::Interrupted),
+            _ => {}
+        }
+    }
+    progress.finish();
+    Ok(())
+}
