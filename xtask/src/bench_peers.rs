@@ -101,14 +101,14 @@ fn embedded(quire: &Path, options: &Options, results: &mut Results) -> Result<()
 }
 
 fn programs(workspace: &Workspace) -> Result<Programs, String> {
-    succeed(&mut in_root(workspace, &["build", "--release", "-p", "quire-cli"]))?;
+    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-cli"]))?;
     let named =
         |what: &str, found: Result<PathBuf, String>| found.inspect_err(|why| println!("SKIPPED {what}: {why}")).ok();
     let target = workspace.target.join("librdkafka-load");
     let mut build = in_root(workspace, &["build", "--release", "--locked", "--manifest-path", LIBRDKAFKA]);
     let built = succeed(build.arg("--target-dir").arg(&target)).map(|()| target.join("release/librdkafka-load"));
     Ok(Programs {
-        quire: workspace.target.join("release/quire"),
+        quire: workspace.target.join("dist/quire"),
         kafka: named("Kafka", maven::jars(workspace, POM, "kafka-broker")),
         librdkafka: named("the loads by librdkafka", built),
     })

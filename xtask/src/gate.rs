@@ -50,8 +50,8 @@ const CASES: [&str; 17] = [
 /// # Errors
 /// When something has become slower, or can't be measured.
 pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
-    succeed(&mut in_root(workspace, &["build", "--release", "-p", "quire-cli"]))?;
-    let program = workspace.target.join("release/quire");
+    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-cli"]))?;
+    let program = workspace.target.join("dist/quire");
     let baseline = workspace.root.join(BASELINE);
     let report = workspace.target.join("gate.jsonl");
     if bless {

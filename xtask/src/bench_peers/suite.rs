@@ -66,8 +66,8 @@ impl Stores {
 /// # Errors
 /// When it does not build.
 pub(super) fn quire(workspace: &Workspace, suite: &'static str) -> Result<(&'static str, Begin), String> {
-    succeed(&mut in_root(workspace, &["build", "--release", "-p", "quire-cli"]))?;
-    let program = workspace.target.join("release/quire");
+    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-cli"]))?;
+    let program = workspace.target.join("dist/quire");
     let begin = move |load: &Load, ops: u64, folder: &Path| {
         let mut command = Command::new(&program);
         command.args(["bench", suite, "--json", "--case", load.name, "--ops", &ops.to_string()]);

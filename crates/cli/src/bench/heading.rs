@@ -25,7 +25,7 @@ pub(super) struct Heading {
     pub(super) version: String,
     /// The commit it was built from; `-dirty` behind it when there was more than that.
     pub(super) commit: String,
-    /// `release`, or `debug` for a build whose numbers mean nothing.
+    /// The Cargo profile: `dist` for published numbers, `debug` for numbers that mean nothing.
     pub(super) build: String,
     /// What the machine could do at that moment.
     pub(super) calibration: Calibration,
@@ -53,7 +53,7 @@ impl Heading {
             file_system: file_system(&line("/proc/self/mounts"), place),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: env!("QUIRE_COMMIT").to_owned(),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+            build: env!("QUIRE_PROFILE").to_owned(),
         })
     }
 }

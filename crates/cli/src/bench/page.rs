@@ -36,7 +36,11 @@ impl Page {
             "* Machine: {}, {} processors, {memory} GiB, {}, {}.",
             heading.cpu, heading.cores, heading.system, heading.file_system
         )?;
-        writeln!(out, "* Program: version {}, commit {}, {} build.", heading.version, heading.commit, heading.build)?;
+        writeln!(
+            out,
+            "* Program: version {}, commit {}, profile `{}`.",
+            heading.version, heading.commit, heading.build
+        )?;
         writeln!(
             out,
             "* Calibration (medians): hashing, looking up and copying 10,000 small records {}, `pwrite` and `fdatasync` of a block {}, a round trip on loopback {}, one between two processors through memory {}.",
